@@ -1,7 +1,7 @@
 import type { Env } from "./env.ts";
 import { SvcError } from "./errors.ts";
 import type { NodeId } from "./protocol/node-id.ts";
-import { NumberedTable } from "./turnover.ts";
+import { SlotTable } from "./slot-map.ts";
 
 /** An ask that waits for its answer. It holds what was asked, for the actor may have moved. */
 export interface PendingAsk {
@@ -35,13 +35,13 @@ const movedAgainMs = 10;
 export class PendingAsks {
   readonly #env: Env;
   readonly #send: (correlation: number, ask: PendingAsk) => void;
-  readonly #asks: NumberedTable<PendingAsk>;
+  readonly #asks: SlotTable<PendingAsk>;
   #sweeping = false;
 
   /** No ask has a number below `first`; `send` asks the node of an ask, or throws a refusal. */
   constructor(env: Env, first: number, send: (correlation: number, ask: PendingAsk) => void) {
     this.#env = env;
-    this.#asks = new NumberedTable(first);
+    this.#asks = new SlotTable(first);
     this.#send = send;
   }
 

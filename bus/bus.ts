@@ -10,9 +10,9 @@ import type { Channel, ChannelRef } from "./protocol/channel.ts";
 import type { ActorKind, AskType, Body, MessageType, Reply } from "./protocol/kinds.ts";
 import type { NodeId } from "./protocol/node-id.ts";
 import { SendingEnd } from "./sending-end.ts";
+import { SlotMap, SlotTable } from "./slot-map.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Transport } from "./transport.ts";
-import { NumberedTable, TurnoverMap } from "./turnover.ts";
 
 // Three ways to speak, all in order between two nodes:
 //
@@ -82,10 +82,10 @@ export class Bus {
   readonly #deliver: (delivery: Delivery) => void;
   readonly #peers = new Map<NodeId, Peer>();
   /** This node again, for what goes promptly. */
-  readonly #lane: NodeId;
+  readonly #promptNode: NodeId;
   readonly #asks: PendingAsks;
-  readonly #channels: NumberedTable<(text: string, last: boolean) => void>;
-  readonly #topicHandlers = new TurnoverMap<(text: string) => void>();
+  readonly #channels: SlotTable<(text: string, last: boolean) => void>;
+  readonly #topicHandlers = new SlotMap<(text: string) => void>();
   readonly #subscribers = new Subscribers();
   readonly #lostListeners: LostListener[] = [];
   readonly #placedListeners: (() => void)[] = [];
@@ -96,11 +96,11 @@ export class Bus {
     this.#placement = new Placement(options.actorNodes);
     this.#deliver = options.deliver;
     const firstId = options.incarnation * incarnationIds;
-    this.#channels = new NumberedTable(firstId);
+    this.#channels = new SlotTable(firstId);
     this.#asks = new PendingAsks(options.env, firstId, (correlation, ask) => this.#send(correlation, ask));
     this.connect(options.node, localTransport(false));
-    this.#lane = `${options.node}!` as NodeId;
-    this.connect(this.#lane, localTransport(true));
+    this.#promptNode = `${options.node}!` as NodeId;
+    this.connect(this.#promptNode, localTransport(true));
   }
 
   /** Connects another node, or the one that takes the place of a lost one; it counts as lost when its transport closes. */
@@ -175,7 +175,7 @@ export class Bus {
   ): Promise<Reply<K, T>> {
     const { deadlineMs = defaultDeadlineMs, bytes = 256, onReply, prompt = false } = options;
     const home = this.nodeOf(to);
-    const node = prompt && home === this.node ? this.#lane : home;
+    const node = prompt && home === this.node ? this.#promptNode : home;
     const deadline = this.env.monotonic() + deadlineMs;
     return new Promise<Reply<K, T>>((resolve, reject) =>
       this.#asks.ask({

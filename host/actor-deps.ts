@@ -1,7 +1,6 @@
 import { getHeapStatistics } from "node:v8";
 import { deliveryActor } from "../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../actors/delivery/deps.ts";
-import { DeliverySlots } from "../actors/delivery/slots.ts";
 import { type DurableDeps, durableActor } from "../actors/durable/durable-actor.ts";
 import { embedderActor } from "../actors/embedder/embedder-actor.ts";
 import type { EmbedderDeps } from "../actors/embedder/page.ts";
@@ -23,7 +22,6 @@ import { runActor } from "../actors/run/run-actor.ts";
 import type { PatternDeps } from "../actors/run/steps/pattern.ts";
 import { unreadyRuns } from "../actors/run/unready-runs.ts";
 import { ContextMemory } from "../actors/runtime/context-memory.ts";
-import { Gate } from "../actors/runtime/gate.ts";
 import type { ThreadDeps } from "../actors/thread/deps.ts";
 import { threadActor } from "../actors/thread/thread-actor.ts";
 import { UnconfirmedLogs } from "../actors/thread/unconfirmed-logs.ts";
@@ -34,12 +32,14 @@ import { queueSource } from "../actors/tools/questions/queue-tool.ts";
 import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
 import type { WorkspaceDeps } from "../actors/workspace/place.ts";
-import { TenantGates } from "../actors/workspace/tenant-gates.ts";
 import { workspaceActor } from "../actors/workspace/workspace-actor.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
-import { TurnoverSet } from "../bus/turnover.ts";
+import { FairSemaphore } from "../bus/queues/fair-semaphore.ts";
+import { Semaphore } from "../bus/queues/semaphore.ts";
+import { TenantSemaphores } from "../bus/queues/tenant-semaphores.ts";
+import { SlotSet } from "../bus/slot-map.ts";
 import { AuditLog } from "../governance/audit.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { Egress } from "../governance/egress/egress.ts";
@@ -143,7 +143,7 @@ export function createActorDeps(
     objects: fromStore ? objects : null,
     directory: settings.manifestDir === "" ? null : settings.manifestDir,
   });
-  const slots = new DeliverySlots(deliveriesMax, deliveriesOfTenantMax);
+  const slots = new FairSemaphore(deliveriesMax, deliveriesOfTenantMax);
   slots.stopped = !holds(settings, "worker");
   const monotonic = () => env.monotonic();
   const manifests = new ManifestLibrary(resolver, registries, objects, metrics, monotonic);
@@ -161,8 +161,8 @@ export function createActorDeps(
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,
     redis: settings.redisUrl === "" ? null : new Redis(readRedisUrl(settings.redisUrl), env, log),
-    resumes: new Gate(resumesMax),
-    workspaceGates: new TenantGates(workspacesMax),
+    resumes: new Semaphore(resumesMax),
+    workspaceSemaphores: new TenantSemaphores(workspacesMax),
     manifests,
     cards: new ModelCards(manifests, objects),
     files: new FileStore(
@@ -184,11 +184,11 @@ export function createActorDeps(
     webhookEgress: { public: new Egress("public"), operator: new Egress("operator") },
     webhookAgent: `svc-webhooks/${config.version}`,
     slots,
-    liveRuns: new TurnoverSet(),
-    heardRuns: new TurnoverSet(),
+    liveRuns: new SlotSet(),
+    heardRuns: new SlotSet(),
     unconfirmed: new UnconfirmedLogs(bus, env),
     unpublished: new UnpublishedEvents(bus),
-    sliceHolders: new Set(),
+    tokenPrefetches: new Set(),
     unreadyRuns: () => unreadyRuns({ store, manifests, models }),
     host: config.bootId,
     owner: `${config.bootId}:${config.node}:${config.incarnation}`,

@@ -115,7 +115,7 @@ export function startActors(
 }
 
 async function drain(
-  { liveRuns, heardRuns, audit, sliceHolders, slots, bus, log, host: hostId }: ActorDeps,
+  { liveRuns, heardRuns, audit, tokenPrefetches, slots, bus, log, host: hostId }: ActorDeps,
   host: ActorHost,
   env: Env,
   graceMs: number,
@@ -127,7 +127,7 @@ async function drain(
     // Durable ones are put aside behind the step that they are at.
     for (const run of liveRuns) run.drain?.();
     endHeardRuns(heardRuns);
-    for (const holder of sliceHolders) void holder.leave();
+    for (const holder of tokenPrefetches) void holder.leave();
     return liveRuns.size === 0 && host.busyCount() === 0;
   };
   if (!isQuiet() && liveRuns.size > 0)
@@ -140,7 +140,7 @@ async function drain(
     for (const run of liveRuns) run.abort("shutdown");
     return isQuiet();
   });
-  return isWrittenInTime(env, [audit.flush(), ...[...sliceHolders].map((holder) => holder.leave())]);
+  return isWrittenInTime(env, [audit.flush(), ...[...tokenPrefetches].map((holder) => holder.leave())]);
 }
 
 async function flush({ audit, liveRuns }: ActorDeps, what: Flushed): Promise<boolean> {

@@ -1,8 +1,8 @@
-import { aheadMs } from "../actors/delivery/lane.ts";
+import { aheadMs } from "../actors/delivery/endpoint-queue.ts";
 import { deliveryAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Store } from "../storage/store/store.ts";
-import { type Lane, lanesDue } from "../storage/tables/deliveries.ts";
+import { type DueEndpoint, endpointsDue } from "../storage/tables/deliveries.ts";
 
 const pageRows = 500;
 /** Longer than any delivery is put off. */
@@ -14,9 +14,9 @@ const everMs = 365 * 86_400_000;
  */
 export async function wakeDeliveries(store: Store, bus: Bus, which: "due" | "all"): Promise<number> {
   let told = 0;
-  let after: Lane = { tenant_id: "", endpoint_id: "" };
+  let after: DueEndpoint = { tenant_id: "", endpoint_id: "" };
   for (;;) {
-    const page = await lanesDue(store.system, which === "due" ? aheadMs : everMs, after, pageRows);
+    const page = await endpointsDue(store.system, which === "due" ? aheadMs : everMs, after, pageRows);
     for (const { tenant_id, endpoint_id } of page) bus.tell(deliveryAddress(tenant_id, endpoint_id), "wake", {});
     told += page.length;
     const last = page.at(-1);

@@ -4,7 +4,7 @@ import { breathe, type Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
-import { TurnoverSet } from "../bus/turnover.ts";
+import { SlotSet } from "../bus/slot-map.ts";
 import { createAuthenticator } from "../governance/auth/authenticator.ts";
 import { Redis } from "../governance/egress/redis.ts";
 import { readRedisUrl } from "../governance/egress/redis-place.ts";
@@ -15,16 +15,16 @@ import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/ob
 import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { createApp } from "../http/app.ts";
+import { Backlogs } from "../http/backlog/backlogs.ts";
 import type { HttpContext, TaskAnswer } from "../http/context.ts";
 import { DurableAgents } from "../http/early-listener.ts";
-import { EmbeddingLine } from "../http/embedding-line.ts";
+import { EmbeddingQueue } from "../http/embedding-queue.ts";
 import { chooseEngine } from "../http/engines/choose.ts";
 import type { Listener } from "../http/engines/engine.ts";
 import { StreamRegistry } from "../http/exchange/sse.ts";
-import { Pasts } from "../http/past/pasts.ts";
 import { Probe } from "../http/probe.ts";
 import { allRoutes } from "../http/routes/all.ts";
-import { ThreadHubs } from "../http/thread-hubs.ts";
+import { ThreadFanOut } from "../http/thread-fan-out.ts";
 import { openStore } from "../storage/client.ts";
 import { FileStore } from "../storage/files/file-store.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
@@ -104,8 +104,8 @@ export function createHttpNode(
   const migrations = allMigrations(plugins);
   const waitingMax = settings.streamBufferBytes / config.httpThreads;
   const streams = new StreamRegistry(waitingMax, () => env.monotonic());
-  const pasts = new Pasts(env, waitingMax);
-  streams.shared = () => pasts.bytes;
+  const backlogs = new Backlogs(env, waitingMax);
+  streams.shared = () => backlogs.bytes;
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   let draining = false;
@@ -128,12 +128,12 @@ export function createHttpNode(
     ),
     redis,
     streams,
-    hubs: new ThreadHubs(bus),
+    fanOut: new ThreadFanOut(bus),
     durableAgents: new DurableAgents(),
-    pasts,
-    embeddings: new EmbeddingLine(env),
-    turns: new TurnoverSet(),
-    reattached: new TurnoverSet(),
+    backlogs,
+    embeddings: new EmbeddingQueue(env),
+    turns: new SlotSet(),
+    reattached: new SlotSet(),
     metrics,
     mask,
     log,
@@ -166,8 +166,8 @@ export function createHttpNode(
     for (const turn of context.turns) turn.lost(node);
   });
   metrics.gauge("svc_open_streams", () => streams.size);
-  metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting + pasts.bytes);
-  metrics.gauge("svc_history_readers_waiting", () => pasts.waiting);
+  metrics.gauge("svc_stream_waiting_bytes", () => streams.waiting + backlogs.bytes);
+  metrics.gauge("svc_history_readers_waiting", () => backlogs.waiting);
   const onRequest = createApp(allRoutes(settings, pluginRoutes(plugins)), context, createAuthenticator(settings, env));
   let listener: Listener | null = null;
   let closed = false;
@@ -205,7 +205,7 @@ export function createHttpNode(
     metrics() {
       metrics.count("svc_slow_streams_closed_total", {}, streams.droppedCount);
       streams.droppedCount = 0;
-      metrics.count("svc_history_pages_total", [], pasts.takeMadeCount());
+      metrics.count("svc_history_pages_total", [], backlogs.takeMadeCount());
       return metrics.snapshot();
     },
     announceEnd() {

@@ -4,8 +4,8 @@ import type { TenantStore } from "../storage/store/store.ts";
 import { branchRanges } from "../storage/tables/branches.ts";
 import { type LogEvent, readEvents, type SeqRange } from "../storage/tables/events.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
+import { pieceBytes } from "./backlog/shared-pages.ts";
 import type { HttpContext } from "./context.ts";
-import { pieceBytes } from "./past/shared-pages.ts";
 
 /**
  * The active branch as it is stored; `thread` is null for one that does not exist. The thread's actor is asked first, so that what a

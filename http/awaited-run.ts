@@ -87,7 +87,7 @@ async function findRun({ store }: HttpContext, { turn, run }: Awaited): Promise<
 
 /** A client that waits, and is told what a turn would tell it. */
 class AwaitedRun implements LiveTurn {
-  place = -1;
+  slot = -1;
   readonly #context: HttpContext;
   readonly #follower: RunFollower;
   readonly #limit: Timer;

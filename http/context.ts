@@ -3,7 +3,7 @@ import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { SvcError } from "../bus/errors.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
-import type { Member, TurnoverSet } from "../bus/turnover.ts";
+import type { SlotMember, SlotSet } from "../bus/slot-map.ts";
 import type { Redis } from "../governance/egress/redis.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secret-mask.ts";
@@ -11,15 +11,15 @@ import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
+import type { Backlogs } from "./backlog/backlogs.ts";
 import type { DurableAgents } from "./early-listener.ts";
-import type { EmbeddingLine } from "./embedding-line.ts";
+import type { EmbeddingQueue } from "./embedding-queue.ts";
 import type { StreamRegistry } from "./exchange/sse.ts";
-import type { Pasts } from "./past/pasts.ts";
 import type { Probe } from "./probe.ts";
-import type { ThreadHubs } from "./thread-hubs.ts";
+import type { ThreadFanOut } from "./thread-fan-out.ts";
 
 /** A turn that is under way, as those see it who must end it. */
-export interface LiveTurn extends Member {
+export interface LiveTurn extends SlotMember {
   /** A node is gone; it may have been the one that runs the turn. */
   lost(node: NodeId): void;
   /** Tells the client that the turn ends here. */
@@ -41,17 +41,17 @@ export interface HttpContext {
   readonly objects: ObjectStore;
   readonly files: FileStore;
   readonly streams: StreamRegistry;
-  readonly hubs: ThreadHubs;
+  readonly fanOut: ThreadFanOut;
   /** Whose turns are listened to before they are accepted. */
   readonly durableAgents: DurableAgents;
   /** Where what threads have said is read from, by all who come late to it. */
-  readonly pasts: Pasts;
+  readonly backlogs: Backlogs;
   /** Who may ask for vectors now. */
-  readonly embeddings: EmbeddingLine;
+  readonly embeddings: EmbeddingQueue;
   /** Turns under way that this thread has started. */
-  readonly turns: TurnoverSet<LiveTurn>;
+  readonly turns: SlotSet<LiveTurn>;
   /** Streams that listen to a conversation without having started its turn. */
-  readonly reattached: TurnoverSet<Member & { endWhenIdle(): void }>;
+  readonly reattached: SlotSet<SlotMember & { endWhenIdle(): void }>;
   readonly metrics: Metrics;
   /** For what a tenant may have stored with a secret in it. */
   readonly mask: SecretMask;

@@ -1,5 +1,5 @@
 import type { Address } from "../bus/address.ts";
-import type { ThreadHubs, ThreadListener } from "./thread-hubs.ts";
+import type { ThreadFanOut, ThreadListener } from "./thread-fan-out.ts";
 
 // Who listens to a conversation before a run of it is accepted has missed nothing of the run, and need not read what it has said
 // already. Whether a turn will be a durable run is known by its actor alone; that an agent has made such runs is remembered here.
@@ -37,16 +37,16 @@ export interface Heard {
 
 /** Keeps what a conversation says until the run is accepted, or was refused. */
 export class EarlyListener implements ThreadListener {
-  readonly #hubs: ThreadHubs;
+  readonly #fanOut: ThreadFanOut;
   readonly #address: Address<"thread">;
   #text = "";
   #cursor: number | null = null;
   #isWhole = true;
 
-  constructor(hubs: ThreadHubs, address: Address<"thread">) {
-    this.#hubs = hubs;
+  constructor(fanOut: ThreadFanOut, address: Address<"thread">) {
+    this.#fanOut = fanOut;
     this.#address = address;
-    hubs.join(address, this);
+    fanOut.join(address, this);
   }
 
   frames(text: string, cursor: number | null): void {
@@ -83,6 +83,6 @@ export class EarlyListener implements ThreadListener {
 
   /** Listens no more. */
   leave(): void {
-    this.#hubs.leave(this.#address, this);
+    this.#fanOut.leave(this.#address, this);
   }
 }

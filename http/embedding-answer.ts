@@ -18,14 +18,14 @@ const pieceChars = 128 * 1024;
  */
 export function embeddingPieces(context: HttpContext, task: EmbeddingTask, format: VectorFormat): Pieces {
   const { embeddings, env } = context;
-  const place = embeddings.enter(task.tenantId);
+  const ticket = embeddings.enter(task.tenantId);
   const pages = new EmbeddingPages(context, task);
   let isOver = false;
   const over = (): void => {
     if (isOver) return;
     isOver = true;
     pages.stop();
-    embeddings.leave(place);
+    embeddings.leave(ticket);
   };
   const made = write();
 
@@ -47,7 +47,7 @@ export function embeddingPieces(context: HttpContext, task: EmbeddingTask, forma
   };
 
   async function* write(): AsyncGenerator<string, void, undefined> {
-    if (!(await place.turn())) return;
+    if (!(await ticket.turn())) return;
     const held: VectorPage[] = [];
     let heldBytes = 0;
     let page = await pages.next();

@@ -6,7 +6,7 @@ import type { HttpContext, LiveTurn } from "./context.ts";
 
 /** What an actor sends over a channel when it has come to an end with something that keeps it from nothing else. */
 export class LaterAnswer implements LiveTurn {
-  place = -1;
+  slot = -1;
   readonly channel: ChannelRef;
   /** All of it. Refuses with actor_lost when the actor's node is gone, and with shutting_down. */
   readonly text: Promise<string>;

@@ -3,26 +3,28 @@ import { SvcError } from "../bus/errors.ts";
 import { doneMark, keepAlive } from "../bus/frames/frames.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import type { ThreadPosition } from "../bus/protocol/thread.ts";
-import type { Member } from "../bus/turnover.ts";
+import type { Ticket } from "../bus/queues/fair-queue.ts";
+import type { SlotMember } from "../bus/slot-map.ts";
 import { threadBySuffix } from "../storage/tables/threads.ts";
 import { AskedFrames } from "./asked-frames.ts";
+import type { BacklogReader } from "./backlog/backlogs.ts";
+import { ReplayMaker } from "./backlog/replay.ts";
+import { cut } from "./backlog/shared-pages.ts";
 import type { HttpContext } from "./context.ts";
 import type { Heard } from "./early-listener.ts";
 import type { EventStream } from "./exchange/sse.ts";
 import { heldThread } from "./lease.ts";
 import { type Asked, openQuestions, seesApprovals } from "./open-questions.ts";
-import type { Place } from "./past/fair-line.ts";
-import type { PastReader } from "./past/pasts.ts";
-import { ReplayMaker } from "./past/replay.ts";
-import { cut } from "./past/shared-pages.ts";
 import { activeRun, SnapshotMaker, type SnapshotOf, snapshotState } from "./snapshot.ts";
-import type { ThreadListener } from "./thread-hubs.ts";
+import type { ThreadListener } from "./thread-fan-out.ts";
 
 /** What a stream of one durable run does beside those of its conversation. */
 export interface OneRun {
-  /** What was heard of it by somebody who listens up to now, from its first event on; null where its past has to be read. */
+  /** What was heard of it by somebody who listens up to now, from its first event on; null where its backlog has to be read. */
   readonly early: Heard | null;
-  /** Called before its past is sent: the sequence number of its first event, and that behind its last, null while it goes on. */
+  /**
+   * Called before its backlog is sent: the sequence number of its first event, and that behind its last, null while it goes on.
+   */
   span(): Promise<{ readonly first: number; readonly behind: number | null }>;
   /** What of the frames of the conversation is for the stream. */
   heard(frames: string): string;
@@ -41,20 +43,20 @@ const againMs = 100;
  * commit, then everything that happens. Nothing is lost and nothing comes twice: the listener joins first, the thread answers
  * where its log stands, the store is read up to there, and only then is what was heard meanwhile passed on (decisions 6a, 7).
  */
-export class Reattachment implements ThreadListener, Member {
-  place = -1;
+export class Reattachment implements ThreadListener, SlotMember {
+  slot = -1;
   readonly #context: HttpContext;
   readonly #address: Address<"thread">;
   readonly #stream: EventStream;
   /** The sequence number of the next event that the client has not seen; null until a snapshot was sent, or for all of one run. */
   #cursor: number | null;
-  /** Frames heard while the past is being sent; null when frames are passed on at once. */
+  /** Frames heard while the backlog is being sent; null when frames are passed on at once. */
   #held: string | null = "";
   #heldBytes = 0;
   #heldCursor: number | null = null;
-  #place: Place | null = null;
-  #reader: PastReader | null = null;
-  /** The actor was lost, or the past has become another one, while the past was being sent. */
+  #ticket: Ticket | null = null;
+  #reader: BacklogReader | null = null;
+  /** The actor was lost, or the backlog has become another one, while the backlog was being sent. */
   #stale = false;
   /** The client holds what is no longer the active branch. */
   #isRewound = false;
@@ -81,10 +83,10 @@ export class Reattachment implements ThreadListener, Member {
     this.#stream = stream;
     this.#cursor = cursor;
     stream.onClose(() => {
-      context.hubs.leave(this.#address, this);
+      context.fanOut.leave(this.#address, this);
       context.reattached.delete(this);
       this.#reader?.close();
-      this.#place?.leave();
+      this.#ticket?.leave();
     });
     context.reattached.add(this);
     const early = oneRun?.early ?? null;
@@ -93,7 +95,7 @@ export class Reattachment implements ThreadListener, Member {
   }
 
   #goOnFrom({ text, cursor }: Heard): void {
-    this.#context.hubs.join(this.#address, this);
+    this.#context.fanOut.join(this.#address, this);
     this.#cursor = cursor;
     this.#held = null;
     this.#pass(text, cursor);
@@ -107,7 +109,7 @@ export class Reattachment implements ThreadListener, Member {
       this.#held += text;
       this.#heldBytes += Buffer.byteLength(text);
       if (cursor !== null) this.#heldCursor = cursor;
-      // Who takes nothing of the past would let what happens meanwhile pile up.
+      // Who takes nothing of the backlog would let what happens meanwhile pile up.
       this.#stream.hold(this.#heldBytes);
     }
   }
@@ -166,26 +168,26 @@ export class Reattachment implements ThreadListener, Member {
     this.#context.env.timer(againMs, () => void this.#follow());
   }
 
-  /** Sends the past and goes over to what happens. Begins again when the actor is lost meanwhile, never twice at a time. */
+  /** Sends the backlog and goes over to what happens. Begins again when the actor is lost meanwhile, never twice at a time. */
   async #follow(): Promise<void> {
-    const { hubs, log, pasts } = this.#context;
+    const { fanOut, log, backlogs } = this.#context;
     if (this.#stream.closed) return;
     this.#stale = false;
-    const place = pasts.place(splitThreadId(this.#address.key).tenantId);
-    this.#place = place;
+    const ticket = backlogs.ticket(splitThreadId(this.#address.key).tenantId);
+    this.#ticket = ticket;
     try {
       // Nothing is heard before it is this one's turn: it would have to be kept as long.
-      if (!(await place.turn()) || this.#stream.closed) return;
-      hubs.join(this.#address, this);
-      const { live, ...at } = await hubs.position(this.#address, this);
+      if (!(await ticket.turn()) || this.#stream.closed) return;
+      fanOut.join(this.#address, this);
+      const { live, ...at } = await fanOut.position(this.#address, this);
       const span = (await this.#oneRun?.span()) ?? null;
       const endSeq = span?.behind ?? null;
       this.#cursor ??= span?.first ?? null;
       const position = { ...at, next_seq: Math.min(at.next_seq, endSeq ?? at.next_seq) };
-      await this.#sendPast(place, { ...position, isLive: live !== null });
+      await this.#sendBacklog(ticket, { ...position, isLive: live !== null });
       if (this.#stale) return this.#followLater();
       // What is said and asked behind the end of a run is another's.
-      if (live !== null && endSeq === null) await this.#sendLive(place, live);
+      if (live !== null && endSeq === null) await this.#sendLive(ticket, live);
       const asked = endSeq === null ? await this.#openQuestions() : [];
       if (this.#stale) return this.#followLater();
       this.#stream.write(this.#asked.open(asked, position.next_seq));
@@ -198,14 +200,14 @@ export class Reattachment implements ThreadListener, Member {
     } catch (error) {
       const refused = SvcError.from(error);
       if (refused.code === "internal_error") log.error({ err: error, thread: this.#address.key }, "reattach failed");
-      hubs.leave(this.#address, this);
+      fanOut.leave(this.#address, this);
       // A worker is being replaced, or busy. The client waits on an open stream; if it gives up, it comes back with its cursor.
       if (!this.#stream.midFrame) this.#followLater();
       // What it has of a frame it drops, and comes back for the whole.
       else this.#stream.end("");
     } finally {
-      place.leave();
-      this.#place = null;
+      ticket.leave();
+      this.#ticket = null;
     }
   }
 
@@ -217,8 +219,8 @@ export class Reattachment implements ThreadListener, Member {
   }
 
   /** The snapshot, or the events from the cursor on, up to where the thread said its log stands; then, after a rewind, the snapshot. */
-  async #sendPast(place: Place, { durable_run, ...position }: PastPosition): Promise<void> {
-    const { store, pasts } = this.#context;
+  async #sendBacklog(ticket: Ticket, { durable_run, ...position }: BacklogPosition): Promise<void> {
+    const { store, backlogs } = this.#context;
     const { next_seq } = position;
     const threadId = this.#address.key;
     const { tenantId, suffix } = splitThreadId(threadId);
@@ -233,7 +235,7 @@ export class Reattachment implements ThreadListener, Member {
     } else if (from !== null && from < next_seq && thread !== null) {
       const state = JSON.stringify([threadId, thread.uid, from, next_seq]);
       await this.#sendAll(
-        pasts.read(place, state, () => new ReplayMaker(tenant, thread, from, next_seq)),
+        backlogs.read(ticket, state, () => new ReplayMaker(tenant, thread, from, next_seq)),
         true,
       );
     }
@@ -254,15 +256,15 @@ export class Reattachment implements ThreadListener, Member {
         after: ',"text":""}\n\n',
       };
       await this.#sendAll(
-        pasts.read(place, snapshotState(of), () => new SnapshotMaker(tenant, of)),
+        backlogs.read(ticket, snapshotState(of), () => new SnapshotMaker(tenant, of)),
         false,
       );
     }
     this.#cursor = next_seq;
   }
 
-  /** Sends a past, as fast as the client takes it and the line lets it. It is one frame, or its pages are `wholeFrames`. */
-  async #sendAll(reader: PastReader, wholeFrames: boolean): Promise<void> {
+  /** Sends a backlog, as fast as the client takes it and the queue lets it. It is one frame, or its pages are `wholeFrames`. */
+  async #sendAll(reader: BacklogReader, wholeFrames: boolean): Promise<void> {
     this.#reader = reader;
     try {
       while (!reader.atEnd) {
@@ -280,11 +282,11 @@ export class Reattachment implements ThreadListener, Member {
     }
   }
 
-  async #sendLive(place: Place, live: Buffer): Promise<void> {
+  async #sendLive(ticket: Ticket, live: Buffer): Promise<void> {
     const parts = cut(live);
     for (const [at, part] of parts.entries()) {
       await this.#drained();
-      if (!(await place.turn())) return;
+      if (!(await ticket.turn())) return;
       await this.#sendPart(part, at < parts.length - 1);
     }
   }
@@ -295,7 +297,7 @@ export class Reattachment implements ThreadListener, Member {
     this.#stream.writePart(part, unfinished);
   }
 
-  /** Resolves when the client has taken what was written, so that a long past does not pile up for a slow reader. */
+  /** Resolves when the client has taken what was written, so that a long backlog does not pile up for a slow reader. */
   async #drained(): Promise<void> {
     while (!this.#stream.drained && !this.#stream.closed)
       await new Promise<void>((resolve) => this.#stream.whenDrained(resolve));
@@ -303,4 +305,4 @@ export class Reattachment implements ThreadListener, Member {
 }
 
 /** Where a thread stands that is shown to a listener. */
-type PastPosition = Omit<SnapshotOf, "threadId" | "thread"> & Pick<ThreadPosition, "durable_run">;
+type BacklogPosition = Omit<SnapshotOf, "threadId" | "thread"> & Pick<ThreadPosition, "durable_run">;

@@ -7,7 +7,7 @@ import type { RunRow } from "../storage/tables/runs.ts";
 import type { ThreadRow } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 import { HandedCalls, saidIn } from "./stored-response.ts";
-import type { ThreadListener } from "./thread-hubs.ts";
+import type { ThreadListener } from "./thread-fan-out.ts";
 
 // A durable run, told to a client as a turn would be. What is told is made from the log alone, a step of the model at a time: so nothing is
 // told twice when a step is tried again or goes on in another process, and whoever listens is told the same.
@@ -59,7 +59,7 @@ export class RunFollower implements ThreadListener {
     this.#of = of;
     this.#seq = of.firstSeq;
     this.#address = threadAddress(of.store.tenantId, of.suffix);
-    context.hubs.join(this.#address, this);
+    context.fanOut.join(this.#address, this);
     of.output.started();
     this.#wake();
     this.#lookAgain();
@@ -69,7 +69,7 @@ export class RunFollower implements ThreadListener {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#context.hubs.leave(this.#address, this);
+    this.#context.fanOut.leave(this.#address, this);
   }
 
   /** Tells that nothing more is told. */
@@ -91,7 +91,7 @@ export class RunFollower implements ThreadListener {
 
   lost(): void {
     if (this.#isClosed) return;
-    this.#context.hubs.join(this.#address, this);
+    this.#context.fanOut.join(this.#address, this);
     this.#wake();
   }
 

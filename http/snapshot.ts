@@ -16,12 +16,12 @@ import {
   type ToolCall,
 } from "../storage/tables/events.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
+import type { BacklogReader } from "./backlog/backlogs.ts";
+import { type PageMaker, pieceBytes } from "./backlog/shared-pages.ts";
 import type { HttpContext } from "./context.ts";
 import type { Pieces } from "./exchange/reply.ts";
 import { heldThread } from "./lease.ts";
 import { type Asked, openQuestions, questionsTold, seesApprovals } from "./open-questions.ts";
-import type { PastReader } from "./past/pasts.ts";
-import { type PageMaker, pieceBytes } from "./past/shared-pages.ts";
 
 // The snapshot of a conversation (shapes: session snapshot), made a page of events at a time: a long one is neither held in
 // memory nor read in one go. What is known only at the end of the log comes at the end of the object.
@@ -333,18 +333,18 @@ export function currentSnapshot(
   suffix: string,
   { before = "", after = "", allBranches = false }: Pick<SnapshotOf, "before" | "after" | "allBranches"> = {},
 ): Pieces {
-  const { pasts, bus } = context;
+  const { backlogs, bus } = context;
   const { tenant_id: tenantId } = principal;
   const address = threadAddress(tenantId, suffix);
-  const place = pasts.place(tenantId);
-  let reader: PastReader | null = null;
+  const ticket = backlogs.ticket(tenantId);
+  let reader: BacklogReader | null = null;
   let over = false;
   const close = (): void => {
     over = true;
     reader?.close();
-    place.leave();
+    ticket.leave();
   };
-  async function open(): Promise<PastReader> {
+  async function open(): Promise<BacklogReader> {
     const { run_id, durable_run, ...position } = await bus.ask(address, "attach", {});
     const store = context.store.tenant(tenantId);
     const thread = (await threadBySuffix(store, suffix)) ?? null;
@@ -353,7 +353,7 @@ export function currentSnapshot(
     const active = await activeRun(store, { durable_run });
     const shown = { ...held, activeRun: active, isLive: run_id !== null, allBranches, asked, before, after };
     const of = { threadId: address.key, thread, ...position, ...shown };
-    return pasts.read(place, snapshotState(of), () => new SnapshotMaker(store, of));
+    return backlogs.read(ticket, snapshotState(of), () => new SnapshotMaker(store, of));
   }
   return {
     async next() {

@@ -156,7 +156,7 @@ export function admitStart({ closing }: Pick<HttpContext, "closing">): void {
 type Accepted = Extract<TurnAccepted, { readonly kind: "accepted" }>;
 
 class Turn implements LiveTurn {
-  place = -1;
+  slot = -1;
   readonly #context: HttpContext;
   #submit: SubmitTurn;
   readonly #address: Address<"run">;
@@ -197,7 +197,7 @@ class Turn implements LiveTurn {
     const { tenant_id } = request.principal;
     const suffix = fields.thread_suffix ?? durableSuffix(this.#submit.run_id);
     const listens = fields.surface === "chat_stream" && context.durableAgents.has(tenant_id, fields.manifest);
-    this.#early = listens ? new EarlyListener(context.hubs, threadAddress(tenant_id, suffix)) : null;
+    this.#early = listens ? new EarlyListener(context.fanOut, threadAddress(tenant_id, suffix)) : null;
     request.exchange.onAborted(() => {
       this.#early?.leave();
       this.#clientGone();

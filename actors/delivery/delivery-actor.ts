@@ -1,10 +1,10 @@
 import { deliveryAddress, splitDeliveryKey } from "../../bus/address.ts";
 import { defineActor } from "../runtime/define.ts";
 import type { DeliveryDeps } from "./deps.ts";
-import { DeliveryLane } from "./lane.ts";
+import { EndpointQueue } from "./endpoint-queue.ts";
 
 /** Sends the webhooks of one tenant to one endpoint. What it knows may be forgotten: what is to be sent is in the store. */
-export const deliveryActor = defineActor<"delivery", DeliveryLane, DeliveryDeps>({
+export const deliveryActor = defineActor<"delivery", EndpointQueue, DeliveryDeps>({
   kind: "delivery",
   mailboxLimit: 256,
   interleaves: ["wake"],
@@ -13,11 +13,11 @@ export const deliveryActor = defineActor<"delivery", DeliveryLane, DeliveryDeps>
   load: ({ key, env, bus, deps }) => {
     const { tenantId, endpointId } = splitDeliveryKey(key);
     const address = deliveryAddress(tenantId, endpointId);
-    return new DeliveryLane({ env, deps, tenantId, endpointId, wake: () => bus.tell(address, "wake", {}) });
+    return new EndpointQueue({ env, deps, tenantId, endpointId, wake: () => bus.tell(address, "wake", {}) });
   },
-  idle: (lane) => lane.isIdle,
-  crashed: (lane) => lane.stop(),
+  idle: (queue) => queue.isIdle,
+  crashed: (queue) => queue.stop(),
   on: {
-    wake: (lane) => lane.look(),
+    wake: (queue) => queue.look(),
   },
 });

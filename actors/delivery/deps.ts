@@ -1,11 +1,11 @@
 import type { Logger } from "pino";
+import type { FairSemaphore } from "../../bus/queues/fair-semaphore.ts";
 import type { EgressPolicy } from "../../governance/egress/address.ts";
 import type { Egress } from "../../governance/egress/egress.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Secrets } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
-import type { DeliverySlots } from "./slots.ts";
 
 /** What deliveries need beside their state. */
 export interface DeliveryDeps {
@@ -16,7 +16,7 @@ export interface DeliveryDeps {
   readonly webhookEgress: Readonly<Record<EgressPolicy, Pick<Egress, "dispatch">>>;
   /** How the sender names itself. */
   readonly webhookAgent: string;
-  readonly slots: DeliverySlots;
+  readonly slots: FairSemaphore;
   readonly metrics: Pick<Metrics, "count">;
   readonly log: Pick<Logger, "warn">;
   /** How this thread names what it owns. */

@@ -3,7 +3,7 @@ import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
-import { Slots } from "./slots.ts";
+import { RunScheduler } from "./run-scheduler.ts";
 
 /** What the slots of durable runs need. */
 export interface DurableDeps {
@@ -13,7 +13,7 @@ export interface DurableDeps {
 }
 
 /** Gives the slots of one host to its durable runs. */
-export const durableActor = defineActor<"durable", Slots, DurableDeps>({
+export const durableActor = defineActor<"durable", RunScheduler, DurableDeps>({
   kind: "durable",
   mailboxLimit: 65_536,
   interleaves: ["wake", "begin", "step", "left", "drain"],
@@ -21,19 +21,19 @@ export const durableActor = defineActor<"durable", Slots, DurableDeps>({
   passivateAfterMs: 300_000,
   load({ bus, env, deps }) {
     const { settings, store, metrics } = deps;
-    const slots = new Slots(bus, env, store.system, settings.durableConcurrency, metrics);
+    const scheduler = new RunScheduler(bus, env, store.system, settings.durableConcurrency, metrics);
     // What is due stays so until a process that works comes.
-    if (!holds(settings, "worker")) slots.drain();
-    return slots;
+    if (!holds(settings, "worker")) scheduler.drain();
+    return scheduler;
   },
-  idle: (slots) => slots.isIdle,
-  crashed: (slots) => slots.drain(),
+  idle: (scheduler) => scheduler.isIdle,
+  crashed: (scheduler) => scheduler.drain(),
   on: {
-    wake: (slots, place) => slots.add(place, "hint"),
-    begin: (slots, place) => ({ go: slots.mayBegin(place) }),
-    step: (slots, place) => ({ go: slots.mayStep(place) }),
-    left: (slots, place) => slots.free(place),
-    look: (slots, { all }) => slots.look(all),
-    drain: (slots) => slots.drain(),
+    wake: (scheduler, place) => scheduler.add(place, "hint"),
+    begin: (scheduler, place) => ({ go: scheduler.mayBegin(place) }),
+    step: (scheduler, place) => ({ go: scheduler.mayStep(place) }),
+    left: (scheduler, place) => scheduler.free(place),
+    look: (scheduler, { all }) => scheduler.look(all),
+    drain: (scheduler) => scheduler.drain(),
   },
 });

@@ -1,9 +1,10 @@
 // A token bucket of which several holders may spend at the same time: the arithmetic, on plain values.
 //
-// A holder takes a slice: tokens that it may spend until a time. They count as spent from the moment they are taken, but what nobody
-// has spent yet does not flow back: as long as a slice lasts, the level does not sink below what its holder may have in hand. So what
-// all holders together let pass never exceeds the limit and what time brings, in any span of time. A holder that comes back says what
-// it still has in hand; a holder that does not (it was killed) has spent its slice, as far as anybody knows, at the end of it.
+// A holder takes a prefetch: tokens that it may spend until a time. They count as spent from the moment they are taken, but what
+// nobody has spent yet does not flow back: as long as a prefetch lasts, the level does not sink below what its holder may have in
+// hand. So what all holders together let pass never exceeds the limit and what time brings, in any span of time. A holder that
+// comes back says what it still has in hand; a holder that does not (it was killed) has spent its prefetch, as far as anybody
+// knows, at the end of it.
 
 /** How much may pass: `limit` at once, refilled evenly over the window. */
 export interface Rate {
@@ -31,8 +32,8 @@ export interface BucketState {
   readonly windowMs: number;
 }
 
-/** How much of what is left one slice may take. */
-const sliceShare = 1 / 64;
+/** How much of what is left one prefetch may take. */
+const prefetchShare = 1 / 64;
 /** The same for the only holder: nobody else misses it, and a small limit is not written for each request. */
 const onlyShare = 1 / 4;
 const onlyMax = 16;
@@ -96,11 +97,11 @@ export function nextTokenMs(state: BucketState, { limit, windowMs }: Rate): numb
 
 /** How much a holder may take beside what it spends at once: a sixty-fourth of what is left, and nothing near the end. */
 export function spareMax(left: number, isOnly: boolean): number {
-  const share = Math.floor(left * sliceShare);
+  const share = Math.floor(left * prefetchShare);
   return isOnly ? Math.max(share, Math.min(onlyMax, Math.floor(left * onlyShare))) : share;
 }
 
-/** Whether no other holder has a slice. */
+/** Whether no other holder has a prefetch. */
 export function isOnly({ slices }: BucketState, holder: string): boolean {
   return slices.every((slice) => slice.holder === holder);
 }

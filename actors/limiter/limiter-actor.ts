@@ -2,7 +2,7 @@ import type { Metrics } from "../../governance/metrics.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
-import { SliceHolder } from "./slice-holder.ts";
+import { TokenPrefetch } from "./token-prefetch.ts";
 
 /** What limiters need beside their state. */
 export interface LimiterDeps {
@@ -12,22 +12,22 @@ export interface LimiterDeps {
   /** How this thread names what it owns. */
   readonly owner: string;
   /** Those that have something in hand, which is given back when the process ends. */
-  readonly sliceHolders: Set<SliceHolder>;
+  readonly tokenPrefetches: Set<TokenPrefetch>;
 }
 
 /**
  * Owns the part of this process in the request rate of one tenant, or of one client address. What it knows may be forgotten: the
  * bucket is in the store.
  */
-export const limiterActor = defineActor<"limiter", SliceHolder, LimiterDeps>({
+export const limiterActor = defineActor<"limiter", TokenPrefetch, LimiterDeps>({
   kind: "limiter",
   mailboxLimit: 4096,
   interleaves: ["lease"],
   reserved: [],
   passivateAfterMs: 300_000,
   load: ({ key, deps, env }) => {
-    const { settings, store, metrics, owner, sliceHolders } = deps;
-    const holder: SliceHolder = new SliceHolder({
+    const { settings, store, metrics, owner, tokenPrefetches } = deps;
+    const holder: TokenPrefetch = new TokenPrefetch({
       env,
       store: store.system,
       rate: { limit: settings.rateLimit, windowMs: settings.rateLimitWindowSeconds * 1000 },
@@ -35,7 +35,7 @@ export const limiterActor = defineActor<"limiter", SliceHolder, LimiterDeps>({
       holder: `${owner}:${env.id()}`,
       onDegraded: () =>
         metrics.count("svc_control_degraded_total", { control: "rate_limit", manifest_id: "", reason: "store" }),
-      onHolding: (isHolding) => void (isHolding ? sliceHolders.add(holder) : sliceHolders.delete(holder)),
+      onHolding: (isHolding) => void (isHolding ? tokenPrefetches.add(holder) : tokenPrefetches.delete(holder)),
     });
     return holder;
   },

@@ -1,4 +1,4 @@
-import { TurnoverMap } from "../../bus/turnover.ts";
+import { SlotMap } from "../../bus/slot-map.ts";
 
 /** Milliseconds until an unused text is dropped. */
 const keptMs = 3_600_000;
@@ -15,7 +15,7 @@ interface Entry {
 
 /** A cache of texts by key: at most 64 MiB, each for an hour after its last use. The least recently used text is dropped first. */
 export class Kept {
-  readonly #entries = new TurnoverMap<Entry>();
+  readonly #entries = new SlotMap<Entry>();
   readonly #now: () => number;
   #bytes = 0;
 

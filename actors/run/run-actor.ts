@@ -42,7 +42,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
   // Of one without a thread nobody else knows that it was accepted, when it is sent again.
   passivateAfterMs: 10_000,
   load: () => ({
-    place: -1,
+    slot: -1,
     run: null,
     output: null,
     parked: false,

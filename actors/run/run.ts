@@ -42,7 +42,7 @@ export type RunExit = "finished" | "suspended" | "lost";
 
 /** One turn on its way, owned by the actor that started it. */
 export class Run implements LiveRun {
-  place = -1;
+  slot = -1;
   /** Resolves when nothing of the run goes on here. Never rejects. */
   readonly ended: Promise<RunExit>;
   readonly #scope: RunScope;

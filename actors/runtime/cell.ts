@@ -1,10 +1,10 @@
 import type { Delivery } from "../../bus/bus.ts";
 import { Mailbox } from "../../bus/mailbox.ts";
-import type { Member } from "../../bus/turnover.ts";
+import type { SlotMember } from "../../bus/slot-map.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 
 /** An actor in the memory of its host, with what waits for it. */
-export interface Cell extends Member {
+export interface Cell extends SlotMember {
   readonly definition: AnyActorDefinition;
   readonly key: string;
   readonly mailbox: Mailbox<Delivery>;
@@ -25,7 +25,7 @@ export interface Cell extends Member {
 /** An actor that is not in memory yet. */
 export function newCell(definition: AnyActorDefinition, key: string): Cell {
   return {
-    place: -1,
+    slot: -1,
     definition,
     key,
     mailbox: new Mailbox(definition.mailboxLimit),

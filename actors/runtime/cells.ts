@@ -1,10 +1,10 @@
-import { TurnoverMap, TurnoverSet } from "../../bus/turnover.ts";
+import { SlotMap, SlotSet } from "../../bus/slot-map.ts";
 import type { Cell } from "./cell.ts";
 
 /** The cells of a host. A message finds its own by kind and then by key: to put both into one text would be to hash it anew each time. */
 export class Cells {
-  readonly #ofKinds = new Map<string, TurnoverMap<Cell>>();
-  readonly #all = new TurnoverSet<Cell>();
+  readonly #ofKinds = new Map<string, SlotMap<Cell>>();
+  readonly #all = new SlotSet<Cell>();
 
   get size(): number {
     return this.#all.size;
@@ -14,9 +14,9 @@ export class Cells {
     return this.#ofKinds.get(kind)?.get(key);
   }
 
-  /** As of a TurnoverSet. */
-  at(place: number): Cell | undefined {
-    return this.#all.at(place);
+  /** As of a SlotSet. */
+  at(slot: number): Cell | undefined {
+    return this.#all.at(slot);
   }
 
   /** There is none yet of this kind and key. */
@@ -24,7 +24,7 @@ export class Cells {
     const { kind } = cell.definition;
     let ofKind = this.#ofKinds.get(kind);
     if (ofKind === undefined) {
-      ofKind = new TurnoverMap();
+      ofKind = new SlotMap();
       this.#ofKinds.set(kind, ofKind);
     }
     ofKind.set(cell.key, cell);
@@ -33,7 +33,7 @@ export class Cells {
 
   /** Takes a cell out, if it is here; another one of its kind and key stays. */
   take(cell: Cell): void {
-    if (cell.place < 0) return;
+    if (cell.slot < 0) return;
     this.#ofKinds.get(cell.definition.kind)?.take(cell.key);
     this.#all.delete(cell);
   }

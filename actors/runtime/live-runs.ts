@@ -1,8 +1,8 @@
 import type { AbortReason, LoanUsed } from "../../bus/protocol/run.ts";
-import type { Member, TurnoverSet } from "../../bus/turnover.ts";
+import type { SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
 /** What a drain waits for and stops: runs, and summaries that are being made. */
-export interface LiveRun extends Member {
+export interface LiveRun extends SlotMember {
   abort(reason: AbortReason): void;
   drain?(): void;
   writeUsage?(): Promise<void>;
@@ -10,4 +10,4 @@ export interface LiveRun extends Member {
 }
 
 /** Those of one thread. */
-export type LiveRuns = TurnoverSet<LiveRun>;
+export type LiveRuns = SlotSet<LiveRun>;

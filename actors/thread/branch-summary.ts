@@ -72,7 +72,7 @@ const noImages: ImagesOfCall = new Map();
 
 /** Sums up one branch with one call of the agent's model, or, where that does not answer, by quoting its ends. */
 export class BranchSummarizer implements LiveRun {
-  place = -1;
+  slot = -1;
   /** Rejects only when the store does. */
   readonly summary: Promise<MadeSummary>;
   readonly #plan: SummaryPlan;

@@ -52,7 +52,7 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   const { tenantId, suffix: threadSuffix } = splitThreadId(key);
   const place = { tenantId, threadSuffix, workspaceScope: "thread", workspace: { root, deploymentTenants } } as const;
   try {
-    await deps.workspaceGates.run(tenantId, () =>
+    await deps.workspaceSemaphores.run(tenantId, () =>
       besideRoot(place, async (parent, name) => {
         const aside = asideOf(name);
         await eraseFolder(parent, aside, env);

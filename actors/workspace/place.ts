@@ -3,6 +3,7 @@ import { isReservedSuffix, splitThreadId } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskWorkspace, WorkspaceTree } from "../../bus/protocol/workspace.ts";
+import type { TenantSemaphores } from "../../bus/queues/tenant-semaphores.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
@@ -12,14 +13,13 @@ import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import type { Workspace } from "../tools/workspace/workspace.ts";
-import type { TenantGates } from "./tenant-gates.ts";
 
 /** What the files of conversations need. */
 export interface WorkspaceDeps {
   readonly store: Store;
   readonly settings: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants">;
   readonly manifests: Pick<ManifestLibrary, "resolve">;
-  readonly workspaceGates: TenantGates;
+  readonly workspaceSemaphores: TenantSemaphores;
   readonly audit: AuditLog;
   readonly log: Logger;
 }
@@ -74,7 +74,7 @@ export async function inPlace<T>(
         payload: { thread_id: key, ...payload, manifest },
       }),
   };
-  return deps.workspaceGates.run(tenantId, async () => {
+  return deps.workspaceSemaphores.run(tenantId, async () => {
     try {
       return await work(place);
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { OnReadOpts, Socket } from "node:net";
 import type { Env, Timer } from "../../bus/env.ts";
-import type { Member } from "../../bus/turnover.ts";
+import type { SlotMember } from "../../bus/slot-map.ts";
 import type { Connector } from "./connector.ts";
 import { EgressError } from "./failure.ts";
 import type { RequestText } from "./request-text.ts";
@@ -80,8 +80,8 @@ class Exchange implements ResponseControl, ResponseSink {
 }
 
 /** A connection to one origin, which serves one request after another. */
-export class Connection implements Member {
-  place = -1;
+export class Connection implements SlotMember {
+  slot = -1;
   readonly origin: string;
   /** Monotonic milliseconds after which it is not used again. */
   freeUntil = 0;

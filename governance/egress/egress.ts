@@ -1,6 +1,6 @@
 import { lookup } from "node:dns";
 import { type Env, systemEnv, type Timer } from "../../bus/env.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import type { EgressPolicy } from "./address.ts";
 import { Connection, type ResponseHandler } from "./connection.ts";
 import { Connector, type Resolver } from "./connector.ts";
@@ -19,7 +19,7 @@ const sweepMs = 5_000;
 export class Egress {
   readonly #env: Env;
   readonly #connector: Connector;
-  readonly #open = new TurnoverSet<Connection>();
+  readonly #open = new SlotSet<Connection>();
   /** By origin, those that serve nobody, the one that was used last at the end. */
   readonly #free = new Map<string, Connection[]>();
   #sweeping: Timer | null = null;

@@ -1,12 +1,13 @@
 import type { EventKind, EventRole, LogEvent, ToolCall } from "../../storage/tables/events.ts";
 
 // The events of a run, as they are looked for when the run is made again. Those of agents side by side come in any order between each
-// other, and so do the results of calls: each agent has a lane of its own, and in it what is no call and no result stands in order.
+// other, and so do the results of calls: each agent has a place of its own, and in it what is no call and no result stands in
+// order.
 
 /** What an event says, whoever of the run has said it. */
 export interface Said {
   /** The place of the member, "" for the agent that was asked. */
-  readonly lane: string;
+  readonly agentPlace: string;
   readonly kind: EventKind;
   readonly role: EventRole | null;
   readonly content: string;
@@ -48,7 +49,7 @@ export class RecordedLog {
 
   /** Whether agents have said something in the place of the one that was asked. */
   get hasMembers(): boolean {
-    return this.#events.some(({ lane }) => lane !== "");
+    return this.#events.some(({ agentPlace }) => agentPlace !== "");
   }
 
   /** How many were found again. */
@@ -60,19 +61,23 @@ export class RecordedLog {
     this.#taken.add(seq);
   }
 
-  /** The next event of a lane that is no call and no result; undefined when none is left. */
-  next(lane: string, behind = 0): RecordedEvent | undefined {
-    return this.#inOrder().filter((event) => event.lane === lane)[behind];
+  /** The next event of a place that is no call and no result; undefined when none is left. */
+  next(agentPlace: string, behind = 0): RecordedEvent | undefined {
+    return this.#inOrder().filter((event) => event.agentPlace === agentPlace)[behind];
   }
 
   /** The call or the result of a call. */
-  ofCall(kind: "tool_call" | "tool_result", lane: string, id: string): RecordedEvent | undefined {
+  ofCall(kind: "tool_call" | "tool_result", agentPlace: string, id: string): RecordedEvent | undefined {
     return this.#events.find(
-      (event) => event.kind === kind && event.lane === lane && event.tool_call_id === id && !this.#taken.has(event.seq),
+      (event) =>
+        event.kind === kind &&
+        event.agentPlace === agentPlace &&
+        event.tool_call_id === id &&
+        !this.#taken.has(event.seq),
     );
   }
 
-  /** What is on record of the result of a call, in any lane. */
+  /** What is on record of the result of a call, in any place. */
   result(id: string): RecordedEvent | undefined {
     return this.#events.find(({ kind, tool_call_id }) => kind === "tool_result" && tool_call_id === id);
   }
@@ -80,7 +85,7 @@ export class RecordedLog {
   /** Whether the next call of the agent that was asked was not made, since its user had said something else. */
   get isSuperseded(): boolean {
     const next = this.#events.find(
-      ({ seq, kind, lane }) => kind === "tool_result" && lane === "" && !this.#taken.has(seq),
+      ({ seq, kind, agentPlace }) => kind === "tool_result" && agentPlace === "" && !this.#taken.has(seq),
     );
     return next?.content.startsWith(supersededResult) ?? false;
   }
@@ -94,7 +99,7 @@ export class RecordedLog {
   inputs(kinds: readonly string[]): RecordedEvent[] {
     const found: RecordedEvent[] = [];
     for (const event of this.#inOrder()) {
-      if (event.lane !== "") continue;
+      if (event.agentPlace !== "") continue;
       const kind = inputKind(event);
       if (kind === null || !kinds.includes(kind)) break;
       found.push(event);
@@ -138,11 +143,11 @@ export function saidIn({ kind, role, content, extra }: Pick<LogEvent, "kind" | "
   const { member, ...metadata } = extra?.metadata ?? {};
   const by = typeof member === "string" ? member : "";
   // Of members side by side any may be the first to end.
-  const lane = metadata.type === "member_end" ? `${by}/end of ${metadata.place}` : by;
+  const agentPlace = metadata.type === "member_end" ? `${by}/end of ${metadata.place}` : by;
   const own = { kind, role, content, ...extra };
-  if (metadata.type !== "member") return { lane, ...parts(own), metadata };
+  if (metadata.type !== "member") return { agentPlace, ...parts(own), metadata };
   const { inner, type: _type, ...rest } = metadata as { inner: typeof own; type: string };
-  return { lane, ...parts(inner), metadata: rest };
+  return { agentPlace, ...parts(inner), metadata: rest };
 }
 
 function parts({
@@ -152,7 +157,7 @@ function parts({
   name,
   tool_call_id,
   tool_calls,
-}: Omit<Said, "metadata" | "lane" | "name" | "tool_call_id" | "tool_calls"> & {
+}: Omit<Said, "metadata" | "agentPlace" | "name" | "tool_call_id" | "tool_calls"> & {
   readonly name?: string;
   readonly tool_call_id?: string;
   readonly tool_calls?: readonly ToolCall[];

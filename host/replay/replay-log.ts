@@ -111,10 +111,14 @@ export class ReplayLog implements EventLog {
   /** Finds the event that an entry is. */
   #take(entry: LogEntry): void {
     const said = this.#aliases.said(saidIn(entry));
-    const { kind, lane, tool_call_id } = said;
+    const { kind, agentPlace, tool_call_id } = said;
     const isCall = kind === "tool_call" || kind === "tool_result";
     const { log } = this.#run;
-    const event = isCall ? log.ofCall(kind, lane, tool_call_id ?? "") : isOutside(said) ? undefined : log.next(lane);
+    const event = isCall
+      ? log.ofCall(kind, agentPlace, tool_call_id ?? "")
+      : isOutside(said)
+        ? undefined
+        : log.next(agentPlace);
     if (event !== undefined) {
       for (const difference of this.#compared(event, said)) this.#reader.differs(difference, event.seq);
       this.#found(event, entry);

@@ -1,12 +1,12 @@
 import { SvcError } from "../../bus/errors.ts";
-import type { Member } from "../../bus/turnover.ts";
+import type { SlotMember } from "../../bus/slot-map.ts";
 
 /** Bytes that are kept before it is known what the route takes. No route gets more. */
 const keptBytesMax = 16 * 1024 * 1024 + 16 * 1024;
 
 /** Collects a body, also while nobody has asked for it yet. What is over the limit is counted and not kept. */
-export class BodyReader implements Member {
-  place = -1;
+export class BodyReader implements SlotMember {
+  slot = -1;
   /** For `SlowBodies`: when it was looked at last whether it comes too slowly, and how much had come by then. */
   watchedSince = 0;
   watchedBytes = 0;

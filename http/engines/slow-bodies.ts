@@ -1,6 +1,6 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import type { BodyReader } from "./body-reader.ts";
 
 /** How long a body is given before it is looked at what has come: less than uWebSockets.js waits, which then says nothing. */
@@ -12,7 +12,7 @@ const lookMs = 1_000;
 /** The bodies that somebody waits for. Those that come too slowly fail with request_timeout. */
 export class SlowBodies {
   readonly #env: Env;
-  readonly #watched = new TurnoverSet<BodyReader>();
+  readonly #watched = new SlotSet<BodyReader>();
   #looking = false;
 
   constructor(env: Env) {

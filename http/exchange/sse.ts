@@ -1,6 +1,6 @@
 import { doneMark, keepAlive } from "../../bus/frames/frames.ts";
 import type { Channel } from "../../bus/protocol/channel.ts";
-import { type Member, TurnoverSet } from "../../bus/turnover.ts";
+import { type SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
 // Event streams and their slow readers. What a client does not take waits here, at most 1 MiB behind the piece that is being
 // sent, and 256 MiB in the whole process; then the stream is closed, and the client comes back with its cursor (decision 10).
@@ -20,8 +20,8 @@ const queuedBytesMax = 1024 * 1024;
 const keepAliveMs = 15_000;
 
 /** One open event stream. */
-export class EventStream implements Member {
-  place = -1;
+export class EventStream implements SlotMember {
+  slot = -1;
   readonly #sink: StreamSink;
   readonly #registry: StreamRegistry;
   #queued = "";
@@ -240,7 +240,7 @@ export class StreamRegistry {
   shared: () => number = () => 0;
   /** Streams dropped because nobody read them. */
   droppedCount = 0;
-  readonly #streams = new TurnoverSet<EventStream>();
+  readonly #streams = new SlotSet<EventStream>();
   readonly #waitingMax: number;
   readonly now: () => number;
 

@@ -191,7 +191,7 @@ const runJob = route({
     const { run_id } = await context.bus.ask(jobsAddress(tenant_id), "run", { name, principal });
     const store = context.store.tenant(tenant_id);
     // Who waits is answered before the process ends.
-    const waiting: LiveTurn = { place: -1, lost() {}, fail() {} };
+    const waiting: LiveTurn = { slot: -1, lost() {}, fail() {} };
     context.turns.add(waiting);
     try {
       await ended(store, run_id, exchange, context);

@@ -1,7 +1,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { NumberedTable } from "../../bus/turnover.ts";
+import { SlotTable } from "../../bus/slot-map.ts";
 import { type Answer, type Request, RequestWriter } from "./requests.ts";
 import type { Param, Row, Statement } from "./statements.ts";
 import { requestMs, type WriteOp } from "./store.ts";
@@ -34,7 +34,7 @@ export class StorePort {
   readonly #env: Env;
   readonly #port: MessagePort;
   readonly #requests = new RequestWriter();
-  readonly #waiting = new NumberedTable<Waiting>(1);
+  readonly #waiting = new SlotTable<Waiting>(1);
   #outgoing: Request[] = [];
   #unansweredChars = 0;
   #sweeping = false;

@@ -35,7 +35,7 @@ export type DeliveryRow = RowIn<typeof deliveryTable>;
 export type DeliveryState = DeliveryRow["state"];
 
 /** Deliveries of one tenant to one endpoint. */
-export interface Lane {
+export interface DueEndpoint {
   readonly tenant_id: string;
   readonly endpoint_id: string;
 }
@@ -44,7 +44,7 @@ export interface Lane {
 const batchRows = 500;
 
 const { columns } = deliveryTable;
-const ofLane = "tenant_id = :tenant AND endpoint_id = ? AND state = 'pending'";
+const ofEndpoint = "tenant_id = :tenant AND endpoint_id = ? AND state = 'pending'";
 const isClaimed = "tenant_id = :tenant AND id = ? AND state = 'pending' AND claim = ?";
 
 const insertDelivery = tenantSql(
@@ -56,8 +56,8 @@ const insertDelivery = tenantSql(
 const claimDue = tenantSql(
   "deliveries_claim",
   `UPDATE deliveries SET claimed_by = ?, claim = claim + 1, due_at = :now + ?
-   WHERE ${ofLane} AND due_at <= :now AND id IN
-     (SELECT id FROM deliveries WHERE ${ofLane} AND due_at <= :now ORDER BY due_at LIMIT ?)
+   WHERE ${ofEndpoint} AND due_at <= :now AND id IN
+     (SELECT id FROM deliveries WHERE ${ofEndpoint} AND due_at <= :now ORDER BY due_at LIMIT ?)
    RETURNING ${columns}`,
 );
 const endDelivery = tenantSql(
@@ -69,22 +69,22 @@ const putOffDelivery = tenantSql(
   "delivery_put_off",
   `UPDATE deliveries SET attempts = attempts + 1, claimed_by = NULL, due_at = :now + ? WHERE ${isClaimed}`,
 );
-const giveUpLane = tenantSql(
+const giveUpEndpoint = tenantSql(
   "deliveries_give_up",
   `UPDATE deliveries SET state = 'dead', body = '', claimed_by = NULL, ended_at = :now
-   WHERE ${ofLane} AND (claimed_by IS NULL OR due_at <= :now) AND id IN
-     (SELECT id FROM deliveries WHERE ${ofLane} AND (claimed_by IS NULL OR due_at <= :now) ORDER BY due_at LIMIT ?)
+   WHERE ${ofEndpoint} AND (claimed_by IS NULL OR due_at <= :now) AND id IN
+     (SELECT id FROM deliveries WHERE ${ofEndpoint} AND (claimed_by IS NULL OR due_at <= :now) ORDER BY due_at LIMIT ?)
    RETURNING type`,
 );
 const selectNextDue = tenantSql(
   "delivery_next_due",
-  `SELECT due_at, :now AS now FROM deliveries WHERE ${ofLane} AND claimed_by IS NULL ORDER BY due_at LIMIT 1`,
+  `SELECT due_at, :now AS now FROM deliveries WHERE ${ofEndpoint} AND claimed_by IS NULL ORDER BY due_at LIMIT 1`,
 );
 const selectStates = tenantSql(
   "deliveries_of_source",
   "SELECT endpoint_id, state FROM deliveries WHERE tenant_id = :tenant AND id > ? AND id < ? ORDER BY id",
 );
-const selectLanes = systemSql(
+const selectEndpoints = systemSql(
   "delivery_lanes",
   `SELECT tenant_id, endpoint_id FROM deliveries
    WHERE state = 'pending' AND due_at <= :now + ? AND (tenant_id, endpoint_id) > (?, ?)
@@ -151,7 +151,7 @@ export function putOffDeliveryOp(
 
 /** Ends some of what waits for an endpoint that is not there for the tenant any more. Answers their types; none when all are ended. */
 export async function giveUpSome(store: TenantStore, endpointId: string): Promise<string[]> {
-  const [rows] = await store.write([store.op(giveUpLane, [endpointId, endpointId, batchRows])]);
+  const [rows] = await store.write([store.op(giveUpEndpoint, [endpointId, endpointId, batchRows])]);
   return (rows ?? []).map((row) => row.type as string);
 }
 
@@ -169,9 +169,14 @@ export async function deliveryStates(store: TenantStore, source: string): Promis
 }
 
 /** Who has something that is due within `aheadMs`, in pages. */
-export async function lanesDue(store: Scope, aheadMs: number, after: Lane, limit: number): Promise<Lane[]> {
-  const rows = await store.readLong(selectLanes, aheadMs, after.tenant_id, after.endpoint_id, limit);
-  return rows as unknown as Lane[];
+export async function endpointsDue(
+  store: Scope,
+  aheadMs: number,
+  after: DueEndpoint,
+  limit: number,
+): Promise<DueEndpoint[]> {
+  const rows = await store.readLong(selectEndpoints, aheadMs, after.tenant_id, after.endpoint_id, limit);
+  return rows as unknown as DueEndpoint[];
 }
 
 /** How long the oldest delivery is on its way, in milliseconds; 0 when there is none. */

@@ -124,7 +124,7 @@ function startLimiters(name: string, store: Store, rateLimit = limit, rateLimitW
     store,
     metrics: { count: () => {} },
     owner: `${name}:0:0`,
-    sliceHolders: new Set(),
+    tokenPrefetches: new Set(),
   };
   const host: ActorHost = new ActorHost({
     env,

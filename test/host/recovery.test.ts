@@ -179,7 +179,7 @@ describe("abandoned runs", () => {
     timers.shift()?.work();
 
     assert.deepEqual([claimed.length, ...before], [1, 1, "pending"]);
-    // Here nobody is at the endpoint any more, which is what the lane says that was woken.
+    // Here nobody is at the endpoint any more, which is what the queue says that was woken.
     await eventually("the end of the webhook", async () => {
       await nextTurn();
       return (await deliveryStates(tenant, "left")).ops === "dead" || undefined;

@@ -1,14 +1,14 @@
 // Who waits for a durable run on the OpenAI surface, as its http thread holds them: told when the run is over, and forgotten then, or when
-// the client is gone. The actors, the hub and the store are the real ones, in simulated time.
+// the client is gone. The actors, the fan-out and the store are the real ones, in simulated time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import { type Awaited, answerOfRun, streamOfRun } from "../../http/awaited-run.ts";
 import type { HttpContext, LiveTurn } from "../../http/context.ts";
 import type { EventStream } from "../../http/exchange/sse.ts";
-import { ThreadHubs } from "../../http/thread-hubs.ts";
+import { ThreadFanOut } from "../../http/thread-fan-out.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { durableRowById } from "../../storage/tables/durable-rows.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
@@ -61,11 +61,11 @@ describe("who waits for a durable run", () => {
           return typeof value === "function" ? value.bind(target) : value;
         },
       });
-    const turns = new TurnoverSet<LiveTurn>();
+    const turns = new SlotSet<LiveTurn>();
     // The http thread's own, so that what it has planned can be told from what the actors have.
     const ownEnv = sim.env();
     const context = {
-      ...{ env: ownEnv, settings, bus, turns, hubs: new ThreadHubs(bus), log: process.deps.log },
+      ...{ env: ownEnv, settings, bus, turns, fanOut: new ThreadFanOut(bus), log: process.deps.log },
       store: { tenant: (id: string) => counting(store.tenant(id)) },
     } as unknown as HttpContext;
     const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;

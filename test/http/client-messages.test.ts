@@ -6,7 +6,7 @@ import { Bus, type Delivery } from "../../bus/bus.ts";
 import { systemEnv } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import type { ClientMessage, SubmitTurn } from "../../bus/protocol/run.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import { leanMessages } from "../../http/client-messages.ts";
 import type { HttpContext } from "../../http/context.ts";
 import { DurableAgents } from "../../http/early-listener.ts";
@@ -109,7 +109,7 @@ test("threat 24: what no turn reads is left behind before the messages cross to 
     actorNodes: [nodeId("here", 0)],
     deliver: (one) => void delivered.push(one),
   });
-  const live = { turns: new TurnoverSet(), durableAgents: new DurableAgents(), closing: () => false };
+  const live = { turns: new SlotSet(), durableAgents: new DurableAgents(), closing: () => false };
   const context = { bus, env, ...live } as unknown as HttpContext;
   const messages: ClientMessage[] = [
     {

@@ -1,15 +1,15 @@
-// Streams of durable runs that have listened before the run was accepted: the real thread, run, store, hub and stream on the
+// Streams of durable runs that have listened before the run was accepted: the real thread, run, store, fan-out and stream on the
 // simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
+import { Backlogs } from "../../http/backlog/backlogs.ts";
 import type { HttpContext } from "../../http/context.ts";
 import { DurableAgents, EarlyListener } from "../../http/early-listener.ts";
 import type { EventStream } from "../../http/exchange/sse.ts";
-import { Pasts } from "../../http/past/pasts.ts";
 import type { RouteRequest } from "../../http/route.ts";
-import { ThreadHubs, type ThreadListener } from "../../http/thread-hubs.ts";
+import { ThreadFanOut, type ThreadListener } from "../../http/thread-fan-out.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
@@ -60,12 +60,12 @@ describe("the stream of a durable run that was listened to before it was accepte
         env,
         settings,
         bus,
-        turns: new TurnoverSet(),
-        hubs: new ThreadHubs(bus),
+        turns: new SlotSet(),
+        fanOut: new ThreadFanOut(bus),
         durableAgents: new DurableAgents(),
         closing: () => false,
       },
-      ...{ pasts: new Pasts(env, 2 ** 20), reattached: new Set(), log: process.deps.log },
+      ...{ backlogs: new Backlogs(env, 2 ** 20), reattached: new Set(), log: process.deps.log },
       store: { tenant: (id: string) => counting(store.tenant(id)) },
     } as unknown as HttpContext;
 
@@ -183,8 +183,8 @@ describe("the stream of a durable run that was listened to before it was accepte
     const { sim, context, ask, talk } = await start();
     await talk("agent", "t1");
     const listeners: ThreadListener[] = [];
-    const join = context.hubs.join.bind(context.hubs);
-    context.hubs.join = (address, listener) => {
+    const join = context.fanOut.join.bind(context.fanOut);
+    context.fanOut.join = (address, listener) => {
       listeners.push(listener);
       join(address, listener);
     };
@@ -228,8 +228,8 @@ describe("the stream of a durable run that was listened to before it was accepte
   });
 
   test("DUR-014 whose node is lost, or who has missed something, reads all of it", () => {
-    const hubs = { join() {}, leave() {} } as unknown as ThreadHubs;
-    const listener = () => new EarlyListener(hubs, threadAddress(tenantId, "t1"));
+    const fanOut = { join() {}, leave() {} } as unknown as ThreadFanOut;
+    const listener = () => new EarlyListener(fanOut, threadAddress(tenantId, "t1"));
     const frames = (...ids: number[]) => ids.map((id) => `id: ${id}\ndata: {"seq":"id: 9\\n"}\n\n`).join("");
 
     const whole = listener();

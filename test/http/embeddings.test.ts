@@ -19,7 +19,7 @@ const { env, keys } = apiKeys({
   crowd: { tenant_id: "crowd", scopes: ["*"] },
 });
 
-/** A vector in the place of one that the protocol would have. */
+/** A vector in the ticket of one that the protocol would have. */
 const answerWith = (embedding: unknown, more: object = {}): Script =>
   jsonScript(200, { object: "list", data: [{ object: "embedding", index: 0, embedding }], ...more });
 const nan = base64Of(Float32Array.of(0.5, Number.NaN));

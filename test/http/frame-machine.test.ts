@@ -82,8 +82,8 @@ describe("the rules of streams", () => {
     await record("stateless turn", "agent", "worker", null);
     await record("turn without steps", "hasty", "worker", "steps");
     await record("turn that fails", "agent", "failing", "fails");
-    const past = await (await server.listen("/chat/stream/tools")).rest();
-    recorded.push({ name: "snapshot", machine: () => frameMachine({ kind: "tail", cursor: null }), frames: past });
+    const backlog = await (await server.listen("/chat/stream/tools")).rest();
+    recorded.push({ name: "snapshot", machine: () => frameMachine({ kind: "tail", cursor: null }), frames: backlog });
     const cursor = 1;
     const events = await (await server.listen(`/chat/stream/tools?last_event_id=${cursor}`)).rest();
     recorded.push({ name: "events", machine: () => frameMachine({ kind: "tail", cursor }), frames: events });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { jobsAddress } from "../../bus/address.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import { SecretMask } from "../../governance/secret-mask.ts";
 import type { HttpContext, LiveTurn } from "../../http/context.ts";
 import type { RouteRequest } from "../../http/route.ts";
@@ -41,7 +41,7 @@ describe("who waits for the run of a job", () => {
     const { bus } = process;
     const job = { schedule: "", manifest_id: "agent", payload: { prompt: "Report." }, enabled: true };
     await sim.until(bus.ask(jobsAddress(tenantId), "put", { name: "report", job, principal }));
-    const turns = new TurnoverSet<LiveTurn>();
+    const turns = new SlotSet<LiveTurn>();
     // The http thread's own, so that what it has planned can be told from what the actors have.
     const ownEnv = sim.env();
     let isClosing = false;

@@ -1,4 +1,4 @@
-// A listener that is behind while the thread that holds its conversation dies: every event comes once, in its place.
+// A listener that is behind while the thread that holds its conversation dies: every event comes once, in its ticket.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { turn } from "../support/chat.ts";
@@ -11,7 +11,7 @@ import { cleanup } from "../support/temp.ts";
 /** The first node that holds actors, where one thread speaks HTTP. */
 const actorNode = 1;
 /** Together more than any connection holds. */
-const pastTurns = 30;
+const backlogTurns = 30;
 const longText = "y".repeat(400_000);
 
 describe("a listener that is behind when its actor's thread dies", () => {
@@ -33,9 +33,9 @@ describe("a listener that is behind when its actor's thread dies", () => {
     assert.equal(status, 200, answer);
   }
 
-  /** A stream that has a long past before it, has taken its first bytes, and takes no more until it is read. */
+  /** A stream that has a long backlog before it, has taken its first bytes, and takes no more until it is read. */
   async function openStalled(thread: string, headers: Record<string, string>): Promise<TestStream> {
-    for (let number = 0; number < pastTurns; number++) await say(thread, longText);
+    for (let number = 0; number < backlogTurns; number++) await say(thread, longText);
     const stream = await server.listen(`/chat/stream/${thread}`, { headers });
     atEnd.after(() => stream.close());
     await eventually("a stream that is behind", async () => {
@@ -66,7 +66,7 @@ describe("a listener that is behind when its actor's thread dies", () => {
   }
 
   const upTo = (end: number): number[] => Array.from({ length: end }, (_, at) => at);
-  const pastEvents = pastTurns * 2;
+  const backlogEvents = backlogTurns * 2;
 
   for (const [how, headers] of [
     ["with a cursor", { "last-event-id": "0" }],
@@ -77,13 +77,13 @@ describe("a listener that is behind when its actor's thread dies", () => {
     test(`${how}: what was heard while the past was sent is not sent again after the loss`, async () => {
       const stream = await openStalled(`held-${slug}`, headers);
       await say(`held-${slug}`, "heard meanwhile");
-      const before = await seqsUntil(stream, pastEvents + 1);
+      const before = await seqsUntil(stream, backlogEvents + 1);
 
       await killThread(`held-${slug}`);
       await say(`held-${slug}`, "after the loss");
-      const after = await seqsUntil(stream, pastEvents + 3);
+      const after = await seqsUntil(stream, backlogEvents + 3);
 
-      assert.deepEqual([...before, ...after], upTo(pastEvents + 4));
+      assert.deepEqual([...before, ...after], upTo(backlogEvents + 4));
     });
 
     test(`${how}: a loss while the past is sent takes nothing of what was heard meanwhile`, async () => {
@@ -92,9 +92,9 @@ describe("a listener that is behind when its actor's thread dies", () => {
 
       await killThread(`lost-${slug}`);
       await say(`lost-${slug}`, "after the loss");
-      const seqs = await seqsUntil(stream, pastEvents + 3);
+      const seqs = await seqsUntil(stream, backlogEvents + 3);
 
-      assert.deepEqual(seqs, upTo(pastEvents + 4));
+      assert.deepEqual(seqs, upTo(backlogEvents + 4));
     });
   }
 });

@@ -4,11 +4,11 @@ import { before, describe, test } from "node:test";
 import { queryObjects } from "node:v8";
 import type { Env } from "../../bus/env.ts";
 import { keepAlive } from "../../bus/frames/frames.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
-import { Place } from "../../http/past/fair-line.ts";
-import { PastReader, Pasts } from "../../http/past/pasts.ts";
+import { Ticket } from "../../bus/queues/fair-queue.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
+import { BacklogReader, Backlogs } from "../../http/backlog/backlogs.ts";
 import { Reattachment } from "../../http/reattach.ts";
-import { ThreadHubs } from "../../http/thread-hubs.ts";
+import { ThreadFanOut } from "../../http/thread-fan-out.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
@@ -63,7 +63,7 @@ describe("a listener that comes at any moment of a turn", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  test("and stays holds neither its place in the line nor what has made its past", async () => {
+  test("and stays holds neither its place in the queue nor what has made its backlog", async () => {
     const sim = new Sim(1);
     const env = sim.env();
     const store = disk.store(sim, env);
@@ -79,8 +79,8 @@ describe("a listener that comes at any moment of a turn", () => {
 
     for (const { stream } of streams) assert.ok(stream.frames.length > 0);
     assert.equal(queryObjects(Reattachment), streams.length);
-    assert.equal(queryObjects(PastReader), 0);
-    assert.equal(queryObjects(Place), 0);
+    assert.equal(queryObjects(BacklogReader), 0);
+    assert.equal(queryObjects(Ticket), 0);
     process.close();
   });
 
@@ -151,9 +151,9 @@ function reattach(
     env,
     bus,
     store,
-    hubs: new ThreadHubs(bus),
-    pasts: new Pasts(env, 2 ** 28),
-    reattached: new TurnoverSet(),
+    fanOut: new ThreadFanOut(bus),
+    backlogs: new Backlogs(env, 2 ** 28),
+    reattached: new SlotSet(),
     settings: { streamResumeIdleSeconds: 3_600 },
   };
   const principal = { tenant_id: tenantId, sub: "", scopes: [], scheme: "none", issuer: "" };

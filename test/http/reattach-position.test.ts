@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
-import { Pasts } from "../../http/past/pasts.ts";
+import { Backlogs } from "../../http/backlog/backlogs.ts";
 import { Reattachment } from "../../http/reattach.ts";
-import { ThreadHubs } from "../../http/thread-hubs.ts";
+import { ThreadFanOut } from "../../http/thread-fan-out.ts";
 
 const nobody = { tenant_id: "acme", sub: "", scopes: [], scheme: "none", issuer: "" };
 
@@ -42,9 +42,9 @@ for (const [since_seq, told] of [
       },
     };
     const store = { tenant: () => ({ read: async () => [] }) };
-    const hubs = new ThreadHubs(bus as never);
-    const pasts = new Pasts(systemEnv(), 2 ** 20);
-    new Reattachment({ bus, store, hubs, pasts, reattached: new Set() } as never, nobody, "t", 2, stream as never);
+    const fanOut = new ThreadFanOut(bus as never);
+    const backlogs = new Backlogs(systemEnv(), 2 ** 20);
+    new Reattachment({ bus, store, fanOut, backlogs, reattached: new Set() } as never, nobody, "t", 2, stream as never);
     await over;
 
     const words = written.join("").match(/"delta":"Said\."(?=\},"text":"Said)/g) ?? [];

@@ -5,11 +5,11 @@ import { systemEnv } from "../../bus/env.ts";
 import { standingsApart, statusFrame } from "../../bus/frames/run-status.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AcceptedRun } from "../../bus/protocol/run.ts";
+import { Backlogs } from "../../http/backlog/backlogs.ts";
 import type { HttpContext } from "../../http/context.ts";
 import { EventStream, StreamRegistry } from "../../http/exchange/sse.ts";
-import { Pasts } from "../../http/past/pasts.ts";
 import { acceptedRunStream } from "../../http/run-stream.ts";
-import type { ThreadListener } from "../../http/thread-hubs.ts";
+import type { ThreadListener } from "../../http/thread-fan-out.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { acceptDurableOp, endDurableOp } from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
@@ -100,14 +100,14 @@ async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, te
   const context = {
     env,
     store: { tenant: () => ({ ...tenant, read }) },
-    hubs: {
+    fanOut: {
       join: (_address: unknown, joined: ThreadListener) => {
         listener = joined;
       },
       leave() {},
       position: async () => ({ next_seq: 0, leaf_seq: -1, live: null }),
     },
-    pasts: new Pasts(env, 1024 * 1024),
+    backlogs: new Backlogs(env, 1024 * 1024),
     reattached: new Set(),
     log: { error: assert.fail, warn: assert.fail },
   } as unknown as HttpContext;

@@ -113,7 +113,7 @@ describe("readers that take nothing", () => {
     await untilMetric(server, "svc_open_streams", (open) => open === 0);
   });
 
-  test("of a long past get no more of it than they take, and what happens meanwhile is not kept for them without end", async (t) => {
+  test("of a long backlog get no more of it than they take, and what happens meanwhile is not kept for them without end", async (t) => {
     const atEnd = cleanup(t);
     const server = await start(atEnd);
     // More than any connection holds: 40 turns of 400 KB.

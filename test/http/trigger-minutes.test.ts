@@ -4,7 +4,7 @@ import { createHmac } from "node:crypto";
 import { before, test } from "node:test";
 import pino from "pino";
 import { systemEnv } from "../../bus/env.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import { SecretMask } from "../../governance/secret-mask.ts";
 import type { Trigger } from "../../governance/settings/triggers.ts";
 import type { HttpContext } from "../../http/context.ts";
@@ -34,7 +34,7 @@ test("TRIG-010 a delivery that a store does not count is 503, and one beyond the
   const bus = { ask: async () => ({}), channel: () => ({ close() {} }) };
   const context = {
     ...{ store: refusing, env, bus, mask: new SecretMask([]), log: pino({ level: "silent" }) },
-    ...{ settings: processSettings(atEnd, { agent: {} }, {}), turns: new TurnoverSet(), closing: () => false },
+    ...{ settings: processSettings(atEnd, { agent: {} }, {}), turns: new SlotSet(), closing: () => false },
   } as unknown as HttpContext;
   const deliver = (id: string) => {
     const rawBody = Buffer.from(JSON.stringify({ type: "deploy", id }));

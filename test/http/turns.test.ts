@@ -7,7 +7,7 @@ import { defineActor } from "../../actors/runtime/define.ts";
 import type { Bus } from "../../bus/bus.ts";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { encodeAnswer, type SubmitTurn, type TurnAccepted } from "../../bus/protocol/run.ts";
-import { TurnoverSet } from "../../bus/turnover.ts";
+import { SlotSet } from "../../bus/slot-map.ts";
 import type { LiveTurn } from "../../http/context.ts";
 import { answerTurn, streamTurn } from "../../http/turns.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
@@ -79,7 +79,7 @@ async function ask(unanswered: number, refusal: ErrorCode | null = null) {
   const net = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] });
   const { bus, env } = net.node(10);
   const startedAt = sim.now;
-  const turns = new TurnoverSet();
+  const turns = new SlotSet();
   const outcome = await sim.until(
     outcomeOf(answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never)),
   );
@@ -132,7 +132,7 @@ for (const [what, thread_suffix, key, heard] of [
       const gone: (() => void)[] = [];
       const head = { headers: key === undefined ? {} : { "idempotency-key": key } };
       const leaving = { ...request, exchange: { onAborted: (work: () => void) => gone.push(work), head } };
-      const turns = new TurnoverSet();
+      const turns = new SlotSet();
       const context = { bus, env, turns, closing: () => false };
       let isAnswered = false;
       void answerTurn(leaving as never, { ...fields, thread_suffix }, context as never).then(() => {
@@ -159,7 +159,7 @@ test("a turn fails with the node that runs it, and with no other", async () => {
   const sim = new Sim(5);
   const actor = runActor(() => ({ kind: "started" }));
   const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
-  const turns = new TurnoverSet<LiveTurn>();
+  const turns = new SlotSet<LiveTurn>();
   let isAnswered = false;
   const answer = answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never);
   void answer.then(() => {
@@ -184,7 +184,7 @@ test("a turn that was answered before is none under way", async () => {
   const sim = new Sim(5);
   const actor = runActor(() => ({ kind: "answer", status: 200, body: "{}" }));
   const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
-  const turns = new TurnoverSet();
+  const turns = new SlotSet();
 
   const reply = await sim.until(
     answerTurn(request as never, fields, { bus, env, turns, closing: () => false } as never),
@@ -200,7 +200,7 @@ test("a turn that has started keeps nothing of what it was sent", async () => {
   const sim = new Sim(5);
   const actor = runActor(() => ({ kind: "started" }));
   const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
-  const turns = new TurnoverSet();
+  const turns = new SlotSet();
   const context = { bus, env, turns, closing: () => false, durableAgents: { has: () => false } };
   const open = (number: number) => {
     const options = JSON.stringify([number, Buffer.alloc(200_000, 0x61).toString()]);

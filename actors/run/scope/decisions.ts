@@ -1,4 +1,4 @@
-import { Gate } from "../../runtime/gate.ts";
+import { Semaphore } from "../../../bus/queues/semaphore.ts";
 
 /** What a decider came to. */
 export type Decided =
@@ -18,7 +18,7 @@ const besideMax = 4;
 
 /** What the deciders of one run were asked: the same question once, and a few at a time (decision 113). */
 export class Decisions {
-  readonly #gate = new Gate(besideMax);
+  readonly #gate = new Semaphore(besideMax);
   readonly #asked = new Map<string, Promise<Decided>>();
 
   /** What came of the question that `key` stands for; `ask` asks it. */

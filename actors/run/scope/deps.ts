@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
-import type { TurnoverSet } from "../../../bus/turnover.ts";
+import type { SlotSet } from "../../../bus/slot-map.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
 import type { MakeControl } from "../../../governance/controls/control.ts";
 import type { Redis } from "../../../governance/egress/redis.ts";
@@ -53,7 +53,7 @@ export interface RunDeps {
   /** Every run of this thread that has not ended. */
   readonly liveRuns: LiveRuns;
   /** Suspended runs of this thread whose clients still listen. */
-  readonly heardRuns: TurnoverSet<HeardRun>;
+  readonly heardRuns: SlotSet<HeardRun>;
   /** This process and worker, as runs and claimed keys name them: see `Owner`. */
   readonly owner: string;
   /** The host that this thread is of. */

@@ -1,4 +1,4 @@
-import type { Gate } from "../../runtime/gate.ts";
+import type { Semaphore } from "../../../bus/queues/semaphore.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import type { RunDeps } from "../scope/deps.ts";
 import type { RunScope } from "../scope/scope.ts";
@@ -12,5 +12,5 @@ export interface PatternDeps extends RunDeps {
   /** The loops that an agent can have, by spec.pattern. */
   readonly patterns: ReadonlyMap<string, Pattern>;
   /** How many runs that were put aside are taken up at once. */
-  readonly resumes: Gate;
+  readonly resumes: Semaphore;
 }

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Webhook } from "standardwebhooks";
-import { DeliverySlots } from "../../../actors/delivery/slots.ts";
 import { sweepMs } from "../../../actors/runtime/idle-sweep.ts";
+import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
 import { deliveryStates, nextDueMs, outboxOps, releaseDeliveries } from "../../../storage/tables/deliveries.ts";
 import { Sim } from "../../support/sim-env.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -252,7 +252,7 @@ describe("many deliveries", () => {
   test("where every slot is taken, who has none is served as soon as one is free", async () => {
     const { sim, end, states } = await world(atEnd, {
       endpoints: { a: {}, b: {}, ops: {} },
-      slots: new DeliverySlots(8, 8),
+      slots: new FairSemaphore(8, 8),
       answer: (host) => (host === "ops.example" ? { status: 200 } : { status: 200, afterMs: 5_000 }),
     });
     for (let run = 0; run < 40; run++) await end(`run_${run}`, ["a", "b"], "mallory");

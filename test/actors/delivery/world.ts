@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { pino } from "pino";
 import { deliveryActor } from "../../../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../../../actors/delivery/deps.ts";
-import { DeliverySlots } from "../../../actors/delivery/slots.ts";
 import { deliveryAddress } from "../../../bus/address.ts";
+import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
 import type { ResponseHandler } from "../../../governance/egress/connection.ts";
 import type { Egress } from "../../../governance/egress/egress.ts";
 import { EgressBlocked } from "../../../governance/egress/failure.ts";
@@ -46,7 +46,7 @@ export interface WorldOptions {
   readonly host?: string;
   readonly endpoints?: Record<string, object>;
   readonly settings?: Partial<DeliveryDeps["settings"]>;
-  readonly slots?: DeliverySlots;
+  readonly slots?: FairSemaphore;
   /** How a request is answered; `nth` counts those to the same host. */
   readonly answer?: (host: string, nth: number, sent: Sent) => SimAnswer;
 }
@@ -60,7 +60,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
   const counted: Record<string, number> = {};
   const logged: Record<string, unknown>[] = [];
   const stores: RefusingStore[] = [];
-  const slotsOfAll: DeliverySlots[] = [];
+  const slotsOfAll: FairSemaphore[] = [];
   /** Requests under way, and the most that there were at once, by host. */
   const underWay = new Map<string, { now: number; most: number }>();
   const answer = options.answer ?? ((): SimAnswer => ({ status: 200 }));
@@ -119,7 +119,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
     depsOf: (node, env): DeliveryDeps => {
       const store = refusingStore(disk.store(sim, env));
       stores.push(store);
-      const slots = options.slots ?? new DeliverySlots(256, 64);
+      const slots = options.slots ?? new FairSemaphore(256, 64);
       slotsOfAll.push(slots);
       return {
         settings: {

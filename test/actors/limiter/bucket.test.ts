@@ -70,7 +70,7 @@ for (const [limit, windowSeconds, waitedMs, seconds] of [
     assert.deepEqual([available(state, rate), retryAfterSeconds(state, rate)], [0, seconds]);
   });
 
-test("a slice is a sixty-fourth of what is left, and nothing near the end", () => {
+test("a prefetch is a sixty-fourth of what is left, and nothing near the end", () => {
   assert.deepEqual(
     [6400, 127, 64, 63, 0].map((left) => spareMax(left, false)),
     [100, 1, 1, 0, 0],
@@ -103,7 +103,7 @@ test("a store's clock that is set back by an hour gives nothing, and from then o
   assert.deepEqual(after.slices, [{ holder: "b", held: 5, until: start - hourMs + 10_000 }]);
 });
 
-test("what a holder has in hand does not flow back before its slice is over", () => {
+test("what a holder has in hand does not flow back before its prefetch is over", () => {
   const rate = rateOf(10, 10);
   const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 6, until: start + 20_000 });
 
@@ -114,7 +114,7 @@ test("what a holder has in hand does not flow back before its slice is over", ()
   assert.equal(fullAt(state, rate), start + 26_000);
 });
 
-test("where slices hold all of it, the next token comes when the first of them is over", () => {
+test("where prefetches hold all of it, the next token comes when the first of them is over", () => {
   const rate = rateOf(2, 2);
   const full = settled(fullBucket(rate, start), "a", { taken: 1, held: 1, until: start + 5_000 });
   const state = settled(full, "b", { taken: 1, held: 1, until: start + 9_000 });
@@ -183,7 +183,7 @@ test("holders that spend early, late, or vanish never let more pass than the lim
       fc.array(act, { maxLength: 120 }),
       (limit, windowSeconds, acts) => {
         const rate = rateOf(limit, windowSeconds);
-        const sliceMs = 5_000;
+        const prefetchMs = 5_000;
         let now = start;
         let state = fullBucket(rate, now);
         const hands = Array.from({ length: 4 }, () => ({ id: 0, held: 0, until: 0 }));
@@ -214,7 +214,7 @@ test("holders that spend early, late, or vanish never let more pass than the lim
             const taken = Math.min(count, available(state, rate));
             const spent = Math.min(taken, 1 + (count % 3));
             hand.held += taken - spent;
-            hand.until = now + sliceMs;
+            hand.until = now + prefetchMs;
             state = settled(state, name, { taken, held: hand.held, until: hand.until });
             pass(spent);
           }

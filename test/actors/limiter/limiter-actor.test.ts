@@ -30,7 +30,7 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
   const sim = options.sim ?? new Sim(options.seed ?? 1);
   const disk = options.disk ?? (await SimDisk.open(atEnd));
   const host = options.host ?? "host";
-  const holders: LimiterDeps["sliceHolders"] = new Set();
+  const holders: LimiterDeps["tokenPrefetches"] = new Set();
   const counted = { writes: 0, degraded: 0 };
   const stores: RefusingStore[] = [];
   let incarnation = 0;
@@ -63,7 +63,7 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
           },
         },
         owner: `${host}:${node}:${incarnation++}`,
-        sliceHolders: holders,
+        tokenPrefetches: holders,
       };
     },
   });
@@ -277,7 +277,7 @@ describe("what is used of a day outlives whoever has counted it", () => {
     assert.equal(disk.query("SELECT bucket FROM rate_buckets").length, 1);
   });
 
-  test("what was not spent is given back before the slice is over", async () => {
+  test("what was not spent is given back before the prefetch is over", async () => {
     const { sim, lease, level } = await world(6_400, 86_400);
     for (let request = 0; request < 40; request++) await lease("acme");
     const held = level("acme");

@@ -7,8 +7,8 @@ import { type TestContext, test } from "node:test";
 import { pino } from "pino";
 import { eraseFiles } from "../../../actors/workspace/folders.ts";
 import { eraseLeftFolders } from "../../../actors/workspace/left-folders.ts";
-import { TenantGates } from "../../../actors/workspace/tenant-gates.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import { TenantSemaphores } from "../../../bus/queues/tenant-semaphores.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Cleanup, cleanup, tempDir } from "../../support/temp.ts";
 
@@ -41,7 +41,7 @@ for (const [what, work] of Object.entries(writers))
     startWriter(at, work, atEnd);
     await eventually("its files", async () => readdirSync(at).length > 310 || undefined);
     const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-    const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
+    const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
 
     await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
 
@@ -54,7 +54,7 @@ test("a folder that is filled as fast as it is emptied is given up, and stays in
   mkdirSync(join(threads, "t"), { recursive: true });
   for (let file = 0; file < 5_100; file++) writeFileSync(join(threads, "t", `f${file}`), "x");
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-  const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
+  const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
   // All that is there was made behind the beginning of the deletion.
   const env = { ...systemEnv(), now: () => 0 };
 
@@ -70,7 +70,7 @@ test("what a deletion that was cut off has left is deleted with the next one, an
   for (const name of ["t.erased/dir", "t", "t2"]) mkdirSync(join(threads, name), { recursive: true });
   writeFileSync(join(threads, "t.erased", "dir", "left"), "x");
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-  const deps = { settings, workspaceGates: new TenantGates(4), log: pino({ level: "silent" }) };
+  const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
 
   await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
 
@@ -109,10 +109,10 @@ test("files are deleted in their tenant's turn: others of it wait for who has it
   ] as const)
     mkdirSync(folder(tenant, name), { recursive: true });
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-  const deps = { settings, workspaceGates: new TenantGates(1), log: pino({ level: "silent" }) };
+  const deps = { settings, workspaceSemaphores: new TenantSemaphores(1), log: pino({ level: "silent" }) };
   const erase = (key: string) => eraseFiles({ key, deps, env: systemEnv() } as never);
   const before = Promise.withResolvers<void>();
-  const held = deps.workspaceGates.run("acme", () => before.promise);
+  const held = deps.workspaceSemaphores.run("acme", () => before.promise);
 
   const own = erase("acme:t");
   await erase("other:a");

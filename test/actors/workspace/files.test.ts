@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { aloneWith, deleteFile, writeFile } from "../../../actors/workspace/files.ts";
 import type { Place } from "../../../actors/workspace/place.ts";
-import { TenantGates } from "../../../actors/workspace/tenant-gates.ts";
 import { systemEnv } from "../../../bus/env.ts";
+import { TenantSemaphores } from "../../../bus/queues/tenant-semaphores.ts";
 import { gate } from "../../support/chat.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 
@@ -76,7 +76,7 @@ test("WS-006 who moves to and fro over the same two paths takes turns, whatever 
 });
 
 test("of one tenant so many are let in at once, and the next when one leaves; other tenants do not wait", async () => {
-  const gates = new TenantGates(2);
+  const gates = new TenantSemaphores(2);
   const begun: string[] = [];
   const doors = ["1", "2", "3"].map((name) => ({ name, ...gate() }));
 

@@ -6,8 +6,8 @@ import {
   deleteEndedDeliveries,
   deliveryStates,
   endDeliveryOp,
+  endpointsDue,
   giveUpSome,
-  lanesDue,
   nextDueMs,
   oldestDeliveryMs,
   outboxOps,
@@ -172,17 +172,17 @@ for (const dialect of dialects)
       assert.ok(row);
       await later.write([putOffDeliveryOp(later, row, hour)]);
 
-      const lanes: string[] = [];
+      const endpoints: string[] = [];
       for (let after = { tenant_id: "", endpoint_id: "" }; ; ) {
-        const page = await lanesDue(fresh.system, 60_000, after, 2);
-        lanes.push(...page.map(({ tenant_id, endpoint_id }) => `${tenant_id}/${endpoint_id}`));
+        const page = await endpointsDue(fresh.system, 60_000, after, 2);
+        endpoints.push(...page.map(({ tenant_id, endpoint_id }) => `${tenant_id}/${endpoint_id}`));
         const last = page.at(-1);
         if (!last) break;
         after = last;
       }
 
-      assert.deepEqual(lanes, ["a/x", "b/x", "b/y"]);
-      assert.equal((await lanesDue(fresh.system, 2 * hour, { tenant_id: "", endpoint_id: "" }, 10)).length, 4);
+      assert.deepEqual(endpoints, ["a/x", "b/x", "b/y"]);
+      assert.equal((await endpointsDue(fresh.system, 2 * hour, { tenant_id: "", endpoint_id: "" }, 10)).length, 4);
     });
 
     test("the oldest is told, and what is over goes when its time is over", async () => {

@@ -1,10 +1,10 @@
-// A past is made once for all who read it, whatever they do: read, hang, leave, or come from another tenant.
+// A backlog is made once for all who read it, whatever they do: read, hang, leave, or come from another tenant.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
-import type { Place } from "../../../http/past/fair-line.ts";
-import { type PastReader, Pasts } from "../../../http/past/pasts.ts";
-import { type PageMaker, pieceBytes } from "../../../http/past/shared-pages.ts";
+import type { Ticket } from "../../../bus/queues/fair-queue.ts";
+import { type BacklogReader, Backlogs } from "../../../http/backlog/backlogs.ts";
+import { type PageMaker, pieceBytes } from "../../../http/backlog/shared-pages.ts";
 import { gate } from "../../support/chat.ts";
 
 const miB = 2 ** 20;
@@ -34,87 +34,95 @@ class Maker implements PageMaker {
   }
 }
 
-/** One who reads, with its place. */
-function open(pasts: Pasts, state: string, maker: PageMaker, tenant = "acme"): { place: Place; reader: PastReader } {
-  const place = pasts.place(tenant);
-  return { place, reader: pasts.read(place, state, () => maker) };
+/** One who reads, with its ticket. */
+function open(
+  backlogs: Backlogs,
+  state: string,
+  maker: PageMaker,
+  tenant = "acme",
+): { ticket: Ticket; reader: BacklogReader } {
+  const ticket = backlogs.ticket(tenant);
+  return { ticket, reader: backlogs.read(ticket, state, () => maker) };
 }
 
-async function readAll({ place, reader }: { place: Place; reader: PastReader }): Promise<string> {
+async function readAll({ ticket, reader }: { ticket: Ticket; reader: BacklogReader }): Promise<string> {
   const pieces: Uint8Array[] = [];
   for (let piece = await reader.next(); piece !== null; piece = await reader.next()) {
     assert.ok(piece.length <= pieceBytes, `${piece.length} bytes at once`);
     pieces.push(piece);
   }
   reader.close();
-  place.leave();
+  ticket.leave();
   return Buffer.concat(pieces).toString();
 }
 
 const letters = (count: number, bytes: number) =>
   Array.from({ length: count }, (_, at) => String.fromCharCode(97 + (at % 26)).repeat(bytes));
 
-describe("pasts", () => {
+describe("backlogs", () => {
   test("make each page once for all who read the same state, in pieces, and keep nothing when all have read it", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const pages = ["é".repeat(100_000), ...letters(3, 70_000)];
     const maker = new Maker(pages);
-    const readers = Array.from({ length: 50 }, () => open(pasts, "state", maker));
+    const readers = Array.from({ length: 50 }, () => open(backlogs, "state", maker));
 
     const texts = await Promise.all(readers.map(readAll));
 
     assert.ok(texts.every((text) => text === pages.join("")));
     assert.deepEqual(maker.made, [0, 1, 2, 3]);
-    assert.deepEqual([pasts.takeMadeCount(), pasts.takeMadeCount(), pasts.bytes, pasts.waiting], [4, 0, 0, 0]);
+    assert.deepEqual(
+      [backlogs.takeMadeCount(), backlogs.takeMadeCount(), backlogs.bytes, backlogs.waiting],
+      [4, 0, 0, 0],
+    );
   });
 
   test("make another state anew, and a state again that all have left", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const [one, two] = [new Maker(["one"]), new Maker(["two"])];
-    const both = [open(pasts, "state 1", one), open(pasts, "state 2", two)];
+    const both = [open(backlogs, "state 1", one), open(backlogs, "state 2", two)];
     assert.deepEqual(await Promise.all(both.map(readAll)), ["one", "two"]);
 
     const later = new Maker(["later"]);
-    assert.equal(await readAll(open(pasts, "state 1", later)), "later");
+    assert.equal(await readAll(open(backlogs, "state 1", later)), "later");
   });
 
-  test("keep what was made for those who are still in line", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * miB);
+  test("keep what was made for those who are still in the queue", async () => {
+    const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const maker = new Maker(letters(2, 1_000));
-    const inLine = pasts.place("acme");
+    const inLine = backlogs.ticket("acme");
     await inLine.turn();
-    await readAll(open(pasts, "state", maker));
-    assert.equal(pasts.bytes, 2_000);
+    await readAll(open(backlogs, "state", maker));
+    assert.equal(backlogs.bytes, 2_000);
 
-    await readAll({ place: inLine, reader: pasts.read(inLine, "state", () => maker) });
+    await readAll({ ticket: inLine, reader: backlogs.read(inLine, "state", () => maker) });
 
-    assert.deepEqual([maker.made, pasts.bytes], [[0, 1], 0]);
+    assert.deepEqual([maker.made, backlogs.bytes], [[0, 1], 0]);
   });
 
   test("keep no more than their bound; a page that had to go is made again, the same", async () => {
     const bound = 4 * miB;
-    const pasts = new Pasts(systemEnv(), bound);
+    const backlogs = new Backlogs(systemEnv(), bound);
     const pages = letters(40, 60_000);
     const maker = new Maker(pages);
-    const slow = open(pasts, "state", maker);
+    const slow = open(backlogs, "state", maker);
     const first = Buffer.from((await slow.reader.next()) as Uint8Array).toString();
 
-    const text = await readAll(open(pasts, "state", maker));
-    assert.ok(pasts.bytes > 0 && pasts.bytes <= bound / 4, `${pasts.bytes} bytes are kept`);
+    const text = await readAll(open(backlogs, "state", maker));
+    assert.ok(backlogs.bytes > 0 && backlogs.bytes <= bound / 4, `${backlogs.bytes} bytes are kept`);
     const rest = await readAll(slow);
 
     assert.equal(text, pages.join(""));
     assert.equal(first + rest, text);
     assert.ok(maker.made.length > 40, "some were made again");
-    assert.equal(pasts.bytes, 0);
+    assert.equal(backlogs.bytes, 0);
   });
 
   test("let go first of the page that was not asked for the longest", async () => {
-    const pasts = new Pasts(systemEnv(), 4 * miB);
-    // What was read stays for as long as somebody is in line.
-    await pasts.place("acme").turn();
+    const backlogs = new Backlogs(systemEnv(), 4 * miB);
+    // What was read stays for as long as somebody is in the queue.
+    await backlogs.ticket("acme").turn();
     const makers = new Map(["a", "b", "c"].map((state) => [state, new Maker([state.repeat(400_000)])]));
-    const read = (state: string) => readAll(open(pasts, state, makers.get(state) as Maker));
+    const read = (state: string) => readAll(open(backlogs, state, makers.get(state) as Maker));
 
     // Of three there is room for two.
     for (const state of ["a", "b", "a", "c", "a", "b"]) await read(state);
@@ -126,12 +134,12 @@ describe("pasts", () => {
   });
 
   test("do not keep what is longer than their bound, and hand it out all the same", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * 1024);
+    const backlogs = new Backlogs(systemEnv(), 256 * 1024);
     const maker = new Maker(letters(2, 100_000));
 
-    const one = open(pasts, "state", maker);
+    const one = open(backlogs, "state", maker);
     const first = Buffer.from((await one.reader.next()) as Uint8Array).toString();
-    assert.equal(pasts.bytes, 0);
+    assert.equal(backlogs.bytes, 0);
     const rest = await readAll(one);
 
     assert.equal(first + rest, letters(2, 100_000).join(""));
@@ -140,42 +148,42 @@ describe("pasts", () => {
 
   test("have a bounded number of pieces with those who take none, and the rest wait; another tenant gets all of its own", async () => {
     // Room for four pieces.
-    const pasts = new Pasts(systemEnv(), 8 * pieceBytes);
+    const backlogs = new Backlogs(systemEnv(), 8 * pieceBytes);
     const maker = new Maker(letters(3, 1_000));
-    const stalled = Array.from({ length: 20 }, (_, at) => open(pasts, `state ${at}`, maker, "crowd"));
+    const stalled = Array.from({ length: 20 }, (_, at) => open(backlogs, `state ${at}`, maker, "crowd"));
     let given = 0;
     for (const { reader } of stalled)
       void reader.next().then((piece) => {
         if (piece !== null) given++;
       });
     await settled();
-    assert.deepEqual([given, pasts.waiting], [4, 16]);
+    assert.deepEqual([given, backlogs.waiting], [4, 16]);
 
-    const other = await readAll(open(pasts, "other", new Maker(letters(3, 100_000)), "single"));
+    const other = await readAll(open(backlogs, "other", new Maker(letters(3, 100_000)), "single"));
 
     assert.equal(other.length, 300_000);
-    assert.deepEqual([given, pasts.waiting], [4, 16]);
-    for (const { reader, place } of stalled) {
+    assert.deepEqual([given, backlogs.waiting], [4, 16]);
+    for (const { reader, ticket } of stalled) {
       reader.close();
-      place.leave();
+      ticket.leave();
       await settled();
     }
-    assert.deepEqual([pasts.waiting, pasts.bytes], [0, 0]);
+    assert.deepEqual([backlogs.waiting, backlogs.bytes], [0, 0]);
   });
 
   test("make few pages at a time, and none that nobody waits for any more", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const held = gate();
     const makers = Array.from({ length: 12 }, () => new Maker(["x"], held.opened));
-    const readers = makers.map((maker, at) => open(pasts, `state ${at}`, maker));
+    const readers = makers.map((maker, at) => open(backlogs, `state ${at}`, maker));
     const read = readers.map(({ reader }) => reader.next());
     await settled();
     assert.equal(makers.filter(({ made }) => made.length > 0).length, 4);
 
-    // Two gave up in line; of one that is being made, the only reader did.
-    for (const { reader, place } of [readers[0], readers[5], readers[6]].filter((each) => each !== undefined)) {
+    // Two gave up in the queue; of one that is being made, the only reader did.
+    for (const { reader, ticket } of [readers[0], readers[5], readers[6]].filter((each) => each !== undefined)) {
       reader.close();
-      place.leave();
+      ticket.leave();
     }
     held.open();
     const pieces = await Promise.all(read);
@@ -190,17 +198,17 @@ describe("pasts", () => {
     );
   });
 
-  test("make a page for who stays when another of its readers gives up in line", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * miB);
+  test("make a page for who stays when another of its readers gives up in the queue", async () => {
+    const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const held = gate();
-    for (let at = 0; at < 4; at++) void open(pasts, `holding ${at}`, new Maker(["x"], held.opened)).reader.next();
+    for (let at = 0; at < 4; at++) void open(backlogs, `holding ${at}`, new Maker(["x"], held.opened)).reader.next();
     const maker = new Maker(["wanted"]);
-    const [leaves, stays] = [open(pasts, "state", maker), open(pasts, "state", maker)];
+    const [leaves, stays] = [open(backlogs, "state", maker), open(backlogs, "state", maker)];
     const got = [leaves.reader.next(), stays.reader.next()];
     await settled();
 
     leaves.reader.close();
-    leaves.place.leave();
+    leaves.ticket.leave();
     held.open();
 
     assert.deepEqual(
@@ -210,7 +218,7 @@ describe("pasts", () => {
   });
 
   test("tell all who wait for a page that it could not be made, and try anew for who asks then", async () => {
-    const pasts = new Pasts(systemEnv(), 256 * miB);
+    const backlogs = new Backlogs(systemEnv(), 256 * miB);
     let fails = true;
     const maker: PageMaker = {
       first: 0,
@@ -219,7 +227,7 @@ describe("pasts", () => {
         return { text: "there", next: null };
       },
     };
-    const readers = [open(pasts, "state", maker), open(pasts, "state", maker)];
+    const readers = [open(backlogs, "state", maker), open(backlogs, "state", maker)];
 
     const failed = await Promise.allSettled(readers.map(({ reader }) => reader.next()));
     fails = false;

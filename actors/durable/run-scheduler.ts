@@ -22,51 +22,51 @@ const againMs = 1_000;
 const settledMs = 10_000;
 
 /** How it came to be known that a run is due: who made it so has told it, or it was found in the store. */
-type Told = "hint" | "poll";
+type WokenBy = "hint" | "poll";
 
 /** A run that is due, and since when that is known, on the monotonic clock. */
 interface DueRun {
   readonly place: RunPlace;
-  readonly by: Told;
+  readonly by: WokenBy;
   readonly since: number;
 }
 
 /** What waits of one tenant. */
-interface Line {
+interface TenantQueue {
   /** By run. */
   readonly waiting: Map<string, DueRun>;
   atWork: number;
 }
 
-/** The slots of one host, and who waits for them. */
-export class Slots {
+/** The slots of one host, and the queue of runs that wait for one. */
+export class RunScheduler {
   readonly #bus: Bus;
   readonly #env: Env;
   readonly #store: Scope;
-  readonly #slots: number;
+  readonly #scheduler: number;
   readonly #metrics: Metrics;
-  readonly #lines = new Map<string, Line>();
+  readonly #queues = new Map<string, TenantQueue>();
   /** Runs that have a slot, and since when, on the monotonic clock. */
   readonly #atWork = new Map<string, { readonly place: RunPlace; readonly since: number }>();
   #seenUntil = 0;
   #isDraining = false;
 
-  constructor(bus: Bus, env: Env, store: Scope, slots: number, metrics: Metrics) {
+  constructor(bus: Bus, env: Env, store: Scope, scheduler: number, metrics: Metrics) {
     this.#bus = bus;
     this.#env = env;
     this.#store = store;
-    this.#slots = slots;
+    this.#scheduler = scheduler;
     this.#metrics = metrics;
   }
 
   get isIdle(): boolean {
-    return this.#atWork.size === 0 && this.#lines.size === 0;
+    return this.#atWork.size === 0 && this.#queues.size === 0;
   }
 
   /** A run is due. */
-  add(place: RunPlace, by: Told): void {
+  add(place: RunPlace, by: WokenBy): void {
     if (this.#isDraining || this.#atWork.has(place.run_id)) return;
-    const { waiting } = this.#lineOf(place.tenant_id);
+    const { waiting } = this.#queueOf(place.tenant_id);
     if (!waiting.has(place.run_id)) waiting.set(place.run_id, { place, by, since: this.#env.monotonic() });
     this.#serve();
   }
@@ -79,9 +79,9 @@ export class Slots {
     if (this.#isDraining) return false;
     const { tenant_id, run_id } = place;
     if (!this.#atWork.has(run_id)) return this.#takeFree(place);
-    const own = this.#lines.get(tenant_id)?.atWork ?? 0;
-    if (this.#atWork.size < this.#slots) return true;
-    for (const { waiting, atWork } of this.#lines.values()) if (waiting.size > 0 && atWork < own) return false;
+    const own = this.#queues.get(tenant_id)?.atWork ?? 0;
+    if (this.#atWork.size < this.#scheduler) return true;
+    for (const { waiting, atWork } of this.#queues.values()) if (waiting.size > 0 && atWork < own) return false;
     return true;
   }
 
@@ -94,18 +94,18 @@ export class Slots {
   }
 
   #takeFree(place: RunPlace): boolean {
-    if (this.#atWork.size >= this.#slots) return false;
+    if (this.#atWork.size >= this.#scheduler) return false;
     this.#atWork.set(place.run_id, { place, since: this.#env.monotonic() });
-    this.#lineOf(place.tenant_id).atWork++;
+    this.#queueOf(place.tenant_id).atWork++;
     return true;
   }
 
   /** A run has no use for its slot any more. */
   free({ tenant_id, run_id }: RunPlace): void {
     if (!this.#atWork.delete(run_id)) return;
-    const line = this.#lineOf(tenant_id);
-    line.atWork--;
-    this.#tidy(tenant_id, line);
+    const queue = this.#queueOf(tenant_id);
+    queue.atWork--;
+    this.#tidy(tenant_id, queue);
     this.#serve();
   }
 
@@ -139,14 +139,14 @@ export class Slots {
   /** The process is about to end: nothing more is taken up, and runs are put aside behind their steps. */
   drain(): void {
     this.#isDraining = true;
-    for (const line of this.#lines.values()) line.waiting.clear();
+    for (const queue of this.#queues.values()) queue.waiting.clear();
   }
 
   #serve(): void {
-    while (!this.#isDraining && this.#atWork.size < this.#slots) {
-      let next: Line | null = null;
-      for (const line of this.#lines.values())
-        if (line.waiting.size > 0 && (next === null || line.atWork < next.atWork)) next = line;
+    while (!this.#isDraining && this.#atWork.size < this.#scheduler) {
+      let next: TenantQueue | null = null;
+      for (const queue of this.#queues.values())
+        if (queue.waiting.size > 0 && (next === null || queue.atWork < next.atWork)) next = queue;
       const due = next?.waiting.values().next().value;
       if (next === null || due === undefined) return;
       const { place } = due;
@@ -187,17 +187,17 @@ export class Slots {
     );
   }
 
-  #lineOf(tenantId: string): Line {
-    let line = this.#lines.get(tenantId);
-    if (line === undefined) {
-      line = { waiting: new Map(), atWork: 0 };
-      this.#lines.set(tenantId, line);
+  #queueOf(tenantId: string): TenantQueue {
+    let queue = this.#queues.get(tenantId);
+    if (queue === undefined) {
+      queue = { waiting: new Map(), atWork: 0 };
+      this.#queues.set(tenantId, queue);
     }
-    return line;
+    return queue;
   }
 
-  #tidy(tenantId: string, { waiting, atWork }: Line): void {
-    if (waiting.size === 0 && atWork <= 0) this.#lines.delete(tenantId);
+  #tidy(tenantId: string, { waiting, atWork }: TenantQueue): void {
+    if (waiting.size === 0 && atWork <= 0) this.#queues.delete(tenantId);
   }
 }
 

@@ -15,9 +15,9 @@ import { Attempt, type AttemptFailure, failed } from "./attempt.ts";
 import type { DeliveryDeps } from "./deps.ts";
 import { signatureOf } from "./signature.ts";
 
-/** Attempts of one lane at once: what its endpoint keeps waiting waits behind these, and nothing else does. */
+/** Attempts of one queue at once: what its endpoint keeps waiting waits behind these, and nothing else does. */
 const attemptsMax = 16;
-/** How far ahead a lane looks: it waits itself for what is due sooner, and is woken for the rest. */
+/** How far ahead a queue looks: it waits itself for what is due sooner, and is woken for the rest. */
 export const aheadMs = 90_000;
 /** How much longer than its attempt a claim is good: the time to write down what came of it. */
 const claimMarginMs = 30_000;
@@ -33,8 +33,8 @@ const cures: Readonly<Record<string, string>> = {
     "A secret of the endpoint is missing or too short: set the SVC_SECRET_ variable, or the file in SVC_SECRETS_DIR, that it names.",
 };
 
-/** Where a lane runs. */
-export interface LaneContext {
+/** Where a queue runs. */
+export interface EndpointQueueContext {
   readonly env: Env;
   readonly deps: DeliveryDeps;
   readonly tenantId: string;
@@ -44,8 +44,8 @@ export interface LaneContext {
 }
 
 /** What one tenant has to tell one endpoint: claimed when it is due, a bounded number at once, and put off when it was not taken. */
-export class DeliveryLane {
-  readonly #context: LaneContext;
+export class EndpointQueue {
+  readonly #context: EndpointQueueContext;
   readonly #store: TenantStore;
   /** Attempts under way. */
   #running = 0;
@@ -60,7 +60,7 @@ export class DeliveryLane {
   #timer: Timer | null = null;
   #wakesAt = 0;
 
-  constructor(context: LaneContext) {
+  constructor(context: EndpointQueueContext) {
     this.#context = context;
     this.#store = context.deps.store.tenant(context.tenantId);
   }

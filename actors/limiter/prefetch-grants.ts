@@ -1,13 +1,13 @@
 /** How long tokens are lent for, in milliseconds. */
-export const loanMs = 1_000;
+export const grantMs = 1_000;
 
 /** Tokens that were lent on, as long as they may be spent: those of this period and those of the one before. */
-export class Loans {
+export class PrefetchGrants {
   #now = 0;
   #before = 0;
   #periodEnds = Number.NEGATIVE_INFINITY;
 
-  lend(count: number, now: number): void {
+  grant(count: number, now: number): void {
     this.#roll(now);
     this.#now += count;
   }
@@ -20,8 +20,8 @@ export class Loans {
 
   #roll(now: number): void {
     if (now < this.#periodEnds) return;
-    this.#before = now < this.#periodEnds + loanMs ? this.#now : 0;
+    this.#before = now < this.#periodEnds + grantMs ? this.#now : 0;
     this.#now = 0;
-    this.#periodEnds = now + loanMs;
+    this.#periodEnds = now + grantMs;
   }
 }

@@ -5,7 +5,7 @@ import { threadAddress, topicOf } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
 import { EventStream, StreamRegistry } from "../../http/exchange/sse.ts";
-import { ThreadHubs, type ThreadListener } from "../../http/thread-hubs.ts";
+import { ThreadFanOut, type ThreadListener } from "../../http/thread-fan-out.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
@@ -14,7 +14,7 @@ const address = threadAddress("acme", "crowd");
 function start() {
   const sim = new Sim(1);
   const { bus } = new SimNet(sim, { actorNodes: [0], definitions: [] }).node(0);
-  return { sim, bus, hubs: new ThreadHubs(bus) };
+  return { sim, bus, fanOut: new ThreadFanOut(bus) };
 }
 
 /** A listener as a reattached client is one, whose connection takes nothing: what comes after the first frame waits. */
@@ -22,10 +22,10 @@ class SlowListener implements ThreadListener {
   readonly stream: EventStream;
   closed = false;
 
-  constructor(registry: StreamRegistry, hubs: ThreadHubs) {
+  constructor(registry: StreamRegistry, fanOut: ThreadFanOut) {
     this.stream = new EventStream({ write: () => false, end() {}, close: () => (this.closed = true) }, registry);
-    this.stream.onClose(() => hubs.leave(address, this));
-    hubs.join(address, this);
+    this.stream.onClose(() => fanOut.leave(address, this));
+    fanOut.join(address, this);
   }
 
   frames(text: string): void {
@@ -40,7 +40,7 @@ class SlowListener implements ThreadListener {
 }
 
 test("slow streams that are closed in the middle of a frame keep it from nobody, and all of them are closed", async () => {
-  const { sim, bus, hubs } = start();
+  const { sim, bus, fanOut } = start();
   const registry = new StreamRegistry(2 ** 30, () => 0);
   const heard: string[][] = [[], []];
   const reading = (at: number) => ({
@@ -49,9 +49,9 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
     rewound() {},
     lost() {},
   });
-  hubs.join(address, reading(0));
-  const slow = Array.from({ length: 5 }, () => new SlowListener(registry, hubs));
-  hubs.join(address, reading(1));
+  fanOut.join(address, reading(0));
+  const slow = Array.from({ length: 5 }, () => new SlowListener(registry, fanOut));
+  fanOut.join(address, reading(1));
   await sim.run();
 
   for (let at = 0; at < 6; at++) {
@@ -69,22 +69,22 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
 });
 
 test("who has left hears nothing more, and when the last has left nobody listens", async () => {
-  const { sim, bus, hubs } = start();
+  const { sim, bus, fanOut } = start();
   const heard: string[] = [];
   const listener = { frames: (text: string) => heard.push(text), forget() {}, rewound() {}, lost() {} };
-  hubs.join(address, listener);
-  hubs.join(address, listener);
+  fanOut.join(address, listener);
+  fanOut.join(address, listener);
   await sim.run();
   assert.equal(bus.hasSubscribers(topicOf(address)), true);
 
-  hubs.leave(address, listener);
-  hubs.leave(address, listener);
+  fanOut.leave(address, listener);
+  fanOut.leave(address, listener);
   await sim.run();
   bus.publish(topicOf(address), "data: 1\n\n");
   await sim.run();
 
   assert.deepEqual([heard, bus.hasSubscribers(topicOf(address))], [[], false]);
-  hubs.join(address, listener);
+  fanOut.join(address, listener);
   await sim.run();
   bus.publish(topicOf(address), "data: 2\n\n");
   await sim.run();
@@ -92,10 +92,10 @@ test("who has left hears nothing more, and when the last has left nobody listens
 });
 
 test("a rewind is told to every listener, wherever its mark stands among frames, and passes nothing on", async () => {
-  const { sim, bus, hubs } = start();
+  const { sim, bus, fanOut } = start();
   const heard: string[] = [];
   for (const name of ["a", "b"])
-    hubs.join(address, {
+    fanOut.join(address, {
       frames: (text) => heard.push(`${name} ${text.trim()}`),
       rewound: () => heard.push(`${name} rewound`),
       forget() {},
@@ -115,9 +115,9 @@ test("a rewind is told to every listener, wherever its mark stands among frames,
 });
 
 test("a listener hears the id of the last frame that has one, and null where none has", async () => {
-  const { sim, bus, hubs } = start();
+  const { sim, bus, fanOut } = start();
   const cursors: (number | null)[] = [];
-  hubs.join(address, { frames: (_, cursor) => cursors.push(cursor), forget() {}, rewound() {}, lost() {} });
+  fanOut.join(address, { frames: (_, cursor) => cursors.push(cursor), forget() {}, rewound() {}, lost() {} });
   await sim.run();
 
   for (const frames of [
@@ -155,26 +155,26 @@ describe("where a conversation stands", () => {
           asked.push({ type, answer, refuse: () => reject(new SvcError("mailbox_full")) });
         }),
     };
-    const hubs = new ThreadHubs(bus as never);
+    const fanOut = new ThreadFanOut(bus as never);
     const forgotten: string[] = [];
     const join = (name: string): ThreadListener => {
       const listener = { frames() {}, forget: () => void forgotten.push(name), rewound() {}, lost() {} };
-      hubs.join(address, listener);
+      fanOut.join(address, listener);
       return listener;
     };
-    return { hubs, asked, forgotten, join, publish: (text: string) => publish(text) };
+    return { fanOut, asked, forgotten, join, publish: (text: string) => publish(text) };
   }
 
   test("is asked once for all who ask before the thread has answered, and again for who comes later", async () => {
-    const { hubs, asked, forgotten, join } = startAnswering();
-    const positions = ["a", "b"].map((name) => hubs.position(address, join(name)));
+    const { fanOut, asked, forgotten, join } = startAnswering();
+    const positions = ["a", "b"].map((name) => fanOut.position(address, join(name)));
     assert.deepEqual(
       asked.map(({ type }) => type),
       ["attach"],
     );
 
     const answered = asked[0]?.answer({ next_seq: 7, run_id: null });
-    positions.push(hubs.position(address, join("c")));
+    positions.push(fanOut.position(address, join("c")));
     await answered;
     await asked[1]?.answer({ next_seq: 8, run_id: null });
 
@@ -194,10 +194,10 @@ describe("where a conversation stands", () => {
       ["data: text\n\n", 3, true],
       ["id: 4\ndata: event\n\n", 4, false],
     ] as const) {
-      const { hubs, asked, forgotten, join, publish } = startAnswering();
-      const [one, two] = ["a", "b"].map((name) => hubs.position(address, join(name)));
+      const { fanOut, asked, forgotten, join, publish } = startAnswering();
+      const [one, two] = ["a", "b"].map((name) => fanOut.position(address, join(name)));
       await asked[0]?.answer({ next_seq: 3, run_id: "r" });
-      const late = hubs.position(address, join("late"));
+      const late = fanOut.position(address, join("late"));
       publish(heard);
       await asked
         .find(({ type }) => type === "status")
@@ -213,8 +213,8 @@ describe("where a conversation stands", () => {
   });
 
   test("that is not told is told to nobody, and asked anew by who asks again", async () => {
-    const { hubs, asked, join } = startAnswering();
-    const both = ["a", "b"].map((name) => hubs.position(address, join(name)));
+    const { fanOut, asked, join } = startAnswering();
+    const both = ["a", "b"].map((name) => fanOut.position(address, join(name)));
     asked[0]?.refuse();
     const outcomes = await Promise.allSettled(both);
     assert.deepEqual(
@@ -222,7 +222,7 @@ describe("where a conversation stands", () => {
       ["rejected", "rejected"],
     );
 
-    const again = hubs.position(address, join("a"));
+    const again = fanOut.position(address, join("a"));
     await asked[1]?.answer({ next_seq: 1, run_id: null });
 
     assert.equal((await again).next_seq, 1);

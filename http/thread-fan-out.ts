@@ -4,7 +4,7 @@ import { SvcError } from "../bus/errors.ts";
 import { rewoundMark, turnReplayFrames } from "../bus/frames/frames.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 import type { ThreadPosition } from "../bus/protocol/thread.ts";
-import { type Member, TurnoverMap, TurnoverSet } from "../bus/turnover.ts";
+import { SlotMap, type SlotMember, SlotSet } from "../bus/slot-map.ts";
 
 // Listeners to conversations on this http thread. However many streams listen to one conversation, the bus brings its frames
 // here once, and they are handed to each; and where it stands is asked once for all who ask at the same time.
@@ -27,24 +27,24 @@ export interface Position extends Omit<ThreadPosition, "run_id"> {
 }
 
 /** A position that is being asked for. */
-interface Asking extends Member {
+interface Asking extends SlotMember {
   readonly listeners: Set<ThreadListener>;
   /** Of the last frame that was heard since the thread has answered. */
   heardCursor: number | null;
 }
 
-interface Hub {
+interface Topic {
   readonly address: Address<"thread">;
   readonly listeners: Set<ThreadListener>;
-  readonly askings: TurnoverSet<Asking>;
+  readonly askings: SlotSet<Asking>;
   /** The one that listeners may still join: the thread has not answered yet. */
   joinable: { readonly asking: Asking; readonly position: Promise<Position> } | null;
 }
 
 /** Who on this http thread listens to which conversation. */
-export class ThreadHubs {
+export class ThreadFanOut {
   readonly #bus: Bus;
-  readonly #hubs = new TurnoverMap<Hub>();
+  readonly #fanOut = new SlotMap<Topic>();
 
   constructor(bus: Bus) {
     this.#bus = bus;
@@ -53,11 +53,11 @@ export class ThreadHubs {
 
   /** Hands a listener everything that is published from now on. Subscribe first, then ask the thread where it stands. */
   join(address: Address<"thread">, listener: ThreadListener): void {
-    let hub = this.#hubs.get(address.key);
-    if (!hub) {
-      const created: Hub = { address, listeners: new Set(), askings: new TurnoverSet(), joinable: null };
-      hub = created;
-      this.#hubs.set(address.key, created);
+    let topic = this.#fanOut.get(address.key);
+    if (!topic) {
+      const created: Topic = { address, listeners: new Set(), askings: new SlotSet(), joinable: null };
+      topic = created;
+      this.#fanOut.set(address.key, created);
       this.#bus.subscribe(address, (text) => {
         if (text.includes(rewoundMark)) {
           // What came with it is in the snapshot.
@@ -69,13 +69,13 @@ export class ThreadHubs {
         for (const each of created.listeners) each.frames(text, cursor);
       });
     }
-    hub.listeners.add(listener);
+    topic.listeners.add(listener);
   }
 
   leave(address: Address<"thread">, listener: ThreadListener): void {
-    const hub = this.#hubs.get(address.key);
-    if (!hub?.listeners.delete(listener) || hub.listeners.size > 0) return;
-    this.#hubs.take(address.key);
+    const topic = this.#fanOut.get(address.key);
+    if (!topic?.listeners.delete(listener) || topic.listeners.size > 0) return;
+    this.#fanOut.take(address.key);
     this.#bus.unsubscribe(address);
   }
 
@@ -84,19 +84,19 @@ export class ThreadHubs {
    * to forget it; what it hears from then on comes after it. Only for one that has joined.
    */
   position(address: Address<"thread">, listener: ThreadListener): Promise<Position> {
-    const hub = this.#hubs.get(address.key);
-    if (!hub) return Promise.reject(new SvcError("actor_lost"));
-    if (!hub.joinable) {
-      const asking: Asking = { place: -1, listeners: new Set(), heardCursor: null };
-      hub.joinable = { asking, position: this.#ask(hub, asking) };
+    const topic = this.#fanOut.get(address.key);
+    if (!topic) return Promise.reject(new SvcError("actor_lost"));
+    if (!topic.joinable) {
+      const asking: Asking = { slot: -1, listeners: new Set(), heardCursor: null };
+      topic.joinable = { asking, position: this.#ask(topic, asking) };
     }
-    hub.joinable.asking.listeners.add(listener);
-    return hub.joinable.position;
+    topic.joinable.asking.listeners.add(listener);
+    return topic.joinable.position;
   }
 
-  async #ask(hub: Hub, asking: Asking): Promise<Position> {
+  async #ask(topic: Topic, asking: Asking): Promise<Position> {
     const close = (): void => {
-      if (hub.joinable?.asking === asking) hub.joinable = null;
+      if (topic.joinable?.asking === asking) topic.joinable = null;
     };
     const forget = (): void => {
       for (const listener of asking.listeners) listener.forget();
@@ -105,12 +105,12 @@ export class ThreadHubs {
       const onAttached = (): void => {
         // Who joins later has not heard what was said since.
         close();
-        hub.askings.add(asking);
+        topic.askings.add(asking);
         forget();
       };
-      const { run_id, ...position } = await this.#bus.ask(hub.address, "attach", {}, { onReply: onAttached });
+      const { run_id, ...position } = await this.#bus.ask(topic.address, "attach", {}, { onReply: onAttached });
       if (run_id === null) return { ...position, live: null };
-      const { tenantId, suffix } = splitThreadId(hub.address.key);
+      const { tenantId, suffix } = splitThreadId(topic.address.key);
       let heard: number | null = null;
       const onReply = (): void => {
         heard = asking.heardCursor;
@@ -127,16 +127,16 @@ export class ThreadHubs {
       return { ...upTo, live: Buffer.from(turnReplayFrames(text, truncated)) };
     } finally {
       close();
-      hub.askings.delete(asking);
+      topic.askings.delete(asking);
     }
   }
 
   /** The node that held some of the conversations is gone: its listeners ask again, and then its successor answers. */
   #lost(node: NodeId): void {
-    for (const [, hub] of [...this.#hubs]) {
-      if (this.#bus.nodeOf(hub.address) !== node) continue;
-      this.#hubs.take(hub.address.key);
-      for (const listener of [...hub.listeners]) listener.lost();
+    for (const [, topic] of [...this.#fanOut]) {
+      if (this.#bus.nodeOf(topic.address) !== node) continue;
+      this.#fanOut.take(topic.address.key);
+      for (const listener of [...topic.listeners]) listener.lost();
     }
   }
 }

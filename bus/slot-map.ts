@@ -1,10 +1,10 @@
 // What comes and goes with every request is held here and not in a Map or Set of its own. Those get a new table again and again, as
-// places that were left fill the old one, and V8 has each table point to the next one, for iterators under way. A table that has
+// slots that were left fill the old one, and V8 has each table point to the next one, for iterators under way. A table that has
 // reached the old generation keeps alive what it held last, the next table, what that held, and so on: all that was ever in it
-// becomes old, with whatever it leads to, and is collected with the whole heap only. What is here clears the place that is left.
+// becomes old, with whatever it leads to, and is collected with the whole heap only. What is here clears the slot that is left.
 
 /** Gives values numbers and finds them by those, for as long as they are here. No number is given twice. */
-export class NumberedTable<V> {
+export class SlotTable<V> {
   readonly #first: number;
   /** The value with number n is at n modulo the length, which is a power of two. */
   #values: (V | undefined)[] = new Array(startLength).fill(undefined);
@@ -25,7 +25,7 @@ export class NumberedTable<V> {
   add(value: V): number {
     if (this.#size * 2 >= this.#values.length) this.#grow();
     const mask = this.#values.length - 1;
-    // Numbers whose place somebody has who stays are left out.
+    // Numbers whose slot somebody has who stays are left out.
     while (this.#numbers[this.#next & mask] !== -1) this.#next++;
     const number = this.#next++;
     this.#values[number & mask] = value;
@@ -35,17 +35,17 @@ export class NumberedTable<V> {
   }
 
   get(number: number): V | undefined {
-    const place = this.#placeOf(number);
-    return place < 0 ? undefined : this.#values[place];
+    const slot = this.#slotOf(number);
+    return slot < 0 ? undefined : this.#values[slot];
   }
 
   /** The same, and it is here no more. */
   take(number: number): V | undefined {
-    const place = this.#placeOf(number);
-    if (place < 0) return undefined;
-    const value = this.#values[place];
-    this.#values[place] = undefined;
-    this.#numbers[place] = -1;
+    const slot = this.#slotOf(number);
+    if (slot < 0) return undefined;
+    const value = this.#values[slot];
+    this.#values[slot] = undefined;
+    this.#numbers[slot] = -1;
     this.#size--;
     return value;
   }
@@ -53,15 +53,15 @@ export class NumberedTable<V> {
   /** All that is here now, with its numbers. */
   entries(): [number, V][] {
     const found: [number, V][] = [];
-    for (const [place, number] of this.#numbers.entries())
-      if (number >= 0) found.push([this.#first + number, this.#values[place] as V]);
+    for (const [slot, number] of this.#numbers.entries())
+      if (number >= 0) found.push([this.#first + number, this.#values[slot] as V]);
     return found;
   }
 
-  #placeOf(number: number): number {
+  #slotOf(number: number): number {
     const own = number - this.#first;
-    const place = own & (this.#values.length - 1);
-    return this.#numbers[place] === own ? place : -1;
+    const slot = own & (this.#values.length - 1);
+    return this.#numbers[slot] === own ? slot : -1;
   }
 
   #grow(): void {
@@ -69,9 +69,9 @@ export class NumberedTable<V> {
     const mask = values.length * 2 - 1;
     this.#values = new Array(values.length * 2).fill(undefined);
     this.#numbers = new Array(values.length * 2).fill(-1);
-    for (const [place, number] of numbers.entries()) {
+    for (const [slot, number] of numbers.entries()) {
       if (number < 0) continue;
-      this.#values[number & mask] = values[place];
+      this.#values[number & mask] = values[slot];
       this.#numbers[number & mask] = number;
     }
   }
@@ -80,56 +80,56 @@ export class NumberedTable<V> {
 const startLength = 64;
 
 /** A Map whose entries come and go. Its table has nothing but keys and numbers in it. */
-export class TurnoverMap<V> {
-  readonly #places = new Map<string, number>();
+export class SlotMap<V> {
+  readonly #slots = new Map<string, number>();
   readonly #values: (V | undefined)[] = [];
   readonly #free: number[] = [];
 
   get size(): number {
-    return this.#places.size;
+    return this.#slots.size;
   }
 
   get(key: string): V | undefined {
-    const place = this.#places.get(key);
-    return place === undefined ? undefined : this.#values[place];
+    const slot = this.#slots.get(key);
+    return slot === undefined ? undefined : this.#values[slot];
   }
 
   set(key: string, value: V): void {
-    const place = this.#places.get(key) ?? this.#newPlace(key);
-    this.#values[place] = value;
+    const slot = this.#slots.get(key) ?? this.#newSlot(key);
+    this.#values[slot] = value;
   }
 
   /** Answers what was there. */
   take(key: string): V | undefined {
-    const place = this.#places.get(key);
-    if (place === undefined) return undefined;
-    this.#places.delete(key);
-    const value = this.#values[place];
-    this.#values[place] = undefined;
-    this.#free.push(place);
+    const slot = this.#slots.get(key);
+    if (slot === undefined) return undefined;
+    this.#slots.delete(key);
+    const value = this.#values[slot];
+    this.#values[slot] = undefined;
+    this.#free.push(slot);
     return value;
   }
 
   /** As of a Map: what is taken meanwhile does not come, and what is set meanwhile does. */
   *[Symbol.iterator](): IterableIterator<[string, V]> {
-    for (const [key, place] of this.#places) yield [key, this.#values[place] as V];
+    for (const [key, slot] of this.#slots) yield [key, this.#values[slot] as V];
   }
 
-  #newPlace(key: string): number {
-    const place = this.#free.pop() ?? this.#values.length;
-    this.#places.set(key, place);
-    return place;
+  #newSlot(key: string): number {
+    const slot = this.#free.pop() ?? this.#values.length;
+    this.#slots.set(key, slot);
+    return slot;
   }
 }
 
-/** What can be in one TurnoverSet at a time. */
-export interface Member {
+/** What can be in one SlotSet at a time. */
+export interface SlotMember {
   /** Where it is in its set, which alone changes it; -1 while it is in none. */
-  place: number;
+  slot: number;
 }
 
 /** A Set whose members come and go. */
-export class TurnoverSet<T extends Member> {
+export class SlotSet<T extends SlotMember> {
   readonly #members: T[] = [];
 
   get size(): number {
@@ -137,24 +137,27 @@ export class TurnoverSet<T extends Member> {
   }
 
   add(member: T): void {
-    if (member.place >= 0) return;
-    member.place = this.#members.length;
+    if (member.slot >= 0) return;
+    member.slot = this.#members.length;
     this.#members.push(member);
   }
 
   delete(member: T): void {
-    const { place } = member;
-    if (place < 0) return;
-    member.place = -1;
+    const { slot } = member;
+    if (slot < 0) return;
+    member.slot = -1;
     const last = this.#members.pop() as T;
     if (last === member) return;
-    last.place = place;
-    this.#members[place] = last;
+    last.slot = slot;
+    this.#members[slot] = last;
   }
 
-  /** The member at a place, undefined behind the last. Who looks at one place after the other sees all but those that are moved meanwhile. */
-  at(place: number): T | undefined {
-    return this.#members[place];
+  /**
+   * The member at a slot, undefined behind the last. Who looks at one slot after the other sees all but those that are moved
+   * meanwhile.
+   */
+  at(slot: number): T | undefined {
+    return this.#members[slot];
   }
 
   /** Those that are members now, in no order. */

@@ -1,8 +1,8 @@
-// Who goes when, in a line in which tenants take turns.
+// Who goes when, in a queue in which tenants take turns.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Env } from "../../../bus/env.ts";
-import { FairLine, type LineBounds, type Place } from "../../../http/past/fair-line.ts";
+import { FairQueue, type QueueBounds, type Ticket } from "../../../bus/queues/fair-queue.ts";
 
 /** An event loop that goes on when it is told to. */
 class Loop {
@@ -20,22 +20,22 @@ class Loop {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-function start(bounds: Partial<LineBounds> = {}) {
+function start(bounds: Partial<QueueBounds> = {}) {
   const loop = new Loop();
   let emptied = 0;
-  const line = new FairLine(loop.env, { atOnce: 100, perLoop: 100, oneEach: false, ...bounds }, () => emptied++);
+  const queue = new FairQueue(loop.env, { atOnce: 100, perLoop: 100, oneEach: false, ...bounds }, () => emptied++);
   const order: string[] = [];
   /** Somebody who comes for a turn and tells when it has come. */
-  const come = (tenant: string, name: string, place: Place = line.place(tenant)): Place => {
-    void place.turn().then((isTurn) => void order.push(isTurn ? name : `${name} left`));
-    return place;
+  const come = (tenant: string, name: string, ticket: Ticket = queue.ticket(tenant)): Ticket => {
+    void ticket.turn().then((isTurn) => void order.push(isTurn ? name : `${name} left`));
+    return ticket;
   };
-  return { loop, line, order, come, emptied: () => emptied };
+  return { loop, queue, order, come, emptied: () => emptied };
 }
 
 describe("a fair line", () => {
   test("lets a tenant's single one go second, whatever crowd of another is before it", async () => {
-    const { line, loop, order, come } = start({ atOnce: 1000, perLoop: 1 });
+    const { queue, loop, order, come } = start({ atOnce: 1000, perLoop: 1 });
     for (let at = 0; at < 100; at++) come("crowd", `c${at}`);
     come("single", "s");
 
@@ -43,19 +43,19 @@ describe("a fair line", () => {
     await settled();
 
     assert.deepEqual(order.slice(0, 4), ["c0", "c1", "s", "c2"]);
-    assert.deepEqual([order.length, line.length], [101, 0]);
+    assert.deepEqual([order.length, queue.length], [101, 0]);
   });
 
   test("has no more under way than it may, and lets the next go when one is done", async () => {
-    const { line, order, come } = start({ atOnce: 2 });
+    const { queue, order, come } = start({ atOnce: 2 });
     const places = ["a", "b", "c", "d"].map((name) => come("t", name));
     await settled();
-    assert.deepEqual([order, line.underWay, line.length], [["a", "b"], 2, 2]);
+    assert.deepEqual([order, queue.underWay, queue.length], [["a", "b"], 2, 2]);
 
     places[1]?.leave();
     await settled();
 
-    assert.deepEqual([order, line.underWay, line.length], [["a", "b", "c"], 2, 1]);
+    assert.deepEqual([order, queue.underWay, queue.length], [["a", "b", "c"], 2, 1]);
   });
 
   test("lets a tenant that has nothing under way have one beyond the bound, where it is told to, and no more than one", async () => {
@@ -92,7 +92,7 @@ describe("a fair line", () => {
     for (const name of ["fresh", "fresher"]) come("t", name);
     await settled();
 
-    // Its turn goes to the first in line, and it comes again before the others get theirs.
+    // Its turn goes to the first in the queue, and it comes again before the others get theirs.
     come("t", "one again", one);
     holder.leave();
     await settled();
@@ -100,31 +100,31 @@ describe("a fair line", () => {
     assert.deepEqual(order, ["one", "holder", "fresh", "one again"]);
   });
 
-  test("frees the place of one that leaves, in line or at its turn, once", async () => {
-    const { line, order, come, emptied } = start({ atOnce: 1 });
-    const [a, b, c] = ["a", "b", "c"].map((name) => come("t", name)) as [Place, Place, Place];
+  test("frees the place of one that leaves, in the queue or at its turn, once", async () => {
+    const { queue, order, come, emptied } = start({ atOnce: 1 });
+    const [a, b, c] = ["a", "b", "c"].map((name) => come("t", name)) as [Ticket, Ticket, Ticket];
     await settled();
 
     b.leave();
     b.leave();
     await settled();
-    assert.deepEqual([order, line.length, line.underWay], [["a", "b left"], 1, 1]);
+    assert.deepEqual([order, queue.length, queue.underWay], [["a", "b left"], 1, 1]);
     a.leave();
     a.leave();
     await settled();
-    assert.deepEqual([order, line.length, line.underWay, emptied()], [["a", "b left", "c"], 0, 1, 0]);
+    assert.deepEqual([order, queue.length, queue.underWay, emptied()], [["a", "b left", "c"], 0, 1, 0]);
     c.leave();
 
-    assert.deepEqual([line.length, line.underWay, emptied()], [0, 0, 1]);
+    assert.deepEqual([queue.length, queue.underWay, emptied()], [0, 0, 1]);
   });
 
-  test("tells that it is empty also when the last one gives up in line", async () => {
-    const { line, come, emptied } = start({ perLoop: 1 });
+  test("tells that it is empty also when the last one gives up in the queue", async () => {
+    const { queue, come, emptied } = start({ perLoop: 1 });
     const [first, last] = [come("t", "first"), come("t", "last")];
     await settled();
 
     first.leave();
-    assert.deepEqual([line.underWay, line.length, emptied()], [0, 1, 0]);
+    assert.deepEqual([queue.underWay, queue.length, emptied()], [0, 1, 0]);
     last.leave();
 
     assert.equal(emptied(), 1);

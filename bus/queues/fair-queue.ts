@@ -1,11 +1,11 @@
 import type { Env } from "../../bus/env.ts";
-import { TurnoverMap } from "../../bus/turnover.ts";
+import { SlotMap } from "../slot-map.ts";
 
-// A line for work that would hold up everybody if it were done at once. Tenants take turns, so that the crowd of one is no wait for
-// another; a tenant's own go in the order in which they came, and those that have begun before those that have not.
+// A queue for work that would hold up everybody if it were done at once. Tenants take turns, so that the crowd of one is no wait
+// for another; a tenant's own go in the order in which they came, and those that have begun before those that have not.
 
 /** How much goes on at a time. */
-export interface LineBounds {
+export interface QueueBounds {
   /** Turns that may be under way at a time. */
   readonly atOnce: number;
   /** Turns that begin before the event loop has gone on to other things. */
@@ -16,16 +16,16 @@ export interface LineBounds {
 
 /** Those of a tenant that wait, by their numbers and in the order of those. */
 interface Waiting {
-  readonly begun: TurnoverMap<Place>;
-  readonly fresh: TurnoverMap<Place>;
+  readonly begun: SlotMap<Ticket>;
+  readonly fresh: SlotMap<Ticket>;
 }
 
 /** Says whose turn it is. */
-export class FairLine {
+export class FairQueue {
   readonly #env: Env;
-  readonly #bounds: LineBounds;
+  readonly #bounds: QueueBounds;
   /** Tenants in the order of their next turn. */
-  readonly #waiting = new TurnoverMap<Waiting>();
+  readonly #waiting = new SlotMap<Waiting>();
   readonly #underWay = new Map<string, number>();
   #allUnderWay = 0;
   #entered = 0;
@@ -33,7 +33,7 @@ export class FairLine {
   readonly #onEmpty: () => void;
 
   /** `onEmpty` is called when the last one has left. */
-  constructor(env: Env, bounds: LineBounds, onEmpty: () => void = () => {}) {
+  constructor(env: Env, bounds: QueueBounds, onEmpty: () => void = () => {}) {
     this.#env = env;
     this.#bounds = bounds;
     this.#onEmpty = onEmpty;
@@ -51,31 +51,31 @@ export class FairLine {
     return this.#allUnderWay;
   }
 
-  /** A place for somebody who will come for turns; nobody stands there yet. */
-  place(tenant: string): Place {
-    return new Place(this, tenant);
+  /** A ticket for somebody who will come for turns; nobody stands there yet. */
+  ticket(tenant: string): Ticket {
+    return new Ticket(this, tenant);
   }
 
-  /** For places alone. */
-  enter(place: Place, begun: boolean): void {
-    let waiting = this.#waiting.get(place.tenant);
+  /** For tickets alone. */
+  enter(ticket: Ticket, begun: boolean): void {
+    let waiting = this.#waiting.get(ticket.tenant);
     if (!waiting) {
-      waiting = { begun: new TurnoverMap(), fresh: new TurnoverMap() };
-      this.#waiting.set(place.tenant, waiting);
+      waiting = { begun: new SlotMap(), fresh: new SlotMap() };
+      this.#waiting.set(ticket.tenant, waiting);
     }
-    place.number = String(this.#entered++);
-    (begun ? waiting.begun : waiting.fresh).set(place.number, place);
+    ticket.number = String(this.#entered++);
+    (begun ? waiting.begun : waiting.fresh).set(ticket.number, ticket);
     this.#letIn();
   }
 
-  /** For places alone. */
-  giveUp(place: Place): void {
-    const waiting = this.#waiting.get(place.tenant);
-    if (waiting) this.#take(place.tenant, waiting, place);
+  /** For tickets alone. */
+  giveUp(ticket: Ticket): void {
+    const waiting = this.#waiting.get(ticket.tenant);
+    if (waiting) this.#take(ticket.tenant, waiting, ticket);
     this.#tellIfEmpty();
   }
 
-  /** For places alone. */
+  /** For tickets alone. */
   done(tenant: string): void {
     const left = (this.#underWay.get(tenant) ?? 1) - 1;
     if (left > 0) this.#underWay.set(tenant, left);
@@ -91,20 +91,20 @@ export class FairLine {
 
   #letIn(): void {
     while (this.#begunInLoop < this.#bounds.perLoop) {
-      const place = this.#next();
-      if (place === undefined) return;
+      const ticket = this.#next();
+      if (ticket === undefined) return;
       if (this.#begunInLoop++ === 0)
         this.#env.defer(() => {
           this.#begunInLoop = 0;
           this.#letIn();
         });
       this.#allUnderWay++;
-      this.#underWay.set(place.tenant, (this.#underWay.get(place.tenant) ?? 0) + 1);
-      place.onTurn();
+      this.#underWay.set(ticket.tenant, (this.#underWay.get(ticket.tenant) ?? 0) + 1);
+      ticket.onTurn();
     }
   }
 
-  #next(): Place | undefined {
+  #next(): Ticket | undefined {
     const { atOnce, oneEach } = this.#bounds;
     const isFull = this.#allUnderWay >= atOnce;
     if (isFull && !oneEach) return;
@@ -112,44 +112,44 @@ export class FairLine {
       if (isFull && this.#underWay.has(tenant)) continue;
       const [first] = waiting.begun.size > 0 ? waiting.begun : waiting.fresh;
       if (first === undefined) continue;
-      const [, place] = first;
-      this.#take(tenant, waiting, place);
+      const [, ticket] = first;
+      this.#take(tenant, waiting, ticket);
       // Behind all other tenants.
       if (this.#waiting.take(tenant)) this.#waiting.set(tenant, waiting);
-      return place;
+      return ticket;
     }
     return;
   }
 
-  #take(tenant: string, waiting: Waiting, place: Place): void {
-    waiting.begun.take(place.number);
-    waiting.fresh.take(place.number);
+  #take(tenant: string, waiting: Waiting, ticket: Ticket): void {
+    waiting.begun.take(ticket.number);
+    waiting.fresh.take(ticket.number);
     if (waiting.begun.size + waiting.fresh.size === 0) this.#waiting.take(tenant);
   }
 }
 
-/** Somebody's place in a line, for one turn after the other. */
-export class Place {
+/** Somebody's ticket in a queue, for one turn after the other. */
+export class Ticket {
   readonly tenant: string;
-  readonly #line: FairLine;
-  /** For the line: what it is known by while it waits. */
+  readonly #queue: FairQueue;
+  /** For the queue: what it is known by while it waits. */
   number = "";
   /** Whether it has its turn. */
   hasTurn = false;
   #hasBegun = false;
   #given: ((isTurn: boolean) => void) | null = null;
 
-  constructor(line: FairLine, tenant: string) {
-    this.#line = line;
+  constructor(queue: FairQueue, tenant: string) {
+    this.#queue = queue;
     this.tenant = tenant;
   }
 
-  /** Ends the turn before, and resolves when the next has come: with false when the place was left meanwhile. */
+  /** Ends the turn before, and resolves when the next has come: with false when the ticket was left meanwhile. */
   turn(): Promise<boolean> {
     this.#end();
     return new Promise((resolve) => {
       this.#given = resolve;
-      this.#line.enter(this, this.#hasBegun);
+      this.#queue.enter(this, this.#hasBegun);
     });
   }
 
@@ -158,13 +158,13 @@ export class Place {
     const given = this.#given;
     this.#given = null;
     if (given) {
-      this.#line.giveUp(this);
+      this.#queue.giveUp(this);
       given(false);
     }
     this.#end();
   }
 
-  /** For the line: it is this one's turn. */
+  /** For the queue: it is this one's turn. */
   onTurn(): void {
     const given = this.#given;
     this.#given = null;
@@ -176,6 +176,6 @@ export class Place {
   #end(): void {
     if (!this.hasTurn) return;
     this.hasTurn = false;
-    this.#line.done(this.tenant);
+    this.#queue.done(this.tenant);
   }
 }

@@ -15,25 +15,25 @@ import {
   settled,
   spareMax,
 } from "./bucket.ts";
-import { Loans, loanMs } from "./loans.ts";
+import { grantMs, PrefetchGrants } from "./prefetch-grants.ts";
 import { StoreClock } from "./store-clock.ts";
 
 // One holder's part in a bucket (see bucket.ts). It asks the store when it has nothing in hand: for what waits, and for some more,
 // twice as much each time as long as that is used up quickly; so the store is asked once for many requests of a busy caller, and a
-// quiet one holds nothing. What it has not spent it gives back before its slice ends. A refusal is told from memory.
+// quiet one holds nothing. What it has not spent it gives back before its prefetch ends. A refusal is told from memory.
 
-/** How long a slice lasts. */
-const sliceMs = 10_000;
+/** How long a prefetch lasts. */
+const prefetchMs = 10_000;
 /** How long the store gets to take a change. */
 const changeMs = 2_000;
 /** How long before its end what is left of it is given back. */
 const marginMs = changeMs;
-/** How much of what is in hand one loan may be: who has borrowed and does not come back has spent it. */
-const loanShare = 1 / 64;
+/** How much of what is in hand one grant may be: who has borrowed and does not come back has spent it. */
+const grantShare = 1 / 64;
 /** What is known of the store's clock and of the bucket may be this old; less where others hold something of it. */
 const knownMsMax = 30_000;
 const knownBesideOthersMsMax = 1_000;
-/** Far more than any slice. */
+/** Far more than any prefetch. */
 const spareGrowthMax = 2 ** 40;
 /** How long a store that does not work is not asked again. */
 const awayMs = 1_000;
@@ -41,12 +41,12 @@ const awayMs = 1_000;
 const attemptsMax = 20;
 
 /** What a holder is made of. */
-export interface SliceHolderOptions {
+export interface TokenPrefetchOptions {
   readonly env: Env;
   readonly store: Scope;
   readonly rate: Rate;
   readonly bucket: string;
-  /** Names it among all that ever have a slice. */
+  /** Names it among all that ever have a prefetch. */
   readonly holder: string;
   /** Told each time that the store could not be asked and the rate is counted in memory. */
   readonly onDegraded: () => void;
@@ -59,9 +59,9 @@ interface KnownBucket {
   readonly mark: string;
 }
 
-/** A slice of one caller's rate, in the memory of one actor. */
-export class SliceHolder {
-  readonly #options: SliceHolderOptions;
+/** A prefetch of one caller's rate, in the memory of one actor. */
+export class TokenPrefetch {
+  readonly #options: TokenPrefetchOptions;
   readonly #clock: StoreClock;
   /** The bucket as last known; null when it must be read. */
   #known: KnownBucket | null = null;
@@ -70,7 +70,7 @@ export class SliceHolder {
   /** Monotonic; from then on nothing in hand may be spent. */
   #endsAt = 0;
   #timer: Timer | null = null;
-  readonly #loans = new Loans();
+  readonly #grants = new PrefetchGrants();
   #waiting = 0;
   #asking: Promise<void> | null = null;
   /** How much beside what waits is asked for. */
@@ -81,7 +81,7 @@ export class SliceHolder {
   #awayUntil = Number.NEGATIVE_INFINITY;
   #leaving = false;
 
-  constructor(options: SliceHolderOptions) {
+  constructor(options: TokenPrefetchOptions) {
     this.#options = options;
     this.#clock = new StoreClock(options.env);
   }
@@ -128,10 +128,10 @@ export class SliceHolder {
 
   #hand(want: number, now: number): RateLease {
     const spare = this.#inHand - this.#waiting;
-    const lent = Math.max(0, Math.min(want - 1, Math.floor(spare * loanShare)));
+    const lent = Math.max(0, Math.min(want - 1, Math.floor(spare * grantShare)));
     this.#inHand -= 1 + lent;
-    if (lent > 0) this.#loans.lend(lent, now);
-    return { granted: 1 + lent, forMs: lent > 0 ? Math.min(loanMs, this.#endsAt - now) : 0, retryAfterSeconds: 0 };
+    if (lent > 0) this.#grants.grant(lent, now);
+    return { granted: 1 + lent, forMs: lent > 0 ? Math.min(grantMs, this.#endsAt - now) : 0, retryAfterSeconds: 0 };
   }
 
   /** Null when there may be a token in the store. */
@@ -158,7 +158,7 @@ export class SliceHolder {
       this.#takeUnasked();
       return;
     }
-    const isBusy = now - this.#askedAt < sliceMs && !this.#leaving;
+    const isBusy = now - this.#askedAt < prefetchMs && !this.#leaving;
     this.#spare = isBusy ? Math.min(Math.max(1, this.#spare * 2), spareGrowthMax) : 0;
     this.#askedAt = now;
     if (this.#isStale(now)) await this.#read().catch((error: unknown) => this.#storeIsAway(error));
@@ -189,7 +189,7 @@ export class SliceHolder {
     if (taken === 0) return;
     this.#owed += taken;
     this.#inHand += taken;
-    this.#endsAt = now + sliceMs;
+    this.#endsAt = now + prefetchMs;
     this.#settleAt(now + 2 * awayMs);
   }
 
@@ -201,7 +201,7 @@ export class SliceHolder {
     this.#timer = env.timer(Math.max(0, at - env.monotonic()), () => {
       this.#timer = null;
       const now = env.monotonic();
-      // Another slice may have come meanwhile.
+      // Another prefetch may have come meanwhile.
       const isEarly = this.#inHand > 0 && now < this.#endsAt - marginMs;
       if (isEarly) this.#settleAt(this.#endsAt - marginMs);
       else void this.#settle();
@@ -262,8 +262,8 @@ export class SliceHolder {
       const { taken, held } = decided ?? { taken: 0, held: 0 };
       const changed = settled(state, holder, {
         taken: taken + owed,
-        held: held + this.#loans.out(sentAt),
-        until: this.#clock.latest(sentAt) + sliceMs,
+        held: held + this.#grants.out(sentAt),
+        until: this.#clock.latest(sentAt) + prefetchMs,
       });
       const mark = `${holder}:${++this.#changes}`;
       const change = { bucket, state: JSON.stringify(changed), mark, full_at: fullAt(changed, rate) };
@@ -279,7 +279,7 @@ export class SliceHolder {
       this.#owed -= owed;
       if (taken <= 0) return;
       this.#inHand += taken;
-      this.#endsAt = sentAt + sliceMs;
+      this.#endsAt = sentAt + prefetchMs;
       if (held > 0) this.#settleAt(this.#endsAt - marginMs);
       return;
     }

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DeliverySlots } from "../../../actors/delivery/slots.ts";
+import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
 
 /** Takes as many as there are. */
-function takeAll(slots: DeliverySlots, tenantId: string): number {
+function takeAll(slots: FairSemaphore, tenantId: string): number {
   let taken = 0;
   while (slots.take(tenantId)) taken++;
   return taken;
 }
 
 test("there are so many in all, and so many for one tenant", () => {
-  const slots = new DeliverySlots(5, 3);
+  const slots = new FairSemaphore(5, 3);
 
   assert.deepEqual([takeAll(slots, "a"), takeAll(slots, "b"), takeAll(slots, "c")], [3, 2, 0]);
   assert.equal(slots.taken, 5);
@@ -19,7 +19,7 @@ test("there are so many in all, and so many for one tenant", () => {
 });
 
 test("what is free goes to the waiting tenant that has the fewest", () => {
-  const slots = new DeliverySlots(4, 3);
+  const slots = new FairSemaphore(4, 3);
   const called: string[] = [];
   takeAll(slots, "a");
   takeAll(slots, "b");
@@ -33,7 +33,7 @@ test("what is free goes to the waiting tenant that has the fewest", () => {
 });
 
 test("a tenant at its own bound waits for itself, and what others give back is not for it", () => {
-  const slots = new DeliverySlots(10, 2);
+  const slots = new FairSemaphore(10, 2);
   const called: string[] = [];
   takeAll(slots, "a");
   takeAll(slots, "b");
@@ -46,7 +46,7 @@ test("a tenant at its own bound waits for itself, and what others give back is n
 });
 
 test("who waits already waits once, and is called once", () => {
-  const slots = new DeliverySlots(1, 1);
+  const slots = new FairSemaphore(1, 1);
   const called: number[] = [];
   slots.take("a");
   for (const time of [1, 2]) slots.await("a", "a1", () => called.push(time));

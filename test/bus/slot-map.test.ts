@@ -3,14 +3,14 @@ import { describe, test } from "node:test";
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import fc from "fast-check";
-import { NumberedTable, TurnoverMap, TurnoverSet } from "../../bus/turnover.ts";
+import { SlotMap, SlotSet, SlotTable } from "../../bus/slot-map.ts";
 
 describe("what comes and goes", () => {
   test("a numbered table has what was added and not taken, and gives no number twice", () => {
     const steps = fc.array(fc.record({ takes: fc.boolean(), which: fc.nat() }), { maxLength: 400 });
     fc.assert(
       fc.property(steps, fc.constantFrom(0, 1, 7 * 2 ** 40), (drawn, first) => {
-        const table = new NumberedTable<string>(first);
+        const table = new SlotTable<string>(first);
         const model = new Map<number, string>();
         const given = new Set<number>();
         for (const [at, { takes, which }] of drawn.entries()) {
@@ -33,7 +33,7 @@ describe("what comes and goes", () => {
   });
 
   test("a number that was never given leads to nothing, whatever it is", () => {
-    const table = new NumberedTable<string>(64);
+    const table = new SlotTable<string>(64);
     const number = table.add("here");
 
     for (const other of [0, number - 64, number + 64, number + 2 ** 32, -1, 0.5, Number.NaN, 2 ** 53])
@@ -43,7 +43,7 @@ describe("what comes and goes", () => {
   });
 
   test("a numbered table keeps who stays while others come and go", () => {
-    const table = new NumberedTable<number>(0);
+    const table = new SlotTable<number>(0);
     const staying = Array.from({ length: 100 }, (_, i) => table.add(i));
 
     for (let i = 0; i < 10_000; i++) table.take(table.add(-i));
@@ -55,11 +55,11 @@ describe("what comes and goes", () => {
     );
   });
 
-  test("a turnover map is a map", () => {
+  test("a slot map is a map", () => {
     const steps = fc.array(fc.record({ takes: fc.boolean(), key: fc.constantFrom(..."abcdefgh") }), { maxLength: 200 });
     fc.assert(
       fc.property(steps, (drawn) => {
-        const map = new TurnoverMap<number>();
+        const map = new SlotMap<number>();
         const model = new Map<string, number>();
         for (const [at, { takes, key }] of drawn.entries()) {
           if (takes) {
@@ -77,8 +77,8 @@ describe("what comes and goes", () => {
     );
   });
 
-  test("a turnover map can be changed while it is gone through, as a map can", () => {
-    const map = new TurnoverMap<number>();
+  test("a slot map can be changed while it is gone through, as a map can", () => {
+    const map = new SlotMap<number>();
     for (const key of "abc") map.set(key, 0);
 
     const seen: string[] = [];
@@ -91,11 +91,11 @@ describe("what comes and goes", () => {
     assert.deepEqual(seen, ["a", "c", "d"]);
   });
 
-  test("a turnover set has each member once, and lets go of it", () => {
-    const members = Array.from({ length: 5 }, (_, name) => ({ name, place: -1 }));
+  test("a slot set has each member once, and lets go of it", () => {
+    const members = Array.from({ length: 5 }, (_, name) => ({ name, slot: -1 }));
     fc.assert(
       fc.property(fc.array(fc.record({ leaves: fc.boolean(), which: fc.nat(4) }), { maxLength: 60 }), (drawn) => {
-        const set = new TurnoverSet<(typeof members)[number]>();
+        const set = new SlotSet<(typeof members)[number]>();
         const model = new Set<number>();
         for (const { leaves, which } of drawn) {
           const member = members[which] as (typeof members)[number];
@@ -108,16 +108,16 @@ describe("what comes and goes", () => {
         assert.deepEqual(new Set([...set].map(({ name }) => name)), model);
         for (const member of set) set.delete(member);
         assert.equal(set.size, 0);
-        assert.ok(members.every(({ place }) => place === -1));
+        assert.ok(members.every(({ slot }) => slot === -1));
       }),
     );
   });
 
   // With a Map of V8 in their place nearly all of the 64 MB get there.
   for (const [kind, turn] of [
-    ["a numbered table", takingTurns(new NumberedTable<object>(0))],
-    ["a turnover map", mapTurns(new TurnoverMap<object>())],
-    ["a turnover set", setTurns(new TurnoverSet())],
+    ["a slot table", takingTurns(new SlotTable<object>(0))],
+    ["a slot map", mapTurns(new SlotMap<object>())],
+    ["a slot set", setTurns(new SlotSet())],
   ] as const) {
     test(`what has left ${kind} is not carried into the old generation`, () => {
       setFlagsFromString("--expose-gc");
@@ -140,7 +140,7 @@ function payload(): object[] {
   return Array.from({ length: 100 }, (_, i) => ({ i }));
 }
 
-function takingTurns(table: NumberedTable<object>): (i: number) => void {
+function takingTurns(table: SlotTable<object>): (i: number) => void {
   const here: number[] = [];
   return (i) => {
     table.take(here[i % atOnce] ?? -1);
@@ -148,7 +148,7 @@ function takingTurns(table: NumberedTable<object>): (i: number) => void {
   };
 }
 
-function mapTurns(map: TurnoverMap<object>): (i: number) => void {
+function mapTurns(map: SlotMap<object>): (i: number) => void {
   let next = 0;
   return () => {
     map.take(`key ${next - atOnce}`);
@@ -156,12 +156,12 @@ function mapTurns(map: TurnoverMap<object>): (i: number) => void {
   };
 }
 
-function setTurns(set: TurnoverSet<{ place: number; load: object }>): (i: number) => void {
-  const here: { place: number; load: object }[] = [];
+function setTurns(set: SlotSet<{ slot: number; load: object }>): (i: number) => void {
+  const here: { slot: number; load: object }[] = [];
   return (i) => {
     const gone = here[i % atOnce];
     if (gone) set.delete(gone);
-    const member = { place: -1, load: payload() };
+    const member = { slot: -1, load: payload() };
     here[i % atOnce] = member;
     set.add(member);
   };

@@ -1,11 +1,11 @@
 import type { Env } from "../../bus/env.ts";
-import { TurnoverMap } from "../../bus/turnover.ts";
-import { FairLine, type Place } from "./fair-line.ts";
-import { type PageMaker, pieceBytes, SharedPages, SharedPast, type WantedPage } from "./shared-pages.ts";
+import { FairQueue, type Ticket } from "../../bus/queues/fair-queue.ts";
+import { SlotMap } from "../../bus/slot-map.ts";
+import { type PageMaker, pieceBytes, SharedBacklog, SharedPages, type WantedPage } from "./shared-pages.ts";
 
-// What threads have said, for those who come late to it. However many read at once: of each past there is one, the pages of which
-// are made once for all, few at a time, and are handed out piece by piece, each when the one before was taken. So work and memory
-// are those of a few readers, and everybody else waits in line: nobody is refused.
+// What threads have said, for those who come late to it. However many read at once: of each backlog there is one, the pages of
+// which are made once for all, few at a time, and are handed out piece by piece, each when the one before was taken. So work and
+// memory are those of a few readers, and everybody else waits in the queue: nobody is refused.
 
 /** Pages that are made at a time, and begun before the event loop goes on to other things. */
 const making = { atOnce: 4, perLoop: 2, oneEach: false } as const;
@@ -14,22 +14,22 @@ const piecesPerLoop = 16;
 /** Bytes of pages that are kept for those who have not had them yet, at most. */
 const keptBytesMax = 32 * 1024 * 1024;
 
-/** Pasts that nobody reads at the moment, of which somebody in line may ask for one. */
+/** Backlogs that nobody reads at the moment, of which somebody in the queue may ask for one. */
 const unreadMax = 256;
 
-/** The pasts that are read on this http thread, and the line of those who read. */
-export class Pasts {
-  readonly #line: FairLine;
+/** The backlogs that are read on this http thread, and the queue of those who read. */
+export class Backlogs {
+  readonly #queue: FairQueue;
   readonly #pages: SharedPages;
-  readonly #shared = new TurnoverMap<SharedPast>();
+  readonly #shared = new SlotMap<SharedBacklog>();
   /** By the same names, the one that was read last at the end. */
-  readonly #unread = new TurnoverMap<SharedPast>();
+  readonly #unread = new SlotMap<SharedBacklog>();
 
-  /** `bytesMax` bounds what waits for clients on this thread; half of it may be pieces of pasts, and a quarter pages. */
+  /** `bytesMax` bounds what waits for clients on this thread; half of it may be pieces of backlogs, and a quarter pages. */
   constructor(env: Env, bytesMax: number) {
     const atOnce = Math.max(1, Math.floor(bytesMax / 2 / pieceBytes));
-    this.#line = new FairLine(env, { atOnce, perLoop: piecesPerLoop, oneEach: true }, () => this.#forget(0));
-    this.#pages = new SharedPages(new FairLine(env, making), Math.min(keptBytesMax, bytesMax / 4));
+    this.#queue = new FairQueue(env, { atOnce, perLoop: piecesPerLoop, oneEach: true }, () => this.#forget(0));
+    this.#pages = new SharedPages(new FairQueue(env, making), Math.min(keptBytesMax, bytesMax / 4));
   }
 
   /** Bytes that are kept for those who have not had them yet. */
@@ -39,7 +39,7 @@ export class Pasts {
 
   /** Readers that wait for their turn. */
   get waiting(): number {
-    return this.#line.length;
+    return this.#queue.length;
   }
 
   /** Pages that were made since this was asked last. */
@@ -49,25 +49,25 @@ export class Pasts {
     return madeCount;
   }
 
-  /** A place in the line of those who read. */
-  place(tenant: string): Place {
-    return this.#line.place(tenant);
+  /** A ticket in the queue of those who read. */
+  ticket(tenant: string): Ticket {
+    return this.#queue.ticket(tenant);
   }
 
   /**
-   * Reads a past. `state` names it: whoever gives the same name reads the same bytes, of the one that `maker` was asked for first.
-   * The reader takes its turns at the place, which stays the caller's.
+   * Reads a backlog. `state` names it: whoever gives the same name reads the same bytes, of the one that `maker` was asked for
+   * first. The reader takes its turns at the ticket, which stays the caller's.
    */
-  read(place: Place, state: string, maker: () => PageMaker): PastReader {
-    let past = this.#shared.get(state);
-    if (!past) {
-      past = new SharedPast(place.tenant, maker());
-      this.#shared.set(state, past);
+  read(ticket: Ticket, state: string, maker: () => PageMaker): BacklogReader {
+    let backlog = this.#shared.get(state);
+    if (!backlog) {
+      backlog = new SharedBacklog(ticket.tenant, maker());
+      this.#shared.set(state, backlog);
     }
-    const shared = past;
+    const shared = backlog;
     shared.readers++;
     this.#unread.take(state);
-    return new PastReader(place, shared, this.#pages, () => {
+    return new BacklogReader(ticket, shared, this.#pages, () => {
       if (--shared.readers > 0) return;
       this.#unread.set(state, shared);
       this.#forget(unreadMax);
@@ -76,19 +76,19 @@ export class Pasts {
 
   /** Of those that nobody reads, keeps only so many. */
   #forget(most: number): void {
-    for (const [state, past] of this.#unread) {
+    for (const [state, backlog] of this.#unread) {
       if (this.#unread.size <= most) return;
       this.#unread.take(state);
       this.#shared.take(state);
-      this.#pages.forget(past);
+      this.#pages.forget(backlog);
     }
   }
 }
 
-/** Somebody who reads a past from its beginning to its end. */
-export class PastReader {
-  readonly #place: Place;
-  readonly #past: SharedPast;
+/** Somebody who reads a backlog from its beginning to its end. */
+export class BacklogReader {
+  readonly #ticket: Ticket;
+  readonly #backlog: SharedBacklog;
   readonly #pages: SharedPages;
   readonly #onClose: () => void;
   #from: number | null;
@@ -96,10 +96,10 @@ export class PastReader {
   #wanted: WantedPage | null = null;
   #closed = false;
 
-  constructor(place: Place, past: SharedPast, pages: SharedPages, onClose: () => void) {
-    this.#place = place;
-    this.#past = past;
-    this.#from = past.maker.first;
+  constructor(ticket: Ticket, backlog: SharedBacklog, pages: SharedPages, onClose: () => void) {
+    this.#ticket = ticket;
+    this.#backlog = backlog;
+    this.#from = backlog.maker.first;
     this.#pages = pages;
     this.#onClose = onClose;
   }
@@ -121,8 +121,8 @@ export class PastReader {
 
   /** The next piece; null behind the last one, or when the reader was closed. To be asked for when the one before was taken. */
   async next(): Promise<Uint8Array | null> {
-    if (this.#closed || this.#from === null || !(await this.#place.turn()) || this.#closed) return null;
-    this.#wanted = this.#pages.want(this.#past, this.#from);
+    if (this.#closed || this.#from === null || !(await this.#ticket.turn()) || this.#closed) return null;
+    this.#wanted = this.#pages.want(this.#backlog, this.#from);
     const page = await this.#wanted.page;
     this.#wanted = null;
     if (this.#closed || page === null) return null;

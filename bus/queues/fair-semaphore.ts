@@ -2,7 +2,7 @@
  * How much a thread sends at once: so many in all, and so many for one tenant. Who comes when all are taken is called when one is free,
  * the tenant with the fewest before others, so that no tenant waits behind all that another has.
  */
-export class DeliverySlots {
+export class FairSemaphore {
   /** Nothing more is begun. */
   stopped = false;
   readonly #max: number;

@@ -1,5 +1,5 @@
-import { TurnoverMap } from "../../bus/turnover.ts";
-import type { FairLine, Place } from "./fair-line.ts";
+import type { FairQueue, Ticket } from "../../bus/queues/fair-queue.ts";
+import { SlotMap } from "../../bus/slot-map.ts";
 
 // Pages of what threads have said, as bytes. A page is made once for all who ask for it, however many they are, and kept while there
 // is room and somebody may ask again; who comes late to one that had to go has it made again.
@@ -7,14 +7,14 @@ import type { FairLine, Place } from "./fair-line.ts";
 /** Bytes that are written at once. */
 export const pieceBytes = 64 * 1024;
 
-/** Some of a past, in pieces of at most `pieceBytes`, each with memory of its own. */
+/** Some of a backlog, in pieces of at most `pieceBytes`, each with memory of its own. */
 export interface Page {
   readonly pieces: readonly Uint8Array[];
   /** Where the page behind it begins; null behind the last. */
   readonly next: number | null;
 }
 
-/** How the pages of a past are made. Pages are asked for in their order, and again at any time. */
+/** How the pages of a backlog are made. Pages are asked for in their order, and again at any time. */
 export interface PageMaker {
   /** Where the first page begins. */
   readonly first: number;
@@ -31,7 +31,7 @@ export interface WantedPage {
 interface Kept {
   /** Another one each time that the page was asked for. */
   number: string;
-  readonly past: SharedPast;
+  readonly backlog: SharedBacklog;
   readonly from: number;
   readonly page: Page;
   readonly bytes: number;
@@ -39,12 +39,12 @@ interface Kept {
 
 interface Making {
   readonly page: Promise<Page | null>;
-  readonly place: Place;
+  readonly ticket: Ticket;
   wantedBy: number;
 }
 
-/** A past that is the same for all who read it. */
-export class SharedPast {
+/** A backlog that is the same for all who read it. */
+export class SharedBacklog {
   readonly tenant: string;
   readonly maker: PageMaker;
   readers = 0;
@@ -65,30 +65,30 @@ export class SharedPages {
   bytes = 0;
   /** Pages that were made. */
   madeCount = 0;
-  readonly #line: FairLine;
+  readonly #queue: FairQueue;
   readonly #bytesMax: number;
   /** The one that was not asked for the longest first. */
-  readonly #kept = new TurnoverMap<Kept>();
+  readonly #kept = new SlotMap<Kept>();
   #asked = 0;
 
-  constructor(line: FairLine, bytesMax: number) {
-    this.#line = line;
+  constructor(queue: FairQueue, bytesMax: number) {
+    this.#queue = queue;
     this.#bytesMax = bytesMax;
   }
 
-  /** The page of a past that begins there. */
-  want(past: SharedPast, from: number): WantedPage {
-    const kept = past.kept.get(from);
+  /** The page of a backlog that begins there. */
+  want(backlog: SharedBacklog, from: number): WantedPage {
+    const kept = backlog.kept.get(from);
     if (kept) {
       this.#kept.take(kept.number);
       this.#toEnd(kept);
       return { page: Promise.resolve(kept.page), cancel() {} };
     }
-    let making = past.making.get(from);
+    let making = backlog.making.get(from);
     if (!making) {
-      const place = this.#line.place(past.tenant);
-      making = { page: this.#make(past, from, place), place, wantedBy: 0 };
-      past.making.set(from, making);
+      const ticket = this.#queue.ticket(backlog.tenant);
+      making = { page: this.#make(backlog, from, ticket), ticket, wantedBy: 0 };
+      backlog.making.set(from, making);
     }
     const wanted = making;
     wanted.wantedBy++;
@@ -96,30 +96,30 @@ export class SharedPages {
       page: wanted.page,
       cancel() {
         wanted.wantedBy--;
-        if (wanted.wantedBy > 0 || wanted.place.hasTurn) return;
-        past.making.delete(from);
-        wanted.place.leave();
+        if (wanted.wantedBy > 0 || wanted.ticket.hasTurn) return;
+        backlog.making.delete(from);
+        wanted.ticket.leave();
       },
     };
   }
 
-  /** Keeps nothing of a past that nobody reads any more. */
-  forget(past: SharedPast): void {
-    past.forgotten = true;
-    for (const kept of past.kept.values()) this.#drop(kept);
+  /** Keeps nothing of a backlog that nobody reads any more. */
+  forget(backlog: SharedBacklog): void {
+    backlog.forgotten = true;
+    for (const kept of backlog.kept.values()) this.#drop(kept);
   }
 
-  async #make(past: SharedPast, from: number, place: Place): Promise<Page | null> {
-    if (!(await place.turn())) return null;
+  async #make(backlog: SharedBacklog, from: number, ticket: Ticket): Promise<Page | null> {
+    if (!(await ticket.turn())) return null;
     try {
-      const { text, next } = await past.maker.make(from);
+      const { text, next } = await backlog.maker.make(from);
       this.madeCount++;
       const page = { pieces: cut(Buffer.from(text)), next };
-      if (!past.forgotten) this.#keep({ number: "", past, from, page, bytes: bytesOf(page) });
+      if (!backlog.forgotten) this.#keep({ number: "", backlog, from, page, bytes: bytesOf(page) });
       return page;
     } finally {
-      past.making.delete(from);
-      place.leave();
+      backlog.making.delete(from);
+      ticket.leave();
     }
   }
 
@@ -131,7 +131,7 @@ export class SharedPages {
     if (this.bytes + kept.bytes > this.#bytesMax) return;
     this.bytes += kept.bytes;
     this.#toEnd(kept);
-    kept.past.kept.set(kept.from, kept);
+    kept.backlog.kept.set(kept.from, kept);
   }
 
   #toEnd(kept: Kept): void {
@@ -141,7 +141,7 @@ export class SharedPages {
 
   #drop(kept: Kept): void {
     this.#kept.take(kept.number);
-    kept.past.kept.delete(kept.from);
+    kept.backlog.kept.delete(kept.from);
     this.bytes -= kept.bytes;
   }
 }

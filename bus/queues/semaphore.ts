@@ -1,16 +1,16 @@
 /** Lets so many do something at once; the others wait their turn. */
-export class Gate {
-  readonly #places: number;
+export class Semaphore {
+  readonly #permits: number;
   #taken = 0;
   readonly #waiting: (() => void)[] = [];
 
-  constructor(places: number) {
-    this.#places = places;
+  constructor(permits: number) {
+    this.#permits = permits;
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#taken < this.#places) this.#taken++;
-    // Whoever leaves gives its place to the first that waits.
+    if (this.#taken < this.#permits) this.#taken++;
+    // Whoever leaves gives its permit to the first that waits.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       return await work();

@@ -1,6 +1,6 @@
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
-import { FairLine, type Place } from "./past/fair-line.ts";
+import { FairQueue, type Ticket } from "../bus/queues/fair-queue.ts";
 
 /** Requests that are answered at a time: each holds some megabytes. A tenant that has none may have one beyond. */
 const bounds = { atOnce: 8, perLoop: 2, oneEach: true } as const;
@@ -16,29 +16,29 @@ export interface KnownVectors {
 }
 
 /** The requests for vectors on this http thread, which tenants take turns with, and what is known of the vectors of each route. */
-export class EmbeddingLine {
+export class EmbeddingQueue {
   /** By the route's id. */
   readonly known = new Map<string, KnownVectors>();
-  readonly #line: FairLine;
+  readonly #queue: FairQueue;
   readonly #counts = new Map<string, number>();
 
   constructor(env: Env) {
-    this.#line = new FairLine(env, bounds);
+    this.#queue = new FairQueue(env, bounds);
   }
 
-  /** A place in the line. Refuses with mailbox_full. */
-  enter(tenant: string): Place {
+  /** A ticket in the queue. Refuses with mailbox_full. */
+  enter(tenant: string): Ticket {
     const count = this.#counts.get(tenant) ?? 0;
     if (count >= perTenantMax) throw new SvcError("mailbox_full");
     this.#counts.set(tenant, count + 1);
-    return this.#line.place(tenant);
+    return this.#queue.ticket(tenant);
   }
 
   /** Whoever has entered leaves, once. */
-  leave(place: Place): void {
-    place.leave();
-    const left = (this.#counts.get(place.tenant) ?? 1) - 1;
-    if (left > 0) this.#counts.set(place.tenant, left);
-    else this.#counts.delete(place.tenant);
+  leave(ticket: Ticket): void {
+    ticket.leave();
+    const left = (this.#counts.get(ticket.tenant) ?? 1) - 1;
+    if (left > 0) this.#counts.set(ticket.tenant, left);
+    else this.#counts.delete(ticket.tenant);
   }
 }

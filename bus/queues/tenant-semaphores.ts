@@ -1,0 +1,25 @@
+import { Semaphore } from "./semaphore.ts";
+
+/** Lets so many of each tenant's do something at once; the tenant's others wait their turn, and nobody else. */
+export class TenantSemaphores {
+  readonly #permits: number;
+  readonly #semaphores = new Map<string, { readonly semaphore: Semaphore; count: number }>();
+
+  constructor(permits: number) {
+    this.#permits = permits;
+  }
+
+  async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
+    let own = this.#semaphores.get(tenantId);
+    if (!own) {
+      own = { semaphore: new Semaphore(this.#permits), count: 0 };
+      this.#semaphores.set(tenantId, own);
+    }
+    own.count++;
+    try {
+      return await own.semaphore.run(work);
+    } finally {
+      if (--own.count === 0) this.#semaphores.delete(tenantId);
+    }
+  }
+}
