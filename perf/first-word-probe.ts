@@ -81,7 +81,9 @@ async function watchActors(note: Note): Promise<void> {
   const { threadActor } = await load<typeof import("../actors/thread/thread-actor.ts")>(
     "actors/thread/thread-actor.ts",
   );
-  const { RunScope } = await load<typeof import("../actors/run/scope/scope.ts")>("actors/run/scope/scope.ts");
+  const { RunContext } = await load<typeof import("../actors/run/scope/run-context.ts")>(
+    "actors/run/scope/run-context.ts",
+  );
   /** Turns by their run, while they begin. */
   const turns = new Map<string, string>();
   const { start } = runActor.on;
@@ -110,11 +112,11 @@ async function watchActors(note: Note): Promise<void> {
   };
 
   const spoken = new WeakSet<object>();
-  const { say } = RunScope.prototype;
-  RunScope.prototype.say = function (delta) {
+  const { say } = RunContext.prototype;
+  RunContext.prototype.say = function (delta) {
     if (!spoken.has(this)) {
       spoken.add(this);
-      note(turnIn(this.plan.request_id), "firstText");
+      note(turnIn(this.spec.request_id), "firstText");
     }
     say.call(this, delta);
   };

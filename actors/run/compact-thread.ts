@@ -1,5 +1,5 @@
 import { compactOnRequest } from "./compaction/compaction-rules.ts";
-import type { RunScope } from "./scope/scope.ts";
+import type { RunContext } from "./scope/run-context.ts";
 import { type Finished, failedCall } from "./steps/endings.ts";
 
 const over: Finished = {
@@ -12,18 +12,18 @@ const over: Finished = {
 };
 
 /** What a run does that was started by POST /chat/compact, in the place of a turn: it has the thread, its limits and its budget alone. */
-export async function compactThread(scope: RunScope): Promise<Finished> {
-  const outcome = await compactOnRequest(scope, scope.plan.nudge ?? "");
+export async function compactThread(runContext: RunContext): Promise<Finished> {
+  const outcome = await compactOnRequest(runContext, runContext.spec.nudge ?? "");
   if (outcome.kind === "failed") {
-    if (scope.cancellation.cancelled || outcome.failure === null) return { ...over, ok: false };
-    return failedCall(scope, outcome.failure, "");
+    if (runContext.cancellation.cancelled || outcome.failure === null) return { ...over, ok: false };
+    return failedCall(runContext, outcome.failure, "");
   }
   if (outcome.kind === "nothing") {
     const { tokens } = outcome;
-    scope.compaction = { compacted: false, event_id: null, tokens_before: tokens, tokens_after: tokens };
+    runContext.compaction = { compacted: false, event_id: null, tokens_before: tokens, tokens_after: tokens };
   } else {
     const { event_id, tokens_before, tokens_after } = outcome;
-    scope.compaction = { compacted: true, event_id, tokens_before, tokens_after };
+    runContext.compaction = { compacted: true, event_id, tokens_before, tokens_after };
   }
   return over;
 }

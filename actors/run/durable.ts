@@ -21,7 +21,7 @@ import type { AnswerForm, AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { EventLogClient } from "./event-log/log-client.ts";
 import { DurableRun } from "./plan/durable-run.ts";
-import type { RunPlan } from "./plan/plan.ts";
+import type { RunSpec } from "./plan/run-spec.ts";
 import { Run } from "./run.ts";
 import type { RunDeps } from "./scope/deps.ts";
 import { taskOutput } from "./scope/parent-link.ts";
@@ -81,7 +81,7 @@ export function settleAcceptedOps(
   store: TenantStore,
   key: AskedKey | null,
   run: AcceptedRun,
-  { fromSeq, thread_suffix, surface, startedAt }: Pick<RunPlan, "fromSeq" | "thread_suffix" | "surface" | "startedAt">,
+  { fromSeq, thread_suffix, surface, startedAt }: Pick<RunSpec, "fromSeq" | "thread_suffix" | "surface" | "startedAt">,
   settings: RunDeps["settings"],
 ): WriteOp[] {
   if (key === null) return [];
@@ -136,7 +136,7 @@ export async function slotFor(
 
 /** A run that has begun with its acceptance, from its row: as one that was put aside meanwhile, but that nothing is read again. */
 export function beginDurable(
-  plan: RunPlan,
+  spec: RunSpec,
   row: RunRow,
   place: RunPlace,
   log: EventLogClient,
@@ -152,7 +152,7 @@ export function beginDurable(
   log.follow(durableRun);
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
   // Its key was settled as it was accepted.
-  const own = { ...plan, durableRun, idempotency: null, response: asked.response ?? null };
+  const own = { ...spec, durableRun, idempotency: null, response: asked.response ?? null };
   return new Run(own, log, parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput, deps);
 }
 

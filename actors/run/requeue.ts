@@ -14,7 +14,7 @@ import type { OpenThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
 import { EventLogClient } from "./event-log/log-client.ts";
-import { routesOfRun } from "./resumed-plan.ts";
+import { routesOfRun } from "./resumed-spec.ts";
 import type { RunState } from "./start.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 

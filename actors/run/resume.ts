@@ -19,15 +19,15 @@ import type { ContextRoom } from "../runtime/context-memory.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { EventLogClient } from "./event-log/log-client.ts";
 import { DurableRun } from "./plan/durable-run.ts";
-import type { RunPlan } from "./plan/plan.ts";
-import { resumedPlan } from "./resumed-plan.ts";
+import type { RunSpec } from "./plan/run-spec.ts";
+import { resumedSpec } from "./resumed-spec.ts";
 import { Run } from "./run.ts";
 import { isThere, refusedTask, taskOutput } from "./scope/parent-link.ts";
 import { isPassing } from "./scope/passing.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
-// A run that was put aside begins again at the step that its log says, in this process or in another: its plan is made from its row,
-// what it was told from its log, what it waits for from the rows of its waits.
+// A run that was put aside begins again at the step that its log says, in this process or in another: its spec is made from its
+// row, what it was told from its log, what it waits for from the rows of its waits.
 
 /**
  * Why a run is taken up: `due` when the time of a wait may be over, `slot` when it has a slot as durable runs need one, `stop` when it
@@ -49,7 +49,7 @@ export interface ResumedRun {
   readonly room: ContextRoom;
   readonly run: Run;
   readonly log: EventLogClient;
-  readonly plan: RunPlan;
+  readonly spec: RunSpec;
 }
 
 /** The run; `needs_slot` for a durable one that has none; null when it does not wait, is over now, or has nothing to go on with. */
@@ -96,14 +96,14 @@ export async function resumeRun(
       log.follow(durableRun);
     }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
-    const plan = await resumedPlan(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
-    const isOrphan = plan.parent !== null && !(await isThere(plan.parent, store, bus));
-    const told = output ?? (plan.parent ? taskOutput(plan.parent, tenant_id, bus) : silentOutput);
-    const run = new Run(plan, log, told, deps);
+    const spec = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
+    const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
+    const told = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
+    const run = new Run(spec, log, told, deps);
     if (isBack) run.lending?.expect(task);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");
-    return { run, log, plan, room };
+    return { run, log, spec, room };
   } catch (error) {
     room.leave();
     const refusal = SvcError.from(error);

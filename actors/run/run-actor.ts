@@ -188,10 +188,10 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
     const taken = await context.deps.resumes.run(() => resumeRun(place, state.output, why, context));
     if (taken === "needs_slot") await askForSlot(place, context);
     if (taken === null || taken === "needs_slot") return null;
-    const { run, log, plan, room } = taken;
+    const { run, log, spec, room } = taken;
     state.room = room;
     state.log = log;
-    state.key = plan.idempotency;
+    state.key = spec.idempotency;
     state.accepted ??= { kind: "started" };
     ownRun(state, run, log, context);
     return run;

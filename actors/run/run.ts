@@ -26,9 +26,9 @@ import { DurableSteps } from "./durable-steps.ts";
 import { askedApprovals } from "./event-log/asked-approvals.ts";
 import type { EventLog } from "./event-log/event-log.ts";
 import { settleOps } from "./event-log/settlement.ts";
-import type { RunPlan } from "./plan/plan.ts";
+import type { RunSpec } from "./plan/run-spec.ts";
 import { refusedTask, taskOutcome } from "./scope/parent-link.ts";
-import { RunScope } from "./scope/scope.ts";
+import { RunContext } from "./scope/run-context.ts";
 import type { TaskFamily } from "./scope/task-family.ts";
 import { answeredBefore, type Finished } from "./steps/endings.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
@@ -45,7 +45,7 @@ export class Run implements LiveRun {
   slot = -1;
   /** Resolves when nothing of the run goes on here. Never rejects. */
   readonly ended: Promise<RunExit>;
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   readonly #output: RunOutput;
   readonly #patterns: PatternDeps["patterns"];
   #deadline: Timer | null = null;
@@ -60,18 +60,18 @@ export class Run implements LiveRun {
   /** The step of a durable run has failed as often as it may. */
   #isDead = false;
 
-  constructor(plan: RunPlan, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
-    this.#scope = new RunScope(plan, eventLog, output, deps);
+  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
+    this.#runContext = new RunContext(spec, eventLog, output, deps);
     this.#output = output;
     this.#patterns = deps.patterns;
-    this.#durable = plan.durableRun && new DurableSteps(this.#scope, plan.durableRun);
+    this.#durable = spec.durableRun && new DurableSteps(this.#runContext, spec.durableRun);
     deps.liveRuns.add(this);
     this.ended = this.#run();
   }
 
   /** What the run has said since the last committed event, for those who come to listen now. */
   get liveText(): { text: string; truncated: boolean } {
-    return this.#scope.liveText;
+    return this.#runContext.liveText;
   }
 
   /** Whether somebody has stopped the run before it was over. */
@@ -81,12 +81,12 @@ export class Run implements LiveRun {
 
   /** What has stopped the run before its last batch was on its way; null for nothing. */
   get stoppedBy(): AbortReason | null {
-    return this.#scope.abortReason;
+    return this.#runContext.abortReason;
   }
 
   /** The tasks that it has handed out; null while there are none. */
   get tasks(): TaskFamily | null {
-    return this.#scope.run.tasks;
+    return this.#runContext.run.tasks;
   }
 
   get isDurable(): boolean {
@@ -95,45 +95,45 @@ export class Run implements LiveRun {
 
   /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
   drain(): void {
-    this.#scope.plan.durableRun?.drain();
+    this.#runContext.spec.durableRun?.drain();
   }
 
   /** Writes what the run has used so far, where that would wait for its end. */
   async writeUsage(): Promise<void> {
-    await this.#scope.eventLog.writeUsage?.();
+    await this.#runContext.eventLog.writeUsage?.();
   }
 
   /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
   get lending(): TaskFamily | null {
-    return this.#isEnding ? null : familyOf(this.#scope);
+    return this.#isEnding ? null : familyOf(this.#runContext);
   }
 
   /** The run that has handed out this one; null for one that a caller has asked for. */
   get parent(): ParentRun | null {
-    return this.#scope.plan.parent;
+    return this.#runContext.spec.parent;
   }
 
   /** Tells those who hear the run what a task asks. */
   relay(name: string, data: unknown): void {
-    this.#scope.frameInCall(name, data);
+    this.#runContext.frameInCall(name, data);
   }
 
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
   abort(reason: AbortReason): void {
-    if (reason === "shutdown" || reason === "worker_lost") this.#scope.plan.durableRun?.cut();
+    if (reason === "shutdown" || reason === "worker_lost") this.#runContext.spec.durableRun?.cut();
     if (this.#isEnding) {
       // The turn has its reply; what stops now is only what is done after it.
-      if (this.#isTidying) this.#scope.cancellation.cancel();
+      if (this.#isTidying) this.#runContext.cancellation.cancel();
       this.#lateReason ??= reason;
       return;
     }
-    this.#scope.run.abortReason ??= reason;
-    this.#scope.cancellation.cancel();
+    this.#runContext.run.abortReason ??= reason;
+    this.#runContext.cancellation.cancel();
   }
 
   /** Something waits for the run. */
   steered(hint: InputHint): void {
-    this.#scope.steering.hinted(hint);
+    this.#runContext.steering.hinted(hint);
   }
 
   /** Takes back what a task was lent. */
@@ -152,39 +152,40 @@ export class Run implements LiveRun {
 
   /** Answers what a run without a thread waits for. */
   answer(answer: AnswerToWait | AnswerAsAsked): AnswerOutcome {
-    return this.#scope.waits.answer(answer);
+    return this.#runContext.waits.answer(answer);
   }
 
   /** Something that a run without a thread waits for may have come. */
   look(): Promise<void> {
-    return this.#scope.waits.look(this.#scope.store);
+    return this.#runContext.waits.look(this.#runContext.store);
   }
 
   /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */
   detach(): void {
-    const { deps } = this.#scope;
+    const { deps } = this.#runContext;
     const seconds = deps.settings.detachedRunSeconds;
     if (seconds === 0) this.abort("detached");
     else if (seconds !== null) this.#unwatched ??= deps.env.timer(seconds * 1000, () => this.abort("detached"));
   }
 
   async #run(): Promise<RunExit> {
-    const { deps, plan, eventLog, cancellation, budget, metrics } = this.#scope;
+    const { deps, spec, eventLog, cancellation, budget, metrics } = this.#runContext;
     // The actor finishes its own step before the first frame and the first model call.
     await null;
     this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.monotonic()), () => cancellation.cancel());
     try {
-      if (plan.userText !== null) this.#scope.audit("user_input", "ok", { user_input: plan.userText.slice(0, 2000) });
-      if (plan.resumed === null) this.#output.started();
-      if (plan.surface !== "compact") eventLog.publish(() => turnStartedFrame);
+      if (spec.userText !== null)
+        this.#runContext.audit("user_input", "ok", { user_input: spec.userText.slice(0, 2000) });
+      if (spec.resumed === null) this.#output.started();
+      if (spec.surface !== "compact") eventLog.publish(() => turnStartedFrame);
       this.#durable?.tell("running");
-      const { pattern } = plan.agent.manifest.spec;
-      const loop = plan.surface === "compact" ? compactThread : this.#patterns.get(pattern);
+      const { pattern } = spec.agent.manifest.spec;
+      const loop = spec.surface === "compact" ? compactThread : this.#patterns.get(pattern);
       if (!loop) throw new Error(`no pattern is called ${pattern}`);
-      const tools = new ToolRunner(this.#scope);
-      let earlier = plan.resumed && answeredBefore(plan.resumed);
+      const tools = new ToolRunner(this.#runContext);
+      let earlier = spec.resumed && answeredBefore(spec.resumed);
       for (;;) {
-        const ending = earlier ?? (await loop(this.#scope, tools));
+        const ending = earlier ?? (await loop(this.#runContext, tools));
         earlier = null;
         await this.#settleTasks();
         if (this.#durable?.isCut) return this.#durable.leave();
@@ -201,7 +202,7 @@ export class Run implements LiveRun {
         if (exit === "finished") this.#output.failed(refusal);
         return exit;
       }
-      deps.log.error({ err: error, run_id: plan.run_id }, "run failed");
+      deps.log.error({ err: error, run_id: spec.run_id }, "run failed");
       metrics.count("svc_runs_total", { outcome: "failed" });
       const written = error instanceof SvcError && (await this.#writeFailure(error));
       this.#output.failed(refusal);
@@ -209,7 +210,7 @@ export class Run implements LiveRun {
     } finally {
       this.#deadline.cancel();
       this.#unwatched?.cancel();
-      this.#scope.run.tasks?.close();
+      this.#runContext.run.tasks?.close();
       deps.liveRuns.delete(this);
     }
   }
@@ -219,8 +220,8 @@ export class Run implements LiveRun {
    * Stopping a run stops its tasks. A resumed run may also end beside a task whose call an earlier process has closed.
    */
   async #settleTasks(): Promise<void> {
-    const { abortReason, tree, run, plan } = this.#scope;
-    const counts = tree?.isShared === true || plan.parent !== null || plan.durableRun?.isCut === true;
+    const { abortReason, tree, run, spec } = this.#runContext;
+    const counts = tree?.isShared === true || spec.parent !== null || spec.durableRun?.isCut === true;
     if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
     // The end of the run gives back what is set aside: what was used of it comes first.
@@ -229,24 +230,30 @@ export class Run implements LiveRun {
 
   /** What the key of the turn is settled by. */
   get #told() {
-    const { run, deps } = this.#scope;
+    const { run, deps } = this.#runContext;
     const lapsesAt = keyLapsesAt(deps.env.now(), deps.settings);
     return { hasActed: run.hasActed, output: this.#output, lapsesAt };
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
-    const { plan, eventLog } = this.#scope;
-    const usage = this.#scope.meter.total;
-    const billed = this.#scope.billing();
-    const { store } = this.#scope;
-    const settled = () => settleOps(store, plan, { kind: "failed", error }, eventLog.nextSeq + 1, this.#told);
+    const { spec, eventLog } = this.#runContext;
+    const usage = this.#runContext.meter.total;
+    const billed = this.#runContext.billing();
+    const { store } = this.#runContext;
+    const settled = () => settleOps(store, spec, { kind: "failed", error }, eventLog.nextSeq + 1, this.#told);
     try {
-      const left = await leftWaits(this.#scope);
-      const task = plan.parent && { task: refusedTask(error.code, usage) };
+      const left = await leftWaits(this.#runContext);
+      const task = spec.parent && { task: refusedTask(error.code, usage) };
       const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
-      const entry = interruptedEntry(plan.run_id, error.code);
-      const ops = () => [...left.ops, ...taskOps(this.#scope), ...billed, ...settled(), ...this.#scope.leaving()];
+      const entry = interruptedEntry(spec.run_id, error.code);
+      const ops = () => [
+        ...left.ops,
+        ...taskOps(this.#runContext),
+        ...billed,
+        ...settled(),
+        ...this.#runContext.leaving(),
+      ];
       const isWritten = await eventLog.end([entry], ops, ending, null);
       if (isWritten) left.stopTasks();
       return isWritten;
@@ -257,7 +264,7 @@ export class Run implements LiveRun {
 
   /** Puts the run aside: all that it has is in the store. */
   async #park(): Promise<void> {
-    const { budget, meter, eventLog, mode, run } = this.#scope;
+    const { budget, meter, eventLog, mode, run } = this.#runContext;
     // Of members that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
     // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
@@ -265,7 +272,7 @@ export class Run implements LiveRun {
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.park();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
-    await eventLog.park(used, this.#scope.tree?.lastOps() ?? none);
+    await eventLog.park(used, this.#runContext.tree?.lastOps() ?? none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
@@ -280,25 +287,25 @@ export class Run implements LiveRun {
 
   /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
   async #tidy(ending: Finished): Promise<Finished> {
-    const scope = this.#scope;
-    await scope.eventLog.append(ending.entries, scope.billing());
-    scope.committed();
+    const runContext = this.#runContext;
+    await runContext.eventLog.append(ending.entries, runContext.billing());
+    runContext.committed();
     this.#isTidying = true;
-    await compactAfterTurn(scope);
+    await compactAfterTurn(runContext);
     this.#isTidying = false;
     return { ...ending, entries: [] };
   }
 
   /** Keeps the answer, and takes what was said to the run meanwhile. True when the run is over all the same, since it was stopped. */
   async #goOn(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
-    const scope = this.#scope;
-    await scope.eventLog.append(ending.entries, billed);
-    scope.committed();
+    const runContext = this.#runContext;
+    await runContext.eventLog.append(ending.entries, billed);
+    runContext.committed();
     this.#isEnding = false;
     if (this.#lateReason !== null) this.abort(this.#lateReason);
-    if (!scope.cancellation.cancelled) {
-      scope.beginAnew();
-      await takeAtEnd(scope, atEnd(scope));
+    if (!runContext.cancellation.cancelled) {
+      runContext.beginAnew();
+      await takeAtEnd(runContext, atEnd(runContext));
       return false;
     }
     return this.#finish({ ...ending, entries: [], isAnswer: false });
@@ -306,15 +313,15 @@ export class Run implements LiveRun {
 
   /** Writes the last batch, then tells how the turn ended. False when the run goes on: somebody has said something to it. */
   async #finish(ended: Finished): Promise<boolean> {
-    const scope = this.#scope;
-    const { plan, eventLog, deps, metrics } = scope;
-    scope.passOn();
+    const runContext = this.#runContext;
+    const { spec, eventLog, deps, metrics } = runContext;
+    runContext.passOn();
     this.#isEnding = true;
-    const messagesJson = clientMessages(scope.answerMessages());
-    const kept = isCompactedAfter(plan) && ended.ok ? await this.#tidy(ended) : ended;
+    const messagesJson = clientMessages(runContext.answerMessages());
+    const kept = isCompactedAfter(spec) && ended.ok ? await this.#tidy(ended) : ended;
     // What the model had said in the step that has failed is no step that another run could go on behind.
     const ending = this.#isDead ? { ...kept, entries: [] } : kept;
-    const interrupted = scope.abortReason === "shutdown";
+    const interrupted = runContext.abortReason === "shutdown";
     const aborted = this.aborted;
     const count = ending.entries.length;
     const told: Omit<RunResult, "leaf_id"> = {
@@ -322,16 +329,17 @@ export class Run implements LiveRun {
       messagesJson,
       stop_reason: ending.stop_reason,
       handed: ending.handed ?? none,
-      usage: scope.meter.total,
-      model: scope.route.id,
+      usage: runContext.meter.total,
+      model: runContext.route.id,
       thread_id: eventLog.threadId,
       aborted,
       failure: ending.failure,
       ...(ending.failedTool && { failedTool: true as const }),
       ...(ending.failedCall && { failedCall: ending.failedCall }),
-      ...(scope.run.hasActed && { hasActed: true as const }),
-      ...(scope.compaction !== null && { compaction: scope.compaction }),
-      approvals: scope.run.approvals === null ? [] : await askedApprovals(scope.store, scope.run.approvals),
+      ...(runContext.run.hasActed && { hasActed: true as const }),
+      ...(runContext.compaction !== null && { compaction: runContext.compaction }),
+      approvals:
+        runContext.run.approvals === null ? [] : await askedApprovals(runContext.store, runContext.run.approvals),
     };
     let result: RunResult = { ...told, leaf_id: "" };
     // An Error takes its stack trace when it is made: not in every turn.
@@ -339,46 +347,53 @@ export class Run implements LiveRun {
     const settled = (): WriteOp[] => {
       result = { ...told, leaf_id: eventLog.leafIdAfter(count) };
       const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
-      return settleOps(scope.store, plan, outcome, eventLog.nextSeq + count, this.#told);
+      return settleOps(runContext.store, spec, outcome, eventLog.nextSeq + count, this.#told);
     };
-    const billed = scope.billing();
-    const label = outcomeLabel(ending, scope.abortReason);
+    const billed = runContext.billing();
+    const label = outcomeLabel(ending, runContext.abortReason);
     const isDone = label === "ok" || label === "limited";
     const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
     const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
-    const ofDurable = plan.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
+    const ofDurable = spec.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
-    const left = eventLog.threadId === "" ? null : await leftWaits(scope);
+    const left = eventLog.threadId === "" ? null : await leftWaits(runContext);
     const isWritten = await eventLog.end(
       ending.entries,
       // Whose rows others change too come last, and always in one order.
-      () => [...(left?.ops ?? none), ...taskOps(scope), ...billed, ...settled(), ...ofDurable, ...scope.leaving()],
+      () => [
+        ...(left?.ops ?? none),
+        ...taskOps(runContext),
+        ...billed,
+        ...settled(),
+        ...ofDurable,
+        ...runContext.leaving(),
+      ],
       {
         status,
         stop_reason: ending.stop_reason,
         error: isDone ? null : label,
         ...(ending.failure !== null && { failure: ending.failure }),
         ...(ending.failedCall && { failure_code: ending.failedCall.code }),
-        usage: scope.meter.total,
-        ...(plan.parent && { task: taskOutcome(result) }),
+        usage: runContext.meter.total,
+        ...(spec.parent && { task: taskOutcome(result) }),
       },
-      ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(scope) : null,
+      ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(runContext) : null,
     );
     if (!isWritten) return this.#goOn(ending, billed);
     left?.stopTasks();
-    scope.committed();
+    runContext.committed();
     this.#durable?.tell(status);
-    plan.durableRun?.announceEnd();
+    spec.durableRun?.announceEnd();
 
     if (ending.stop_reason === "max_turns")
-      scope.frame("max_turns", { limit: scope.speaking.plan.agent.recursion_limit });
-    if (aborted) scope.frame("aborted", { thread_id: eventLog.threadId });
-    if (plan.surface !== "compact")
-      scope.audit("final_response", ending.ok ? "ok" : "error", {
+      runContext.frame("max_turns", { limit: runContext.speaking.spec.agent.recursion_limit });
+    if (aborted) runContext.frame("aborted", { thread_id: eventLog.threadId });
+    if (spec.surface !== "compact")
+      runContext.audit("final_response", ending.ok ? "ok" : "error", {
         chars: ending.final?.length ?? 0,
         stop_reason: ending.stop_reason,
-        model: scope.route.id,
-        latency_ms: deps.env.now() - plan.startedAt,
+        model: runContext.route.id,
+        latency_ms: deps.env.now() - spec.startedAt,
       });
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
       metrics.count("svc_run_stop_reason_total", { reason: ending.stop_reason });
@@ -389,13 +404,13 @@ export class Run implements LiveRun {
   }
 }
 
-function isCompactedAfter({ agent: { context }, surface, thread_key }: RunPlan): boolean {
+function isCompactedAfter({ agent: { context }, surface, thread_key }: RunSpec): boolean {
   return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
 }
 const none: readonly never[] = [];
 
 /** What tells the run above in the last batch that a task is over. */
-function taskOps({ plan: { parent }, store }: RunScope): readonly WriteOp[] {
+function taskOps({ spec: { parent }, store }: RunContext): readonly WriteOp[] {
   return parent === null ? none : [answerTaskOp(store, parent)];
 }
 

@@ -43,8 +43,8 @@ import { withRecalled } from "./intake/recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./intake/repeated.ts";
 import { withManifest } from "./intake/turn-manifest.ts";
 import { newRun } from "./plan/new-run.ts";
-import type { RunPlan } from "./plan/plan.ts";
 import { agentFor } from "./plan/request-tools.ts";
+import type { RunSpec } from "./plan/run-spec.ts";
 import { Run } from "./run.ts";
 import { taskOutput, tellAside } from "./scope/parent-link.ts";
 import { beginMode } from "./scope/run-mode.ts";
@@ -234,7 +234,7 @@ async function begin(
   checkRoom(appended, thread.room, deps.settings);
   const startedAt = env.now();
   const { mode, kept, agent: equipped } = beginMode(agent, thread, turn.principal);
-  const plan: RunPlan = {
+  const spec: RunSpec = {
     run_id: turn.run_id,
     request_id: turn.request_id,
     surface: turn.surface,
@@ -275,15 +275,15 @@ async function begin(
     ops: [
       ...claimOps(
         store,
-        plan,
+        spec,
         deps.owner,
         link === null ? keyLapsesAt(startedAt + waitMs(agent), deps.settings) : null,
       ),
-      ...(accepting ? settleAcceptedOps(store, key, accepting, plan, deps.settings) : []),
+      ...(accepting ? settleAcceptedOps(store, key, accepting, spec, deps.settings) : []),
       ...(body?.ops ?? []),
       ...joiningOps(store, turn.run_id, turn.parent),
     ],
-    run: newRun(plan, deps.owner, durable && { ...durable, ...(body && { body: body.digest }) }),
+    run: newRun(spec, deps.owner, durable && { ...durable, ...(body && { body: body.digest }) }),
     manifest: agent.name,
     model_id: routes[0]?.id ?? "",
     preview: previewOf(intake, deps.mask),
@@ -297,7 +297,7 @@ async function begin(
       if (!slot) await checkQueue(store);
       const row = await accepted(link.begin(firstBatch(slot ? "begun" : "aside")), key);
       body?.kept();
-      if (slot && row !== null) ownRun(state, beginDurable(plan, row, place, link, context), link, context);
+      if (slot && row !== null) ownRun(state, beginDurable(spec, row, place, link, context), link, context);
     } catch (error) {
       if (slot) tellLeft(context);
       throw error;
@@ -310,7 +310,7 @@ async function begin(
       ...({ kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) } as const),
       ...leftOut,
     };
-    return slot ? { ...answer, begun_at: plan.fromSeq } : answer;
+    return slot ? { ...answer, begun_at: spec.fromSeq } : answer;
   }
   const begun = log.begin(firstBatch(null));
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
@@ -318,8 +318,8 @@ async function begin(
   if (key !== null) await accepted(begun, key);
   state.output = turn.parent
     ? taskOutput(turn.parent, turn.principal.tenant_id, bus)
-    : outputFor(turn, bus.channel(turn.channel), agent.name, startedAt, plan.fromSeq);
-  const run = new Run(plan, log, state.output, deps);
+    : outputFor(turn, bus.channel(turn.channel), agent.name, startedAt, spec.fromSeq);
+  const run = new Run(spec, log, state.output, deps);
   ownRun(state, run, log, context);
   await accepted(begun, key, run);
   return leftOut === null ? started : { ...started, ...leftOut };

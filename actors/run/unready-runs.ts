@@ -3,7 +3,7 @@ import type { UnreadyRuns } from "../../bus/protocol/node.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { type OpenDurable, openDurables } from "../../storage/tables/durable-rows.ts";
 import { runByKey } from "../../storage/tables/runs.ts";
-import { agentOfRun, routesOfRun } from "./resumed-plan.ts";
+import { agentOfRun, routesOfRun } from "./resumed-spec.ts";
 import { isPassing } from "./scope/passing.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { thinkingFor } from "../../actors/run/intake/admission.ts";
-import type { RunPlan } from "../../actors/run/plan/plan.ts";
-import { resumedPlan } from "../../actors/run/resumed-plan.ts";
+import type { RunSpec } from "../../actors/run/plan/run-spec.ts";
+import { resumedSpec } from "../../actors/run/resumed-spec.ts";
 import { Run } from "../../actors/run/run.ts";
 import type { PatternDeps } from "../../actors/run/steps/pattern.ts";
 import { threadAddress } from "../../bus/address.ts";
@@ -147,8 +147,8 @@ class Replaying {
       toolSources: [tools],
       models: { ...this.#deps.models, provider: () => model },
     };
-    const plan = await this.#plan(deps);
-    const { session } = plan.agent;
+    const spec = await this.#spec(deps);
+    const { session } = spec.agent;
     if (session.kind === "semantic" && deps.models.memoryEmbedding !== null)
       return this.#stop("what it was shown was chosen by vectors, which are not on record");
     const eventLog = new ReplayLog(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
@@ -157,13 +157,13 @@ class Replaying {
       hint: (interrupts) => this.#run?.steered({ number: eventLog.hints, interrupts }),
       ended: (ending) => this.#ended(ending, model),
     });
-    this.#run = new Run(plan, eventLog, silentOutput, deps);
+    this.#run = new Run(spec, eventLog, silentOutput, deps);
     eventLog.hintIfDue();
     await Promise.race([this.#over.promise, this.#run.ended]);
   }
 
   /** The plan of the run as it began. */
-  async #plan(deps: PatternDeps): Promise<RunPlan> {
+  async #spec(deps: PatternDeps): Promise<RunSpec> {
     const { row, thread, begunSeq, leafSeq, calls } = this.#recorded;
     const { suffix, thread_key } = thread;
     const place = { tenant_id: this.#store.tenantId, suffix, run_id: row.run_id };
@@ -172,7 +172,7 @@ class Replaying {
     const other = this.#manifest?.metadata.name;
     const { durable: _durable, ...rest } = row.asked;
     const own = other === undefined ? row : { ...row, manifest: other, asked: rest };
-    const asked = await resumedPlan(
+    const asked = await resumedSpec(
       { ...own, status: "accepted", spent: null },
       opened,
       [],
@@ -262,7 +262,7 @@ class Replaying {
 }
 
 /** What a run takes from its manifest where its request says nothing else. */
-function ofManifest({ agent: { model } }: RunPlan): Pick<RunPlan, "routes" | "temperature" | "max_tokens"> {
+function ofManifest({ agent: { model } }: RunSpec): Pick<RunSpec, "routes" | "temperature" | "max_tokens"> {
   return { routes: [model.route, ...model.fallbacks], temperature: model.temperature, max_tokens: model.max_tokens };
 }
 

@@ -122,15 +122,15 @@ const addRoute = route({
 });
 
 /** One answer of the model, without tools, and a signature. */
-const signed: Pattern = async (scope) => {
-  const { agent, branch, turnStart, nudge } = scope.plan;
-  const outcome = await modelStep(scope, workingSet(branch, agent.session, turnStart), nudge);
-  if (outcome.kind === "breach") return limited(scope, outcome.breach, outcome.partial);
-  if (outcome.kind === "stopped") return stopped(scope, outcome.partial);
-  if (outcome.kind === "failure") return failedCall(scope, outcome.failure, outcome.partial);
+const signed: Pattern = async (runContext) => {
+  const { agent, branch, turnStart, nudge } = runContext.spec;
+  const outcome = await modelStep(runContext, workingSet(branch, agent.session, turnStart), nudge);
+  if (outcome.kind === "breach") return limited(runContext, outcome.breach, outcome.partial);
+  if (outcome.kind === "stopped") return stopped(runContext, outcome.partial);
+  if (outcome.kind === "failure") return failedCall(runContext, outcome.failure, outcome.partial);
   const signature = " (signed)";
-  scope.say(signature);
-  return answered(scope, { ...outcome.reply, text: outcome.reply.text + signature, tool_calls: [] });
+  runContext.say(signature);
+  return answered(runContext, { ...outcome.reply, text: outcome.reply.text + signature, tool_calls: [] });
 };
 
 /** Says the last words of the conversation once more, as often as its options say in seconds. */

@@ -3,7 +3,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import { backgroundTasks } from "../../../storage/tables/run-budgets.ts";
 import { besideState } from "../../../storage/tables/task-waits.ts";
 import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import type { AskedTask } from "../scope/task-family.ts";
 import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
 import { activeMs, type TaskNames, taskTurn } from "./task-turn.ts";
@@ -13,30 +13,31 @@ import { activeMs, type TaskNames, taskTurn } from "./task-turn.ts";
 
 /** Begins a task in the background; `scope` is that of the agent that was asked. What the model is told is that it has begun. */
 export async function startBeside(
-  scope: RunScope,
+  runContext: RunContext,
   task: Pick<AskedTask, "agent" | "prompt">,
   names: TaskNames,
   tasksMax: number,
   signal: AbortSignal,
 ): Promise<ToolResult> {
-  const { plan, deps, store } = scope;
+  const { spec, deps, store } = runContext;
   const { task_id } = names;
-  if (plan.parent?.beside) return toolError("permission_denied", "a task in the background begins no other there");
-  const rootKey = plan.parent?.root_key ?? plan.thread_key;
+  if (spec.parent?.beside) return toolError("permission_denied", "a task in the background begins no other there");
+  const rootKey = spec.parent?.root_key ?? spec.thread_key;
   try {
     if ((await backgroundTasks(store, rootKey)) >= tasksMax) return tooMany(tasksMax);
-    const shared = await sharedBudgets(scope);
+    const shared = await sharedBudgets(runContext);
     await startTask(
-      scope,
-      taskTurn(scope, task, names, { ...shared, active_ms: activeMs(scope), tasks_max: tasksMax }),
+      runContext,
+      taskTurn(runContext, task, names, { ...shared, active_ms: activeMs(runContext), tasks_max: tasksMax }),
     );
   } catch (error) {
     // Another one was faster.
     if (error instanceof SvcError && error.code === "conflict") return tooMany(tasksMax);
     return refusedStart(task.agent, error);
   }
-  const thread_id = threadAddress(plan.principal.tenant_id, taskSuffix(task_id)).key;
-  if (!signal.aborted) scope.frameInCall("subagent_start", { agent: task.agent, background: true, task_id, thread_id });
+  const thread_id = threadAddress(spec.principal.tenant_id, taskSuffix(task_id)).key;
+  if (!signal.aborted)
+    runContext.frameInCall("subagent_start", { agent: task.agent, background: true, task_id, thread_id });
   // With the worker off nobody is told that it is due.
   const status = deps.settings.durablePollSeconds > 0 ? "running" : "pending";
   return { text: JSON.stringify({ task_id, thread_id, status }) };
@@ -44,11 +45,11 @@ export async function startBeside(
 
 /** Where a background task of the conversation is; a wait while it goes on and is to be waited for. */
 export async function backgroundResult(
-  { plan, eventLog, store, deps }: RunScope,
+  { spec, eventLog, store, deps }: RunContext,
   task_id: string,
   waitSeconds: number,
 ): Promise<ToolResult | ToolWait> {
-  const state = await besideState(store, plan.parent?.root_thread_id ?? eventLog.threadId, task_id);
+  const state = await besideState(store, spec.parent?.root_thread_id ?? eventLog.threadId, task_id);
   if (state === null) return toolError("not_found", `this conversation has no task ${task_id} in the background`);
   if (state.isOver || waitSeconds === 0) {
     const { status, result } = state;

@@ -14,7 +14,7 @@ import {
   unrunTool,
 } from "../../log/tool-outcome.ts";
 import type { ToolResult } from "../../tools/tool.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { keepImages } from "./tool-images.ts";
 
 /**
@@ -22,22 +22,22 @@ import { keepImages } from "./tool-images.ts";
  * end is told when it is in the log. `entries`, `ops` and what the thread is to keep are written with the end.
  */
 export class CallRecorder {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   /** Calls that clients know of. */
   readonly #startedIds = new Set<string>();
   /** Calls whose arguments a person has edited. */
   readonly #editedIds = new Set<string>();
 
-  constructor(scope: RunScope) {
-    this.#scope = scope;
-    for (const { call, wait, begun } of scope.plan.resumed?.calls ?? []) {
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    for (const { call, wait, begun } of runContext.spec.resumed?.calls ?? []) {
       if (wait !== null) this.#startedIds.add(call.id);
       if (wait?.call.edited || begun?.isEdited) this.#editedIds.add(call.id);
     }
   }
 
   /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
-  started(call: ToolCall, at = this.#scope.run.toldSeq): void {
+  started(call: ToolCall, at = this.#runContext.run.toldSeq): void {
     if (!this.#startedIds.has(call.id)) this.#tellStart(call, at);
   }
 
@@ -54,8 +54,8 @@ export class CallRecorder {
 
   #tellStart(call: ToolCall, at: number): void {
     this.#startedIds.add(call.id);
-    this.#scope.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
-    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
+    this.#runContext.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
+    this.#runContext.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
   }
 
   /**
@@ -72,9 +72,9 @@ export class CallRecorder {
     ops: readonly WriteOp[] = [],
     kept?: KeptByThread,
   ): Promise<ToolOutcome> {
-    const scope = this.#scope;
+    const runContext = this.#runContext;
     const status = result.error === undefined ? "ok" : "error";
-    scope.audit("tool_call", status, {
+    runContext.audit("tool_call", status, {
       tool: call.name,
       tool_call_id: call.id,
       args: call.args,
@@ -82,16 +82,16 @@ export class CallRecorder {
       ...(result.error === undefined ? {} : { error_code: result.error }),
     });
     const transport = this.#transportOf(call);
-    scope.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
+    runContext.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
     if (result.error === "interrupted") this.#countInterrupted();
-    scope.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
+    runContext.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
     const { shown, denial } = released ?? { shown: result, denial: null };
-    if (denial !== null) scope.denied(denial, { tool: call.name, tool_call_id: call.id });
+    if (denial !== null) runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
     const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
     if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, spoken), entries, ops, kept);
-    return keepImages(scope, shown.images).then(({ attachments, ops: keeping, note }) => {
+    return keepImages(runContext, shown.images).then(({ attachments, ops: keeping, note }) => {
       const words = [text, note].filter((line) => line !== "").join("\n");
       return this.#close(toolOutcome(call, words, told, spoken, attachments), entries, [...ops, ...keeping], kept);
     });
@@ -100,8 +100,8 @@ export class CallRecorder {
   /** Audits and counts a call that the client of the request is to make. */
   handed(call: ToolCall): ToolCall {
     const { name: tool, id: tool_call_id, args } = call;
-    this.#scope.audit("tool_call", "ok", { tool, tool_call_id, args, handed: "client" });
-    this.#scope.metrics.count("svc_tool_calls_total", { transport: "client", status: "ok", error_code: "" });
+    this.#runContext.audit("tool_call", "ok", { tool, tool_call_id, args, handed: "client" });
+    this.#runContext.metrics.count("svc_tool_calls_total", { transport: "client", status: "ok", error_code: "" });
     return call;
   }
 
@@ -113,9 +113,9 @@ export class CallRecorder {
     entries: readonly LogEntry[] = [],
     ops: readonly WriteOp[] = [],
   ): Promise<ToolOutcome> {
-    const scope = this.#scope;
-    scope.denied(denial, { tool: call.name, tool_call_id: call.id });
-    scope.metrics.count("svc_tool_calls_total", {
+    const runContext = this.#runContext;
+    runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
+    runContext.metrics.count("svc_tool_calls_total", {
       transport: this.#transportOf(call),
       status: "denied",
       error_code: "",
@@ -132,7 +132,7 @@ export class CallRecorder {
     ops: readonly WriteOp[] = [],
   ): Promise<ToolOutcome[]> {
     const outcomes = calls.map((call) => unrunTool(call, why));
-    const at = await this.#scope.eventLog.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
+    const at = await this.#runContext.eventLog.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
     for (const outcome of outcomes) {
       this.started(outcome.call, at);
       this.#ended(outcome, at);
@@ -169,7 +169,7 @@ export class CallRecorder {
     entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
-    this.#scope.denied(denial, { tool: call.name, tool_call_id: call.id });
+    this.#runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
     return this.recalled(call, effect, entries, ops, denyText(denial, call.name));
   }
 
@@ -186,30 +186,30 @@ export class CallRecorder {
     ops: readonly WriteOp[] = [],
     kept?: KeptByThread,
   ): Promise<ToolOutcome> {
-    this.#ended(outcome, await this.#scope.eventLog.append([...entries, outcome.entry], ops, kept));
+    this.#ended(outcome, await this.#runContext.eventLog.append([...entries, outcome.entry], ops, kept));
     return outcome;
   }
 
   #ended({ call, text, attachments }: ToolOutcome, at: number): void {
     const images = attachments.map(({ url, media_type }) => ({ url, media_type }));
     const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
-    this.#scope.frame("tool_end", end, at);
-    this.#scope.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
+    this.#runContext.frame("tool_end", end, at);
+    this.#runContext.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }
 
   /** The result, which names the arguments where a person has edited them. */
   #named(call: ToolCall, text: string): string {
-    return this.isEdited(call) ? editedText(call.args, text, this.#scope.deps.mask) : text;
+    return this.isEdited(call) ? editedText(call.args, text, this.#runContext.deps.mask) : text;
   }
 
   #transportOf({ name }: ToolCall): "local" | "client" | "queue" {
-    const { clientTools, queues } = this.#scope.plan.agent;
+    const { clientTools, queues } = this.#runContext.spec.agent;
     if (queues.has(name)) return "queue";
     return clientTools.has(name) ? "client" : "local";
   }
 
   #countInterrupted(): void {
-    const { metrics } = this.#scope;
+    const { metrics } = this.#runContext;
     metrics.count("svc_interrupted_tool_calls_total", {});
   }
 }

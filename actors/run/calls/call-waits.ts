@@ -20,34 +20,34 @@ import {
 import type { LogEntry } from "../../log/entry.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
 import { endedEntry, openedWait, openOps, outcomeOf } from "../event-log/waits.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 /** How long after its beginning a durable run may still wait for somebody. */
 const durableWaitMsMax = 30 * 86_400_000;
 
 /** The questions that the calls of one run have put to the outside. */
 export class CallWaits {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   #openCount = 0;
 
-  constructor(scope: RunScope) {
-    this.#scope = scope;
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
   }
 
   /** Sets one question aside: null, or in words for the model why there may be no other. */
   async reserve(): Promise<string | null> {
     if (this.#openCount >= waitsOfRunMax) return "too many questions are open";
     this.#openCount++;
-    if (!(await tenantWaitsAreFull(this.#scope.store))) return null;
+    if (!(await tenantWaitsAreFull(this.#runContext.store))) return null;
     this.#openCount--;
     return "too many questions of this tenant are open";
   }
 
   /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
   open(call: ToolCall, wait: Wait, by: AskedBy | null, isEdited: boolean): { row: NewWait; entry: LogEntry } {
-    const scope = this.#scope;
-    const { plan, deps } = scope;
-    scope.run.hasAsked = true;
+    const runContext = this.#runContext;
+    const { spec, deps } = runContext;
+    runContext.run.hasAsked = true;
     const asking: WaitingCall = {
       tool_call_id: call.id,
       tool: call.name,
@@ -58,15 +58,15 @@ export class CallWaits {
     };
     const opened = openedWait(wait, asking, {
       wait_id: orderedId(deps.env),
-      thread_key: plan.thread_suffix === null ? noThread : plan.thread_key,
-      suffix: plan.thread_suffix ?? "",
-      run_id: plan.run_id,
-      asked_on: plan.thread_suffix === null ? noThread : (plan.parent?.root_key ?? plan.thread_key),
-      beside: plan.parent?.beside ? 1 : 0,
-      owner: plan.thread_suffix === null ? deps.owner : null,
+      thread_key: spec.thread_suffix === null ? noThread : spec.thread_key,
+      suffix: spec.thread_suffix ?? "",
+      run_id: spec.run_id,
+      asked_on: spec.thread_suffix === null ? noThread : (spec.parent?.root_key ?? spec.thread_key),
+      beside: spec.parent?.beside ? 1 : 0,
+      owner: spec.thread_suffix === null ? deps.owner : null,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
-      latest: plan.durableRun === null ? scope.deadline : plan.startedAt + durableWaitMsMax,
+      latest: spec.durableRun === null ? runContext.deadline : spec.startedAt + durableWaitMsMax,
     });
     if (wait.request === undefined) this.#waitsFor(opened.row);
     return opened;
@@ -75,7 +75,7 @@ export class CallWaits {
   /** The question as it was written. For which request it is, and until when, only the store can say of one that was made with it. */
   async opened(wait: Wait, row: NewWait): Promise<NewWait> {
     if (wait.request === undefined) return row;
-    const { store } = this.#scope;
+    const { store } = this.#runContext;
     const stored = await waitById(store, row.wait_id);
     if (stored === undefined) return { ...row, frame: null };
     // Without a frame it is for a request of another principal, and answered.
@@ -84,20 +84,20 @@ export class CallWaits {
   }
 
   #waitsFor(row: NewWait): void {
-    const { run } = this.#scope;
+    const { run } = this.#runContext;
     if (row.approval_id !== null) run.approvals = (run.approvals ?? new Set()).add(row.approval_id);
     run.waitingOn = waitingOn(row);
   }
 
   /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
   async here(wait: Wait, asked: NewWait): Promise<WaitEnd> {
-    const scope = this.#scope;
-    const { store, waits, cancellation } = scope;
+    const runContext = this.#runContext;
+    const { store, waits, cancellation } = runContext;
     const isStored = asked.approval_id !== null;
     if (isStored) await store.write(openOps(store, asked, wait.request));
     const row = await this.opened(wait, asked);
-    const answer = waits.ask(row.wait_id, wait, scope.deadline, (stop) => cancellation.onCancel(stop));
-    if (row.frame !== null) scope.frame(row.frame.name, row.frame.data);
+    const answer = waits.ask(row.wait_id, wait, runContext.deadline, (stop) => cancellation.onCancel(stop));
+    if (row.frame !== null) runContext.frame(row.frame.name, row.frame.data);
     if (isStored) await waits.look(store);
     let outcome = await answer;
     // It may have been decided in the moment in which its time was over.
@@ -115,23 +115,23 @@ export class CallWaits {
   withdraw(row: NewWait): { entries: LogEntry[]; ops: WriteOp[] } {
     this.#openCount--;
     const wait: WaitRow = { push: null, owner: null, ...row, state: "open", answer: null };
-    return { entries: [endedEntry(wait, "aborted")], ops: [closeWaitOp(this.#scope.store, row.wait_id)] };
+    return { entries: [endedEntry(wait, "aborted")], ops: [closeWaitOp(this.#runContext.store, row.wait_id)] };
   }
 
   /** The wait for a task that may go on at the moment: it is answered when that is over. */
   async back(wait: WaitRow): Promise<WaitRow> {
-    const { run, store } = this.#scope;
+    const { run, store } = this.#runContext;
     const isOver = await run.tasks?.back(wait.asked_as ?? "");
     return isOver ? ((await waitById(store, wait.wait_id)) ?? wait) : wait;
   }
 
   /** Takes up a question that was put aside on a thread. */
   takeUp(wait: WaitRow): WaitEnd {
-    const { cancellation, store } = this.#scope;
+    const { cancellation, store } = this.#runContext;
     const outcome = cancellation.cancelled ? null : outcomeOf(wait);
     if (outcome === null) {
       this.#openCount++;
-      this.#scope.run.waitingOn = waitingOn(wait);
+      this.#runContext.run.waitingOn = waitingOn(wait);
     }
     return { wait, outcome, ops: this.#endOps(wait, outcome, closeWaitOp(store, wait.wait_id)) };
   }
@@ -141,7 +141,7 @@ export class CallWaits {
     const { approval_id } = wait;
     if (approval_id === null || outcome?.kind === "answered") return [close];
     const why = outcome === null ? "aborted" : isSuperseded(wait) ? "superseded" : "timeout";
-    return leaveOps(this.#scope.store, approval_id, why, close);
+    return leaveOps(this.#runContext.store, approval_id, why, close);
   }
 }
 

@@ -3,7 +3,7 @@ import { endTasksOps } from "../../../storage/tables/abandoned-waits.ts";
 import { abandonOps, leaveOps } from "../../../storage/tables/approvals.ts";
 import { tasksAside } from "../../../storage/tables/task-waits.ts";
 import { closeWaitsOp, deleteWaitOp, deleteWaitsOfRunOp, waitsOfRun } from "../../../storage/tables/waits.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { familyOf } from "./tool-execution.ts";
 
 /** What a run leaves that ends for a failure of its own, or is stopped, and not by the ends of its calls. */
@@ -15,10 +15,10 @@ export interface LeftWaits {
 }
 
 /** What the run has asked and takes no answer to any more. Throws where the store does not say. */
-export async function leftWaits(scope: RunScope): Promise<LeftWaits> {
-  const { run, store, plan } = scope;
+export async function leftWaits(runContext: RunContext): Promise<LeftWaits> {
+  const { run, store, spec } = runContext;
   if (!run.hasAsked) return { ops: [], stopTasks: () => {} };
-  const { run_id, thread_suffix, thread_key, parent } = plan;
+  const { run_id, thread_suffix, thread_key, parent } = spec;
   const rootKey = parent?.root_key ?? thread_key;
   const waits = await waitsOfRun(store, run_id);
   const open = waits.filter(({ state }) => state === "open");
@@ -35,7 +35,7 @@ export async function leftWaits(scope: RunScope): Promise<LeftWaits> {
   return {
     ops,
     stopTasks() {
-      for (const id of tasks) familyOf(scope).stop(id);
+      for (const id of tasks) familyOf(runContext).stop(id);
     },
   };
 

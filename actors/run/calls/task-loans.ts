@@ -1,7 +1,7 @@
 import { SvcError } from "../../../bus/errors.ts";
 import type { AskedLoan, LentOrNot, Loan, LoanUsed } from "../../../bus/protocol/run.ts";
 import { type Breach, isBreach, type Lender, type Reservation } from "../../../governance/budget.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 /** Output that is worth a model call: with less one waits for what others may give back. */
 const outputMin = 256;
@@ -17,28 +17,28 @@ interface OpenLoan {
 }
 
 /** The limits of a durable run count what its tasks use in the next process too, where these go on behind it. Never rejects. */
-export async function keepSpent({ plan: { durableRun }, eventLog }: RunScope): Promise<void> {
+export async function keepSpent({ spec: { durableRun }, eventLog }: RunContext): Promise<void> {
   if (durableRun !== null) await eventLog.append([], durableRun.spentOps()).catch(() => {});
 }
 
 /** What the tasks of one run have borrowed of its budget. */
 export class TaskLoans {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   readonly #loans = new Map<string, OpenLoan>();
   /** Loans that the run above is being asked for. */
   #asking = 0;
   #repaid = Promise.withResolvers<void>();
 
-  constructor(scope: RunScope) {
-    this.#scope = scope;
-    scope.cancellation.onCancel(() => this.wake());
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    runContext.cancellation.onCancel(() => this.wake());
   }
 
   /** See `TaskFamily.lend`; `isThere` says whether the task may still use something. Refuses with actor_lost. */
   async lend({ task_id, input_tokens, output_tokens, rates }: AskedLoan, isThere: () => boolean): Promise<LentOrNot> {
-    const { budget, deps, plan, cancellation } = this.#scope;
+    const { budget, deps, spec, cancellation } = this.#runContext;
     const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
-    if (price === null && plan.agent.manifest.spec.limits.max_cost_usd !== null)
+    if (price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null)
       return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
     for (;;) {
       if (cancellation.cancelled || !isThere()) throw new SvcError("actor_lost");
@@ -57,12 +57,12 @@ export class TaskLoans {
     const loan = this.#loans.get(loanId);
     if (!loan) return;
     this.#loans.delete(loanId);
-    const { budget } = this.#scope;
+    const { budget } = this.#runContext;
     budget.settleLoan(loan.reserved, used);
     if (loan.upstream !== null) budget.lender?.repay(loan.upstream, used);
     // What it was used for is in the log of the task.
-    this.#scope.tree?.flush();
-    void keepSpent(this.#scope);
+    this.#runContext.tree?.flush();
+    void keepSpent(this.#runContext);
     this.wake();
   }
 
@@ -81,7 +81,7 @@ export class TaskLoans {
   /** Resolves when all is given back, or after a while. */
   async settled(): Promise<void> {
     let isLate = false;
-    const timer = this.#scope.deps.env.timer(settleMs, () => {
+    const timer = this.#runContext.deps.env.timer(settleMs, () => {
       isLate = true;
       this.wake();
     });
@@ -97,7 +97,7 @@ export class TaskLoans {
 
   /** The loan, when the run above lends it too. */
   async #lent(task_id: string, reserved: Reservation): Promise<LentOrNot> {
-    const { budget, deps } = this.#scope;
+    const { budget, deps } = this.#runContext;
     const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd } = reserved;
     const loan = { loan_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
     if (budget.lender === null) {
@@ -128,7 +128,7 @@ export class TaskLoans {
     } finally {
       this.#asking--;
       if (above === null || "limit" in above) {
-        this.#scope.budget.settle(reserved, null, null);
+        this.#runContext.budget.settle(reserved, null, null);
         this.wake();
       }
     }

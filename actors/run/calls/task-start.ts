@@ -3,7 +3,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { SharedBudgets, SubmitTurn } from "../../../bus/protocol/run.ts";
 import { type ToolErrorCode, type ToolResult, toolError } from "../../tools/tool.ts";
 import { sharedAbove } from "../scope/parent-link.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 // What every task begins with, whether the run waits for it or not.
 
@@ -11,7 +11,7 @@ const startMs = 10_000;
 const startAttempts = 3;
 
 /** Starts the run of a task. Asks again by id when it is unknown whether it was accepted; refuses as that does. */
-export async function startTask({ deps }: RunScope, turn: SubmitTurn): Promise<void> {
+export async function startTask({ deps }: RunContext, turn: SubmitTurn): Promise<void> {
   const address = runAddress(turn.principal.tenant_id, turn.thread_suffix, turn.run_id);
   for (let attempt = 1; ; attempt++) {
     try {
@@ -41,8 +41,8 @@ const refusals: Readonly<Record<string, ToolErrorCode>> = {
 };
 
 /** The budgets of a run and of those above it, in the store from here on. Refuses with actor_lost when those are gone. */
-export async function sharedBudgets({ plan, deps, tree, budget }: RunScope): Promise<SharedBudgets> {
-  const { parent, principal, agent, run_id } = plan;
+export async function sharedBudgets({ spec, deps, tree, budget }: RunContext): Promise<SharedBudgets> {
+  const { parent, principal, agent, run_id } = spec;
   const above = parent === null ? null : await sharedAbove(parent, principal.tenant_id, deps.bus);
   await tree?.share(budget, agent.limits);
   return {

@@ -1,6 +1,6 @@
 import { taskSuffix } from "../../../bus/address.ts";
 import type { BackgroundTask, SubmitTurn } from "../../../bus/protocol/run.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import type { AskedTask } from "../scope/task-family.ts";
 
 /** Names that a task is given before it begins. */
@@ -12,29 +12,29 @@ export interface TaskNames {
 }
 
 /** How many tasks are in the chain that ends in this run. */
-export function depthOf({ plan }: RunScope): number {
-  return plan.parent?.depth ?? 0;
+export function depthOf({ spec }: RunContext): number {
+  return spec.parent?.depth ?? 0;
 }
 
 /** Milliseconds for which a task of the run may be at work. */
-export function activeMs({ budget, deps }: RunScope): number {
+export function activeMs({ budget, deps }: RunContext): number {
   return Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
 }
 
 /** The turn of a task: the caller's, with nothing of the conversation in it. */
 export function taskTurn(
-  scope: RunScope,
+  runContext: RunContext,
   { agent, prompt }: Pick<AskedTask, "agent" | "prompt">,
   { run_id, task_id, agents }: TaskNames,
   background: BackgroundTask | null = null,
 ): SubmitTurn {
-  const { plan, eventLog, attended, deps, askedOn } = scope;
-  const { parent } = plan;
+  const { spec, eventLog, attended, deps, askedOn } = runContext;
+  const { parent } = spec;
   return {
     run_id,
     surface: "task",
-    principal: plan.principal,
-    request_id: plan.request_id,
+    principal: spec.principal,
+    request_id: spec.request_id,
     manifest: agent,
     messages: [{ role: "user", content: prompt }],
     thread_suffix: taskSuffix(task_id),
@@ -49,19 +49,19 @@ export function taskTurn(
     lease: null,
     channel: { node: deps.bus.node, id: 0 },
     parent: {
-      run_id: plan.run_id,
-      suffix: plan.thread_suffix ?? "",
+      run_id: spec.run_id,
+      suffix: spec.thread_suffix ?? "",
       task_id,
       root_thread_id: parent?.root_thread_id ?? eventLog.threadId,
-      root_key: parent?.root_key ?? plan.thread_key,
-      root_run_id: parent?.root_run_id ?? plan.run_id,
+      root_key: parent?.root_key ?? spec.thread_key,
+      root_run_id: parent?.root_run_id ?? spec.run_id,
       attended,
       heard: askedOn !== null,
-      deadline: scope.deadline,
+      deadline: runContext.deadline,
       agents,
-      depth: depthOf(scope) + 1,
+      depth: depthOf(runContext) + 1,
       ...(background !== null && { background }),
-      ...(background === null && plan.durableRun !== null && { durable: { active_ms: activeMs(scope) } }),
+      ...(background === null && spec.durableRun !== null && { durable: { active_ms: activeMs(runContext) } }),
       ...((background !== null || parent?.beside) && { beside: true as const }),
     },
   };

@@ -14,8 +14,8 @@ import { takeCall } from "../../../governance/controls/limits.ts";
 import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import { taskState } from "../../../storage/tables/task-waits.ts";
 import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { taskNamesOf } from "../scope/run-pipeline.ts";
-import type { RunScope } from "../scope/scope.ts";
 import type { AskedTask, TaskFamily } from "../scope/task-family.ts";
 import { startBeside } from "./background-tasks.ts";
 import { keepSpent, TaskLoans } from "./task-loans.ts";
@@ -44,7 +44,7 @@ type HowLeft = TaskOutcome | "aside";
 
 /** The tasks of one run. */
 export class Tasks implements TaskFamily {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   readonly #loans: TaskLoans;
   readonly #atWork = new Map<string, AtWork>();
   /** Tasks that are not over, whether they go on or are put aside. */
@@ -52,11 +52,11 @@ export class Tasks implements TaskFamily {
   #changed = Promise.withResolvers<void>();
 
   /** `scope` is that of the agent that was asked. */
-  constructor(scope: RunScope) {
-    this.#scope = scope;
-    this.#loans = new TaskLoans(scope);
-    scope.cancellation.onCancel(() => this.#wake());
-    for (const { kind, state, asked_as } of scope.plan.resumed?.waits ?? [])
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    this.#loans = new TaskLoans(runContext);
+    runContext.cancellation.onCancel(() => this.#wake());
+    for (const { kind, state, asked_as } of runContext.spec.resumed?.waits ?? [])
       if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
   }
 
@@ -64,22 +64,22 @@ export class Tasks implements TaskFamily {
     { agent, prompt, call_id, by, background }: AskedTask,
     signal: AbortSignal,
   ): Promise<ToolResult | ToolWait> {
-    const { plan, deps } = this.#scope;
-    if (plan.thread_suffix === null) return toolError("permission_denied", "a task needs a conversation");
-    const agents = [...(plan.parent?.agents ?? []), ...by];
+    const { spec, deps } = this.#runContext;
+    if (spec.thread_suffix === null) return toolError("permission_denied", "a task needs a conversation");
+    const agents = [...(spec.parent?.agents ?? []), ...by];
     if (agents.includes(agent)) return toolError("permission_denied", `${agent} is at work above this task`);
-    if (depthOf(this.#scope) >= depthMax)
+    if (depthOf(this.#runContext) >= depthMax)
       return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
     if (background !== null) {
       const names = { run_id: orderedId(deps.env), task_id: deps.env.id().slice(0, 16), agents };
-      return startBeside(this.#scope, { agent, prompt }, names, background.tasks_max, signal);
+      return startBeside(this.#runContext, { agent, prompt }, names, background.tasks_max, signal);
     }
     const names = this.#namesFor(call_id);
     const { task_id } = names;
-    const { tenant_id } = plan.principal;
+    const { tenant_id } = spec.principal;
     const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
     this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
-    const turn = taskTurn(this.#scope, { agent, prompt }, { ...names, agents });
+    const turn = taskTurn(this.#runContext, { agent, prompt }, { ...names, agents });
     try {
       const left = await this.#handOut(turn, task_id, signal);
       return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(agent, left, signal);
@@ -92,7 +92,7 @@ export class Tasks implements TaskFamily {
 
   async rejoin(callId: string, agent: string, signal: AbortSignal): Promise<ToolResult | ToolWait | null> {
     const { task_id } = this.#namesFor(callId);
-    const state = await taskState(this.#scope.store, task_id);
+    const state = await taskState(this.#runContext.store, task_id);
     if (state === null) return null;
     if (typeof state === "object") return this.#came(agent, state, signal);
     this.#open.add(task_id);
@@ -101,7 +101,7 @@ export class Tasks implements TaskFamily {
   }
 
   async result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult> {
-    const state = await taskState(this.#scope.store, taskId);
+    const state = await taskState(this.#runContext.store, taskId);
     return this.#came(agent, state === null || typeof state === "string" ? lost : state, signal);
   }
 
@@ -113,12 +113,12 @@ export class Tasks implements TaskFamily {
   async back(taskId: string): Promise<boolean> {
     const work = this.#atWork.get(taskId);
     if (work === undefined) return false;
-    const left = await this.#scope.cancellation.orStopped(work.left);
+    const left = await this.#runContext.cancellation.orStopped(work.left);
     return left !== null && left !== "aside";
   }
 
   async rest(): Promise<void> {
-    while (this.isAtWork && !this.#scope.cancellation.cancelled) await this.#changed.promise;
+    while (this.isAtWork && !this.#runContext.cancellation.cancelled) await this.#changed.promise;
   }
 
   get isAtWork(): boolean {
@@ -126,8 +126,8 @@ export class Tasks implements TaskFamily {
   }
 
   stop(taskId: string): void {
-    const { deps, plan, abortReason } = this.#scope;
-    const address = threadAddress(plan.principal.tenant_id, taskSuffix(taskId));
+    const { deps, spec, abortReason } = this.#runContext;
+    const address = threadAddress(spec.principal.tenant_id, taskSuffix(taskId));
     void deps.bus.ask(address, "abort", { reason: abortReason ?? "client" }).catch(() => {});
   }
 
@@ -147,10 +147,10 @@ export class Tasks implements TaskFamily {
   }
 
   async count(taskId: string, tool: string): Promise<BreachTold | null> {
-    const { budget, deps } = this.#scope;
+    const { budget, deps } = this.#runContext;
     this.#admit(taskId);
     const breach = takeCall(budget, tool, deps.env.monotonic());
-    if (breach === null) await keepSpent(this.#scope);
+    if (breach === null) await keepSpent(this.#runContext);
     if (breach !== null || budget.lender === null) return breach;
     try {
       return await budget.lender.count(tool);
@@ -168,7 +168,7 @@ export class Tasks implements TaskFamily {
 
   share(taskId: string): Promise<SharedBudgets> {
     this.#admit(taskId);
-    return sharedBudgets(this.#scope);
+    return sharedBudgets(this.#runContext);
   }
 
   repay(loanId: string, used: LoanUsed): void {
@@ -181,8 +181,8 @@ export class Tasks implements TaskFamily {
 
   /** A durable run finds the task of a call again; any other has no use for that. */
   #namesFor(callId: string): { readonly task_id: string; readonly run_id: string } {
-    const { plan, deps } = this.#scope;
-    if (plan.durableRun !== null) return taskNamesOf(plan.keyedAs, callId);
+    const { spec, deps } = this.#runContext;
+    if (spec.durableRun !== null) return taskNamesOf(spec.keyedAs, callId);
     return { task_id: deps.env.id().slice(0, 16), run_id: orderedId(deps.env) };
   }
 
@@ -195,7 +195,7 @@ export class Tasks implements TaskFamily {
   async #handOut(turn: SubmitTurn, task_id: string, signal: AbortSignal): Promise<HowLeft> {
     this.#open.add(task_id);
     const work = this.#begin(task_id, false);
-    await startTask(this.#scope, turn);
+    await startTask(this.#runContext, turn);
     this.#look(task_id, work, false);
     if (signal.aborted) this.stop(task_id);
     else signal.addEventListener("abort", () => this.stop(task_id), { once: true });
@@ -215,14 +215,14 @@ export class Tasks implements TaskFamily {
   /** What a task tells may get lost, and the task too: now and then it is looked for. */
   #look(taskId: string, work: AtWork, wasMissed: boolean): void {
     if (this.#atWork.get(taskId) !== work) return;
-    work.timer = this.#scope.deps.env.timer(lookMs, () => {
+    work.timer = this.#runContext.deps.env.timer(lookMs, () => {
       void this.#isMissed(taskId, wasMissed).then((isMissed) => this.#look(taskId, work, isMissed));
     });
   }
 
   async #isMissed(taskId: string, wasMissed: boolean): Promise<boolean> {
-    const { deps, plan, store } = this.#scope;
-    const address = threadAddress(plan.principal.tenant_id, taskSuffix(taskId));
+    const { deps, spec, store } = this.#runContext;
+    const address = threadAddress(spec.principal.tenant_id, taskSuffix(taskId));
     try {
       if ((await deps.bus.ask(address, "attach", {})).run_id !== null) return false;
       const state = await taskState(store, taskId);
@@ -254,7 +254,7 @@ export class Tasks implements TaskFamily {
 
   /** What came of a task is the run's from here on. */
   #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
-    const { run, meter } = this.#scope;
+    const { run, meter } = this.#runContext;
     for (const id of approvals) run.approvals = (run.approvals ?? new Set()).add(id);
     if (usage !== null) meter.addTask(usage);
     this.#tell("subagent_end", { agent, outcome: ok ? "ok" : "error" }, signal);
@@ -262,7 +262,7 @@ export class Tasks implements TaskFamily {
   }
 
   #tell(name: string, data: unknown, signal: AbortSignal): void {
-    if (!signal.aborted) this.#scope.frameInCall(name, data);
+    if (!signal.aborted) this.#runContext.frameInCall(name, data);
   }
 
   #wake(): void {

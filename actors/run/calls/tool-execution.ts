@@ -13,8 +13,8 @@ import {
   type WaitOutcome,
 } from "../../tools/tool.ts";
 import { isOfRequest } from "../plan/request-tools.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { callDigest, callKey } from "../scope/run-pipeline.ts";
-import type { RunScope } from "../scope/scope.ts";
 import type { TaskFamily } from "../scope/task-family.ts";
 import { backgroundResult } from "./background-tasks.ts";
 import type { HowMade } from "./made-call.ts";
@@ -30,13 +30,13 @@ export const neverGivenUp = new AbortController().signal;
  * are not the model's own, which stand in no other row.
  */
 export function intentEntry(
-  { plan }: RunScope,
+  { spec }: RunContext,
   call: ToolCall,
   tool: Tool,
   { isReplaced, isEdited }: Pick<HowMade, "isReplaced" | "isEdited">,
   foreseen: Foreseen | null,
 ): LogEntry {
-  const { keyedAs, agent } = plan;
+  const { keyedAs, agent } = spec;
   const metadata: Record<string, unknown> = { key: callKey(keyedAs, call.id), effect: tool.effect };
   if (foreseen !== null) metadata.foreseen = foreseen;
   if (isReplaced) metadata.args = call.args;
@@ -46,19 +46,19 @@ export function intentEntry(
 }
 
 /** Whether it is written down what calls of the tool are about to do. */
-export function mayForesee({ plan }: RunScope, { foresee }: Tool): boolean {
-  return plan.durableRun !== null && foresee !== undefined;
+export function mayForesee({ spec }: RunContext, { foresee }: Tool): boolean {
+  return spec.durableRun !== null && foresee !== undefined;
 }
 
 /** What a call is about to do, for who may find it cut off; null where nobody can say. */
-export async function foreseenOf(scope: RunScope, tool: Tool, { id, args }: ToolCall): Promise<Foreseen | null> {
-  const { run, deps, plan } = scope;
+export async function foreseenOf(runContext: RunContext, tool: Tool, { id, args }: ToolCall): Promise<Foreseen | null> {
+  const { run, deps, spec } = runContext;
   // It is counted, and nothing of it is in the log yet.
   run.admitting++;
   try {
-    return (await tool.foresee?.(args as never, toolContext(scope, id, neverGivenUp))) ?? null;
+    return (await tool.foresee?.(args as never, toolContext(runContext, id, neverGivenUp))) ?? null;
   } catch (err) {
-    deps.log.warn({ err, tool: tool.name, run_id: plan.run_id }, "what a call will do could not be foreseen");
+    deps.log.warn({ err, tool: tool.name, run_id: spec.run_id }, "what a call will do could not be foreseen");
     return null;
   } finally {
     run.admitting--;
@@ -67,17 +67,17 @@ export async function foreseenOf(scope: RunScope, tool: Tool, { id, args }: Tool
 
 /** What may be seen of a call that was cut off; null for nothing. */
 export async function foundOf(
-  scope: RunScope,
+  runContext: RunContext,
   tool: Tool,
   { id, args }: ToolCall,
   foreseen: Foreseen | null,
 ): Promise<Found> {
   if (foreseen === null || tool.find === undefined) return null;
   try {
-    return await tool.find(args as never, foreseen, toolContext(scope, id, neverGivenUp));
+    return await tool.find(args as never, foreseen, toolContext(runContext, id, neverGivenUp));
   } catch (err) {
-    scope.deps.log.warn(
-      { err, tool: tool.name, run_id: scope.plan.run_id },
+    runContext.deps.log.warn(
+      { err, tool: tool.name, run_id: runContext.spec.run_id },
       "a call that was cut off could not be looked at",
     );
     return null;
@@ -86,65 +86,65 @@ export async function foundOf(
 
 /** Runs the tool within its time. */
 export function executeTool(
-  scope: RunScope,
+  runContext: RunContext,
   tool: Tool,
   { id: callId, args }: ToolCall,
 ): Promise<ToolResult | ToolWait> {
-  return timed(scope, tool, callId, (context) => tool.execute(args as never, context));
+  return timed(runContext, tool, callId, (context) => tool.execute(args as never, context));
 }
 
 /** Lets the tool make its result of what came of its question, within its time. */
 export function resumeTool(
-  scope: RunScope,
+  runContext: RunContext,
   tool: Tool,
   { id: callId, args }: ToolCall,
   outcome: WaitOutcome,
 ): Promise<ToolResult> {
   const { resume } = tool;
-  return timed(scope, tool, callId, (context) =>
+  return timed(runContext, tool, callId, (context) =>
     resume === undefined ? plainResult(outcome) : resume(args as never, outcome, context),
   );
 }
 
 /** The tasks of a run. */
-export function familyOf({ run, asked }: RunScope): TaskFamily {
+export function familyOf({ run, asked }: RunContext): TaskFamily {
   run.tasks ??= new Tasks(asked);
   return run.tasks;
 }
 
 /** What a tool is given of the run that calls it. */
-export function toolContext(scope: RunScope, callId: string, signal: AbortSignal): ToolContext {
-  const { deps, plan } = scope;
+export function toolContext(runContext: RunContext, callId: string, signal: AbortSignal): ToolContext {
+  const { deps, spec } = runContext;
   return {
     env: deps.env,
-    tenantId: plan.principal.tenant_id,
-    store: scope.store,
+    tenantId: spec.principal.tenant_id,
+    store: runContext.store,
     tenantStoredBytes: deps.settings.tenantStoredBytes,
-    manifest: plan.agent.name,
-    threadSuffix: plan.thread_suffix,
-    isAnonymous: isAnonymous(plan.principal),
-    madePlans: scope.run.madePlans,
+    manifest: spec.agent.name,
+    threadSuffix: spec.thread_suffix,
+    isAnonymous: isAnonymous(spec.principal),
+    madePlans: runContext.run.madePlans,
     toolCallId: callId,
-    key: callDigest(plan.keyedAs, callId),
-    trigger: plan.trigger,
-    askedOn: scope.askedOn,
-    sessionId: scope.sessionId,
-    workspaceScope: plan.agent.workspaceScope,
+    key: callDigest(spec.keyedAs, callId),
+    trigger: spec.trigger,
+    askedOn: runContext.askedOn,
+    sessionId: runContext.sessionId,
+    workspaceScope: spec.agent.workspaceScope,
     workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },
     signal,
     delegate({ agent, prompt, background: isBeside = false }) {
-      const tasks_max = plan.agent.manifest.spec.delegation?.max_background ?? 0;
+      const tasks_max = spec.agent.manifest.spec.delegation?.max_background ?? 0;
       const background = isBeside ? { tasks_max } : null;
-      return familyOf(scope).run({ agent, prompt, call_id: callId, by: scope.agents, background }, signal);
+      return familyOf(runContext).run({ agent, prompt, call_id: callId, by: runContext.agents, background }, signal);
     },
-    taskResult: (taskId, waitSeconds) => backgroundResult(scope, taskId, waitSeconds),
+    taskResult: (taskId, waitSeconds) => backgroundResult(runContext, taskId, waitSeconds),
     delegated(agent, outcome) {
-      const task_id = scope.plan.resumed?.waits.find(({ call }) => call.tool_call_id === callId)?.asked_as ?? "";
-      if (outcome.kind === "answered") return familyOf(scope).result(task_id, agent, signal);
-      familyOf(scope).stop(task_id);
+      const task_id = runContext.spec.resumed?.waits.find(({ call }) => call.tool_call_id === callId)?.asked_as ?? "";
+      if (outcome.kind === "answered") return familyOf(runContext).result(task_id, agent, signal);
+      familyOf(runContext).stop(task_id);
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
-    emit: (name, data) => scope.frameInCall(name, data),
+    emit: (name, data) => runContext.frameInCall(name, data),
   };
 }
 
@@ -153,12 +153,12 @@ export function toolContext(scope: RunScope, callId: string, signal: AbortSignal
  * and data here; so is an answer that is no result.
  */
 function timed<R extends ToolResult | ToolWait>(
-  scope: RunScope,
+  runContext: RunContext,
   tool: Tool,
   callId: string,
   work: (context: ToolContext) => R | Promise<R>,
 ): Promise<R | ToolResult> {
-  const { deps, plan, cancellation } = scope;
+  const { deps, spec, cancellation } = runContext;
   const controller = new AbortController();
   return new Promise((resolve) => {
     const finish = (result: R | ToolResult): void => {
@@ -175,7 +175,7 @@ function timed<R extends ToolResult | ToolWait>(
       finish({ error: "interrupted", text: unknownOutcome(tool.effect) });
     });
     const failed = (error: unknown): void => {
-      deps.log.error({ err: error, tool: tool.name, run_id: plan.run_id }, "tool threw");
+      deps.log.error({ err: error, tool: tool.name, run_id: spec.run_id }, "tool threw");
       finish({ error: "internal", text: "the tool failed" });
     };
     const answered = (result: R): void => {
@@ -183,7 +183,7 @@ function timed<R extends ToolResult | ToolWait>(
       else failed(new Error("the tool has answered what is no result"));
     };
     try {
-      const result = work(toolContext(scope, callId, controller.signal));
+      const result = work(toolContext(runContext, callId, controller.signal));
       if (result instanceof Promise) result.then(answered).catch(failed);
       else answered(result);
     } catch (error) {

@@ -2,7 +2,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { ResultImage } from "../../../governance/controls/verdicts.ts";
 import { requestMs, type WriteOp } from "../../../storage/store/store.ts";
 import { type Attachment, fileUrl } from "../../log/attachment.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 // Images of tools become files of the conversation: they are there from the batch that logs the result, and go when it is deleted.
 
@@ -19,18 +19,18 @@ interface KeptImages {
 }
 
 /** Keeps the first images of a call, in their order. One that is no image, or too large, costs the others nothing. */
-export async function keepImages(scope: RunScope, images: readonly ResultImage[]): Promise<KeptImages> {
+export async function keepImages(runContext: RunContext, images: readonly ResultImage[]): Promise<KeptImages> {
   const attachments: Attachment[] = [];
   const ops: WriteOp[] = [];
   const reasons = new Set<string>();
   for (const image of images.slice(0, imagesMax)) {
     try {
-      const { file, keep } = await draftOf(scope, image);
+      const { file, keep } = await draftOf(runContext, image);
       const { media_type, filename } = file;
       attachments.push({ url: fileUrl(file.file_id), media_type, ...(filename !== "" && { filename }) });
       ops.push(keep);
     } catch (error) {
-      reasons.add(reasonOf(error, scope));
+      reasons.add(reasonOf(error, runContext));
     }
   }
   if (images.length > imagesMax) reasons.add(`at most ${imagesMax} of a call are kept`);
@@ -38,19 +38,19 @@ export async function keepImages(scope: RunScope, images: readonly ResultImage[]
   const note =
     omitted === 0 ? "" : `[${omitted} ${omitted === 1 ? "image" : "images"} omitted: ${[...reasons].join(", ")}]`;
   // A run without a conversation writes its batches at its end, and its next model call is to be shown them.
-  if (scope.plan.thread_suffix !== null || ops.length === 0) return { attachments, ops, note };
-  await scope.store.write(ops, requestMs);
+  if (runContext.spec.thread_suffix !== null || ops.length === 0) return { attachments, ops, note };
+  await runContext.store.write(ops, requestMs);
   return { attachments, ops: [], note };
 }
 
-function draftOf({ deps, store, plan }: RunScope, { data, filename = "" }: ResultImage) {
+function draftOf({ deps, store, spec }: RunContext, { data, filename = "" }: ResultImage) {
   return deps.files.draft(store, {
     // A tool of somebody else's may hand over anything.
     bytes: data instanceof Uint8Array ? data : new Uint8Array(),
     declared: null,
     filename: String(filename).slice(0, 255),
-    created_by: plan.principal.sub,
-    thread_key: plan.thread_suffix === null ? null : plan.thread_key,
+    created_by: spec.principal.sub,
+    thread_key: spec.thread_suffix === null ? null : spec.thread_key,
   });
 }
 
@@ -61,10 +61,10 @@ const reasons: Readonly<Partial<Record<string, string>>> = {
   storage_quota_exceeded: "the quota of what is stored is used up",
 };
 
-function reasonOf(error: unknown, { deps, plan }: RunScope): string {
+function reasonOf(error: unknown, { deps, spec }: RunContext): string {
   const code = error instanceof SvcError ? error.code : "";
   const known = code === "file_too_large" ? `larger than ${deps.files.fileBytesMax / 1024} KiB` : reasons[code];
   if (known !== undefined) return known;
-  deps.log.warn({ err: error, run_id: plan.run_id }, "an image of a tool could not be kept");
+  deps.log.warn({ err: error, run_id: spec.run_id }, "an image of a tool could not be kept");
   return "it could not be kept";
 }

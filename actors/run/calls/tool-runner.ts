@@ -15,12 +15,12 @@ import { checkArguments } from "../../tools/arguments.ts";
 import { type BoundTools, bindTools } from "../../tools/source.ts";
 import { type QueuedCall, type Tool, type ToolResult, toolError, type WaitOutcome } from "../../tools/tool.ts";
 import { endedEntry, openOps } from "../event-log/waits.ts";
-import type { BegunCall, PendingCall, RunPlan } from "../plan/plan.ts";
 import { isOfRequest, withRequestTools } from "../plan/request-tools.ts";
 import { identifyCalls, writtenArguments } from "../plan/requested-calls.ts";
+import type { BegunCall, PendingCall, RunSpec } from "../plan/run-spec.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { leavePlan, tellMode } from "../scope/run-mode.ts";
 import { callKey } from "../scope/run-pipeline.ts";
-import type { RunScope } from "../scope/scope.ts";
 import { claimGrant, decisionOf } from "./call-approval.ts";
 import { CallRecorder } from "./call-recorder.ts";
 import { type AskedBy, CallWaits } from "./call-waits.ts";
@@ -39,14 +39,14 @@ import {
 } from "./tool-execution.ts";
 
 /** Whether a call hands a task to another agent and waits for it. */
-function isForegroundTask({ agent }: RunPlan, { name, args }: ToolCall): boolean {
+function isForegroundTask({ agent }: RunSpec, { name, args }: ToolCall): boolean {
   if (name !== taskToolName || agent.manifest.spec.delegation === null) return false;
   return (args as { readonly background?: boolean }).background !== true;
 }
 
 /** Runs the tool calls of one run: through governance, logged before and after, with their frames. */
 export class ToolRunner {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   readonly #pipeline: Pipeline;
   /** Asked for when the first call comes, and kept for the run. */
   #boundTools: BoundTools | null = null;
@@ -54,30 +54,30 @@ export class ToolRunner {
   /** Made when the first call waits. */
   #callWaits: CallWaits | null = null;
 
-  constructor(scope: RunScope) {
-    this.#scope = scope;
-    this.#pipeline = scope.pipeline;
-    this.#recorder = new CallRecorder(scope);
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    this.#pipeline = runContext.pipeline;
+    this.#recorder = new CallRecorder(runContext);
   }
 
   get #bound(): BoundTools {
-    const { deps, plan } = this.#scope;
-    this.#boundTools ??= withRequestTools(bindTools(deps.toolSources, plan.agent), plan.agent);
+    const { deps, spec } = this.#runContext;
+    this.#boundTools ??= withRequestTools(bindTools(deps.toolSources, spec.agent), spec.agent);
     return this.#boundTools;
   }
 
   get #waits(): CallWaits {
-    this.#callWaits ??= new CallWaits(this.#scope);
+    this.#callWaits ??= new CallWaits(this.#runContext);
     return this.#callWaits;
   }
 
   /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
   identify(requested: readonly RequestedCall[]): ToolCall[] {
-    const { deps, plan } = this.#scope;
-    const { clientTools, queues } = plan.agent;
+    const { deps, spec } = this.#runContext;
+    const { clientTools, queues } = spec.agent;
     const leaves = (name: string): boolean =>
-      clientTools.has(name) || queues.has(name) || isOfRequest(plan.agent, name);
-    return identifyCalls(requested, this.#scope.run.callIds, deps.env, leaves);
+      clientTools.has(name) || queues.has(name) || isOfRequest(spec.agent, name);
+    return identifyCalls(requested, this.#runContext.run.callIds, deps.env, leaves);
   }
 
   /**
@@ -89,7 +89,7 @@ export class ToolRunner {
     calls: readonly PendingCall[],
   ): Promise<{ outcomes: ToolOutcome[]; waits: boolean; handed: readonly ToolCall[] }> {
     const found: Made[] = [];
-    if (this.#scope.plan.agent.parallelTools) {
+    if (this.#runContext.spec.agent.parallelTools) {
       found.push(...(await this.#runBeside(calls)));
     } else {
       for (const pending of calls) {
@@ -99,11 +99,11 @@ export class ToolRunner {
       }
     }
     // A task that is put aside may have come back by now.
-    if (found.includes(null)) await this.#scope.run.tasks?.rest();
-    if (this.#scope.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
+    if (found.includes(null)) await this.#runContext.run.tasks?.rest();
+    if (this.#runContext.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
     const outcomes = found.filter((made) => made !== null && !("handed" in made)) as ToolOutcome[];
     const handed = found.flatMap((made) => (made !== null && "handed" in made ? [made.handed] : []));
-    this.#scope.endedOnDenial = outcomes.at(-1)?.status === "denied";
+    this.#runContext.endedOnDenial = outcomes.at(-1)?.status === "denied";
     return { outcomes, waits: outcomes.length + handed.length < found.length, handed };
   }
 
@@ -112,7 +112,7 @@ export class ToolRunner {
     const ends = await Promise.allSettled(
       calls.map((pending) =>
         this.#run(pending).catch((error) => {
-          this.#scope.cancellation.cancel();
+          this.#runContext.cancellation.cancel();
           throw error;
         }),
       ),
@@ -125,8 +125,8 @@ export class ToolRunner {
 
   /** The run was stopped while it was asking: what waits, and what would have come behind it, gets its result all the same. */
   async #stopWaiting(calls: readonly PendingCall[], found: Made[]): Promise<void> {
-    const { store, plan } = this.#scope;
-    const waits = await waitsOfRun(store, plan.run_id);
+    const { store, spec } = this.#runContext;
+    const waits = await waitsOfRun(store, spec.run_id);
     for (const [at, pending] of calls.entries()) {
       if (found[at]) continue;
       const wait = waits.find(({ call }) => call.tool_call_id === pending.call.id) ?? null;
@@ -141,25 +141,25 @@ export class ToolRunner {
 
   /** Null while the call waits. */
   async #run({ call, argumentsText, wait, isHanded, begun, replied }: PendingCall): Promise<Made> {
-    const scope = this.#scope;
+    const runContext = this.#runContext;
     if (isHanded === true) return { handed: call };
     if (wait !== null) return this.#goOn(call, wait);
     if (begun !== undefined) return this.#again(call, begun);
-    if (scope.cancellation.cancelled) return this.#recorder.stopped(call);
-    if (scope.steering.interrupts) return this.#recorder.superseded(call);
+    if (runContext.cancellation.cancelled) return this.#recorder.stopped(call);
+    if (runContext.steering.interrupts) return this.#recorder.superseded(call);
     const tool = this.#bound.get(call.name);
     const checked = tool
-      ? await checkArguments(tool, argumentsText ?? writtenArguments(call), scope.deps.env)
+      ? await checkArguments(tool, argumentsText ?? writtenArguments(call), runContext.deps.env)
       : unbound;
     if (!tool || !checked.ok) {
       await replied;
       this.#recorder.started(call);
       return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
     }
-    const governed = governedCall(this.#scope, call, tool, checked.args);
-    scope.run.admitting++;
-    const admission = await scope.cancellation.orStopped(this.#pipeline.admit(governed));
-    scope.run.admitting--;
+    const governed = governedCall(this.#runContext, call, tool, checked.args);
+    runContext.run.admitting++;
+    const admission = await runContext.cancellation.orStopped(this.#pipeline.admit(governed));
+    runContext.run.admitting--;
     if (admission === null) return this.#recorder.stopped(call);
     const { args, spoken } = admission;
     // From here on the call is what the controls have made of it; what the model wrote is in the log.
@@ -184,17 +184,17 @@ export class ToolRunner {
    * and the people asked who had to be.
    */
   async #again(call: ToolCall, { effect, args = call.args, foreseen, isEdited }: BegunCall): Promise<Made> {
-    const { plan, cancellation, steering } = this.#scope;
+    const { spec, cancellation, steering } = this.#runContext;
     const tool = this.#bound.get(call.name);
     const made = { ...call, args };
     if (tool === undefined || cancellation.cancelled) return this.#recorder.recalled(made, effect);
-    const governed = governedCall(this.#scope, made, tool, args);
-    const isTask = isForegroundTask(plan, made);
+    const governed = governedCall(this.#runContext, made, tool, args);
+    const isTask = isForegroundTask(spec, made);
     const joined = isTask ? await this.#rejoin(made, tool) : null;
     if (joined !== null) return joined.made;
     // A client is told of its call when that waits, and this one does not.
-    const mayHaveRun = effect === "once" && !isTask && !plan.agent.clientTools.has(call.name);
-    const found = mayHaveRun ? await foundOf(this.#scope, tool, made, foreseen) : "not_made";
+    const mayHaveRun = effect === "once" && !isTask && !spec.agent.clientTools.has(call.name);
+    const found = mayHaveRun ? await foundOf(this.#runContext, tool, made, foreseen) : "not_made";
     if (steering.interrupts && (found === null || found === "not_made"))
       return this.#recorder.recalled(made, effect, [], [], "superseded");
     if (found === null) return this.#askOutcome(made, governed, effect);
@@ -209,7 +209,7 @@ export class ToolRunner {
   /** The task that a call had begun goes on behind its own last step, or is over. Null where the call had begun none. */
   async #rejoin(call: ToolCall, tool: Tool): Promise<{ readonly made: Made } | null> {
     const { agent } = call.args as { agent: string };
-    const found = await familyOf(this.#scope).rejoin(call.id, agent, neverGivenUp);
+    const found = await familyOf(this.#runContext).rejoin(call.id, agent, neverGivenUp);
     if (found === null) return null;
     this.#recorder.started(call);
     if (!("wait" in found)) return { made: await this.#came(call, tool, found, { latencyMs: 0 }) };
@@ -218,52 +218,53 @@ export class ToolRunner {
 
   /** Asks a person what came of a call. The request is there as soon as the call waits for it, and no sooner. */
   async #askOutcome(call: ToolCall, governed: GovernedCall, effect: string): Promise<Made> {
-    const { request, wait } = await this.#scope.askOutcome(governed);
+    const { request, wait } = await this.#runContext.askOutcome(governed);
     if ((await this.#waits.reserve()) !== null) return this.#recorder.recalled(call, effect);
     this.#recorder.started(call);
     const by = { control: "approvals", rule: request.rule_id, begun: effect } as const;
-    return this.#putAside(call, wait, by, [askApprovalOp(this.#scope.store, request)]);
+    return this.#putAside(call, wait, by, [askApprovalOp(this.#runContext.store, request)]);
   }
 
   /** Makes a call that may be made. */
   async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
-    const { scope, pipeline } = { scope: this.#scope, pipeline: this.#pipeline };
+    const { runContext, pipeline } = { runContext: this.#runContext, pipeline: this.#pipeline };
     const { spoken, grant, entries = [], ops = [], isEdited, begun } = how;
-    const used = grant === null ? ops : [...ops, consumeGrantOp(scope.store, grant)];
+    const used = grant === null ? ops : [...ops, consumeGrantOp(runContext.store, grant)];
     // A call that is made again has its intent in the log.
-    const foreseen = begun === undefined && mayForesee(scope, tool) ? await foreseenOf(scope, tool, call) : null;
-    const intent = begun === undefined ? [intentEntry(scope, call, tool, how, foreseen)] : [];
+    const foreseen =
+      begun === undefined && mayForesee(runContext, tool) ? await foreseenOf(runContext, tool, call) : null;
+    const intent = begun === undefined ? [intentEntry(runContext, call, tool, how, foreseen)] : [];
     const written = [...entries, ...intent];
-    const at = written.length === 0 ? scope.eventLog.durableSeq : await scope.eventLog.append(written, used);
-    if (scope.cancellation.cancelled)
+    const at = written.length === 0 ? runContext.eventLog.durableSeq : await runContext.eventLog.append(written, used);
+    if (runContext.cancellation.cancelled)
       return begun === undefined ? this.#recorder.stopped(call) : this.#recorder.recalled(call, begun);
-    if (isOfRequest(scope.plan.agent, call.name)) return { handed: this.#recorder.handed(call) };
+    if (isOfRequest(runContext.spec.agent, call.name)) return { handed: this.#recorder.handed(call) };
     this.#recorder.begun(call, isEdited, at);
-    if (tool.effect !== "read") scope.run.hasActed = true;
-    const startedAt = scope.deps.env.monotonic();
-    const result = await executeTool(scope, tool, call);
+    if (tool.effect !== "read") runContext.run.hasActed = true;
+    const startedAt = runContext.deps.env.monotonic();
+    const result = await executeTool(runContext, tool, call);
     if ("wait" in result) return this.#wait(call, result.wait, null, result.push);
-    const latencyMs = scope.deps.env.monotonic() - startedAt;
+    const latencyMs = runContext.deps.env.monotonic() - startedAt;
     const released = await pipeline.release({ ...governed, args: call.args }, result);
     const all = [...spoken, ...released.spoken];
-    const mode = leavePlan(scope, call, result);
+    const mode = leavePlan(runContext, call, result);
     const kept = mode === null ? undefined : { permission_mode: mode };
     const made = await this.#recorder.made(call, result, latencyMs, released, all, [], [], kept);
-    if (mode !== null) tellMode(scope, mode);
+    if (mode !== null) tellMode(runContext, mode);
     this.#failIfFatal(made, result);
     return made;
   }
 
   /** Puts a question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
   async #wait(call: ToolCall, wait: Wait, by: AskedBy | null, queued?: QueuedCall): Promise<Made> {
-    const scope = this.#scope;
+    const runContext = this.#runContext;
     const full = await this.#waits.reserve();
     if (full !== null) {
-      if (wait.kind === "task") scope.run.tasks?.stop(wait.asked_as ?? "");
+      if (wait.kind === "task") runContext.run.tasks?.stop(wait.asked_as ?? "");
       return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
     }
     if (queued !== undefined) return this.#enqueue(call, wait, queued);
-    if (scope.plan.thread_suffix !== null) return this.#putAside(call, wait, by, []);
+    if (runContext.spec.thread_suffix !== null) return this.#putAside(call, wait, by, []);
     const { row } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
     return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
@@ -271,20 +272,20 @@ export class ToolRunner {
 
   /** Opens the question to a consumer, and then pushes its job. */
   async #enqueue(call: ToolCall, wait: Wait, queued: QueuedCall): Promise<Made> {
-    const scope = this.#scope;
+    const runContext = this.#runContext;
     const { row: asked, entry } = this.#waits.open(call, wait, null, this.#recorder.isEdited(call));
-    const job = jobOf(scope, queued, call, asked);
+    const job = jobOf(runContext, queued, call, asked);
     const row = this.#bound.get(call.name)?.effect === "once" ? asked : { ...asked, push: job };
-    if (scope.plan.thread_suffix !== null) {
-      await scope.eventLog.append([entry], openOps(scope.store, row));
-      const refusal = await pushJob(scope, job, row);
+    if (runContext.spec.thread_suffix !== null) {
+      await runContext.eventLog.append([entry], openOps(runContext.store, row));
+      const refusal = await pushJob(runContext, job, row);
       if (refusal === null) return null;
       const { entries, ops } = this.#waits.withdraw(row);
       return this.#unsent(call, refusal, entries, ops);
     }
     const answer = this.#waits.here(wait, row);
-    const refusal = await pushJob(scope, job, row);
-    if (refusal !== null) scope.waits.drop(row.wait_id);
+    const refusal = await pushJob(runContext, job, row);
+    if (refusal !== null) runContext.waits.drop(row.wait_id);
     const { wait: ended, outcome, ops } = await answer;
     if (refusal !== null) return this.#unsent(call, refusal, [], ops);
     return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
@@ -292,12 +293,12 @@ export class ToolRunner {
 
   /** Leaves a call on its thread that waits, with `ops` before its wait. */
   async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
-    const scope = this.#scope;
+    const runContext = this.#runContext;
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
-    const at = await scope.eventLog.append([entry], [...ops, ...openOps(scope.store, row, wait.request)]);
+    const at = await runContext.eventLog.append([entry], [...ops, ...openOps(runContext.store, row, wait.request)]);
     const { frame } = await this.#waits.opened(wait, row);
     // A parallel call may have ended since the append, under a later number, and a stream's ids never go back.
-    if (frame !== null) scope.frameToAll(frame.name, frame.data, Math.max(at, scope.run.toldSeq));
+    if (frame !== null) runContext.frameToAll(frame.name, frame.data, Math.max(at, runContext.run.toldSeq));
     return null;
   }
 
@@ -317,7 +318,7 @@ export class ToolRunner {
   #givenUp(call: ToolCall, wait: WaitRow, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<ToolOutcome> {
     const { begun } = wait.call;
     if (begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
-    if (wait.kind === "task") familyOf(this.#scope).stop(wait.asked_as ?? "");
+    if (wait.kind === "task") familyOf(this.#runContext).stop(wait.asked_as ?? "");
     else if (wait.kind !== "client_tool" && wait.kind !== "queue") return this.#recorder.stopped(call, entries, ops);
     return this.#recorder.recalled(call, this.#bound.get(call.name)?.effect ?? "once", entries, ops);
   }
@@ -326,7 +327,7 @@ export class ToolRunner {
   async #goOn(call: ToolCall, asked: WaitRow): Promise<Made> {
     const wait = asked.kind === "task" && asked.state === "open" ? await this.#waits.back(asked) : asked;
     const { outcome, ops } = this.#waits.takeUp(wait);
-    if (this.#scope.cancellation.cancelled) return this.#givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
+    if (this.#runContext.cancellation.cancelled) return this.#givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
     if (isSuperseded(wait)) {
       const { begun } = wait.call;
       const entries = [endedEntry(wait, "superseded")];
@@ -350,7 +351,7 @@ export class ToolRunner {
     if (tool === undefined && begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
     if (tool === undefined) return this.#recorder.made(call, unbound.refusal, 0, null, [], entries, ops);
     if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
-    const { cancellation, store, plan } = this.#scope;
+    const { cancellation, store, spec } = this.#runContext;
     const by = { control: control as ControlName, rule };
     const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
     const refuse = (detail: string) =>
@@ -364,10 +365,10 @@ export class ToolRunner {
     if (outcome.kind === "answered" && outcome.by === wait.may_answer.not_principal)
       return refuse("for another principal to decide");
     const grant = wait.approval_id;
-    if (grant !== null && !(await claimGrant(store, grant, callKey(plan.keyedAs, call.id))))
+    if (grant !== null && !(await claimGrant(store, grant, callKey(spec.keyedAs, call.id))))
       return refuse("used by another call");
     const args = edited_args ?? call.args;
-    const governed = governedCall(this.#scope, call, tool, args);
+    const governed = governedCall(this.#runContext, call, tool, args);
     const resumed = { after: by.control, edited: edited_args !== null };
     const admission = await cancellation.orStopped(this.#pipeline.admit(governed, resumed));
     if (admission === null)
@@ -390,7 +391,7 @@ export class ToolRunner {
 
   /** The arguments of a call as the log has them. */
   #logged(callId: string): unknown {
-    const { branch } = this.#scope.plan;
+    const { branch } = this.#runContext.spec;
     return branch.findLast(({ tool_calls }) => tool_calls !== null)?.tool_calls?.find(({ id }) => id === callId)?.args;
   }
 
@@ -402,10 +403,10 @@ export class ToolRunner {
     entries: readonly LogEntry[],
     ops: readonly WriteOp[],
   ): Promise<ToolOutcome> {
-    const scope = this.#scope;
-    const result = await resumeTool(scope, tool, call, outcome);
+    const runContext = this.#runContext;
+    const result = await resumeTool(runContext, tool, call, outcome);
     // Begun maybe in another process: only the wall clock is the same.
-    const latencyMs = Math.max(0, scope.deps.env.now() - since);
+    const latencyMs = Math.max(0, runContext.deps.env.now() - since);
     const made = await this.#came(call, tool, result, { latencyMs, entries, ops });
     this.#failIfFatal(made, result);
     return made;
@@ -414,13 +415,13 @@ export class ToolRunner {
   /** Closes a call with what came of it, as far as that may be shown. */
   async #came(call: ToolCall, tool: Tool, result: ToolResult, how: Came): Promise<ToolOutcome> {
     const { latencyMs, spoken = [], entries = [], ops = [] } = how;
-    const released = await this.#pipeline.release(governedCall(this.#scope, call, tool, call.args), result);
+    const released = await this.#pipeline.release(governedCall(this.#runContext, call, tool, call.args), result);
     return this.#recorder.made(call, result, latencyMs, released, [...spoken, ...released.spoken], entries, ops);
   }
 
   #failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
-    const { clientTools, queues } = this.#scope.plan.agent;
+    const { clientTools, queues } = this.#runContext.spec.agent;
     if (error !== undefined && (clientTools.get(call.name) ?? queues.get(call.name))?.fatal)
-      this.#scope.failFor(call.name, text);
+      this.#runContext.failFor(call.name, text);
   }
 }

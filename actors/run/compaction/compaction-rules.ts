@@ -4,9 +4,9 @@ import type { ContextMessage } from "../../log/message.ts";
 import { messagesTokens } from "../context/token-estimate.ts";
 import { type WindowShares, windowShares } from "../context/window.ts";
 import { countPrompt, runEncoding } from "../model/token-counts.ts";
-import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
 import { toolListJson } from "../plan/tool-list.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
 import { cutLastResults } from "./cut-results.ts";
 import { shownOf } from "./shown.ts";
@@ -18,58 +18,63 @@ const tokenCharacters = 4;
 const anyNumber = Number.POSITIVE_INFINITY;
 
 /** Compacts before a model call where the strategy asks for it. Null, without a promise, where nothing is due. */
-export function compactionDue(scope: RunScope): Promise<void> | null {
-  const { session, context } = scope.plan.agent;
-  if (scope.summaryFailed) return null;
-  if (session.kind === "summarizing") return summaryDue(scope, session.messages);
+export function compactionDue(runContext: RunContext): Promise<void> | null {
+  const { session, context } = runContext.spec.agent;
+  if (runContext.summaryFailed) return null;
+  if (session.kind === "summarizing") return summaryDue(runContext, session.messages);
   if (session.kind !== "compacting" || !context.compaction_enabled) return null;
-  const shares = sharesOf(scope);
-  const shown = shownOf(scope);
-  const tokens = fixedTokens(scope.plan) + messagesTokens(shown);
-  if (runEncoding(scope) === null)
-    return tokens <= shares.promptMax ? null : attempt(scope, regular("threshold", shares));
+  const shares = sharesOf(runContext);
+  const shown = shownOf(runContext);
+  const tokens = fixedTokens(runContext.spec) + messagesTokens(shown);
+  if (runEncoding(runContext) === null)
+    return tokens <= shares.promptMax ? null : attempt(runContext, regular("threshold", shares));
   // Few texts have more tokens than characters: what is short is not counted.
-  return tokens * tokenCharacters <= shares.promptMax ? null : countedDue(scope, shown, shares);
+  return tokens * tokenCharacters <= shares.promptMax ? null : countedDue(runContext, shown, shares);
 }
 
-async function countedDue(scope: RunScope, shown: readonly ContextMessage[], shares: WindowShares): Promise<void> {
-  if ((await countPrompt(scope, shown)) > shares.promptMax) await attempt(scope, regular("threshold", shares));
+async function countedDue(
+  runContext: RunContext,
+  shown: readonly ContextMessage[],
+  shares: WindowShares,
+): Promise<void> {
+  if ((await countPrompt(runContext, shown)) > shares.promptMax)
+    await attempt(runContext, regular("threshold", shares));
 }
 
 /**
  * `summarizing:N` sums up what is older than N messages when half of N, and four at least, have gathered there: a long conversation does
  * not ask for a summary in each turn, and nothing is missing meanwhile.
  */
-function summaryDue(scope: RunScope, messages: number): Promise<void> | null {
-  const { branch } = scope.plan;
+function summaryDue(runContext: RunContext, messages: number): Promise<void> | null {
+  const { branch } = runContext.spec;
   const count = branch.length - (isSummary(branch[0]) ? 1 : 0);
   if (count < messages + Math.max(4, Math.ceil(messages / 2))) return null;
-  const plan = regular("summarizing", sharesOf(scope));
-  return attempt(scope, { ...plan, keep: () => ({ tokens: anyNumber, messages }), gainTokensMin: 0 });
+  const plan = regular("summarizing", sharesOf(runContext));
+  return attempt(runContext, { ...plan, keep: () => ({ tokens: anyNumber, messages }), gainTokensMin: 0 });
 }
 
 /** Compacts when the turn's reply is there, where the manifest says so. */
-export async function compactAfterTurn(scope: RunScope): Promise<void> {
-  if (!scope.summaryFailed) await attempt(scope, regular("after_turn", sharesOf(scope)));
+export async function compactAfterTurn(runContext: RunContext): Promise<void> {
+  if (!runContext.summaryFailed) await attempt(runContext, regular("after_turn", sharesOf(runContext)));
 }
 
 /**
  * Shortens what a provider has refused as too long: how long it may be is known to the provider alone. The older part is summed up; where
  * that is not enough, the newest results are cut. False when nothing could be done. The transcript of a member is not summed up.
  */
-export async function shortenAtOverflow(scope: RunScope): Promise<boolean> {
-  const shares = sharesOf(scope);
-  const refused = await countPrompt(scope, shownOf(scope));
-  const isCompacted = !scope.isMute && (await compactAtOverflow(scope, shares));
-  if (scope.cancellation.cancelled) return isCompacted;
-  const left = isCompacted ? await countPrompt(scope, shownOf(scope)) : refused;
+export async function shortenAtOverflow(runContext: RunContext): Promise<boolean> {
+  const shares = sharesOf(runContext);
+  const refused = await countPrompt(runContext, shownOf(runContext));
+  const isCompacted = !runContext.isMute && (await compactAtOverflow(runContext, shares));
+  if (runContext.cancellation.cancelled) return isCompacted;
+  const left = isCompacted ? await countPrompt(runContext, shownOf(runContext)) : refused;
   if (left <= Math.min(shares.promptMax, refused / 2)) return isCompacted;
-  return (await cutLastResults(scope, shares.promptMax)) || isCompacted;
+  return (await cutLastResults(runContext, shares.promptMax)) || isCompacted;
 }
 
 /** Compacts what was refused, to half at most. False when it could not be done. */
-async function compactAtOverflow(scope: RunScope, shares: WindowShares): Promise<boolean> {
-  const { kind } = await compactBranch(scope, {
+async function compactAtOverflow(runContext: RunContext, shares: WindowShares): Promise<boolean> {
+  const { kind } = await compactBranch(runContext, {
     ...regular("overflow", shares),
     keep: (tokens) => ({ tokens: Math.min(shares.keep, Math.floor(tokens / 2)), messages: anyNumber }),
     openingTokensMax: (tokens) => Math.min(shares.openingMax, Math.floor(tokens / 2)),
@@ -79,9 +84,9 @@ async function compactAtOverflow(scope: RunScope, shares: WindowShares): Promise
 }
 
 /** Compacts because somebody has asked for it: to half at most, however short the conversation is. */
-export function compactOnRequest(scope: RunScope, instructions: string): Promise<CompactionOutcome> {
-  const shares = sharesOf(scope);
-  return compactBranch(scope, {
+export function compactOnRequest(runContext: RunContext, instructions: string): Promise<CompactionOutcome> {
+  const shares = sharesOf(runContext);
+  return compactBranch(runContext, {
     reason: "manual",
     shares,
     keep: (tokens) => ({ tokens: Math.min(shares.keep, Math.floor(tokens / 2)), messages: anyNumber }),
@@ -92,9 +97,9 @@ export function compactOnRequest(scope: RunScope, instructions: string): Promise
 }
 
 /** A turn goes on without a summary that it could not get, and does not try again. */
-async function attempt(scope: RunScope, plan: CompactionPlan): Promise<void> {
-  const { kind } = await compactBranch(scope, plan);
-  if (kind === "failed") scope.summaryFailed = true;
+async function attempt(runContext: RunContext, plan: CompactionPlan): Promise<void> {
+  const { kind } = await compactBranch(runContext, plan);
+  if (kind === "failed") runContext.summaryFailed = true;
 }
 
 function regular(reason: CompactionPlan["reason"], shares: WindowShares): CompactionPlan {
@@ -109,13 +114,13 @@ function regular(reason: CompactionPlan["reason"], shares: WindowShares): Compac
   };
 }
 
-function sharesOf({ plan, routes }: RunScope): WindowShares {
+function sharesOf({ spec: plan, routes }: RunContext): WindowShares {
   const [route] = routes;
   return windowShares(plan.agent.context, route?.context_window ?? 0, fixedTokens(plan));
 }
 
 /** Of what every call of the run is shown beside its messages. */
-function fixedTokens({ agent, systemPrompt, response }: RunPlan): number {
+function fixedTokens({ agent, systemPrompt, response }: RunSpec): number {
   const tools = toolListJson(agent)?.length ?? 0;
   return estimatedTokens(systemPrompt.length + (response?.instructions?.length ?? 0) + tools);
 }

@@ -27,7 +27,7 @@ import {
 import { imageTokens, messageTokens } from "../context/token-estimate.ts";
 import type { WindowShares } from "../context/window.ts";
 import { countMessages } from "../model/token-counts.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { reachOf, summarize } from "./summary-call.ts";
 
 // A run sums up the older part of its branch, so that what it shows the model is short again: the log gets one event that says where the
@@ -72,8 +72,8 @@ interface Uncompacted extends Uncut {
 }
 
 /** Compacts the branch of a run. When no summary can be had nothing has changed, and whoever asked goes on as it can. */
-export async function compactBranch(scope: RunScope, plan: CompactionPlan): Promise<CompactionOutcome> {
-  const uncut = await weighed(scope, await uncompacted(scope, plan.shares));
+export async function compactBranch(runContext: RunContext, plan: CompactionPlan): Promise<CompactionOutcome> {
+  const uncut = await weighed(runContext, await uncompacted(runContext, plan.shares));
   const { summary: before, items, olderTokens } = uncut;
   const tokens = sumOf(items);
   const tokens_before = olderTokens + tokens + (before === "" ? 0 : messageTokens(summaryMessage({ content: before })));
@@ -82,9 +82,9 @@ export async function compactBranch(scope: RunScope, plan: CompactionPlan): Prom
   if (cut === null || tokensCut(items, cut) + olderTokens < plan.gainTokensMin)
     return { kind: "nothing", tokens: tokens_before };
 
-  tell(scope, plan.reason);
+  tell(runContext, plan.reason);
   const { shares, instructions } = plan;
-  const made = await summarize(scope, {
+  const made = await summarize(runContext, {
     before,
     entries: cutMessages(items, cut).flatMap(transcriptEntries),
     isCut: olderTokens > 0,
@@ -93,14 +93,17 @@ export async function compactBranch(scope: RunScope, plan: CompactionPlan): Prom
     pieceTokensMax: shares.pieceMax,
   });
   if (made.kind === "failed") {
-    scope.deps.log.warn({ run_id: scope.plan.run_id, cause: made.reason }, "a conversation could not be summed up");
+    runContext.deps.log.warn(
+      { run_id: runContext.spec.run_id, cause: made.reason },
+      "a conversation could not be summed up",
+    );
     return { kind: "failed", failure: made.failure };
   }
   const opening = cut.opening?.message ?? null;
   const kept = items.slice(cut.at);
   const headTokens = messageTokens(summaryMessage({ content: made.text })) + (cut.opening?.tokens ?? 0);
   const tokens_after = sumOf(kept) + headTokens;
-  const event_id = await write(scope, made.text, {
+  const event_id = await write(runContext, made.text, {
     reason: plan.reason,
     first_kept_seq: kept[0]?.seq ?? 0,
     opening_seq: cut.opening?.item.seq ?? null,
@@ -108,28 +111,28 @@ export async function compactBranch(scope: RunScope, plan: CompactionPlan): Prom
     tokens_before,
     tokens_after,
   });
-  scope.summed = { text: made.text, opening };
+  runContext.summed = { text: made.text, opening };
   const summary = summaryMessage({ content: made.text, seq: eventSeq(event_id.slice(0, 20), event_id) });
-  replaceBranch(scope, opening === null ? [summary] : [summary, opening], kept);
+  replaceBranch(runContext, opening === null ? [summary] : [summary, opening], kept);
   return { kind: "compacted", event_id, tokens_before, tokens_after };
 }
 
 /** Tells those who listen that the conversation is being compacted. */
-function tell(scope: RunScope, reason: CompactionReason): void {
+function tell(runContext: RunContext, reason: CompactionReason): void {
   const [name, data] = ["session_progress", { phase: "compaction", reason }] as const;
-  scope.frame(name, data, -1);
-  scope.eventLog.publish(() => frame(name, data, -1));
+  runContext.frame(name, data, -1);
+  runContext.eventLog.publish(() => frame(name, data, -1));
 }
 
 /**
  * The branch as the log has it: what others have added meanwhile is there too. Without a thread it is what is in memory. A log is read from
  * its end, in pages, as far back as a summary can reach; of what is older only the lengths are.
  */
-async function uncompacted(scope: RunScope, shares: WindowShares): Promise<Uncompacted> {
-  const { plan, eventLog, store } = scope;
-  if (plan.thread_key < 0) return inMemory(scope);
+async function uncompacted(runContext: RunContext, shares: WindowShares): Promise<Uncompacted> {
+  const { spec: plan, eventLog, store } = runContext;
+  if (plan.thread_key < 0) return inMemory(runContext);
   // All that the run has written is durable behind this.
-  await eventLog.append([], scope.billing());
+  await eventLog.append([], runContext.billing());
   const leafId = eventLog.leafIdAfter(0);
   const reach = reachOf(shares);
   const newestFirst: BranchItem[] = [];
@@ -187,16 +190,16 @@ function formOf(message: ContextMessage | null): ShortForm | null {
 }
 
 /** The same with the tokens of each message as the model counts them, where that is known. */
-async function weighed(scope: RunScope, uncut: Uncompacted): Promise<Uncompacted> {
+async function weighed(runContext: RunContext, uncut: Uncompacted): Promise<Uncompacted> {
   const { items } = uncut;
   const tokens = await countMessages(
-    scope,
+    runContext,
     items.map(({ message }) => message),
   );
   return { ...uncut, items: items.map((item, at) => ({ ...item, tokens: tokens[at] ?? item.tokens })) };
 }
 
-function inMemory({ plan: { branch, turnStart }, summed }: RunScope): Uncompacted {
+function inMemory({ spec: { branch, turnStart }, summed }: RunContext): Uncompacted {
   if (summed === null)
     return { summary: "", items: branch.map((message) => itemOf(message)), olderTokens: 0, turnFirst: turnStart };
   const items = branch.slice(1).map((message) => itemOf(message, -1, message === summed.opening));
@@ -216,16 +219,16 @@ function sumOf(items: readonly BranchItem[]): number {
 }
 
 /** The event of the compaction, in one batch with what the summary has cost. */
-async function write(scope: RunScope, summary: string, facts: CompactionFacts): Promise<string> {
-  const { eventLog, plan } = scope;
+async function write(runContext: RunContext, summary: string, facts: CompactionFacts): Promise<string> {
+  const { eventLog, spec: plan } = runContext;
   if (plan.thread_key < 0) return "";
-  const durableSeq = await eventLog.append([compactionEntry(summary, facts)], scope.billing());
+  const durableSeq = await eventLog.append([compactionEntry(summary, facts)], runContext.billing());
   return eventId(eventLog.leafIdAfter(0).slice(0, 20), durableSeq - 1);
 }
 
 /** The branch in memory is what a later turn will read from the log. */
-function replaceBranch(scope: RunScope, head: readonly ContextMessage[], kept: readonly BranchItem[]): void {
-  const { plan } = scope;
+function replaceBranch(runContext: RunContext, head: readonly ContextMessage[], kept: readonly BranchItem[]): void {
+  const { spec: plan } = runContext;
   const { branch, turnStart } = plan;
   const turnLength = branch.length - turnStart;
   const after = inCallOrder([...head, ...kept.map(({ message }) => message)], 0);
@@ -233,6 +236,6 @@ function replaceBranch(scope: RunScope, head: readonly ContextMessage[], kept: r
   for (const message of after) branch.push(message);
   const start = after.length - turnLength;
   // Behind the summary stands the opening, where the turn itself was cut.
-  scope.chosen = null;
+  runContext.chosen = null;
   plan.turnStart = start >= head.length ? start : 1;
 }

@@ -2,7 +2,7 @@ import type { ContextMessage } from "../../log/message.ts";
 import { shortMessage } from "../../log/short-message.ts";
 import { imageTokens } from "../context/token-estimate.ts";
 import { countMessages, countPrompt } from "../model/token-counts.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { shownOf } from "./shown.ts";
 
 // The results that a model has just asked for are shown whatever is summed up before them. Where they alone are more than it can read, each
@@ -15,13 +15,13 @@ const resultTokensMin = 64;
  * Cuts the results of the last calls, the longest first, so that a prompt that was too long fits in `tokensMax`, and in half of what it has,
  * as nobody but the provider knows how long it may be. False where no result can be cut.
  */
-export async function cutLastResults(scope: RunScope, tokensMax: number): Promise<boolean> {
-  const { branch } = scope.plan;
+export async function cutLastResults(runContext: RunContext, tokensMax: number): Promise<boolean> {
+  const { branch } = runContext.spec;
   const places = lastResults(branch);
   if (places.length === 0) return false;
-  const prompt = await countPrompt(scope, shownOf(scope));
+  const prompt = await countPrompt(runContext, shownOf(runContext));
   const tokens = await countMessages(
-    scope,
+    runContext,
     places.map((at) => branch[at] as ContextMessage),
   );
   const ofResults = tokens.reduce((sum, count) => sum + count, 0);

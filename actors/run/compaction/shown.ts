@@ -1,12 +1,12 @@
 import type { ContextMessage } from "../../log/message.ts";
 import { clearResults } from "../context/cleared-results.ts";
 import { workingSet } from "../context/working-set.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 /** What the manifest's session section shows of the branch as it is. */
-export function shownOf(scope: RunScope): readonly ContextMessage[] {
-  const { agent, branch, turnStart } = scope.plan;
-  const { chosen } = scope;
+export function shownOf(runContext: RunContext): readonly ContextMessage[] {
+  const { agent, branch, turnStart } = runContext.spec;
+  const { chosen } = runContext;
   const shown =
     chosen === null ? workingSet(branch, agent.session, turnStart) : [...chosen.earlier, ...branch.slice(chosen.from)];
   const { clear_tool_results } = agent.context;

@@ -4,7 +4,7 @@ import { ModelFailure } from "../../models/provider.ts";
 import type { WindowShares } from "../context/window.ts";
 import { LimitReached } from "../model/metered-call.ts";
 import { callQuietly } from "../model/quiet-call.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 /** Calls that one summary is made with: what is older than they reach is left out, and the model is told so. */
 const piecesMax = 16;
@@ -47,30 +47,30 @@ export type SummaryOutcome =
  * Sums up with calls of the run's model, in its limits, its budget and its usage: one, or one for each piece of what is longer than the
  * model can read at once, each building on the summary of those before. Rejects with what is not a model's failure.
  */
-export async function summarize(scope: RunScope, asked: SummaryTask): Promise<SummaryOutcome> {
+export async function summarize(runContext: RunContext, asked: SummaryTask): Promise<SummaryOutcome> {
   let charsMax = asked.pieceTokensMax * tokenCharacters;
   for (let halvings = 0; ; halvings++) {
     try {
-      return await sumUp(scope, asked, charsMax);
+      return await sumUp(runContext, asked, charsMax);
     } catch (error) {
       if (error instanceof LimitReached) return { kind: "failed", reason: error.breach.detail, failure: null };
       if (!(error instanceof ModelFailure)) throw error;
-      const mayFit = error.overflow && halvings < halvingsMax && !scope.cancellation.cancelled;
+      const mayFit = error.overflow && halvings < halvingsMax && !runContext.cancellation.cancelled;
       if (!mayFit) return { kind: "failed", reason: error.message, failure: error };
       charsMax = Math.floor(Math.min(charsMax, lengthOf(asked.entries)) / 2);
     }
   }
 }
 
-async function sumUp(scope: RunScope, asked: SummaryTask, charsMax: number): Promise<SummaryOutcome> {
+async function sumUp(runContext: RunContext, asked: SummaryTask, charsMax: number): Promise<SummaryOutcome> {
   const pieces = transcriptPieces(asked.entries, charsMax);
   const left = Math.max(0, pieces.length - piecesMax);
   let text = asked.before;
   for (const piece of pieces.slice(left)) {
     const leftOut =
       (left > 0 || asked.isCut) && text === asked.before ? "[An earlier part is left out: it is too long.]\n\n" : "";
-    const summary = await callOnce(scope, asked, text, leftOut + piece);
-    if (scope.cancellation.cancelled) return { kind: "failed", reason: "stopped", failure: null };
+    const summary = await callOnce(runContext, asked, text, leftOut + piece);
+    if (runContext.cancellation.cancelled) return { kind: "failed", reason: "stopped", failure: null };
     if (summary === "") return { kind: "failed", reason: "the model has written no summary", failure: null };
     text = summary;
   }
@@ -78,7 +78,7 @@ async function sumUp(scope: RunScope, asked: SummaryTask, charsMax: number): Pro
 }
 
 /** One call. What a limit has cut off is no summary. */
-async function callOnce(scope: RunScope, asked: SummaryTask, before: string, piece: string): Promise<string> {
+async function callOnce(runContext: RunContext, asked: SummaryTask, before: string, piece: string): Promise<string> {
   const { instructions, summaryTokensMax } = asked;
   const earlier = before === "" ? "" : `<summary_so_far>\n${before}\n</summary_so_far>\n\n`;
   const wish = instructions === "" ? "" : `\n\nThe user asks of the summary: ${instructions}`;
@@ -87,8 +87,14 @@ async function callOnce(scope: RunScope, asked: SummaryTask, before: string, pie
     role: "user",
     content: `${earlier}<transcript>\n${piece}\n</transcript>${wish}${bound}`,
   });
-  const { routes, temperature } = scope.plan;
-  const text = await callQuietly(scope, { routes, task, shown: [question], temperature, max_tokens: summaryTokensMax });
+  const { routes, temperature } = runContext.spec;
+  const text = await callQuietly(runContext, {
+    routes,
+    task,
+    shown: [question],
+    temperature,
+    max_tokens: summaryTokensMax,
+  });
   return text.trim();
 }
 

@@ -5,7 +5,7 @@ import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { claimKeyOp, neverLapses, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
 import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
-import type { RunOutcome, RunPlan } from "../plan/plan.ts";
+import type { RunOutcome, RunSpec } from "../plan/run-spec.ts";
 
 // What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its surface answers.
 
@@ -15,7 +15,7 @@ import type { RunOutcome, RunPlan } from "../plan/plan.ts";
  */
 export function claimOps(
   store: TenantStore,
-  { idempotency: key, run_id, fromSeq, startedAt }: Pick<RunPlan, "idempotency" | "run_id" | "fromSeq" | "startedAt">,
+  { idempotency: key, run_id, fromSeq, startedAt }: Pick<RunSpec, "idempotency" | "run_id" | "fromSeq" | "startedAt">,
   owner: string,
   lapsesAt: number | null,
 ): WriteOp[] {
@@ -33,21 +33,21 @@ export function claimOps(
  */
 export function settleOps(
   store: TenantStore,
-  plan: RunPlan,
+  spec: RunSpec,
   outcome: RunOutcome,
   endSeq: number,
   { hasActed, output, lapsesAt }: { readonly hasActed: boolean; readonly output: RunOutput; readonly lapsesAt: number },
 ): WriteOp[] {
-  const { idempotency: key, run_id } = plan;
+  const { idempotency: key, run_id } = spec;
   if (key === null) return [];
   if (key.form === "frames") {
-    const answer: StreamAnswer = { from_seq: plan.fromSeq, to_seq: endSeq, error: errorOf(outcome, plan.request_id) };
+    const answer: StreamAnswer = { from_seq: spec.fromSeq, to_seq: endSeq, error: errorOf(outcome, spec.request_id) };
     return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
   }
-  const { status, body } = answerOfOutcome(outcome, plan.request_id, output);
+  const { status, body } = answerOfOutcome(outcome, spec.request_id, output);
   // A failure may be tried again with the same key, unless a tool could then do the same a second time.
   if (status >= 500 && !hasActed) return [releaseKeyOp(store, key.scope, run_id)];
-  const answer: JsonAnswer | RunAnswer = key.form === "run" ? { suffix: plan.thread_suffix ?? "" } : { status, body };
+  const answer: JsonAnswer | RunAnswer = key.form === "run" ? { suffix: spec.thread_suffix ?? "" } : { status, body };
   return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
 }
 

@@ -6,7 +6,7 @@ import { isOfMember } from "../../log/member-events.ts";
 import { messageOf } from "../../log/message.ts";
 import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../plan/notes.ts";
-import type { BegunCall, GivenAnswer, PendingCall } from "../plan/plan.ts";
+import type { BegunCall, GivenAnswer, PendingCall } from "../plan/run-spec.ts";
 
 /** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
 export class Tail {

@@ -4,7 +4,7 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { SignedThought } from "../../models/provider.ts";
-import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
 import type { Intake } from "./intake.ts";
 
 // A client without a thread sends a step's calls back, but not the private vendor fields that the model wants back with them. The process
@@ -19,7 +19,7 @@ interface Recalled {
 /** Keeps the thoughts of a step whose calls are handed to a client without a thread. */
 export function keepThoughts(
   { message, handed }: { readonly message: ContextMessage | undefined; readonly handed: readonly ToolCall[] },
-  { thread_suffix, response, run_id, principal }: Pick<RunPlan, "thread_suffix" | "response" | "run_id" | "principal">,
+  { thread_suffix, response, run_id, principal }: Pick<RunSpec, "thread_suffix" | "response" | "run_id" | "principal">,
   { bus, host }: { readonly bus: Bus; readonly host: string },
 ): void {
   const isAlone = thread_suffix === null || thread_suffix === durableSuffix(run_id) || response !== null;

@@ -4,25 +4,25 @@ import type { ImagesOfCall } from "../../models/images.ts";
 import { countOmitted, haveAttachments, readImages, unreadImages, withoutImages } from "../context/images.ts";
 import { imageTokens } from "../context/token-estimate.ts";
 import { takesImages } from "../intake/admission.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 const none: ImagesOfCall = new Map();
 
 /** The images of what is shown; null when the run is stopped meanwhile. A promise only where there is something to be read. */
 export function imagesOf(
-  scope: RunScope,
+  runContext: RunContext,
   shown: readonly ContextMessage[],
 ): ImagesOfCall | Promise<ImagesOfCall | null> {
   if (!haveAttachments(shown)) return none;
-  if (!scope.plan.routes.some(takesImages)) return unreadImages(shown);
-  return scope.cancellation.orStopped(readAll(scope, shown));
+  if (!runContext.spec.routes.some(takesImages)) return unreadImages(shown);
+  return runContext.cancellation.orStopped(readAll(runContext, shown));
 }
 
 /** The images as a model of this route can be given them. */
-export function imagesFor(scope: RunScope, route: ModelRoute, images: ImagesOfCall): ImagesOfCall {
+export function imagesFor(runContext: RunContext, route: ModelRoute, images: ImagesOfCall): ImagesOfCall {
   const given = takesImages(route) ? images : withoutImages(images);
   const omitted = countOmitted(given);
-  if (omitted > 0) scope.metrics.count("svc_model_images_omitted_total", { model: route.id }, omitted);
+  if (omitted > 0) runContext.metrics.count("svc_model_images_omitted_total", { model: route.id }, omitted);
   return given;
 }
 
@@ -34,13 +34,13 @@ export function estimatedImageTokens(images: ImagesOfCall): number {
 }
 
 /** Those that are gone are told of once in a run. */
-async function readAll(scope: RunScope, shown: readonly ContextMessage[]): Promise<ImagesOfCall> {
-  const { deps, plan, store } = scope;
+async function readAll(runContext: RunContext, shown: readonly ContextMessage[]): Promise<ImagesOfCall> {
+  const { deps, spec, store } = runContext;
   const { shown: images, missing } = await readImages(shown, deps.files, store, deps.settings.maxBodyBytes);
-  const untold = missing.filter((url) => !scope.missingFiles?.has(url));
+  const untold = missing.filter((url) => !runContext.missingFiles?.has(url));
   if (untold.length > 0) {
-    deps.log.warn({ request_id: plan.request_id, files: untold }, "attachments dropped: the files are gone");
-    scope.missingFiles = new Set([...(scope.missingFiles ?? []), ...untold]);
+    deps.log.warn({ request_id: spec.request_id, files: untold }, "attachments dropped: the files are gone");
+    runContext.missingFiles = new Set([...(runContext.missingFiles ?? []), ...untold]);
   }
   return images;
 }

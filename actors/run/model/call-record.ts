@@ -9,7 +9,7 @@ import type { ModelReply, ToolUse } from "../../models/provider.ts";
 import type { Thinking } from "../../models/thinking.ts";
 import { shownItems } from "../context/shown-items.ts";
 import { type CallFrame, digestOf } from "../plan/call-frame.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 // What is on record of a model call (decision 86). While the call goes on little more than its times are noted; where its words stand in
 // the log is looked up when it is over, and the row is written with what the model has said.
@@ -42,7 +42,7 @@ export interface CallWords {
 
 /** One call, from its first try to its end. */
 export class CallRecord {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   readonly #words: CallWords;
   readonly #tries: CallTry[] = [];
   readonly #step: number;
@@ -56,10 +56,10 @@ export class CallRecord {
   #cost: number | null = null;
   #isOver = false;
 
-  constructor(scope: RunScope, words: CallWords) {
-    this.#scope = scope;
+  constructor(runContext: RunContext, words: CallWords) {
+    this.#runContext = runContext;
     this.#words = words;
-    this.#step = scope.step;
+    this.#step = runContext.step;
   }
 
   /** The same observer, which is also told what became of each try. */
@@ -75,7 +75,7 @@ export class CallRecord {
 
   /** A try begins, and is told this bound. */
   begin(route: ModelRoute, told: number | null): void {
-    if (this.#route === null) this.#started = this.#scope.deps.env.now();
+    if (this.#route === null) this.#started = this.#runContext.deps.env.now();
     this.#route = route;
     this.#told = told;
   }
@@ -87,7 +87,7 @@ export class CallRecord {
 
   /** Something of an answer has come. */
   spoke(): void {
-    this.#firstToken ??= this.#scope.deps.env.now();
+    this.#firstToken ??= this.#runContext.deps.env.now();
   }
 
   /** What a try has used. */
@@ -102,10 +102,10 @@ export class CallRecord {
     const route = this.#route;
     if (route === null || this.#isOver) return;
     this.#isOver = true;
-    const { plan, run, eventLog, deps } = this.#scope;
+    const { spec, run, eventLog, deps } = this.#runContext;
     const { purpose, frame, isOwn, instructions, shown, nudge, chars, digest, temperature, thinking, stop, choice } =
       this.#words;
-    const isKept = plan.thread_key >= 0;
+    const isKept = spec.thread_key >= 0;
     const bodies = new Bodies(isKept ? run.calls.given : null);
     if (isOwn) bodies.add(frame.body, frame.digest);
     const digests: CallFacts["digests"] = {
@@ -117,7 +117,7 @@ export class CallRecord {
     };
     const facts: CallFacts = {
       purpose,
-      agent: plan.agent.name,
+      agent: spec.agent.name,
       step: this.#step,
       at: eventLog.nextSeq,
       route: route.id,
@@ -133,7 +133,7 @@ export class CallRecord {
       digests,
       shown: isKept ? shownItems(shown, (message) => bodies.add(JSON.stringify(partsOf(message)))) : null,
       messages: shown.length,
-      ...clearedOf(plan.agent.context.clear_tool_results, shown),
+      ...clearedOf(spec.agent.context.clear_tool_results, shown),
       ...filesOf(shown, this.#images),
       chars,
       tries: this.#tries,
@@ -146,8 +146,8 @@ export class CallRecord {
       ...(this.#isEstimated && { estimated: true as const }),
       cost_usd: this.#cost,
     };
-    const thread_key = isKept ? plan.thread_key : null;
-    const row = { run_id: plan.run_id, thread_key, frame: frame.digest, facts, bodies: bodies.texts };
+    const thread_key = isKept ? spec.thread_key : null;
+    const row = { run_id: spec.run_id, thread_key, frame: frame.digest, facts, bodies: bodies.texts };
     run.calls.add(row, isOwn ? null : frame);
   }
 }

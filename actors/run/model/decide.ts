@@ -8,7 +8,7 @@ import { type DecisionAsked, ModelFailure } from "../../models/provider.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { similarities } from "../context/similar.ts";
 import { type Decided, Decisions } from "../scope/decisions.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { LimitReached } from "./metered-call.ts";
 import { callQuietly } from "./quiet-call.ts";
 import { askAside } from "./side-question.ts";
@@ -30,19 +30,22 @@ const beforeMax = 1_000;
 const outputTokensMax = 1;
 
 /** What spec.decider says; `unsure` when it is less sure than spec.decider.min_confidence. There must be one. */
-export async function decide(scope: RunScope, question: DecisionQuestion): Promise<Decided | { kind: "unsure" }> {
-  const { decider } = scope.plan.agent;
-  if (decider === null) throw new Error(`${scope.plan.agent.name} has no decider`);
+export async function decide(
+  runContext: RunContext,
+  question: DecisionQuestion,
+): Promise<Decided | { kind: "unsure" }> {
+  const { decider } = runContext.spec.agent;
+  if (decider === null) throw new Error(`${runContext.spec.agent.name} has no decider`);
   const { route, min_confidence } = decider;
-  scope.run.decisions ??= new Decisions();
+  runContext.run.decisions ??= new Decisions();
   const key = digestJson({ ...question, decider: route.id });
-  const decided = await scope.run.decisions.once(key, () => ask(scope, route, question));
+  const decided = await runContext.run.decisions.once(key, () => ask(runContext, route, question));
   const isUnsure = decided.kind === "decided" && decided.confidence !== null && decided.confidence < min_confidence;
   return isUnsure ? { kind: "unsure" } : decided;
 }
 
 /** What a decision is made by: what the user says last, and what was said before. */
-export function stateOf({ plan: { branch, nudge } }: RunScope): Record<string, string> {
+export function stateOf({ spec: { branch, nudge } }: RunContext): Record<string, string> {
   const at = branch.findLastIndex(({ role }) => role === "user");
   const before = branch
     .slice(0, Math.max(0, at))
@@ -59,33 +62,33 @@ export function cut(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).toWellFormed();
 }
 
-async function ask(scope: RunScope, { id, route }: DecisionRoute, question: DecisionQuestion): Promise<Decided> {
+async function ask(runContext: RunContext, { id, route }: DecisionRoute, question: DecisionQuestion): Promise<Decided> {
   const { purpose, options } = question;
-  const answer = await answerOf(scope, id, route, question);
+  const answer = await answerOf(runContext, id, route, question);
   const isValid = answer !== null && answer !== "invalid" && Object.hasOwn(options, answer.choice);
   const outcome = isValid ? "ok" : answer === null ? "error" : "invalid";
-  scope.metrics.count("svc_decisions_total", { decider: id, purpose, outcome });
+  runContext.metrics.count("svc_decisions_total", { decider: id, purpose, outcome });
   return isValid ? { kind: "decided", ...answer } : { kind: "error" };
 }
 
 /** Null where there is none. */
 async function answerOf(
-  scope: RunScope,
+  runContext: RunContext,
   id: string,
   route: ModelRoute | null,
   question: DecisionQuestion,
 ): Promise<DecisionAnswer | "invalid" | null> {
   if (route === null) return compareWords(question);
-  const { deps, plan } = scope;
+  const { deps, spec } = runContext;
   const until = new Cancellation();
-  const stopListening = scope.cancellation.onCancel(() => until.cancel());
+  const stopListening = runContext.cancellation.onCancel(() => until.cancel());
   const timer = deps.env.timer(deadlineMs, () => until.cancel());
   try {
-    return await (route.decides ? askDecider : askChat)(scope, route, question, until);
+    return await (route.decides ? askDecider : askChat)(runContext, route, question, until);
   } catch (error) {
     const isKnown = error instanceof ModelFailure || error instanceof LimitReached || error instanceof SvcError;
     if (!isKnown) throw error;
-    deps.log.warn({ run_id: plan.run_id, decider: id, cause: error.message }, "a decider has not decided");
+    deps.log.warn({ run_id: spec.run_id, decider: id, cause: error.message }, "a decider has not decided");
     return null;
   } finally {
     timer.cancel();
@@ -94,13 +97,13 @@ async function answerOf(
 }
 
 async function askDecider(
-  scope: RunScope,
+  runContext: RunContext,
   route: ModelRoute,
   { instructions, state, options }: DecisionQuestion,
   until: Cancellation,
 ): Promise<DecisionAnswer | "invalid"> {
   const decision = { instructions, state, options };
-  const text = await callQuietly(scope, {
+  const text = await callQuietly(runContext, {
     routes: [route],
     task: instructions,
     // What it is estimated by, before it is sent.
@@ -116,12 +119,12 @@ async function askDecider(
 }
 
 async function askChat(
-  scope: RunScope,
+  runContext: RunContext,
   route: ModelRoute,
   { instructions, state, options }: DecisionQuestion,
   until: Cancellation,
 ): Promise<DecisionAnswer | "invalid" | null> {
-  const outcome = await askAside<{ choice: string }>(scope, {
+  const outcome = await askAside<{ choice: string }>(runContext, {
     routes: [route],
     task: `${instructions} Name the one option that fits best.`,
     given: { ...state, options },

@@ -4,7 +4,7 @@ import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { Spoken } from "../../../governance/controls/verdicts.ts";
 import { stretchesOf } from "../../../storage/frames/stretches.ts";
 import type { ModelReply } from "../../models/provider.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import type { ToldThoughts } from "./told-thoughts.ts";
 
 /** An answer of the model as it may be shown. */
@@ -33,9 +33,9 @@ export function keptThoughts({ thoughts, reasoning, told }: ReleasedReply): read
  * What of an answer may be shown, its text and its reasoning. Nothing of it was shown before: frames, log, history and those who
  * come to listen have the released words only (decision 112).
  */
-export async function releaseReply(scope: RunScope, reply: ModelReply): Promise<ReleasedReply> {
-  const reasoning = await released(scope, reply, "thinking");
-  const text = await released(scope, reply, "text");
+export async function releaseReply(runContext: RunContext, reply: ModelReply): Promise<ReleasedReply> {
+  const reasoning = await released(runContext, reply, "thinking");
+  const text = await released(runContext, reply, "text");
   const { thoughts, ...rest } = reply;
   // What was changed is not what its provider has signed, and what was refused is kept nowhere.
   const isWhole = reasoning.denial === null && reasoning.shown === reply.reasoning;
@@ -53,23 +53,27 @@ export async function releaseReply(scope: RunScope, reply: ModelReply): Promise<
 }
 
 /** Audits what was refused of an answer. */
-export function auditRefused(scope: RunScope, reply: ReleasedReply): void {
-  for (const denial of reply.denials) scope.denied(denial, null);
+export function auditRefused(runContext: RunContext, reply: ReleasedReply): void {
+  for (const denial of reply.denials) runContext.denied(denial, null);
 }
 
 /** Passes on what was held and released, in the order in which the log has it. */
-export function tellReply(scope: RunScope, reply: ReleasedReply): void {
+export function tellReply(runContext: RunContext, reply: ReleasedReply): void {
   for (const { kind, text } of stretchesOf(keptThoughts(reply), reply.text)) {
-    if (kind === "thought") scope.think(text);
-    else scope.say(text);
+    if (kind === "thought") runContext.think(text);
+    else runContext.say(text);
   }
-  scope.passOn();
+  runContext.passOn();
 }
 
-async function released(scope: RunScope, reply: ModelReply, kind: "text" | "thinking"): Promise<Released<string>> {
+async function released(
+  runContext: RunContext,
+  reply: ModelReply,
+  kind: "text" | "thinking",
+): Promise<Released<string>> {
   const text = kind === "text" ? reply.text : reply.reasoning;
   if (text === "") return { shown: text, denial: null, spoken: [] };
-  const { agent, principal } = scope.plan;
+  const { agent, principal } = runContext.spec;
   const final = reply.tool_calls.length === 0;
-  return scope.pipeline.releaseReply({ kind, text, final, agent, principal, now: scope.deps.env.now() });
+  return runContext.pipeline.releaseReply({ kind, text, final, agent, principal, now: runContext.deps.env.now() });
 }

@@ -7,7 +7,7 @@ import { callObserver } from "../../models/call-observer.ts";
 import { type EmbeddingCall, type EmbeddingReply, estimatedInputTokens, floatBytes } from "../../models/embedder.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { cosine, type Direction, directionAt, textDigest } from "../context/vector-memory.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 // How like messages are to what is asked, by their vectors. A message is made a vector of once and remembered; what cannot be had in time
 // or within the limits of the run is left for a later turn.
@@ -30,16 +30,16 @@ const digests = new WeakMap<ContextMessage, string>();
  * then words are compared.
  */
 export async function likenesses(
-  scope: RunScope,
+  runContext: RunContext,
   messages: readonly ContextMessage[],
   query: string,
   pause: () => Promise<void>,
 ): Promise<number[] | null> {
-  const { deps, plan } = scope;
+  const { deps, spec } = runContext;
   const { models, vectors, env } = deps;
   const route = models.memoryEmbedding;
   if (route === null || messages.length === 0 || vectors.isResting(route, env.monotonic())) return null;
-  if (route.price === null && plan.agent.manifest.spec.limits.max_cost_usd !== null) return null;
+  if (route.price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null) return null;
   const asked = textOf(query);
   if (asked === "") return null;
   const texts = new Map([[textDigest(asked), asked]]);
@@ -48,8 +48,8 @@ export async function likenesses(
     if (textOf(message.content) !== "") texts.set(digestOf(message), textOf(message.content));
     if (count % comparedAtOnce === comparedAtOnce - 1) await pause();
   }
-  await remember(scope, route, texts);
-  const find = (digest: string): Direction | null => vectors.find(plan.principal.tenant_id, route, digest);
+  await remember(runContext, route, texts);
+  const find = (digest: string): Direction | null => vectors.find(spec.principal.tenant_id, route, digest);
   const wanted = find(textDigest(asked));
   if (wanted === null) return null;
   const scores: number[] = [];
@@ -62,26 +62,30 @@ export async function likenesses(
 }
 
 /** Has vectors made of those texts that have none, by their digests and in their order, as far as limits and time allow. */
-async function remember(scope: RunScope, route: EmbeddingRoute, texts: ReadonlyMap<string, string>): Promise<void> {
-  const { deps, plan, budget } = scope;
+async function remember(
+  runContext: RunContext,
+  route: EmbeddingRoute,
+  texts: ReadonlyMap<string, string>,
+): Promise<void> {
+  const { deps, spec, budget } = runContext;
   const { vectors, env } = deps;
-  const { tenant_id } = plan.principal;
+  const { tenant_id } = spec.principal;
   const missing = withinLimits(
-    scope,
+    runContext,
     route,
     [...texts].filter(([digest]) => vectors.find(tenant_id, route, digest) === null),
   );
   if (missing.length === 0) return;
   const cancellation = new Cancellation();
   const timer = env.timer(waitMs, () => cancellation.cancel());
-  const stopListening = scope.cancellation.onCancel(() => cancellation.cancel());
+  const stopListening = runContext.cancellation.onCancel(() => cancellation.cancel());
   const inputs = missing.map(([, text]) => text);
   let from = 0;
   const next = async (): Promise<void> => {
     const page = missing.slice(from, endOfPage(inputs, from, vectors.formOf(route)));
     const pageInputs = inputs.slice(from, from + page.length);
     from += page.length;
-    const reply = await embed(scope, route, pageInputs, cancellation);
+    const reply = await embed(runContext, route, pageInputs, cancellation);
     if (reply === null) {
       // What is left is left out.
       from = missing.length;
@@ -108,11 +112,11 @@ async function remember(scope: RunScope, route: EmbeddingRoute, texts: ReadonlyM
 }
 
 function withinLimits(
-  { plan, budget }: RunScope,
+  { spec, budget }: RunContext,
   { price }: EmbeddingRoute,
   texts: readonly (readonly [string, string])[],
 ): readonly (readonly [string, string])[] {
-  const { limits } = plan.agent;
+  const { limits } = spec.agent;
   const { input_tokens, cost_usd } = budget.spent;
   const payable =
     price === null || price.input === 0 ? Infinity : ((limits.max_cost_usd - cost_usd) * 1e6) / price.input;
@@ -126,12 +130,12 @@ function withinLimits(
 
 /** One call, in the limits, the budget and the usage of the run. Null where it may not be made, or has failed. */
 async function embed(
-  scope: RunScope,
+  runContext: RunContext,
   route: EmbeddingRoute,
   inputs: readonly string[],
   cancellation: Cancellation,
 ): Promise<EmbeddingReply | null> {
-  const { deps, budget } = scope;
+  const { deps, budget } = runContext;
   const { env, models, vectors, log } = deps;
   const estimate = estimatedInputTokens(inputs);
   // Whoever lends lends output too, of which at least a token is asked for.
@@ -154,7 +158,7 @@ async function embed(
       {
         start: () => embedder.start({ route, inputs, dimensions: null }),
         cancellation,
-        observer: callObserver(scope.metrics),
+        observer: callObserver(runContext.metrics),
         isCut: () => false,
         onCall: (started: EmbeddingCall | null) => {
           call = started;
@@ -164,17 +168,17 @@ async function embed(
       env,
     );
     tokens = reply.tokens ?? estimate;
-    count(scope, route, tokens, reply.tokens === null);
+    count(runContext, route, tokens, reply.tokens === null);
     return reply;
   } catch (error) {
     // The provider was at work for a turn that did not wait.
     if (wasStopped) {
       tokens = estimate;
-      count(scope, route, tokens, true);
+      count(runContext, route, tokens, true);
     }
-    if (scope.cancellation.cancelled) return null;
+    if (runContext.cancellation.cancelled) return null;
     vectors.rest(route, env.monotonic());
-    log.warn({ err: error, model: route.id, request_id: scope.plan.request_id }, "no vectors: words are compared");
+    log.warn({ err: error, model: route.id, request_id: runContext.spec.request_id }, "no vectors: words are compared");
     return null;
   } finally {
     stopListening();
@@ -184,18 +188,18 @@ async function embed(
   }
 }
 
-function count(scope: RunScope, route: EmbeddingRoute, input: number, estimated: boolean): void {
-  const { metrics, plan, deps, meter, eventLog } = scope;
+function count(runContext: RunContext, route: EmbeddingRoute, input: number, estimated: boolean): void {
+  const { metrics, spec, deps, meter, eventLog } = runContext;
   metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, input);
   if (estimated) metrics.count("svc_model_unmetered_total", { model: route.id });
   if (route.price === null) metrics.count("svc_model_unpriced_total", { model: route.id });
   meter.add({
     env: deps.env,
-    manifestId: plan.agent.name,
+    manifestId: spec.agent.name,
     route,
     price: route.price,
-    threadId: plan.parent?.root_thread_id ?? eventLog.threadId,
-    requestId: plan.request_id,
+    threadId: spec.parent?.root_thread_id ?? eventLog.threadId,
+    requestId: spec.request_id,
     tokens: { input, output: 0, cacheRead: 0, cacheWrite: 0 },
     estimated,
     aside: true,

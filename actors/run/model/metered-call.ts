@@ -8,8 +8,8 @@ import type { CallObserver } from "../../models/call.ts";
 import { callObserver } from "../../models/call-observer.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply } from "../../models/provider.ts";
-import type { RunPlan } from "../plan/plan.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { CallRecord, type CallWords } from "./call-record.ts";
 
 /** What a model is expected to write at most whose route does not say. */
@@ -30,7 +30,7 @@ export class LimitReached extends Error {
  * comes, and what it has used is counted when it is over: in the limits of the run, in its rows and in the metrics.
  */
 export class MeteredCall {
-  readonly #scope: RunScope;
+  readonly #runContext: RunContext;
   readonly #inputTokens: number;
   readonly #asked: CallBounds;
   readonly #record: CallRecord;
@@ -39,16 +39,16 @@ export class MeteredCall {
   #shownLength = 0;
 
   /** `inputTokens` is what the prompt is estimated to be; `words` is what it is made with, for the record. */
-  constructor(scope: RunScope, inputTokens: number, asked: CallBounds, words: CallWords) {
-    this.#scope = scope;
+  constructor(runContext: RunContext, inputTokens: number, asked: CallBounds, words: CallWords) {
+    this.#runContext = runContext;
     this.#inputTokens = inputTokens;
     this.#asked = asked;
-    this.#record = new CallRecord(scope, words);
+    this.#record = new CallRecord(runContext, words);
   }
 
   /** Told of what happens to the call. */
   get observer(): CallObserver {
-    return this.#record.observed(callObserver(this.#scope.metrics));
+    return this.#record.observed(callObserver(this.#runContext.metrics));
   }
 
   /** The images that the call is shown. */
@@ -64,15 +64,15 @@ export class MeteredCall {
 
   /** The route that was called last. */
   get route(): ModelRoute {
-    return this.#try?.route ?? this.#scope.route;
+    return this.#try?.route ?? this.#runContext.route;
   }
 
   /** Asks for what the call may use of the budget that the run shares; null when there is some: see `RunBudget.borrow`. */
   async borrow(): Promise<Breach | "gone" | null> {
-    const { plan, budget } = this.#scope;
+    const { spec, budget } = this.#runContext;
     const { max_tokens, routes } = this.#asked;
     const largest = max_tokens ?? routes[0]?.max_output_tokens ?? assumedOutputTokens;
-    const borrowed = await budget.borrow(this.#inputTokens, largest, dearest(plan, routes));
+    const borrowed = await budget.borrow(this.#inputTokens, largest, dearest(spec, routes));
     if (borrowed === "gone" || "limit" in borrowed) return borrowed;
     this.#borrowed = borrowed;
     return null;
@@ -80,7 +80,7 @@ export class MeteredCall {
 
   /** Gives back what was borrowed and is not used. */
   repay(): void {
-    if (this.#borrowed !== null) this.#scope.budget.repay(this.#borrowed);
+    if (this.#borrowed !== null) this.#runContext.budget.repay(this.#borrowed);
     this.#borrowed = null;
   }
 
@@ -108,9 +108,9 @@ export class MeteredCall {
   /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
     this.#endTry();
-    const { plan, budget, deps } = this.#scope;
+    const { spec, budget, deps } = this.#runContext;
     const { max_tokens, routes } = this.#asked;
-    const price = dearest(plan, routes);
+    const price = dearest(spec, routes);
     const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.monotonic(), this.#borrowed);
     if (isBreach(reserved)) {
       this.#record.end(null, true);
@@ -142,7 +142,7 @@ export class MeteredCall {
     this.#record.spoke();
     const { count } = this.#try;
     const kept = count.take(characters, pieces);
-    if (count.breach !== null) this.#scope.call?.abort();
+    if (count.breach !== null) this.#runContext.call?.abort();
     return kept;
   }
 
@@ -183,9 +183,9 @@ export class MeteredCall {
   }
 
   #settle(called: Try, tokens: TokenCount | null, estimated: boolean): void {
-    const { metrics, plan, deps, budget, meter, eventLog } = this.#scope;
+    const { metrics, spec, deps, budget, meter, eventLog } = this.#runContext;
     const { route } = called;
-    const price = priceOf(plan, route);
+    const price = priceOf(spec, route);
     called.isSettled = true;
     budget.settle(called.reserved, tokens, price);
     if (tokens === null) return;
@@ -197,11 +197,11 @@ export class MeteredCall {
     metrics.count("svc_tokens_total", { model: route.id, kind: "output" }, tokens.output);
     meter.add({
       env: deps.env,
-      manifestId: plan.agent.name,
+      manifestId: spec.agent.name,
       route,
       price,
-      threadId: plan.parent?.root_thread_id ?? eventLog.threadId,
-      requestId: plan.request_id,
+      threadId: spec.parent?.root_thread_id ?? eventLog.threadId,
+      requestId: spec.request_id,
       tokens,
       estimated,
       aside: this.#asked.aside === true,
@@ -210,7 +210,7 @@ export class MeteredCall {
   }
 
   #degraded(name: "svc_model_unmetered_total" | "svc_model_unpriced_total", reason: string, route: ModelRoute): void {
-    const { metrics } = this.#scope;
+    const { metrics } = this.#runContext;
     metrics.count(name, { model: route.id });
     metrics.count("svc_control_degraded_total", { control: "limits", reason });
   }
@@ -248,15 +248,15 @@ function boundFor(route: ModelRoute, wanted: number | null, reserved: Reservatio
 }
 
 /** The rates of a route in this run: the manifest's own prices are for the manifest's own model. */
-function priceOf(plan: RunPlan, route: ModelRoute): ModelPrice | null {
-  return route.id === plan.agent.model.route.id && !route.decides ? plan.agent.model.price : route.price;
+function priceOf(spec: RunSpec, route: ModelRoute): ModelPrice | null {
+  return route.id === spec.agent.model.route.id && !route.decides ? spec.agent.model.price : route.price;
 }
 
 /** The rates to set money aside by: whoever answers, it will not cost more. */
-function dearest(plan: RunPlan, routes: readonly ModelRoute[]): ModelPrice | null {
+function dearest(spec: RunSpec, routes: readonly ModelRoute[]): ModelPrice | null {
   let price: ModelPrice | null = null;
   for (const route of routes) {
-    const candidate = priceOf(plan, route);
+    const candidate = priceOf(spec, route);
     if (candidate === null) continue;
     price =
       price === null

@@ -8,7 +8,7 @@ import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import { digestOf, makeFrame } from "../plan/call-frame.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 
 /** What a model is asked that nobody hears: words alone, without tools, images and thoughts. */
@@ -37,12 +37,12 @@ const noImages: ImagesOfCall = new Map();
  * What the model answers, in the limits, the budget and the usage of the run. Rejects with `LimitReached`, also where a limit has cut the
  * answer off, and with `ModelFailure`.
  */
-export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<string> {
-  const { deps, budget, cancellation } = scope;
+export async function callQuietly(runContext: RunContext, asked: QuietCall): Promise<string> {
+  const { deps, budget, cancellation } = runContext;
   const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
   const messages = chatMessages(task, shown);
   const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
-  const metered = new MeteredCall(scope, estimatedTokens(messages.length), bounds, {
+  const metered = new MeteredCall(runContext, estimatedTokens(messages.length), bounds, {
     purpose: kind === "decider" ? "decider" : aside ? "question" : "summary",
     frame: makeFrame({ system: task, tools: null, answer: answer?.json ?? null }),
     // The task may have been made of what somebody has said.
@@ -90,7 +90,7 @@ export async function callQuietly(scope: RunScope, asked: QuietCall): Promise<st
         isCut: () => metered.breach !== null,
         ...(budget.lender !== null && { again: () => metered.again() }),
         onCall: (call) => {
-          scope.call = call;
+          runContext.call = call;
           if (metered.breach !== null) call?.abort();
         },
       },

@@ -4,7 +4,7 @@ import type { ModelRoute } from "../../../manifests/registries.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { correctionWords } from "../../models/answer-words.ts";
 import { ModelFailure } from "../../models/provider.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { LimitReached } from "./metered-call.ts";
 import type { StepOutcome } from "./model-step.ts";
 import { callQuietly, type QuietCall } from "./quiet-call.ts";
@@ -39,16 +39,16 @@ const triesMax = 2;
 const givenMax = 12_000;
 
 /** Asks, and once more when the answer has not the form that it needs. */
-export async function askAside<V>(scope: RunScope, asked: SideQuestion): Promise<SideAnswer<V>> {
+export async function askAside<V>(runContext: RunContext, asked: SideQuestion): Promise<SideAnswer<V>> {
   const messages = [contextMessage({ role: "user", content: JSON.stringify(asked.given) })];
   for (let tries = 1; ; tries++) {
-    const outcome = await call(scope, asked, messages);
+    const outcome = await call(runContext, asked, messages);
     if (outcome.kind !== "said") return outcome;
-    const checked = await checkAnswer(asked.answer, outcome.text, scope.deps.env);
+    const checked = await checkAnswer(asked.answer, outcome.text, runContext.deps.env);
     if (checked.ok) return { kind: "answer", value: checked.value as V };
-    const { deps, plan } = scope;
+    const { deps, spec } = runContext;
     deps.log.warn(
-      { run_id: plan.run_id, problem: checked.problem },
+      { run_id: spec.run_id, problem: checked.problem },
       "a question of a pattern was not answered in its form",
     );
     if (tries >= triesMax) return { kind: "unusable" };
@@ -73,7 +73,7 @@ export function givenMessages(
 }
 
 async function call(
-  scope: RunScope,
+  runContext: RunContext,
   { routes, task, answer, kind, until }: SideQuestion,
   shown: readonly ContextMessage[],
 ): Promise<{ kind: "said"; text: string } | Exclude<StepOutcome, { readonly kind: "reply" }>> {
@@ -85,11 +85,11 @@ async function call(
     ...(until && { until }),
   };
   try {
-    return { kind: "said", text: await callQuietly(scope, { routes, task, shown, answer, ...bounds }) };
+    return { kind: "said", text: await callQuietly(runContext, { routes, task, shown, answer, ...bounds }) };
   } catch (error) {
     if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
     if (!(error instanceof ModelFailure)) throw error;
-    if (scope.cancellation.cancelled) return { kind: "stopped", partial: "" };
+    if (runContext.cancellation.cancelled) return { kind: "stopped", partial: "" };
     return { kind: "failure", failure: error, partial: "" };
   }
 }

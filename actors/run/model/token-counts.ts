@@ -2,7 +2,7 @@ import type { ContextMessage } from "../../log/message.ts";
 import { encodingOf, type TokenEncoding } from "../../models/token-counter.ts";
 import { imageTokens, messageTokens } from "../context/token-estimate.ts";
 import { toolListJson } from "../plan/tool-list.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 // What a prompt is in tokens, by the model's own way to cut text where that is known. A message is counted once: a long conversation is
 // not counted anew at each step.
@@ -13,16 +13,16 @@ const frameTokens = 4;
 const counted = new WeakMap<ContextMessage, { readonly encoding: TokenEncoding; readonly tokens: number }>();
 
 /** How the model of a run cuts text; null where nobody knows. */
-export function runEncoding({ routes }: Pick<RunScope, "routes">): TokenEncoding | null {
+export function runEncoding({ routes }: Pick<RunContext, "routes">): TokenEncoding | null {
   return routes[0] === undefined ? null : encodingOf(routes[0]);
 }
 
 /** Tokens of each message; estimated where they cannot be counted. */
-export async function countMessages(scope: RunScope, messages: readonly ContextMessage[]): Promise<number[]> {
-  const encoding = runEncoding(scope);
+export async function countMessages(runContext: RunContext, messages: readonly ContextMessage[]): Promise<number[]> {
+  const encoding = runEncoding(runContext);
   if (encoding !== null) {
     const fresh = messages.filter((message) => counted.get(message)?.encoding !== encoding);
-    const tokens = fresh.length === 0 ? [] : await scope.deps.tokens.count(encoding, fresh.map(textOf));
+    const tokens = fresh.length === 0 ? [] : await runContext.deps.tokens.count(encoding, fresh.map(textOf));
     for (const [at, message] of fresh.entries()) {
       if (tokens === null) break;
       counted.set(message, { encoding, tokens: (tokens[at] ?? 0) + framed(message) });
@@ -35,17 +35,17 @@ export async function countMessages(scope: RunScope, messages: readonly ContextM
 }
 
 /** Tokens of all that a call is sent: what is the same in every call of the run is counted with its first. */
-export async function countPrompt(scope: RunScope, messages: readonly ContextMessage[]): Promise<number> {
-  const tokens = await countMessages(scope, messages);
-  scope.fixedTokens ??= await countFixed(scope);
-  return tokens.reduce((sum, count) => sum + count, scope.fixedTokens);
+export async function countPrompt(runContext: RunContext, messages: readonly ContextMessage[]): Promise<number> {
+  const tokens = await countMessages(runContext, messages);
+  runContext.fixedTokens ??= await countFixed(runContext);
+  return tokens.reduce((sum, count) => sum + count, runContext.fixedTokens);
 }
 
-async function countFixed(scope: RunScope): Promise<number> {
-  const { agent, systemPrompt, response } = scope.plan;
+async function countFixed(runContext: RunContext): Promise<number> {
+  const { agent, systemPrompt, response } = runContext.spec;
   const texts = [systemPrompt, response?.instructions ?? "", toolListJson(agent) ?? ""];
-  const encoding = runEncoding(scope);
-  const tokens = encoding === null ? null : await scope.deps.tokens.count(encoding, texts);
+  const encoding = runEncoding(runContext);
+  const tokens = encoding === null ? null : await runContext.deps.tokens.count(encoding, texts);
   return tokens?.reduce((sum, count) => sum + count, frameTokens) ?? Math.ceil(texts.join("").length / 4);
 }
 

@@ -6,14 +6,14 @@ import type { Pattern } from "../steps/pattern.ts";
 const doneWord = "DONE";
 
 /** The sub-agents speak in turns, up to max_turns rounds or until one of them says DONE, and the agent makes one answer of it. */
-export const groupchat: Pattern = async (scope, tools) => {
-  const { members, max_turns } = scope.plan.agent;
+export const groupchat: Pattern = async (runContext, tools) => {
+  const { members, max_turns } = runContext.spec.agent;
   const said: MemberEnd[] = [];
   rounds: for (let round = 1; round <= max_turns; round++) {
     for (const [at, member] of members.entries()) {
       const place = `${round}.${at}:${member.name}`;
-      if (scope.cancellation.cancelled && !isAtWork(scope, place)) break rounds;
-      const end = await askMember(scope, member, place, discussion(member.name, said));
+      if (runContext.cancellation.cancelled && !isAtWork(runContext, place)) break rounds;
+      const end = await askMember(runContext, member, place, discussion(member.name, said));
       if ("kind" in end) return end;
       if (end.text?.trim() === doneWord) break rounds;
       said.push(end);
@@ -21,7 +21,7 @@ export const groupchat: Pattern = async (scope, tools) => {
     // Nobody has a word: another round would be the same.
     if (said.slice(-members.length).every(({ text }) => text === null)) break;
   }
-  return mergedAnswer(scope, tools, said);
+  return mergedAnswer(runContext, tools, said);
 };
 
 /** Newest words of the others that an agent is given. */

@@ -7,26 +7,26 @@ import type { Pattern } from "../steps/pattern.ts";
 const besideMax = 8;
 
 /** All sub-agents work on the turn, beside one another, and the agent makes one answer of theirs. */
-export const parallel: Pattern = async (scope, tools) => {
-  const { members } = scope.plan.agent;
+export const parallel: Pattern = async (runContext, tools) => {
+  const { members } = runContext.spec.agent;
   const ends: (MemberEnd | null)[] = members.map(() => null);
   let next = 0;
   const work = async (): Promise<void> => {
     for (let at = next++; at < members.length; at = next++) {
       const member = members[at] as (typeof members)[number];
       const place = `${at}:${member.name}`;
-      if (scope.cancellation.cancelled && !isAtWork(scope, place)) continue;
-      const end = await askMember(scope, member, place);
+      if (runContext.cancellation.cancelled && !isAtWork(runContext, place)) continue;
+      const end = await askMember(runContext, member, place);
       if (!("kind" in end)) ends[at] = end;
     }
   };
   const workers = Array.from({ length: Math.min(besideMax, members.length) }, work);
   // The first that cannot write ends the run; the others are stopped, so that nothing of them goes on behind its end.
-  for (const worker of workers) worker.catch(() => scope.cancellation.cancel());
+  for (const worker of workers) worker.catch(() => runContext.cancellation.cancel());
   const settled = await Promise.allSettled(workers);
   for (const worker of settled) if (worker.status === "rejected") throw worker.reason;
   const done = ends.filter((end) => end !== null);
-  if (done.length < members.length && !scope.cancellation.cancelled) return suspended;
-  await closeAside(scope);
-  return mergedAnswer(scope, tools, done);
+  if (done.length < members.length && !runContext.cancellation.cancelled) return suspended;
+  await closeAside(runContext);
+  return mergedAnswer(runContext, tools, done);
 };

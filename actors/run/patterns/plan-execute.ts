@@ -7,7 +7,7 @@ import { workingSet } from "../context/working-set.ts";
 import type { ReleasedReply } from "../model/held-reply.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
 import { noteEntry, type RunNote } from "../plan/notes.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { assistantEntry, assistantMessage, type Ending } from "../steps/endings.ts";
 import { finalSteps } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
@@ -44,23 +44,23 @@ const taskMax = 4_000;
 const resultMax = 4_000;
 
 /** Plans, carries out and answers. */
-export const planExecute: Pattern = async (scope, tools) => {
-  const { agent } = scope.plan;
-  const progress = progressOf(scope.resumed?.notes ?? []);
-  let ending = progress.plan === null ? await makePlan(scope, progress) : null;
+export const planExecute: Pattern = async (runContext, tools) => {
+  const { agent } = runContext.spec;
+  const progress = progressOf(runContext.resumed?.notes ?? []);
+  let ending = progress.plan === null ? await makePlan(runContext, progress) : null;
   while (ending === null) {
     // Also behind what has failed before the run was put aside.
     if (hasFailed(progress) && progress.replans < agent.planExecute.max_replans) {
       progress.replans++;
-      ending = await makePlan(scope, progress);
+      ending = await makePlan(runContext, progress);
     } else if (isOver(progress)) break;
-    else ending = await carryOut(scope, tools, progress);
+    else ending = await carryOut(runContext, tools, progress);
   }
   if (ending !== null) return ending;
-  scope.voice = "aloud";
-  scope.routes = scope.plan.routes;
-  const nudge = progress.done.length === 0 ? scope.plan.nudge : finish(progress);
-  return finalSteps(scope, tools, { limit: agent.recursion_limit, nudge: () => nudge });
+  runContext.voice = "aloud";
+  runContext.routes = runContext.spec.routes;
+  const nudge = progress.done.length === 0 ? runContext.spec.nudge : finish(progress);
+  return finalSteps(runContext, tools, { limit: agent.recursion_limit, nudge: () => nudge });
 };
 
 /** What failed and is not planned anew ends a plan. */
@@ -89,11 +89,11 @@ function progressOf(notes: readonly RunNote[]): Progress {
 }
 
 /** Asks the planner. Null when there is a plan; one that cannot be read is a plan without subtasks: the agent answers by itself. */
-async function makePlan(scope: RunScope, progress: Progress): Promise<Ending | null> {
-  const { agent, branch, turnStart, nudge } = scope.plan;
+async function makePlan(runContext: RunContext, progress: Progress): Promise<Ending | null> {
+  const { agent, branch, turnStart, nudge } = runContext.spec;
   const { planner, max_subtasks } = agent.planExecute;
-  const outcome = await askAside<{ subtasks: readonly Subtask[] }>(scope, {
-    routes: planner === null ? scope.plan.routes : [planner],
+  const outcome = await askAside<{ subtasks: readonly Subtask[] }>(runContext, {
+    routes: planner === null ? runContext.spec.routes : [planner],
     task: planTask(max_subtasks),
     given: {
       conversation: givenMessages(workingSet(branch, agent.session, turnStart).slice(-givenMessagesMax)),
@@ -103,16 +103,16 @@ async function makePlan(scope: RunScope, progress: Progress): Promise<Ending | n
     },
     answer: planSchema(),
   });
-  if (outcome.kind !== "answer" && outcome.kind !== "unusable") return notAnswered(scope, outcome);
+  if (outcome.kind !== "answer" && outcome.kind !== "unusable") return notAnswered(runContext, outcome);
   if (outcome.kind === "unusable")
-    scope.metrics.count("svc_control_degraded_total", { control: "plan_execute", reason: outcome.kind });
+    runContext.metrics.count("svc_control_degraded_total", { control: "plan_execute", reason: outcome.kind });
   const subtasks = outcome.kind === "answer" ? outcome.value.subtasks.slice(0, max_subtasks) : [];
   progress.plan = subtasks.map(({ title, task }) => ({
     title: title.slice(0, titleMax),
     task: task.slice(0, taskMax),
   }));
   progress.at = 0;
-  await scope.eventLog.append([noteEntry("plan", { subtasks: progress.plan })], scope.billing());
+  await runContext.eventLog.append([noteEntry("plan", { subtasks: progress.plan })], runContext.billing());
   return null;
 }
 
@@ -120,14 +120,14 @@ async function makePlan(scope: RunScope, progress: Progress): Promise<Ending | n
 const givenMessagesMax = 40;
 
 /** Lets the executor do the next subtask. Null when the run goes on, be it without success. */
-async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress): Promise<Ending | null> {
-  const { executor, executor_recursion_limit } = scope.plan.agent.planExecute;
+async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Progress): Promise<Ending | null> {
+  const { executor, executor_recursion_limit } = runContext.spec.agent.planExecute;
   const subtask = progress.plan?.[progress.at] as Subtask;
   const number = progress.done.length + 1;
-  scope.voice = "silent";
-  scope.routes = executor === null ? scope.plan.routes : [executor];
+  runContext.voice = "silent";
+  runContext.routes = executor === null ? runContext.spec.routes : [executor];
   const words = instruct(subtask, progress);
-  const end = await runSteps(scope, tools, {
+  const end = await runSteps(runContext, tools, {
     limit: executor_recursion_limit,
     nudge: () => words,
     marks: { subtask: number },
@@ -141,12 +141,12 @@ async function carryOut(scope: RunScope, tools: ToolRunner, progress: Progress):
   const done: Done = { title: subtask.title, ok, result: result.slice(0, resultMax) };
   const entries: LogEntry[] = [];
   if (said !== null) {
-    const entry = assistantEntry(scope, said, [], { subtask: number, status: "subtask" });
-    scope.remember([assistantMessage(said, [], entry)]);
+    const entry = assistantEntry(runContext, said, [], { subtask: number, status: "subtask" });
+    runContext.remember([assistantMessage(said, [], entry)]);
     entries.push(entry);
   }
-  await scope.eventLog.append([...entries, noteEntry("subtask", { ...done })], scope.billing());
-  scope.committed();
+  await runContext.eventLog.append([...entries, noteEntry("subtask", { ...done })], runContext.billing());
+  runContext.committed();
   progress.at++;
   progress.done.push(done);
   return null;

@@ -3,9 +3,11 @@ import { type FinalSteps, finalSteps } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
 
 /** The loop of one agent: steps until it answers. */
-export const react: Pattern = (scope, tools) => {
-  const { agent, nudge } = scope.plan;
+export const react: Pattern = (runContext, tools) => {
+  const { agent, nudge } = runContext.spec;
   const { escalation } = agent.model;
   const steps: FinalSteps = { nudge: (step) => (step === 1 ? nudge : null), limit: agent.recursion_limit };
-  return escalation === null ? finalSteps(scope, tools, steps) : escalatingSteps(scope, tools, steps, escalation);
+  return escalation === null
+    ? finalSteps(runContext, tools, steps)
+    : escalatingSteps(runContext, tools, steps, escalation);
 };

@@ -4,7 +4,7 @@ import { decide, stateOf } from "../model/decide.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
 import { noteEntry } from "../plan/notes.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { answered, stopped } from "../steps/endings.ts";
 import { heldSteps, isBroken } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
@@ -20,37 +20,37 @@ interface Draft {
 }
 
 /** Steps until an answer is good enough, or there were enough of them. */
-export const reflect: Pattern = async (scope, tools) => {
-  const { agent, nudge } = scope.plan;
+export const reflect: Pattern = async (runContext, tools) => {
+  const { agent, nudge } = runContext.spec;
   const { threshold, max_iterations } = agent.reflect;
-  const drafts = (scope.resumed?.notes ?? []).filter(({ type }) => type === "draft") as unknown as Draft[];
+  const drafts = (runContext.resumed?.notes ?? []).filter(({ type }) => type === "draft") as unknown as Draft[];
   for (;;) {
     const last = drafts.at(-1);
     const nudged = (step: number) => (last === undefined ? (step === 1 ? nudge : null) : again(last));
-    const end = await heldSteps(scope, tools, { limit: agent.recursion_limit, nudge: nudged }, true);
+    const end = await heldSteps(runContext, tools, { limit: agent.recursion_limit, nudge: nudged }, true);
     if (end.kind !== "reply") return end;
     const { reply } = end;
-    if (isBroken(reply)) return give(scope, reply, {});
-    const verdict = await judge(scope, reply.text);
-    if (scope.cancellation.cancelled) return stopped(scope, "");
-    if (verdict === null) return give(scope, reply, { iterations: drafts.length + 1, score: null });
+    if (isBroken(reply)) return give(runContext, reply, {});
+    const verdict = await judge(runContext, reply.text);
+    if (runContext.cancellation.cancelled) return stopped(runContext, "");
+    if (verdict === null) return give(runContext, reply, { iterations: drafts.length + 1, score: null });
     drafts.push({ text: reply.text, ...verdict });
     const iterations = drafts.length;
     if (verdict.score < threshold && iterations < max_iterations) {
-      await scope.eventLog.append([noteEntry("draft", { ...drafts.at(-1) })], scope.billing());
+      await runContext.eventLog.append([noteEntry("draft", { ...drafts.at(-1) })], runContext.billing());
       continue;
     }
     const best = bestOf(drafts);
     // Thoughts belong to the words that they have led to.
     const { thoughts, ...rest } = reply;
     const given = best.text === reply.text ? reply : { ...rest, reasoning: "", text: best.text };
-    return give(scope, given, { iterations, score: best.score });
+    return give(runContext, given, { iterations, score: best.score });
   }
 };
 
-function give(scope: RunScope, reply: ReleasedReply, reflected: Readonly<Record<string, unknown>>) {
-  tellReply(scope, reply);
-  return answered(scope, reply, { reflect: reflected });
+function give(runContext: RunContext, reply: ReleasedReply, reflected: Readonly<Record<string, unknown>>) {
+  tellReply(runContext, reply);
+  return answered(runContext, reply, { reflect: reflected });
 }
 
 /** The one with the highest score, the later one of equals. */
@@ -64,19 +64,19 @@ type Verdict = Pick<Draft, "score" | "feedback">;
 const decidedMax = 8_000;
 
 /** What the decider says of an answer, else the verifier; null when nobody has anything to say, and then the answer stands. */
-async function judge(scope: RunScope, text: string): Promise<Verdict | null> {
-  const { decides } = scope.plan.agent.reflect;
-  const decided = decides && text.length <= decidedMax ? await decideOn(scope, text) : null;
-  return decided ?? verify(scope, text);
+async function judge(runContext: RunContext, text: string): Promise<Verdict | null> {
+  const { decides } = runContext.spec.agent.reflect;
+  const decided = decides && text.length <= decidedMax ? await decideOn(runContext, text) : null;
+  return decided ?? verify(runContext, text);
 }
 
 /** How likely it is that an answer is good. */
-async function decideOn(scope: RunScope, text: string): Promise<Verdict | null> {
-  const { criteria } = scope.plan.agent.reflect;
-  const decided = await decide(scope, {
+async function decideOn(runContext: RunContext, text: string): Promise<Verdict | null> {
+  const { criteria } = runContext.spec.agent.reflect;
+  const decided = await decide(runContext, {
     purpose: "reflect",
     instructions: criteria === "" ? decisionTask : `${decisionTask} What to look for: ${criteria}`,
-    state: { ...stateOf(scope), reply: text },
+    state: { ...stateOf(runContext), reply: text },
     options: decisionOptions,
   });
   if (decided.kind !== "decided") return null;
@@ -85,11 +85,11 @@ async function decideOn(scope: RunScope, text: string): Promise<Verdict | null> 
   return { score, feedback: criteria === "" ? found : `${found} What is looked for: ${criteria}` };
 }
 
-async function verify(scope: RunScope, text: string): Promise<Verdict | null> {
-  const { agent, branch, turnStart } = scope.plan;
+async function verify(runContext: RunContext, text: string): Promise<Verdict | null> {
+  const { agent, branch, turnStart } = runContext.spec;
   const { verifier, criteria } = agent.reflect;
-  const outcome = await askAside<{ score: number; feedback: string }>(scope, {
-    routes: verifier === null ? scope.plan.routes : [verifier],
+  const outcome = await askAside<{ score: number; feedback: string }>(runContext, {
+    routes: verifier === null ? runContext.spec.routes : [verifier],
     task: criteria === "" ? task : `${task}\n\nWhat to look for: ${criteria}`,
     given: { conversation: givenMessages(branch.slice(turnStart)), answer: text },
     answer: verdictSchema(),
@@ -97,7 +97,7 @@ async function verify(scope: RunScope, text: string): Promise<Verdict | null> {
   if (outcome.kind === "answer")
     return { score: outcome.value.score, feedback: outcome.value.feedback.slice(0, 4_000) };
   if (outcome.kind !== "stopped")
-    scope.metrics.count("svc_control_degraded_total", { control: "reflect", reason: outcome.kind });
+    runContext.metrics.count("svc_control_degraded_total", { control: "reflect", reason: outcome.kind });
   return null;
 }
 

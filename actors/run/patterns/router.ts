@@ -3,7 +3,7 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { cut, type DecisionQuestion, decide, stateOf } from "../model/decide.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
 import { noteEntry } from "../plan/notes.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import type { Ending } from "../steps/endings.ts";
 import { speakAs } from "../steps/members.ts";
 import type { Pattern } from "../steps/pattern.ts";
@@ -19,17 +19,20 @@ const givenMax = 8;
 const describedMax = 200;
 
 /** Chooses, and lets who was chosen answer. */
-export const router: Pattern = async (scope) => {
-  const { agent } = scope.plan;
-  const noted = scope.earlier?.notes.find(({ type, by }) => type === "route" && by === agent.name);
+export const router: Pattern = async (runContext) => {
+  const { agent } = runContext.spec;
+  const noted = runContext.earlier?.notes.find(({ type, by }) => type === "route" && by === agent.name);
   const before = agent.members.find(({ name }) => name === noted?.agent);
-  if (before !== undefined) return speakAs(scope, before);
-  const chosen = await choose(scope);
+  if (before !== undefined) return speakAs(runContext, before);
+  const chosen = await choose(runContext);
   if ("kind" in chosen) return chosen;
   const { member, method } = chosen;
-  scope.metrics.count("svc_router_choice_total", { method });
-  await scope.eventLog.append([noteEntry("route", { by: agent.name, agent: member.name, method })], scope.billing());
-  return speakAs(scope, member);
+  runContext.metrics.count("svc_router_choice_total", { method });
+  await runContext.eventLog.append(
+    [noteEntry("route", { by: agent.name, agent: member.name, method })],
+    runContext.billing(),
+  );
+  return speakAs(runContext, member);
 };
 
 interface Choice {
@@ -37,19 +40,19 @@ interface Choice {
   readonly method: "decider" | "llm" | "unmatched" | "decider_unsure" | "decider_error";
 }
 
-async function choose(scope: RunScope): Promise<Choice | Ending> {
-  const { agent, branch, nudge } = scope.plan;
+async function choose(runContext: RunContext): Promise<Choice | Ending> {
+  const { agent, branch, nudge } = runContext.spec;
   const { members } = agent;
   const [first] = members as [CompiledAgent];
   if (members.length === 1) return { member: first, method: "llm" };
-  const decided = agent.decider === null ? null : await decide(scope, questionOf(scope));
+  const decided = agent.decider === null ? null : await decide(runContext, questionOf(runContext));
   if (decided?.kind === "decided") {
     const member = members.find(({ name }) => name === decided.choice);
     if (member !== undefined) return { member, method: "decider" };
   }
-  const outcome = await askAside<{ agent: string }>(scope, {
-    routes: scope.plan.routes,
-    task: scope.plan.systemPrompt === "" ? task : `${scope.plan.systemPrompt}\n\n---\n\n${task}`,
+  const outcome = await askAside<{ agent: string }>(runContext, {
+    routes: runContext.spec.routes,
+    task: runContext.spec.systemPrompt === "" ? task : `${runContext.spec.systemPrompt}\n\n---\n\n${task}`,
     given: {
       agents: members.map(({ name, manifest }) => ({ name, description: manifest.metadata.description })),
       conversation: givenMessages(branch.slice(-givenMax)),
@@ -57,7 +60,7 @@ async function choose(scope: RunScope): Promise<Choice | Ending> {
     },
     answer: schemaOf(agent),
   });
-  if (outcome.kind === "breach" || outcome.kind === "stopped") return notAnswered(scope, outcome);
+  if (outcome.kind === "breach" || outcome.kind === "stopped") return notAnswered(runContext, outcome);
   const named = outcome.kind === "answer" ? members.find(({ name }) => name === outcome.value.agent) : undefined;
   if (named === undefined) return { member: first, method: "unmatched" };
   return {
@@ -66,8 +69,8 @@ async function choose(scope: RunScope): Promise<Choice | Ending> {
   };
 }
 
-function questionOf(scope: RunScope): DecisionQuestion {
-  const { agent, systemPrompt } = scope.plan;
+function questionOf(runContext: RunContext): DecisionQuestion {
+  const { agent, systemPrompt } = runContext.spec;
   const options = agent.members.map(({ name, manifest: { metadata } }) => {
     const description = cut(metadata.description, describedMax);
     return [name, description === "" ? null : description] as const;
@@ -75,7 +78,7 @@ function questionOf(scope: RunScope): DecisionQuestion {
   return {
     purpose: "router",
     instructions: systemPrompt === "" ? decisionTask : `${systemPrompt}\n\n---\n\n${decisionTask}`,
-    state: stateOf(scope),
+    state: stateOf(runContext),
     options: Object.fromEntries(options),
   };
 }

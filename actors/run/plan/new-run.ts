@@ -1,9 +1,9 @@
 import type { ResponseAsked } from "../../../bus/protocol/run.ts";
 import type { DurableAsked, NewRun } from "../../../storage/tables/runs.ts";
-import type { RunPlan } from "./plan.ts";
+import type { RunSpec } from "./run-spec.ts";
 
 /** The row that a turn begins with. */
-export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | null = null): NewRun {
+export function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = null): NewRun {
   const {
     run_id,
     request_id,
@@ -18,16 +18,16 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
     response,
     options,
     againOf,
-  } = plan;
-  const { tenant_id: _tenant, ...principal } = plan.principal;
+  } = spec;
+  const { tenant_id: _tenant, ...principal } = spec.principal;
   return {
     run_id,
     owner,
     manifest: agent.name,
     manifest_digest: agent.digest,
     manifest_version: agent.version,
-    parent_run_id: plan.parent?.run_id ?? null,
-    hops: plan.parent?.depth ?? 0,
+    parent_run_id: spec.parent?.run_id ?? null,
+    hops: spec.parent?.depth ?? 0,
     asked: {
       surface,
       request_id,
@@ -37,15 +37,15 @@ export function newRun(plan: RunPlan, owner: string, durable: DurableAsked | nul
       max_tokens,
       ...(outputStyle === null ? {} : { output_style: outputStyle }),
       ...(mode === "default" ? {} : { permission_mode: mode }),
-      ...(plan.parent !== null && { parent: plan.parent }),
+      ...(spec.parent !== null && { parent: spec.parent }),
       ...(response !== null && { response: askedOf(response) }),
       ...(options !== null && { options }),
       ...(durable !== null && { durable }),
       ...(againOf !== null && { again_of: againOf }),
-      ...(plan.trigger !== null && { trigger: plan.trigger }),
+      ...(spec.trigger !== null && { trigger: spec.trigger }),
     },
     // The end of the run has nothing to do with how long a delivery is known.
-    idempotency_scope: surface === "trigger" ? null : (plan.idempotency?.scope ?? null),
+    idempotency_scope: surface === "trigger" ? null : (spec.idempotency?.scope ?? null),
     started_at: startedAt,
   };
 }

@@ -8,7 +8,7 @@ import type { RunRow } from "../../../storage/tables/runs.ts";
 import type { KeptByThread, OpenThread } from "../../log/messages.ts";
 import type { ToolResult } from "../../tools/tool.ts";
 import { planningAgent } from "../plan/planning-agent.ts";
-import type { RunScope } from "./scope.ts";
+import type { RunContext } from "./run-context.ts";
 
 // The permission mode of a run: it holds from its beginning to its end, also when the conversation is given another meanwhile. Only an
 // approved plan changes it on the way.
@@ -46,16 +46,16 @@ export function resumeMode(
  * The mode that the run goes on in when a call has asked to leave plan mode and may; null for every other call. Of several plans that are
  * approved at once the first ends it.
  */
-export function leavePlan(scope: RunScope, { name }: ToolCall, { error }: ToolResult): PermissionMode | null {
-  const { mode, plan } = scope;
-  if (mode !== "plan" || error !== undefined || !isExit(plan.agent, name)) return null;
-  const after = modeAfterPlan(plan.agent);
-  if (after !== null) scope.run.mode = after;
+export function leavePlan(runContext: RunContext, { name }: ToolCall, { error }: ToolResult): PermissionMode | null {
+  const { mode, spec } = runContext;
+  if (mode !== "plan" || error !== undefined || !isExit(spec.agent, name)) return null;
+  const after = modeAfterPlan(spec.agent);
+  if (after !== null) runContext.run.mode = after;
   return after;
 }
 
 /** Says that the run is in another mode, when its conversation has it too. */
-export function tellMode(scope: RunScope, mode: PermissionMode): void {
-  scope.frameInCall("permission_mode_changed", { mode });
-  scope.audit("permission_mode_change", mode, { mode, via: exitPlanModeName });
+export function tellMode(runContext: RunContext, mode: PermissionMode): void {
+  runContext.frameInCall("permission_mode_changed", { mode });
+  runContext.audit("permission_mode_change", mode, { mode, via: exitPlanModeName });
 }

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Surface } from "../../../bus/protocol/run.ts";
 import type { Control, GovernedRun } from "../../../governance/controls/control.ts";
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
-import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
 
 /** On which surfaces somebody waits for the run who could see to a question (decision 90). */
@@ -23,7 +23,7 @@ const attendedOn: Readonly<Record<Surface, boolean>> = {
 };
 
 /** Whether somebody waits for a run who could see to a question. */
-export function isAttended({ surface, parent }: Pick<RunPlan, "surface" | "parent">): boolean {
+export function isAttended({ surface, parent }: Pick<RunSpec, "surface" | "parent">): boolean {
   return parent?.attended ?? attendedOn[surface];
 }
 
@@ -45,7 +45,7 @@ export function callDigest(runId: string, toolCallId: string): string {
 
 /** What is known of a run that controls are made for. */
 type ControlledRun = Pick<GovernedRun, "budget" | "metrics" | "store" | "attended" | "mode" | "audit"> & {
-  readonly plan: Pick<RunPlan, "agent" | "parent" | "durableRun" | "run_id" | "keyedAs">;
+  readonly spec: Pick<RunSpec, "agent" | "parent" | "durableRun" | "run_id" | "keyedAs">;
   readonly eventLog: { readonly threadId: string };
 };
 
@@ -64,18 +64,18 @@ export class Governed implements GovernedRun {
   readonly durable: boolean;
 
   constructor(run: ControlledRun, deps: RunDeps) {
-    const { plan } = run;
+    const { spec } = run;
     this.#run = run;
     this.#deps = deps;
-    this.agent = plan.agent;
+    this.agent = spec.agent;
     this.budget = run.budget;
     this.metrics = run.metrics;
     this.store = run.store;
-    this.threadId = plan.parent?.root_thread_id ?? run.eventLog.threadId;
+    this.threadId = spec.parent?.root_thread_id ?? run.eventLog.threadId;
     this.mask = deps.mask;
     this.env = deps.env;
     this.attended = run.attended;
-    this.durable = plan.durableRun !== null;
+    this.durable = spec.durableRun !== null;
   }
 
   get mode() {
@@ -83,7 +83,7 @@ export class Governed implements GovernedRun {
   }
 
   callKey(toolCallId: string): string {
-    return callKey(this.#run.plan.keyedAs, toolCallId);
+    return callKey(this.#run.spec.keyedAs, toolCallId);
   }
 
   audit(...row: Parameters<GovernedRun["audit"]>): void {
@@ -91,7 +91,7 @@ export class Governed implements GovernedRun {
   }
 
   failed(err: unknown): void {
-    this.#deps.log.error({ err, run_id: this.#run.plan.run_id }, "a control could not judge");
+    this.#deps.log.error({ err, run_id: this.#run.spec.run_id }, "a control could not judge");
   }
 }
 

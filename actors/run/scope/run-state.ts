@@ -3,7 +3,7 @@ import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { RunSpent } from "../../../storage/tables/runs.ts";
 import { MadePlans } from "../../tools/made-plans.ts";
-import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
 import { CallRows } from "./call-rows.ts";
 import type { Decisions } from "./decisions.ts";
 import type { TaskFamily } from "./task-family.ts";
@@ -40,7 +40,7 @@ export class RunState {
   /** Of events below it the one who has started the turn was told, as far as frames tell of events. */
   toldSeq: number;
 
-  constructor({ resumed, mode }: RunPlan, toldSeq: number) {
+  constructor({ resumed, mode }: RunSpec, toldSeq: number) {
     this.mode = mode;
     this.toldSeq = toldSeq;
     this.hasAsked = resumed !== null;

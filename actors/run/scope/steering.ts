@@ -1,6 +1,6 @@
 import type { InputHint } from "../../../bus/protocol/run.ts";
 import type { TakenInputs } from "../../log/messages.ts";
-import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
 
 /** What a run knows of what waits for it: from its thread as it began, from hints since, and from what it was given. */
 export class Steering {
@@ -11,7 +11,7 @@ export class Steering {
   /** All that has waited for the run to begin is taken at once. */
   #isAtStart: boolean;
 
-  constructor({ queued, resumed }: Pick<RunPlan, "queued" | "resumed">) {
+  constructor({ queued, resumed }: Pick<RunSpec, "queued" | "resumed">) {
     this.#isDue = queued !== null;
     this.#isAtStart = queued !== null && resumed === null;
     this.#interrupts = resumed !== null && queued !== null && queued.steers > 0;

@@ -11,8 +11,8 @@ import type { ModelFailure } from "../../models/provider.ts";
 import { keptThoughts, type ReleasedReply } from "../model/held-reply.ts";
 import type { ToldThought } from "../model/told-thoughts.ts";
 import { noteEntry } from "../plan/notes.ts";
-import type { Resumed } from "../plan/plan.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { Resumed } from "../plan/run-spec.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 /** How the loop of a turn was left. */
 export type Ending = Finished | Suspended;
@@ -50,19 +50,19 @@ export interface Finished {
 
 /** The model has answered. */
 export function answered(
-  scope: RunScope,
+  runContext: RunContext,
   reply: ReleasedReply,
   marks: Readonly<Record<string, unknown>> = {},
 ): Finished {
-  const entry = assistantEntry(scope, reply, [], marks);
-  scope.remember([assistantMessage(reply, [], entry)]);
+  const entry = assistantEntry(runContext, reply, [], marks);
+  runContext.remember([assistantMessage(reply, [], entry)]);
   return {
     kind: "finished",
     final: reply.text,
     stop_reason: reply.stop_reason,
     failure: null,
     entries: [entry],
-    ok: !scope.endedOnDenial && !reply.isRefused,
+    ok: !runContext.endedOnDenial && !reply.isRefused,
     isAnswer: reply.stop_reason !== "max_tokens",
   };
 }
@@ -93,9 +93,12 @@ export function cutShort(reply: ReleasedReply): Finished {
 }
 
 /** The model has answered, and not as it has to. Nothing of it was shown. */
-export function misfit(scope: RunScope, reply: ReleasedReply, problem: string): Finished {
-  const { deps, plan } = scope;
-  deps.log.warn({ run_id: plan.run_id, model: scope.route.id, problem }, "the answer does not fit the output_schema");
+export function misfit(runContext: RunContext, reply: ReleasedReply, problem: string): Finished {
+  const { deps, spec } = runContext;
+  deps.log.warn(
+    { run_id: spec.run_id, model: runContext.route.id, problem },
+    "the answer does not fit the output_schema",
+  );
   return {
     kind: "finished",
     final: null,
@@ -114,15 +117,15 @@ export function nobodyAnswered(): Finished {
 
 /** The provider failed; what was shown of its words by then is kept (decision 33). */
 export function failedCall(
-  scope: RunScope,
+  runContext: RunContext,
   failure: ModelFailure,
   partial: string,
   thoughts: readonly ToldThought[] = [],
 ): Finished {
-  const { deps, plan } = scope;
-  const { id: model, provider } = scope.route;
-  const advice = failureAdvice(scope.route, failure);
-  deps.log.warn({ run_id: plan.run_id, model, provider, cause: failure.message, advice }, "model call failed");
+  const { deps, spec } = runContext;
+  const { id: model, provider } = runContext.route;
+  const advice = failureAdvice(runContext.route, failure);
+  deps.log.warn({ run_id: spec.run_id, model, provider, cause: failure.message, advice }, "model call failed");
   return {
     kind: "finished",
     final: partial === "" ? null : partial,
@@ -131,13 +134,13 @@ export function failedCall(
     failedCall: { code: failureCodeOf(failure), retryAfterMs: failure.retryAfterMs },
     // A prompt that is too long is as long at the next try.
     ...(failure.overflow ? {} : { mayPass: true as const }),
-    entries: partialEntries(scope, partial, thoughts, "error"),
+    entries: partialEntries(runContext, partial, thoughts, "error"),
     ok: false,
   };
 }
 
 /** A tool has failed without which the run is not to go on; its result is in the log. */
-function failedTool({ deps }: RunScope, { name, text }: { readonly name: string; readonly text: string }): Finished {
+function failedTool({ deps }: RunContext, { name, text }: { readonly name: string; readonly text: string }): Finished {
   return {
     kind: "finished",
     final: null,
@@ -150,41 +153,47 @@ function failedTool({ deps }: RunScope, { name, text }: { readonly name: string;
 }
 
 /** Somebody stopped the run, or its time was over, while the model had said `partial`. */
-export function stopped(scope: RunScope, partial: string, thoughts: readonly ToldThought[] = []): Finished {
-  if (scope.abortReason === null && scope.failedTool !== null) return failedTool(scope, scope.failedTool);
-  if (scope.abortReason === null) {
+export function stopped(runContext: RunContext, partial: string, thoughts: readonly ToldThought[] = []): Finished {
+  if (runContext.abortReason === null && runContext.failedTool !== null)
+    return failedTool(runContext, runContext.failedTool);
+  if (runContext.abortReason === null) {
     const limit = "max_wall_clock_seconds";
-    return limited(scope, { limit, detail: `${limit} (${scope.plan.agent.limits[limit]}) reached` }, partial, thoughts);
+    return limited(
+      runContext,
+      { limit, detail: `${limit} (${runContext.spec.agent.limits[limit]}) reached` },
+      partial,
+      thoughts,
+    );
   }
-  const interrupted = scope.abortReason === "shutdown";
-  const entries = partialEntries(scope, partial, thoughts, interrupted ? "interrupted" : "aborted");
+  const interrupted = runContext.abortReason === "shutdown";
+  const entries = partialEntries(runContext, partial, thoughts, interrupted ? "interrupted" : "aborted");
   return {
     kind: "finished",
     final: partial === "" ? null : partial,
     stop_reason: "unknown",
     failure: null,
-    entries: interrupted ? [...entries, interruptedEntry(scope.plan.run_id, "shutdown")] : entries,
+    entries: interrupted ? [...entries, interruptedEntry(runContext.spec.run_id, "shutdown")] : entries,
     ok: false,
   };
 }
 
 /** A limit other than the one on tool calls is in the way: the reply says so, and the denial is audited. */
 export function limited(
-  scope: RunScope,
+  runContext: RunContext,
   breach: Breach,
   partial: string,
   thoughts: readonly ToldThought[] = [],
 ): Finished {
   const words = `run limit reached: ${breach.limit}`;
   const text = partial === "" ? words : `\n\n${words}`;
-  scope.say(text);
-  scope.denied(denialOf("limits", { rule: breach.limit, detail: breach.detail }), null);
+  runContext.say(text);
+  runContext.denied(denialOf("limits", { rule: breach.limit, detail: breach.detail }), null);
   return {
     kind: "finished",
     final: partial + text,
     stop_reason: "unknown",
     failure: null,
-    entries: partialEntries(scope, partial + text, thoughts, "limited"),
+    entries: partialEntries(runContext, partial + text, thoughts, "limited"),
     ok: false,
     limited: true,
   };
@@ -203,17 +212,17 @@ export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[
 
 /** The model's message for the log. */
 export function assistantEntry(
-  scope: RunScope,
+  runContext: RunContext,
   reply: ReleasedReply,
   calls: readonly ToolCall[],
   marks: Readonly<Record<string, unknown>> = {},
 ): LogEntry {
-  const metadata: Record<string, unknown> = { model: scope.route.id, stop_reason: reply.stop_reason, ...marks };
+  const metadata: Record<string, unknown> = { model: runContext.route.id, stop_reason: reply.stop_reason, ...marks };
   if (reply.usage !== null) metadata.usage = reply.usage;
   const thoughts = keptThoughts(reply);
   if (thoughts.length > 0) metadata.thinking = thoughts;
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
-  if (scope.memberOf !== null) metadata.agent = scope.plan.agent.name;
+  if (runContext.memberOf !== null) metadata.agent = runContext.spec.agent.name;
   return {
     kind: "message",
     role: "assistant",
@@ -226,11 +235,16 @@ export function assistantEntry(
  * What was said before something went wrong, with its status. A model that had only thought by then has said nothing that a later turn is
  * shown.
  */
-function partialEntries(scope: RunScope, text: string, thoughts: readonly ToldThought[], status: string): LogEntry[] {
+function partialEntries(
+  runContext: RunContext,
+  text: string,
+  thoughts: readonly ToldThought[],
+  status: string,
+): LogEntry[] {
   if (text === "" && thoughts.length === 0) return [];
-  const metadata: Record<string, unknown> = { model: scope.route.id, status };
+  const metadata: Record<string, unknown> = { model: runContext.route.id, status };
   if (thoughts.length > 0) metadata.thinking = thoughts;
   const entry: LogEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
-  if (text !== "") scope.remember([contextMessage({ role: "assistant", content: text, entry })]);
+  if (text !== "") runContext.remember([contextMessage({ role: "assistant", content: text, entry })]);
   return [entry];
 }

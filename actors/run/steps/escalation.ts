@@ -5,7 +5,7 @@ import { takesImages } from "../intake/admission.ts";
 import { cut, decide, stateOf } from "../model/decide.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import { noteEntry } from "../plan/notes.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { answered, type Ending, stopped } from "./endings.ts";
 import { type FinalSteps, finalSteps, heldSteps, isBroken } from "./final-steps.ts";
 import type { NoReply } from "./step-loop.ts";
@@ -25,90 +25,102 @@ const replyMax = 4_000;
 
 /** Steps until there is an answer that is sure of itself, or the stronger model has made one. */
 export async function escalatingSteps(
-  scope: RunScope,
+  runContext: RunContext,
   tools: ToolRunner,
   steps: FinalSteps,
   escalation: CompiledEscalation,
 ): Promise<Ending> {
-  const noted = scope.resumed?.notes.findLast(({ type }) => type === "escalation");
+  const noted = runContext.resumed?.notes.findLast(({ type }) => type === "escalation");
   // What a run that was put aside has said since it asked the stronger model is in the log: the first answer is no answer to that.
-  if (noted !== undefined) return strongerSteps(scope, tools, steps, escalation, noted as unknown as Doubted, null);
+  if (noted !== undefined)
+    return strongerSteps(runContext, tools, steps, escalation, noted as unknown as Doubted, null);
   // Another turn of the run begins with the first model again.
-  scope.routes = scope.plan.routes;
-  scope.voice = "aloud";
-  if (!canEscalate(scope, escalation)) return finalSteps(scope, tools, steps);
-  const end = await heldSteps(scope, tools, steps, true);
+  runContext.routes = runContext.spec.routes;
+  runContext.voice = "aloud";
+  if (!canEscalate(runContext, escalation)) return finalSteps(runContext, tools, steps);
+  const end = await heldSteps(runContext, tools, steps, true);
   if (end.kind !== "reply") return end;
   const { reply } = end;
   // A fallback of the first model may be the stronger one.
-  const isItsOwn = scope.route.id === escalation.route.id;
-  const isDoubtful = !isBroken(reply) && !isItsOwn && (await isDoubted(scope, reply, escalation));
-  if (scope.cancellation.cancelled) return stopped(scope, "");
-  if (!isDoubtful) return give(scope, reply);
-  const model = scope.route.id;
-  scope.metrics.count("svc_model_switch_total", { from: model, to: escalation.route.id, reason: "low_confidence" });
-  const doubted: Doubted = { text: reply.text, model, steps: scope.step };
-  await scope.eventLog.append([noteEntry("escalation", { ...doubted, to: escalation.route.id })], scope.billing());
-  return strongerSteps(scope, tools, steps, escalation, doubted, reply);
+  const isItsOwn = runContext.route.id === escalation.route.id;
+  const isDoubtful = !isBroken(reply) && !isItsOwn && (await isDoubted(runContext, reply, escalation));
+  if (runContext.cancellation.cancelled) return stopped(runContext, "");
+  if (!isDoubtful) return give(runContext, reply);
+  const model = runContext.route.id;
+  runContext.metrics.count("svc_model_switch_total", {
+    from: model,
+    to: escalation.route.id,
+    reason: "low_confidence",
+  });
+  const doubted: Doubted = { text: reply.text, model, steps: runContext.step };
+  await runContext.eventLog.append(
+    [noteEntry("escalation", { ...doubted, to: escalation.route.id })],
+    runContext.billing(),
+  );
+  return strongerSteps(runContext, tools, steps, escalation, doubted, reply);
 }
 
 /** Whether there is another model to ask: one that is not asked already, can be called, and sees what the turn has of images. */
-function canEscalate({ plan, deps }: RunScope, { route }: CompiledEscalation): boolean {
-  if (plan.routes[0]?.id === route.id) return false;
-  const hasImages = plan.branch.slice(plan.turnStart).some(({ attachments }) => attachments !== null);
+function canEscalate({ spec, deps }: RunContext, { route }: CompiledEscalation): boolean {
+  if (spec.routes[0]?.id === route.id) return false;
+  const hasImages = spec.branch.slice(spec.turnStart).some(({ attachments }) => attachments !== null);
   if (hasImages && !takesImages(route)) return false;
   try {
     deps.models.provider(route);
     return true;
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
-    deps.log.warn({ run_id: plan.run_id, model: route.id, code: error.code }, "the stronger model cannot be called");
+    deps.log.warn({ run_id: spec.run_id, model: route.id, code: error.code }, "the stronger model cannot be called");
     return false;
   }
 }
 
-async function isDoubted(scope: RunScope, { text }: ReleasedReply, escalation: CompiledEscalation): Promise<boolean> {
+async function isDoubted(
+  runContext: RunContext,
+  { text }: ReleasedReply,
+  escalation: CompiledEscalation,
+): Promise<boolean> {
   const decided = escalation.decides
-    ? await decide(scope, {
+    ? await decide(runContext, {
         purpose: "escalation",
         instructions: confidenceQuestion,
-        state: { ...stateOf(scope), reply: cut(text, replyMax) },
+        state: { ...stateOf(runContext), reply: cut(text, replyMax) },
         options: confidenceOptions,
       })
     : null;
   const method = decided === null ? "heuristic" : decided.kind === "decided" ? "decider" : `decider_${decided.kind}`;
-  scope.metrics.count("svc_escalation_check_total", { method });
+  runContext.metrics.count("svc_escalation_check_total", { method });
   if (decided?.kind === "decided") return decided.choice === "doubtful";
   // A short object is not less sure than a long one.
-  if (scope.answerSchema === null && text.trim().length < escalation.min_response_chars) return true;
+  if (runContext.answerSchema === null && text.trim().length < escalation.min_response_chars) return true;
   const said = plainWords(text);
   return escalation.markers.some((marker) => said.includes(plainWords(marker)));
 }
 
 /** The stronger model goes on where the other has answered. `first` is that answer, while it may stand. */
 async function strongerSteps(
-  scope: RunScope,
+  runContext: RunContext,
   tools: ToolRunner,
   steps: FinalSteps,
   { route }: CompiledEscalation,
   doubted: Doubted,
   first: ReleasedReply | null,
 ): Promise<Ending> {
-  const before = scope.route;
-  scope.routes = [route];
-  scope.voice = "aloud";
-  scope.stepsBefore = 0;
+  const before = runContext.route;
+  runContext.routes = [route];
+  runContext.voice = "aloud";
+  runContext.stepsBefore = 0;
   const stand = (cause: string): Ending | null => {
-    if (first === null || scope.step > 1 || scope.cancellation.cancelled) return null;
-    scope.deps.log.warn({ run_id: scope.plan.run_id, model: route.id, cause }, "the first answer stands");
-    scope.metrics.count("svc_control_degraded_total", { control: "confidence_escalation", reason: "failure" });
-    scope.route = before;
-    return give(scope, first);
+    if (first === null || runContext.step > 1 || runContext.cancellation.cancelled) return null;
+    runContext.deps.log.warn({ run_id: runContext.spec.run_id, model: route.id, cause }, "the first answer stands");
+    runContext.metrics.count("svc_control_degraded_total", { control: "confidence_escalation", reason: "failure" });
+    runContext.route = before;
+    return give(runContext, first);
   };
   const unanswered = (outcome: NoReply): Ending | null => (outcome.partial === "" ? stand(causeOf(outcome)) : null);
   const limit = Math.max(1, steps.limit - doubted.steps);
   try {
-    return await finalSteps(scope, tools, { ...steps, limit, unanswered });
+    return await finalSteps(runContext, tools, { ...steps, limit, unanswered });
   } catch (error) {
     const standing = error instanceof SvcError && error.code === "unresolved_secret" ? stand(error.code) : null;
     if (standing === null) throw error;
@@ -126,9 +138,9 @@ function causeOf(outcome: NoReply): string {
   return outcome.kind === "breach" ? outcome.breach.detail : outcome.kind;
 }
 
-function give(scope: RunScope, reply: ReleasedReply): Ending {
-  tellReply(scope, reply);
-  return answered(scope, reply);
+function give(runContext: RunContext, reply: ReleasedReply): Ending {
+  tellReply(runContext, reply);
+  return answered(runContext, reply);
 }
 
 const confidenceQuestion = `You are given what a user has said to an assistant (message, with what was said before it) and what the assistant is \

@@ -3,7 +3,7 @@ import { correctionWords } from "../../models/answer-words.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import { noteEntry } from "../plan/notes.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import { answered, type Ending, misfit } from "./endings.ts";
 import { runSteps, type Steps } from "./step-loop.ts";
 
@@ -17,9 +17,9 @@ const triesMax = 2;
 export type FinalSteps = Omit<Steps<never>, "answer">;
 
 /** Steps until the turn is over. */
-export function finalSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
-  if (scope.answerSchema !== null) return fittingSteps(scope, tools, steps);
-  return runSteps(scope, tools, { ...steps, answer: (reply) => answered(scope, reply) });
+export function finalSteps(runContext: RunContext, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
+  if (runContext.answerSchema !== null) return fittingSteps(runContext, tools, steps);
+  return runSteps(runContext, tools, { ...steps, answer: (reply) => answered(runContext, reply) });
 }
 
 /**
@@ -27,32 +27,32 @@ export function finalSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps
  * given: a durable run notes it first, so that it is not asked for again when the process dies meanwhile.
  */
 export async function heldSteps(
-  scope: RunScope,
+  runContext: RunContext,
   tools: ToolRunner,
   steps: FinalSteps,
   isJudged = false,
 ): Promise<HeldReply | Ending> {
-  scope.voice = "held";
-  const noted = notedAnswer(scope);
+  runContext.voice = "held";
+  const noted = notedAnswer(runContext);
   if (noted !== null) return { kind: "reply", reply: noted };
-  const { misfits, problem: earlier } = misfitsOf(scope);
+  const { misfits, problem: earlier } = misfitsOf(runContext);
   let problem = earlier;
   for (let tries = misfits + 1; ; tries++) {
     const wrong = problem;
-    const end = await runSteps(scope, tools, {
+    const end = await runSteps(runContext, tools, {
       ...steps,
-      nudge: (step) => (wrong === null ? steps.nudge(step) : correction(scope, wrong)),
+      nudge: (step) => (wrong === null ? steps.nudge(step) : correction(runContext, wrong)),
       answer: (reply): HeldReply => ({ kind: "reply", reply }),
     });
     if (end.kind !== "reply") return end;
-    const fitted = await fit(scope, end.reply);
+    const fitted = await fit(runContext, end.reply);
     if (typeof fitted !== "string") {
-      if (isJudged && scope.plan.durableRun !== null && !isBroken(fitted)) await noteAnswer(scope, fitted);
+      if (isJudged && runContext.spec.durableRun !== null && !isBroken(fitted)) await noteAnswer(runContext, fitted);
       return { kind: "reply", reply: fitted };
     }
     problem = fitted;
-    if (tries >= triesMax) return misfit(scope, end.reply, problem);
-    await scope.eventLog.append([noteEntry("output_misfit", { problem })], scope.billing());
+    if (tries >= triesMax) return misfit(runContext, end.reply, problem);
+    await runContext.eventLog.append([noteEntry("output_misfit", { problem })], runContext.billing());
   }
 }
 
@@ -67,46 +67,46 @@ interface HeldReply {
 }
 
 /** The answer goes into the log before anything is made of it. */
-async function noteAnswer(scope: RunScope, reply: ReleasedReply): Promise<void> {
-  const { route, step } = scope;
+async function noteAnswer(runContext: RunContext, reply: ReleasedReply): Promise<void> {
+  const { route, step } = runContext;
   const note = { model: route.id, step, reply: { ...reply, told: null } };
-  await scope.eventLog.append([noteEntry("held_answer", note)], scope.billing());
+  await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing());
 }
 
 /** The answer that the run had before it was cut off, and had not given; null when it had none. */
-function notedAnswer(scope: RunScope): ReleasedReply | null {
-  const { resumed, plan } = scope;
+function notedAnswer(runContext: RunContext): ReleasedReply | null {
+  const { resumed, spec } = runContext;
   const last = resumed?.notes.at(-1);
   if (!resumed || last?.type !== "held_answer" || resumed.step > 0) return null;
-  scope.resumed = null;
-  scope.endedOnDenial = resumed.endedOnDenial ?? scope.endedOnDenial;
+  runContext.resumed = null;
+  runContext.endedOnDenial = resumed.endedOnDenial ?? runContext.endedOnDenial;
   const { model, step, reply } = last as unknown as { model: string; step: number; reply: ReleasedReply };
-  scope.route = plan.routes.find(({ id }) => id === model) ?? scope.route;
-  scope.step = step;
+  runContext.route = spec.routes.find(({ id }) => id === model) ?? runContext.route;
+  runContext.step = step;
   return reply;
 }
 
-async function fittingSteps(scope: RunScope, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
-  const end = await heldSteps(scope, tools, steps);
+async function fittingSteps(runContext: RunContext, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
+  const end = await heldSteps(runContext, tools, steps);
   if (end.kind !== "reply") return end;
-  tellReply(scope, end.reply);
-  return answered(scope, end.reply);
+  tellReply(runContext, end.reply);
+  return answered(runContext, end.reply);
 }
 
 /** How often the answer that is being made did not fit before the run was put aside, and why. */
-function misfitsOf({ resumed }: RunScope): { misfits: number; problem: string | null } {
+function misfitsOf({ resumed }: RunContext): { misfits: number; problem: string | null } {
   const notes = resumed?.notes ?? [];
   const misfits = notes.length - 1 - notes.findLastIndex(({ type }) => type !== "output_misfit");
   return { misfits, problem: misfits === 0 ? null : String(notes.at(-1)?.problem) };
 }
 
 /** The answer as it may be given, or why it may not. One that is broken says so by its stop reason. */
-async function fit(scope: RunScope, reply: ReleasedReply): Promise<ReleasedReply | string> {
-  if (scope.answerSchema === null || isBroken(reply)) return reply;
-  const checked = await checkAnswer(scope.answerSchema, reply.text, scope.deps.env);
+async function fit(runContext: RunContext, reply: ReleasedReply): Promise<ReleasedReply | string> {
+  if (runContext.answerSchema === null || isBroken(reply)) return reply;
+  const checked = await checkAnswer(runContext.answerSchema, reply.text, runContext.deps.env);
   return checked.ok ? { ...reply, text: checked.json } : checked.problem;
 }
 
-function correction({ answerSchema }: RunScope, problem: string): string | null {
+function correction({ answerSchema }: RunContext, problem: string): string | null {
   return answerSchema === null ? null : correctionWords(problem, answerSchema);
 }

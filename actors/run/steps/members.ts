@@ -11,8 +11,8 @@ import { memberLog } from "../event-log/member-log.ts";
 import { Tail } from "../event-log/tail.ts";
 import { takesImages, thinkingFor } from "../intake/admission.ts";
 import { noteEntry, type RunNote } from "../plan/notes.ts";
-import type { Resumed, RunPlan } from "../plan/plan.ts";
-import { RunScope } from "../scope/scope.ts";
+import type { Resumed, RunSpec } from "../plan/run-spec.ts";
+import { RunContext } from "../scope/run-context.ts";
 import type { Ending, Finished, Suspended } from "./endings.ts";
 import type { PatternDeps } from "./pattern.ts";
 import { runTools } from "./step-tools.ts";
@@ -30,17 +30,17 @@ export interface MemberEnd {
 }
 
 /** Lets a member go on in the place of the agent: it is shown the conversation, and what it says is the answer. */
-export async function speakAs(scope: RunScope, agent: CompiledAgent): Promise<Ending> {
-  const { resumed } = scope;
-  scope.resumed = null;
-  const { branch, turnStart, nudge } = scope.plan;
-  const plan = planOf(scope.plan, agent, { branch, turnStart, nudge, resumed, queued: scope.plan.queued });
-  const output = scope.output;
-  const member = new RunScope(plan, scope.eventLog, output, scope.deps, { over: scope, speaks: true });
-  scope.speaker = member;
-  const ending = await loopOf(scope, agent)(member, new ToolRunner(member));
+export async function speakAs(runContext: RunContext, agent: CompiledAgent): Promise<Ending> {
+  const { resumed } = runContext;
+  runContext.resumed = null;
+  const { branch, turnStart, nudge } = runContext.spec;
+  const spec = specOf(runContext.spec, agent, { branch, turnStart, nudge, resumed, queued: runContext.spec.queued });
+  const output = runContext.output;
+  const member = new RunContext(spec, runContext.eventLog, output, runContext.deps, { over: runContext, speaks: true });
+  runContext.speaker = member;
+  const ending = await loopOf(runContext, agent)(member, new ToolRunner(member));
   member.passOn();
-  scope.route = member.route;
+  runContext.route = member.route;
   return ending;
 }
 
@@ -49,56 +49,59 @@ export async function speakAs(scope: RunScope, agent: CompiledAgent): Promise<En
  * that was noted before is not asked again.
  */
 export async function askMember(
-  scope: RunScope,
+  runContext: RunContext,
   agent: CompiledAgent,
   place: string,
   told: string | null = null,
 ): Promise<MemberEnd | Suspended> {
-  const earlier = endOf(scope.earlier?.notes ?? [], place);
+  const earlier = endOf(runContext.earlier?.notes ?? [], place);
   if (earlier !== null) return earlier;
-  const { branch, turnStart } = scope.plan;
+  const { branch, turnStart } = runContext.spec;
   const turn = branch.slice(turnStart).filter(({ role }) => role === "user" || role === "system");
-  if (scope.plan.nudge !== null) turn.push(contextMessage({ role: "user", content: scope.plan.nudge }));
+  if (runContext.spec.nudge !== null) turn.push(contextMessage({ role: "user", content: runContext.spec.nudge }));
   if (told !== null) turn.push(contextMessage({ role: "user", content: told }));
-  const { messages, resumed } = takenUp(scope, place);
-  const plan = planOf(scope.plan, agent, {
+  const { messages, resumed } = takenUp(runContext, place);
+  const spec = specOf(runContext.spec, agent, {
     branch: [...turn, ...messages],
     turnStart: 0,
     nudge: null,
     resumed,
     queued: null,
   });
-  const eventLog = memberLog(scope.eventLog, place);
-  const output = { ...silentOutput, frame: (name: string, data: unknown, id: number) => scope.frame(name, data, id) };
-  const member = new RunScope(plan, eventLog, output, scope.deps, { over: scope, speaks: false });
+  const eventLog = memberLog(runContext.eventLog, place);
+  const output = {
+    ...silentOutput,
+    frame: (name: string, data: unknown, id: number) => runContext.frame(name, data, id),
+  };
+  const member = new RunContext(spec, eventLog, output, runContext.deps, { over: runContext, speaks: false });
   const tools = new ToolRunner(member);
-  const ending = await ended(scope, agent, member, tools);
+  const ending = await ended(runContext, agent, member, tools);
   if (ending?.kind === "suspended") {
-    scope.aside.push(() => closeCalls(member, tools));
+    runContext.aside.push(() => closeCalls(member, tools));
     return ending;
   }
-  if (scope.cancellation.cancelled) return { agent: agent.name, text: null };
+  if (runContext.cancellation.cancelled) return { agent: agent.name, text: null };
   const text = ending === null || ending.failure !== null || isCutShort(ending) ? null : ending.final;
   const end: MemberEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
   // In one batch: a member whose answer is in the log is not asked again.
   const entries = [...ofMember(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
-  await scope.eventLog.append(entries, scope.billing());
+  await runContext.eventLog.append(entries, runContext.billing());
   return end;
 }
 
 /** Whether a member was at work when the run was put aside: a run that is stopped takes it up to close its calls. */
-export function isAtWork({ earlier }: RunScope, place: string): boolean {
+export function isAtWork({ earlier }: RunContext, place: string): boolean {
   return earlier !== null && endOf(earlier.notes, place) === null && eventsAt(earlier.ofMembers, place).length > 0;
 }
 
 /** Gives results to the calls of members that wait, when the run is stopped while other members work. */
-export async function closeAside(scope: RunScope): Promise<void> {
-  for (const close of scope.aside.splice(0)) await close();
+export async function closeAside(runContext: RunContext): Promise<void> {
+  for (const close of runContext.aside.splice(0)) await close();
 }
 
-async function closeCalls(member: RunScope, tools: ToolRunner): Promise<void> {
+async function closeCalls(member: RunContext, tools: ToolRunner): Promise<void> {
   await closeAside(member);
-  const { branch, run_id } = member.plan;
+  const { branch, run_id } = member.spec;
   const asked = branch.findLastIndex(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
   const answered = new Set(branch.slice(asked + 1).map(({ tool_call_id }) => tool_call_id));
   const open = (branch[asked]?.tool_calls ?? []).filter(({ id }) => !answered.has(id));
@@ -119,17 +122,20 @@ export function wordsOf({ agent, text }: MemberEnd): string {
 
 /** Null for a member whose model cannot be called at all: it alone fails of it. */
 async function ended(
-  scope: RunScope,
+  runContext: RunContext,
   agent: CompiledAgent,
-  member: RunScope,
+  member: RunContext,
   tools: ToolRunner,
 ): Promise<Ending | null> {
   try {
-    return await loopOf(scope, agent)(member, tools);
+    return await loopOf(runContext, agent)(member, tools);
   } catch (error) {
     const { code } = SvcError.from(error);
     if (code !== "model_not_configured" && code !== "unresolved_secret") throw error;
-    scope.deps.log.warn({ run_id: scope.plan.run_id, agent: agent.name, code }, "a member cannot call its model");
+    runContext.deps.log.warn(
+      { run_id: runContext.spec.run_id, agent: agent.name, code },
+      "a member cannot call its model",
+    );
     return null;
   }
 }
@@ -139,25 +145,25 @@ function isCutShort({ final, limited }: Finished): boolean {
   return final === null || limited === true;
 }
 
-function loopOf({ deps }: RunScope, agent: CompiledAgent) {
+function loopOf({ deps }: RunContext, agent: CompiledAgent) {
   const { pattern } = agent.manifest.spec;
   const loop = (deps as PatternDeps).patterns.get(pattern);
   if (!loop) throw new Error(`no pattern is called ${pattern}`);
   return loop;
 }
 
-function planOf(
-  plan: RunPlan,
+function specOf(
+  spec: RunSpec,
   agent: CompiledAgent,
-  at: Pick<RunPlan, "branch" | "turnStart" | "nudge" | "resumed" | "queued">,
-): RunPlan {
+  at: Pick<RunSpec, "branch" | "turnStart" | "nudge" | "resumed" | "queued">,
+): RunSpec {
   const { route, fallbacks, vision, temperature, max_tokens } = agent.model;
   const hasImages = at.branch.slice(at.turnStart).some(({ attachments }) => attachments !== null);
   const own = [route, ...fallbacks];
   const seeing = own.filter(takesImages);
   const routes = !hasImages || takesImages(route) ? own : vision === null ? seeing : [vision, ...seeing];
   return {
-    ...plan,
+    ...spec,
     ...at,
     agent,
     outputStyle: null,
@@ -176,8 +182,8 @@ function endOf(notes: readonly RunNote[], place: string): MemberEnd | null {
 }
 
 /** Where a member was when the run was put aside, by what it has in the log. */
-function takenUp(scope: RunScope, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
-  const resumed = scope.earlier;
+function takenUp(runContext: RunContext, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
+  const resumed = runContext.earlier;
   const events = resumed === null ? [] : eventsAt(resumed.ofMembers, place);
   if (resumed === null || events.length === 0) return { messages: [], resumed: null };
   const tail = new Tail();

@@ -1,11 +1,11 @@
 import type { Semaphore } from "../../../bus/queues/semaphore.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import type { RunDeps } from "../scope/deps.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import type { Ending } from "./endings.ts";
 
 /** The loop of an agent: goes on until it is known how the run ends. It refuses only when the event log does. */
-export type Pattern = (scope: RunScope, tools: ToolRunner) => Promise<Ending>;
+export type Pattern = (runContext: RunContext, tools: ToolRunner) => Promise<Ending>;
 
 /** What runs need, and the actors that start them. */
 export interface PatternDeps extends RunDeps {

@@ -3,7 +3,7 @@ import type { ToolRunner } from "../calls/tool-runner.ts";
 import { branchStep } from "../compaction/branch-step.ts";
 import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import type { StepOutcome } from "../model/model-step.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 import {
   assistantEntry,
   assistantMessage,
@@ -37,47 +37,47 @@ export interface Steps<E> {
  * Asks the model, runs the tools it asks for, and asks again, until it answers or may not go on. Begins where the log of the run
  * says, and ends when nothing goes on before somebody outside has answered.
  */
-export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Steps<E>): Promise<E | Ending> {
-  const { resumed } = scope;
-  scope.resumed = null;
+export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, steps: Steps<E>): Promise<E | Ending> {
+  const { resumed } = runContext;
+  runContext.resumed = null;
   if (resumed !== null) {
-    const ending = await runTools(scope, tools, resumed.calls);
+    const ending = await runTools(runContext, tools, resumed.calls);
     if (ending !== null) return ending;
     // Of calls side by side the last may have its result since before.
-    scope.endedOnDenial = resumed.endedOnDenial ?? scope.endedOnDenial;
+    runContext.endedOnDenial = resumed.endedOnDenial ?? runContext.endedOnDenial;
   }
-  const first = (resumed?.step ?? scope.stepsBefore) + 1;
+  const first = (resumed?.step ?? runContext.stepsBefore) + 1;
   // The interrupted step was the last one allowed: its text is the answer, and its calls are not run.
   if (resumed !== null && first > steps.limit) {
-    const said = scope.plan.branch.findLast(({ role }) => role === "assistant")?.content ?? "";
+    const said = runContext.spec.branch.findLast(({ role }) => role === "assistant")?.content ?? "";
     return outOfSteps({ text: said, isRefused: false });
   }
   for (let step = first; ; step++) {
-    scope.step = step;
+    runContext.step = step;
     // A durable run gives its slot up between two steps where others are to have it.
-    const { durableRun } = scope.plan;
-    const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && scope.memberOf === null;
+    const { durableRun } = runContext.spec;
+    const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && runContext.memberOf === null;
     if (asks && !(await durableRun.mayStep())) return suspended;
-    if (scope.steering.isDue && !scope.cancellation.cancelled) await takeInputs(scope, "step");
-    const outcome = await branchStep(scope, steps.nudge(step));
-    if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(scope, outcome);
+    if (runContext.steering.isDue && !runContext.cancellation.cancelled) await takeInputs(runContext, "step");
+    const outcome = await branchStep(runContext, steps.nudge(step));
+    if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(runContext, outcome);
     const { reply } = outcome;
     if (reply.tool_calls.length === 0) return steps.answer(reply);
 
     // Words beside calls are shown as they are: what is looked at is the answer.
-    if (scope.voice === "held") tellReply(scope, reply);
+    if (runContext.voice === "held") tellReply(runContext, reply);
     const calls = tools.identify(reply.tool_calls);
     const isLast = step >= steps.limit;
     const isCut = isCutOff(reply);
-    const entry = assistantEntry(scope, reply, calls, {
+    const entry = assistantEntry(runContext, reply, calls, {
       ...steps.marks,
       ...((isLast || isCut) && { truncated: true }),
     });
-    scope.remember([assistantMessage(reply, calls, entry)]);
+    runContext.remember([assistantMessage(reply, calls, entry)]);
     // It goes into the log with what its calls begin with.
-    const replied = scope.eventLog.hold([entry], scope.billing()).then((at) => {
-      scope.committed();
-      scope.told(at);
+    const replied = runContext.eventLog.hold([entry], runContext.billing()).then((at) => {
+      runContext.committed();
+      runContext.told(at);
     });
     replied.catch(() => {});
     const pending = calls.map((call, at) => ({
@@ -86,11 +86,11 @@ export async function runSteps<E>(scope: RunScope, tools: ToolRunner, steps: Ste
       wait: null,
       replied,
     }));
-    if (isCut) return leaveCut(scope, tools, pending, reply);
+    if (isCut) return leaveCut(runContext, tools, pending, reply);
     // The calls of the last step are not run, and the log says so (decision 35).
     const ending = isLast
-      ? await leaveTools(scope, tools, pending, "the run is out of steps")
-      : await runTools(scope, tools, pending);
+      ? await leaveTools(runContext, tools, pending, "the run is out of steps")
+      : await runTools(runContext, tools, pending);
     if (ending !== null) return ending;
     if (isLast) return outOfSteps(reply);
   }
@@ -111,9 +111,9 @@ function isCutOff({ stop_reason, tool_calls }: ReleasedReply): boolean {
 export type NoReply = Exclude<StepOutcome, { readonly kind: "reply" }>;
 
 /** How the run ends by it. */
-export function notAnswered(scope: RunScope, outcome: NoReply): Ending {
+export function notAnswered(runContext: RunContext, outcome: NoReply): Ending {
   const { partial, thoughts } = outcome;
-  if (outcome.kind === "breach") return limited(scope, outcome.breach, partial, thoughts);
-  if (outcome.kind === "stopped") return stopped(scope, partial, thoughts);
-  return failedCall(scope, outcome.failure, partial, thoughts);
+  if (outcome.kind === "breach") return limited(runContext, outcome.breach, partial, thoughts);
+  if (outcome.kind === "stopped") return stopped(runContext, partial, thoughts);
+  return failedCall(runContext, outcome.failure, partial, thoughts);
 }

@@ -1,6 +1,6 @@
 import { contextMessage } from "../../log/message.ts";
 import type { AtEnd, TakeInputs, TakenInput } from "../../log/messages.ts";
-import type { RunScope } from "../scope/scope.ts";
+import type { RunContext } from "../scope/run-context.ts";
 
 // What waits for a run becomes part of its conversation between two of its steps.
 
@@ -8,9 +8,9 @@ import type { RunScope } from "../scope/scope.ts";
 const auditMax = 2_000;
 
 /** Takes what is due into the log and the branch, and tells those who listen. */
-export async function takeInputs(scope: RunScope, at: "step" | AtEnd): Promise<readonly TakenInput[]> {
-  const { steering, plan, eventLog } = scope;
-  const { steering_mode, follow_up_mode } = plan.agent.manifest.spec.session;
+export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Promise<readonly TakenInput[]> {
+  const { steering, spec, eventLog } = runContext;
+  const { steering_mode, follow_up_mode } = spec.agent.manifest.spec.session;
   const moment: TakeInputs["moment"] = at === "step" && steering.isAtStart ? "start" : at;
   const modes = { steers: steering_mode, follow_ups: follow_up_mode };
   const taken = await eventLog.takeInputs({ moment, ...modes });
@@ -18,49 +18,50 @@ export async function takeInputs(scope: RunScope, at: "step" | AtEnd): Promise<r
   const first = taken.durable_seq - taken.inputs.length;
   for (const [at, input] of taken.inputs.entries()) {
     const { kind, content, frame } = input;
-    scope.remember([contextMessage({ role: "user", content, seq: first + at })]);
-    if (frame !== null) scope.frameToAll(frame.name, frame.data);
+    runContext.remember([contextMessage({ role: "user", content, seq: first + at })]);
+    if (frame !== null) runContext.frameToAll(frame.name, frame.data);
     if (kind === "note") continue;
-    scope.frameToAll(kind, { content });
-    auditSaid(scope, input);
+    runContext.frameToAll(kind, { content });
+    auditSaid(runContext, input);
   }
   return taken.inputs;
 }
 
 /** What may keep a run from its end: a steer, as long as there is a step left for it, or a follow-up. */
-export function atEnd({ step, plan }: RunScope): AtEnd {
-  return step < plan.agent.recursion_limit ? "end" : "end_of_steps";
+export function atEnd({ step, spec }: RunContext): AtEnd {
+  return step < spec.agent.recursion_limit ? "end" : "end_of_steps";
 }
 
 /** Patterns that ask somebody else before their own first step. */
 const asksFirst: ReadonlySet<string> = new Set(["plan_execute", "router", "parallel", "groupchat"]);
 
 /** Takes the follow-ups that have kept the run from its end: another turn. Steers are taken by its next step, or by who is asked before. */
-export async function takeAtEnd(scope: RunScope, at: AtEnd): Promise<void> {
-  const { plan } = scope;
-  const turnStart = plan.branch.length;
-  const taken = await takeInputs(scope, at);
+export async function takeAtEnd(runContext: RunContext, at: AtEnd): Promise<void> {
+  const { spec } = runContext;
+  const turnStart = spec.branch.length;
+  const taken = await takeInputs(runContext, at);
   const isTurn = taken.some(({ kind }) => kind === "follow_up");
-  plan.nudge = null;
-  scope.stepsBefore = isTurn ? 0 : scope.step;
+  spec.nudge = null;
+  runContext.stepsBefore = isTurn ? 0 : runContext.step;
   if (isTurn) {
-    plan.turnStart = turnStart;
-    scope.endedOnDenial = false;
+    spec.turnStart = turnStart;
+    runContext.endedOnDenial = false;
   }
-  if (scope.steering.isDue && asksFirst.has(plan.agent.manifest.spec.pattern)) await takeInputs(scope, "step");
+  if (runContext.steering.isDue && asksFirst.has(spec.agent.manifest.spec.pattern))
+    await takeInputs(runContext, "step");
 }
 
 /** Who says something to a run need not be who has started it. */
-function auditSaid({ deps, plan, eventLog }: RunScope, { content, sender }: TakenInput): void {
-  deps.audit.record(plan.principal.tenant_id, {
+function auditSaid({ deps, spec, eventLog }: RunContext, { content, sender }: TakenInput): void {
+  deps.audit.record(spec.principal.tenant_id, {
     event_type: "user_input",
     status: "ok",
-    manifest_id: plan.agent.name,
+    manifest_id: spec.agent.name,
     principal_subj: sender,
     payload: {
       user_input: content.slice(0, auditMax),
       thread_id: eventLog.threadId,
-      request_id: plan.request_id,
+      request_id: spec.request_id,
     },
   });
 }

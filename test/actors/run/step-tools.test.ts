@@ -2,20 +2,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ToolRunner } from "../../../actors/run/calls/tool-runner.ts";
-import type { RunScope } from "../../../actors/run/scope/scope.ts";
+import type { RunContext } from "../../../actors/run/scope/run-context.ts";
 import { runTools } from "../../../actors/run/steps/step-tools.ts";
 
 /** A step whose runner has come back with this, and whose run was stopped behind that. */
 async function endingOf(waits: boolean) {
-  const scope = {
-    plan: { agent: {}, branch: [], thread_suffix: "t" },
+  const runContext = {
+    spec: { agent: {}, branch: [], thread_suffix: "t" },
     cancellation: { cancelled: true },
     partialText: "",
     remember() {},
     run: { abortReason: "client" },
-  } as unknown as RunScope;
+  } as unknown as RunContext;
   const tools = { runAll: async () => ({ outcomes: [], waits, handed: [] }) } as unknown as ToolRunner;
-  return (await runTools(scope, tools, []))?.kind;
+  return (await runTools(runContext, tools, []))?.kind;
 }
 
 test("SESS-009 a run that is stopped as its call has just begun to wait is put aside, so that who stops it closes the call", async () => {

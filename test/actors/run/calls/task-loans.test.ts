@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TaskLoans } from "../../../../actors/run/calls/task-loans.ts";
-import type { RunScope } from "../../../../actors/run/scope/scope.ts";
+import type { RunContext } from "../../../../actors/run/scope/run-context.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import { SvcError } from "../../../../bus/errors.ts";
 import type { Loan } from "../../../../bus/protocol/run.ts";
@@ -28,9 +28,15 @@ function loansOf(lend: () => Promise<Loan | Breach>) {
   const { env } = world;
   const lender: Lender = { binds: true, lend, repay() {}, count: async () => null };
   const budget = new RunBudget(limits, env.monotonic(), null, lender);
-  const plan = { durableRun: null, agent: { manifest: { spec: { limits } } } };
-  const scope = { budget, deps: { env }, plan, cancellation: new Cancellation(), tree: null } as unknown as RunScope;
-  const loans = new TaskLoans(scope);
+  const spec = { durableRun: null, agent: { manifest: { spec: { limits } } } };
+  const runContext = {
+    budget,
+    deps: { env },
+    spec,
+    cancellation: new Cancellation(),
+    tree: null,
+  } as unknown as RunContext;
+  const loans = new TaskLoans(runContext);
   return { world, budget, loans, ask: () => loans.lend(asked, () => true) };
 }
 

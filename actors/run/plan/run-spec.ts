@@ -18,7 +18,7 @@ import type { DurableRun } from "./durable-run.ts";
 import type { RunNote } from "./notes.ts";
 
 /** A turn that was admitted: everything about it is known and allowed. */
-export interface RunPlan {
+export interface RunSpec {
   readonly run_id: string;
   readonly request_id: string;
   readonly surface: Surface;

@@ -21,7 +21,7 @@ import type { Chosen } from "../context/semantic.ts";
 import type { Summed } from "../context/summed.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
-import type { RunPlan } from "../plan/plan.ts";
+import type { RunSpec } from "../plan/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
 import { parentLender } from "./parent-link.ts";
 import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
@@ -35,13 +35,13 @@ const liveTextMax = 256 * 1024;
 
 /** For whom a member works, and whether what it says is the answer of the turn. */
 export interface Membership {
-  readonly over: RunScope;
+  readonly over: RunContext;
   readonly speaks: boolean;
 }
 
 /** What the parts of a running turn share: what is asked, what was spent, what was said, and whether to stop. */
-export class RunScope {
-  readonly plan: RunPlan;
+export class RunContext {
+  readonly spec: RunSpec;
   readonly deps: RunDeps;
   readonly eventLog: EventLog;
   /** What the tenant of the run keeps. */
@@ -49,7 +49,7 @@ export class RunScope {
   /** For whom a member of a composite agent works; null for the agent that was asked. */
   readonly #of: Membership | null;
   /** The member that says the answer in the place of this agent; null while none does. */
-  speaker: RunScope | null = null;
+  speaker: RunContext | null = null;
   /** Close the calls of members that wait for somebody outside, in this process. */
   readonly aside: (() => Promise<void>)[] = [];
   /** Shared by all agents of the run, as are the budget, the meter and what it waits for. */
@@ -77,7 +77,7 @@ export class RunScope {
   /** Whether the run has asked its model before. */
   hasCalledModel: boolean;
   /** The route that answered last. */
-  route: RunPlan["routes"][number];
+  route: RunSpec["routes"][number];
   /** References that led to nothing and were told of; null for none. */
   missingFiles: Set<string> | null = null;
   /**
@@ -86,13 +86,13 @@ export class RunScope {
    */
   voice: "aloud" | "held" | "silent" = "aloud";
   /** The models that steps ask: those of the turn, unless a pattern says otherwise. */
-  routes: RunPlan["routes"];
+  routes: RunSpec["routes"];
   /** What the answer has to be like; null for anything. */
   readonly answerSchema: AnswerSchema | null;
   /** Where steps begin: set until the first of them have. */
-  resumed: RunPlan["resumed"];
+  resumed: RunSpec["resumed"];
   /** What the turn under way has in the log since before the run was put aside; null for a later turn of the run. */
-  earlier: RunPlan["resumed"];
+  earlier: RunSpec["resumed"];
   /** What the branch begins with since the run has compacted it; null while it has not. */
   summed: Summed | null = null;
   /** What is shown before the running turn where that is chosen by what it asks; null where all of the branch may be shown. */
@@ -117,39 +117,39 @@ export class RunScope {
   #gathered = "";
   #hasSpoken = false;
 
-  constructor(plan: RunPlan, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Membership | null = null) {
-    this.plan = plan;
+  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Membership | null = null) {
+    this.spec = spec;
     this.#of = of;
     const over = of?.over;
-    this.run = over?.run ?? new RunState(plan, eventLog.durableSeq);
+    this.run = over?.run ?? new RunState(spec, eventLog.durableSeq);
     this.cancellation = over?.cancellation ?? new Cancellation();
     this.eventLog = eventLog;
     this.output = output;
     this.deps = deps;
-    this.store = deps.store.tenant(plan.principal.tenant_id);
-    this.answerSchema = (of?.speaks ? of.over.answerSchema : null) ?? plan.agent.outputSchema;
-    this.resumed = plan.resumed;
-    this.earlier = plan.resumed;
-    this.routes = plan.routes;
-    this.route = plan.routes[0] as RunPlan["routes"][number];
-    this.#shownUpTo = plan.branch.length;
-    this.hasCalledModel = plan.resumed !== null;
-    const spent = plan.resumed?.spent ?? null;
+    this.store = deps.store.tenant(spec.principal.tenant_id);
+    this.answerSchema = (of?.speaks ? of.over.answerSchema : null) ?? spec.agent.outputSchema;
+    this.resumed = spec.resumed;
+    this.earlier = spec.resumed;
+    this.routes = spec.routes;
+    this.route = spec.routes[0] as RunSpec["routes"][number];
+    this.#shownUpTo = spec.branch.length;
+    this.hasCalledModel = spec.resumed !== null;
+    const spent = spec.resumed?.spent ?? null;
     const { env } = deps;
     const toMonotonic = env.monotonic() - env.now();
-    const startedAt = plan.durableRun?.startedAt ?? plan.startedAt + toMonotonic;
-    const { background, durable, deadline = Number.POSITIVE_INFINITY } = plan.parent ?? {};
+    const startedAt = spec.durableRun?.startedAt ?? spec.startedAt + toMonotonic;
+    const { background, durable, deadline = Number.POSITIVE_INFINITY } = spec.parent ?? {};
     // Of a durable run the time counts that it is at work.
     const own = background ?? durable;
     const latest = own === undefined ? deadline + toMonotonic : startedAt + own.active_ms;
-    this.attended = isAttended(plan);
+    this.attended = isAttended(spec);
     this.tree = over?.tree ?? this.#tree();
     this.budget =
-      over?.budget ?? new RunBudget(plan.agent.limits, startedAt, spent, this.tree ?? this.#above(), latest);
+      over?.budget ?? new RunBudget(spec.agent.limits, startedAt, spent, this.tree ?? this.#above(), latest);
     this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
-    this.steering = of?.speaks ? of.over.steering : new Steering(plan);
-    this.metrics = new AgentMetrics(deps.metrics, plan.agent);
+    this.steering = of?.speaks ? of.over.steering : new Steering(spec);
+    this.metrics = new AgentMetrics(deps.metrics, spec.agent);
     // What speaks in another's place is held to what that other may say.
     this.pipeline = pipelineOf(this, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
   }
@@ -166,22 +166,22 @@ export class RunScope {
   }
 
   /** Of which agent it is the member; null for the agent that was asked. */
-  get memberOf(): RunScope | null {
+  get memberOf(): RunContext | null {
     return this.#of?.over ?? null;
   }
 
   /** Who says the answer. */
-  get speaking(): RunScope {
+  get speaking(): RunContext {
     return this.speaker?.speaking ?? this;
   }
 
   /** The agents of the run, from the one that was asked to this one. */
   get agents(): readonly string[] {
-    return [...(this.#of?.over.agents ?? []), this.plan.agent.name];
+    return [...(this.#of?.over.agents ?? []), this.spec.agent.name];
   }
 
   /** The agent that was asked. */
-  get asked(): RunScope {
+  get asked(): RunContext {
     return this.#of?.over.asked ?? this;
   }
 
@@ -200,33 +200,33 @@ export class RunScope {
 
   /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them who may (decision 94). */
   get askedOn(): string | null {
-    const { surface, parent, principal } = this.plan;
+    const { surface, parent, principal } = this.spec;
     if (parent !== null) return parent.heard ? parent.root_thread_id : null;
     return surface === "chat_stream" && !isAnonymous(principal) ? this.sessionId : null;
   }
 
   /** The session to which others may say what came of a call: its thread, or what stands for one. */
   get sessionId(): string {
-    const { principal, run_id, parent } = this.plan;
+    const { principal, run_id, parent } = this.spec;
     return parent?.root_thread_id ?? (this.eventLog.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`);
   }
 
   /** Whom the run asks by message for what it uses; null for one that nobody waits for above. */
   #above() {
-    const { parent } = this.plan;
+    const { parent } = this.spec;
     if (parent === null || parent.background !== undefined) return null;
     return parentLender(parent, this.store, this.deps.bus, this.cancellation, () => this.orphaned());
   }
 
   #tree(): TreeBudget | null {
-    const { plan, deps, store, cancellation } = this;
-    const { parent, thread_suffix, run_id, thread_key, resumed } = plan;
+    const { spec, deps, store, cancellation } = this;
+    const { parent, thread_suffix, run_id, thread_key, resumed } = spec;
     const background = parent?.background;
-    if (background === undefined && (thread_suffix === null || !mayDelegate(plan.agent))) return null;
+    if (background === undefined && (thread_suffix === null || !mayDelegate(spec.agent))) return null;
     const spender = {
       runId: run_id,
       rootKey: parent?.root_key ?? thread_key,
-      budgets: background?.budgets ?? (plan.isShared ? [run_id] : null),
+      budgets: background?.budgets ?? (spec.isShared ? [run_id] : null),
       isResumed: resumed !== null,
       isPriced: background?.priced ?? false,
     };
@@ -344,19 +344,19 @@ export class RunScope {
 
   /** Adds messages to the branch. */
   remember(messages: readonly ContextMessage[]): void {
-    for (const message of messages) this.plan.branch.push(message);
+    for (const message of messages) this.spec.branch.push(message);
   }
 
   /** Notes what a model call is shown. */
   show(messages: readonly ContextMessage[]): void {
     this.#shown = messages;
-    this.#shownUpTo = this.plan.branch.length;
+    this.#shownUpTo = this.spec.branch.length;
   }
 
   /** What the last model call was shown, and this turn's messages since. */
   answerMessages(): readonly ContextMessage[] {
     if (this.speaker !== null) return this.speaker.answerMessages();
-    const { branch } = this.plan;
+    const { branch } = this.spec;
     // Without a window the whole branch was shown, and this turn's messages are in it already.
     return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
   }
@@ -364,7 +364,7 @@ export class RunScope {
   /** What is to be written with what the model has said: the rows of what it has used and was asked, and what that is of a budget that is shared. */
   billing(): WriteOp[] {
     // It would be refused with what it belongs to.
-    if (this.plan.durableRun?.isCut) return [];
+    if (this.spec.durableRun?.isCut) return [];
     const calls = this.run.calls.takeOps(this.store, this.deps.frames);
     return [...calls, ...this.used()];
   }
@@ -378,7 +378,7 @@ export class RunScope {
   /** What says in the last batch that the run spends nothing any more. */
   leaving(): WriteOp[] {
     const left = this.tree?.lastOps() ?? [];
-    return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.store, this.plan.run_id)] : [...left];
+    return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.store, this.spec.run_id)] : [...left];
   }
 
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */
@@ -388,13 +388,13 @@ export class RunScope {
   }
 
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {
-    const { principal, agent } = this.plan;
+    const { principal, agent } = this.spec;
     this.deps.audit.record(principal.tenant_id, {
       event_type,
       status,
       manifest_id: agent.name,
       principal_subj: principal.sub,
-      payload: { ...payload, thread_id: this.eventLog.threadId, request_id: this.plan.request_id },
+      payload: { ...payload, thread_id: this.eventLog.threadId, request_id: this.spec.request_id },
     });
   }
 }

@@ -21,13 +21,13 @@ import { Tail } from "./event-log/tail.ts";
 import { thinkingFor } from "./intake/admission.ts";
 import { nudgeBehind } from "./intake/nudge.ts";
 import type { DurableRun } from "./plan/durable-run.ts";
-import type { RunPlan } from "./plan/plan.ts";
 import { agentFor } from "./plan/request-tools.ts";
+import type { RunSpec } from "./plan/run-spec.ts";
 import { resumeMode } from "./scope/run-mode.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
-/** The plan of a run that goes on: made from its row, its log and its waits. */
-export async function resumedPlan(
+/** The spec of a run that goes on: made from its row, its log and its waits. */
+export async function resumedSpec(
   row: RunRow,
   thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
     Pick<ThreadRow, "bytes">,
@@ -36,7 +36,7 @@ export async function resumedPlan(
   durableRun: DurableRun | null,
   { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
-): Promise<RunPlan> {
+): Promise<RunSpec> {
   const { asked } = row;
   const { requeued } = asked;
   // A durable run that was accepted and has done nothing yet.
