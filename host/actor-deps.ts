@@ -14,7 +14,7 @@ import { createModels } from "../actors/models/create-models.ts";
 import { TokenCounter } from "../actors/models/token-counter.ts";
 import { type NodeDeps, nodeActor } from "../actors/node/node-actor.ts";
 import { recallActor } from "../actors/recall/recall-actor.ts";
-import { KnownFrames } from "../actors/run/context/known-frames.ts";
+import { KnownPrefixes } from "../actors/run/context/known-prefixes.ts";
 import { VectorMemory } from "../actors/run/context/vector-memory.ts";
 import { TextPace } from "../actors/run/output/text-pace.ts";
 import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
@@ -156,7 +156,7 @@ export function createActorDeps(
     tokens: new TokenCounter(env),
     vectors: new VectorMemory(),
     contexts: new ContextMemory(getHeapStatistics().heap_size_limit / heapShare, env),
-    frames: new KnownFrames(env),
+    prefixes: new KnownPrefixes(env),
     toolSources,
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,

@@ -74,10 +74,10 @@ export class KeptBodies {
 
 function bodyOf(agent: CompiledAgent): Body {
   const found = new Map<string, KeptManifest>();
-  const add = ({ name, manifest, version, members }: CompiledAgent): void => {
+  const add = ({ name, manifest, version, subAgents }: CompiledAgent): void => {
     if (found.has(name)) return;
     found.set(name, { manifest, version });
-    for (const member of members) add(member);
+    for (const subAgent of subAgents) add(subAgent);
   };
   add(agent);
   const body = JSON.stringify([...found.values()]);

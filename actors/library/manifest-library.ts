@@ -8,7 +8,7 @@ import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { KeptBodies, type KeptManifests } from "./kept-bodies.ts";
-import { type FindAgent, withMembers } from "./members.ts";
+import { type FindAgent, withSubAgents } from "./sub-agents.ts";
 import { wholeRefusal } from "./whole-refusal.ts";
 
 /** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
@@ -82,7 +82,7 @@ export class ManifestLibrary {
       const answer = await asked.catch(() => null);
       const isShared =
         answer !== null &&
-        answer.agent.members.length === 0 &&
+        answer.agent.subAgents.length === 0 &&
         !answer.resolved.hasCanary &&
         this.#resolver.isCurrent(name, answer.resolved);
       return (isShared ? answer : await this.#find(tenantId, name, threadSuffix)).agent;
@@ -94,7 +94,7 @@ export class ManifestLibrary {
       const answer = await asking;
       // With a canary the answer is the thread's own; what was read while somebody changed it may be old already.
       // An agent that is made of others is looked at for each turn: any of them may have changed.
-      const isAlone = answer.agent.members.length === 0;
+      const isAlone = answer.agent.subAgents.length === 0;
       if (isAlone && !answer.resolved.hasCanary && changes === this.#changes) {
         if (this.#answers.size >= answersMax) this.#answers.clear();
         this.#answers.set(key, { ...answer, staleAt: this.#monotonic() + answerFreshMs });
@@ -110,20 +110,20 @@ export class ManifestLibrary {
       const resolved = await this.#resolver.resolve(tenantId, name, threadSuffix);
       const agent = await this.compiled(resolved, tenantId);
       if (agent.manifest.spec.sub_agents.length === 0) return { agent, resolved };
-      return { agent: await withMembers(agent, this.#memberOf(tenantId, threadSuffix)), resolved };
+      return { agent: await withSubAgents(agent, this.#askedBy(tenantId, threadSuffix)), resolved };
     } catch (error) {
       throw await this.refusal(error, tenantId, threadSuffix);
     }
   }
 
   /** Looks up what an agent is made of. */
-  #memberOf(tenantId: string, threadSuffix: string | null): FindAgent {
+  #askedBy(tenantId: string, threadSuffix: string | null): FindAgent {
     return async (name) => this.compiled(await this.#resolver.resolve(tenantId, name, threadSuffix), tenantId);
   }
 
   /** See `wholeRefusal`. */
   refusal(error: unknown, tenantId: string, threadSuffix: string | null = null): Promise<unknown> {
-    const find = this.#memberOf(tenantId, threadSuffix);
+    const find = this.#askedBy(tenantId, threadSuffix);
     return wholeRefusal(error, { tenantId, registries: this.#registries, objects: this.#objects, find });
   }
 
@@ -140,15 +140,15 @@ export class ManifestLibrary {
     const { tenantId } = store;
     const kept = await this.#kept.read(store, digest);
     if (kept === undefined) return undefined;
-    const [own, ...members] = kept;
+    const [own, ...subAgents] = kept;
     const made = ({ manifest, version }: KeptManifests[0]) =>
       this.compiled({ manifest, version, variant: "stable", hasCanary: false, source: "store" }, tenantId);
     const agent = await made(own);
-    if (members.length === 0) return agent;
-    return withMembers(agent, async (name) => {
-      const member = members.find(({ manifest }) => manifest.metadata.name === name);
-      if (member === undefined) throw new SvcError("unknown_manifest", { subject: name });
-      return made(member);
+    if (subAgents.length === 0) return agent;
+    return withSubAgents(agent, async (name) => {
+      const subAgent = subAgents.find(({ manifest }) => manifest.metadata.name === name);
+      if (subAgent === undefined) throw new SvcError("unknown_manifest", { subject: name });
+      return made(subAgent);
     });
   }
 
@@ -178,7 +178,7 @@ export class ManifestLibrary {
   async check(manifest: Manifest, tenantId: string): Promise<CompiledAgent> {
     const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
     const agent = this.compile(manifest, { tenantId, version: null, texts });
-    return withMembers(agent, this.#memberOf(tenantId, null));
+    return withSubAgents(agent, this.#askedBy(tenantId, null));
   }
 
   compile(manifest: Manifest, source: CompileSource): CompiledAgent {

@@ -3,7 +3,7 @@ import { draftOf, refuseDraft, withOrigin } from "../../manifests/parse/draft.ts
 import { type Problem, writePath } from "../../manifests/problems.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
-import { type Described, type FindAgent, memberProblems } from "./members.ts";
+import { type Described, type FindAgent, subAgentProblems } from "./sub-agents.ts";
 
 /** What a manifest is held against. */
 export interface Surroundings {
@@ -27,7 +27,7 @@ export async function wholeRefusal(error: unknown, surroundings: Surroundings): 
     const texts = await readTexts(objects, neededTexts(manifest, tenantId));
     later.push(...draftProblems(draft, registries, { tenantId, version: null, texts }));
   }
-  for (const { loc: at, ...problem } of await memberProblems(manifest, find)) {
+  for (const { loc: at, ...problem } of await subAgentProblems(manifest, find)) {
     const loc = refuted.locate(manifest, at);
     later.push({ ...problem, loc, msg: problem.msg.replace(writePath(at), writePath(loc)) });
   }

@@ -13,7 +13,7 @@ const over: Finished = {
 
 /** What a run does that was started by POST /chat/compact, in the place of a turn: it has the thread, its limits and its budget alone. */
 export async function compactThread(runContext: RunContext): Promise<Finished> {
-  const outcome = await compactOnRequest(runContext, runContext.spec.nudge ?? "");
+  const outcome = await compactOnRequest(runContext, runContext.spec.ephemeralInstruction ?? "");
   if (outcome.kind === "failed") {
     if (runContext.cancellation.cancelled || outcome.failure === null) return { ...over, ok: false };
     return failedCall(runContext, outcome.failure, "");

@@ -19,7 +19,7 @@ import { lastUserMessage, messagesNeeded, turnStartOfRun } from "./context/worki
 import type { OpenAsked } from "./event-log/run-log.ts";
 import { Tail } from "./event-log/tail.ts";
 import { thinkingFor } from "./intake/admission.ts";
-import { nudgeBehind } from "./intake/nudge.ts";
+import { ephemeralInstructionAfter } from "./intake/ephemeral-instruction.ts";
 import type { DurableRun } from "./plan/durable-run.ts";
 import { agentFor } from "./plan/request-tools.ts";
 import type { RunSpec } from "./plan/run-spec.ts";
@@ -76,9 +76,9 @@ export async function resumedSpec(
     branch,
     turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
     // Until the model has answered once it is asked as at the beginning.
-    nudge:
+    ephemeralInstruction:
       (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered
-        ? nudgeBehind(branch.at(-1))
+        ? ephemeralInstructionAfter(branch.at(-1))
         : null,
     parent: asked.parent ?? null,
     isShared: mayDelegate(agent) && (await runBudgetById(store, runId)) !== undefined,
@@ -103,7 +103,7 @@ export async function resumedSpec(
           callIds: tail.callIds,
           spent: row.spent ?? requeued?.spent ?? null,
           notes: tail.notes,
-          ofMembers: tail.ofMembers,
+          ofSubAgents: tail.ofSubAgents,
           waits,
           approvals: await approvalsOfRun(store, runId),
         },

@@ -265,7 +265,7 @@ export class Run implements LiveRun {
   /** Puts the run aside: all that it has is in the store. */
   async #park(): Promise<void> {
     const { budget, meter, eventLog, mode, run } = this.#runContext;
-    // Of members that work side by side one may have rested before a task of another came back.
+    // Of sub-agents that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
     // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
     await this.#settleTasks();
@@ -386,7 +386,7 @@ export class Run implements LiveRun {
     spec.durableRun?.announceEnd();
 
     if (ending.stop_reason === "max_turns")
-      runContext.frame("max_turns", { limit: runContext.speaking.spec.agent.recursion_limit });
+      runContext.frame("max_turns", { limit: runContext.answerer.spec.agent.recursion_limit });
     if (aborted) runContext.frame("aborted", { thread_id: eventLog.threadId });
     if (spec.surface !== "compact")
       runContext.audit("final_response", ending.ok ? "ok" : "error", {

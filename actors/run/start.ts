@@ -35,10 +35,10 @@ import { claimOps } from "./event-log/settlement.ts";
 import { unthreadedLog } from "./event-log/side-log.ts";
 import { admitCaller, admitMaxTokens, admitModel, admitStops, routesThatSee, thinkingFor } from "./intake/admission.ts";
 import { releasedResults } from "./intake/client-results.ts";
+import { ephemeralInstructionFor } from "./intake/ephemeral-instruction.ts";
 import { findFiles } from "./intake/files.ts";
 import { messagesOf, previewOf } from "./intake/first-words.ts";
 import { takeMessages } from "./intake/intake.ts";
-import { nudgeFor } from "./intake/nudge.ts";
 import { withRecalled } from "./intake/recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./intake/repeated.ts";
 import { withManifest } from "./intake/turn-manifest.ts";
@@ -207,12 +207,12 @@ async function begin(
   else if (turn.response?.follows?.repeats) throw new SvcError("conflict");
   if (intake !== null) intake = await withRecalled(intake, turn.principal.tenant_id, deps);
   const branch = [...(repeated ?? thread).branch];
-  const nudge = compacts
+  const ephemeralInstruction = compacts
     ? wishOf(turn)
     : repeated !== null
-      ? repeated.nudge
+      ? repeated.ephemeralInstruction
       : intake === null
-        ? await nudgeFor(store, thread)
+        ? await ephemeralInstructionFor(store, thread)
         : null;
 
   countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length);
@@ -250,7 +250,7 @@ async function begin(
     thread_suffix: turn.thread_suffix,
     branch,
     turnStart,
-    nudge,
+    ephemeralInstruction,
     parent: turn.parent ?? null,
     isShared: false,
     response: turn.response,

@@ -5,8 +5,8 @@ import { type LogEvent, readEvents, type SeqRange, type ToolCall } from "../../s
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { branchEvents } from "../log/branch.ts";
 import type { LogEntry } from "../log/entry.ts";
-import { eventsAt, isOfMember, ofMember } from "../log/member-events.ts";
 import type { ContextMessage } from "../log/message.ts";
+import { eventsAt, isOfSubAgent, ofSubAgent } from "../log/sub-agent-events.ts";
 import {
   editedText,
   type ToolOutcome,
@@ -90,12 +90,12 @@ export async function closeMembersCalls(
   const newestFirst: LogEvent[] = [];
   for await (const event of branchEvents(store, threadKey, leafSeq, eventsExpected)) {
     if (event.kind === "message") break;
-    if (isOfMember(event)) newestFirst.push(event);
+    if (isOfSubAgent(event)) newestFirst.push(event);
   }
   const events = newestFirst.reverse();
   const places = new Set(events.map(({ extra }) => String(extra?.metadata?.member)));
   return [...places].flatMap((place) => {
-    const own = eventsAt(events, place).filter((event) => !isOfMember(event));
+    const own = eventsAt(events, place).filter((event) => !isOfSubAgent(event));
     const answered = new Set<string | undefined>();
     const begun = new Map<string | undefined, Intent>();
     for (const { kind, extra } of own) {
@@ -105,7 +105,7 @@ export async function closeMembersCalls(
     }
     const open = own.flatMap(({ extra }) => extra?.tool_calls ?? []).filter(({ id }) => !answered.has(id));
     const closed = open.map((call) => closeCall(call, begun.get(call.id), mask).entry);
-    return ofMember(closed, place);
+    return ofSubAgent(closed, place);
   });
 }
 

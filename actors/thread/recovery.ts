@@ -85,8 +85,8 @@ export async function closeInterrupted(
   const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = before;
   const outcomes = await closeOpenCalls(store, thread_key, before, { mask: deps.mask });
-  const ofMembers = await closeMembersCalls(store, thread_key, before, deps.mask);
-  const closing = [...ofMembers, ...outcomes.map(({ entry }) => entry)];
+  const ofSubAgents = await closeMembersCalls(store, thread_key, before, deps.mask);
+  const closing = [...ofSubAgents, ...outcomes.map(({ entry }) => entry)];
   const written = [...closing, interruptedEntry(left.run_id, "crash")];
   const entries = left.idempotency_scope === null ? written : written.map((entry) => withOrigin(entry, left.run_id));
   // A log that is full is freed all the same.

@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { memberProblems } from "../../actors/library/members.ts";
+import { subAgentProblems } from "../../actors/library/sub-agents.ts";
 import { wholeRefusal } from "../../actors/library/whole-refusal.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import { compile } from "../../manifests/compile/compile.ts";
@@ -8,7 +8,7 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { refuseProblems } from "../../manifests/problems.ts";
 import { isManifestFile, readManifestFile } from "../../manifests/sources/files.ts";
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
-import { knownMembers, type Place } from "./known-members.ts";
+import { knownSubAgents, type Place } from "./known-sub-agents.ts";
 
 /** A manifest of a file, and the names that it is made of and that no file has. */
 interface CheckedFile {
@@ -28,13 +28,13 @@ interface InvalidFile {
  */
 export async function checkManifestFile(path: string, place: Place): Promise<CheckedFile | null> {
   const { tenantId, registries, objects, env } = place;
-  const { find, unseen } = knownMembers(place);
+  const { find, unseen } = knownSubAgents(place);
   try {
     const manifest = readManifestFile(path, env.now);
     if (manifest === null) return null;
     const texts = await readTexts(objects, neededTexts(manifest, tenantId));
     const agent = compile(manifest, registries, { tenantId, version: null, texts });
-    refuseProblems(await memberProblems(manifest, find));
+    refuseProblems(await subAgentProblems(manifest, find));
     return { agent, unseen: [...unseen] };
   } catch (error) {
     throw await wholeRefusal(error, { tenantId, registries, objects, find });

@@ -6,7 +6,7 @@ import type { EventKind, EventRole, LogEvent, ToolCall } from "../../storage/tab
 
 /** What an event says, whoever of the run has said it. */
 export interface Said {
-  /** The place of the member, "" for the agent that was asked. */
+  /** The place of the sub-agent, "" for the agent that was asked. */
   readonly agentPlace: string;
   readonly kind: EventKind;
   readonly role: EventRole | null;
@@ -138,11 +138,11 @@ export function inputKind({ kind, role, metadata }: Said): "steer" | "follow_up"
   return metadata.type === "steer" || metadata.type === "follow_up" ? metadata.type : null;
 }
 
-/** What an entry or an event says: of a member, what the member has said. */
+/** What an entry or an event says: of a sub-agent, what the sub-agent has said. */
 export function saidIn({ kind, role, content, extra }: Pick<LogEvent, "kind" | "role" | "content" | "extra">): Said {
   const { member, ...metadata } = extra?.metadata ?? {};
   const by = typeof member === "string" ? member : "";
-  // Of members side by side any may be the first to end.
+  // Of sub-agents side by side any may be the first to end.
   const agentPlace = metadata.type === "member_end" ? `${by}/end of ${metadata.place}` : by;
   const own = { kind, role, content, ...extra };
   if (metadata.type !== "member") return { agentPlace, ...parts(own), metadata };

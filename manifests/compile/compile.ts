@@ -35,7 +35,7 @@ export function compile(manifest: Manifest, registries: Registries, source: Comp
     version: source.version,
     digest: digestJson(manifest),
     manifest,
-    members: [],
+    subAgents: [],
     emptyRules,
   };
 }

@@ -12,7 +12,7 @@ export interface CompiledAgent extends CompiledSections {
   readonly digest: string;
   readonly manifest: Manifest;
   /** The agents that it is made of, in the order of sub_agents. Who compiles one manifest alone leaves it empty. */
-  readonly members: readonly CompiledAgent[];
+  readonly subAgents: readonly CompiledAgent[];
   /** Rules that select nothing, each counted once at compile in svc_rule_targets_nothing. */
   readonly emptyRules: readonly { readonly rule: string; readonly kind: string }[];
   /** Which of its tools the client of one request has; absent where the request brings none. */

@@ -67,12 +67,12 @@ const waitSecondsMax = 60;
 /** An agent, and those that it is made of. */
 interface Delegating {
   readonly manifest: { readonly spec: DelegationSpec };
-  readonly members: readonly Delegating[];
+  readonly subAgents: readonly Delegating[];
 }
 
 /** Whether runs of an agent may hand tasks to others. */
-export function mayDelegate({ manifest, members }: Delegating): boolean {
-  return manifest.spec.delegation !== null || members.some(mayDelegate);
+export function mayDelegate({ manifest, subAgents }: Delegating): boolean {
+  return manifest.spec.delegation !== null || subAgents.some(mayDelegate);
 }
 
 /** The tools that hand tasks to others, for the agents that a manifest names; none where it names none. */

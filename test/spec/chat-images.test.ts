@@ -357,7 +357,7 @@ describe("images", () => {
       as,
     );
     await say("refused", { text: "last" });
-    const ofMembers = allImages();
+    const ofSubAgents = allImages();
     const fork = await server.post("/chat/fork", { thread_id: "refused", new_thread_id: "refused-fork" }, as);
     const forked = await say("refused-fork", { text: "six" });
 
@@ -367,7 +367,10 @@ describe("images", () => {
     assert.deepEqual(read.slice(0, 3), wanted.slice(0, 3));
     assert.ok(read.includes("four\n[1 image omitted]"), read.join("|"));
     assert.equal(both.status, 502, "no member has answered");
-    assert.ok(ofMembers.includes("more\n[1 image omitted]") && ofMembers[0] === "one image_url", ofMembers.join("|"));
+    assert.ok(
+      ofSubAgents.includes("more\n[1 image omitted]") && ofSubAgents[0] === "one image_url",
+      ofSubAgents.join("|"),
+    );
     assert.deepEqual([fork.status, forked.status], [200, 200], fork.text + forked.text);
     assert.equal(allImages()[0], "one image_url");
     mock.answer("eyes", { text: "said by eyes" });

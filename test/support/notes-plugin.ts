@@ -123,8 +123,8 @@ const addRoute = route({
 
 /** One answer of the model, without tools, and a signature. */
 const signed: Pattern = async (runContext) => {
-  const { agent, branch, turnStart, nudge } = runContext.spec;
-  const outcome = await modelStep(runContext, workingSet(branch, agent.session, turnStart), nudge);
+  const { agent, branch, turnStart, ephemeralInstruction } = runContext.spec;
+  const outcome = await modelStep(runContext, workingSet(branch, agent.session, turnStart), ephemeralInstruction);
   if (outcome.kind === "breach") return limited(runContext, outcome.breach, outcome.partial);
   if (outcome.kind === "stopped") return stopped(runContext, outcome.partial);
   if (outcome.kind === "failure") return failedCall(runContext, outcome.failure, outcome.partial);

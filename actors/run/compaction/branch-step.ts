@@ -10,35 +10,39 @@ import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
 import { shownOf } from "./shown.ts";
 
 /**
- * Calls the model with what the manifest's session strategy shows of the branch, which is compacted first where it is due. `nudge` comes
- * last and is not kept.
+ * Calls the model with what the manifest's session strategy shows of the branch, which is compacted first where it is due.
+ * `ephemeralInstruction` comes last and is not kept.
  */
-export function branchStep(runContext: RunContext, nudge: string | null): Promise<StepOutcome> {
-  // The transcript of a member is no conversation that anybody comes back to.
+export function branchStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
+  // The transcript of a sub-agent is no conversation that anybody comes back to.
   const due = (runContext.isMute ? null : compactionDue(runContext)) ?? choiceDue(runContext);
-  return due === null && !runContext.spec.agent.precount ? step(runContext, nudge) : stepAfter(due, runContext, nudge);
+  return due === null && !runContext.spec.agent.precount
+    ? step(runContext, ephemeralInstruction)
+    : stepAfter(due, runContext, ephemeralInstruction);
 }
 
 async function stepAfter(
   due: Promise<void> | null,
   runContext: RunContext,
-  nudge: string | null,
+  ephemeralInstruction: string | null,
 ): Promise<StepOutcome> {
   await due;
-  if (runContext.spec.agent.precount && !runContext.cancellation.cancelled) await precount(runContext, nudge);
-  return runContext.cancellation.cancelled ? { kind: "stopped", partial: "" } : step(runContext, nudge);
+  if (runContext.spec.agent.precount && !runContext.cancellation.cancelled)
+    await precount(runContext, ephemeralInstruction);
+  return runContext.cancellation.cancelled ? { kind: "stopped", partial: "" } : step(runContext, ephemeralInstruction);
 }
 
 /** Counts what the next call is sent: that is set aside for it, and decides whether it may be made. */
-async function precount(runContext: RunContext, nudge: string | null): Promise<void> {
+async function precount(runContext: RunContext, ephemeralInstruction: string | null): Promise<void> {
   const shown = shownOf(runContext);
-  const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
-  runContext.promptTokens = await runContext.cancellation.orStopped(countPrompt(runContext, nudged));
+  const instructed =
+    ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
+  runContext.promptTokens = await runContext.cancellation.orStopped(countPrompt(runContext, instructed));
 }
 
-function step(runContext: RunContext, nudge: string | null): Promise<StepOutcome> {
+function step(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
   const { compaction_enabled } = runContext.spec.agent.context;
-  return modelStep(runContext, shownOf(runContext), nudge, compaction_enabled ? mendOverflow : null);
+  return modelStep(runContext, shownOf(runContext), ephemeralInstruction, compaction_enabled ? mendOverflow : null);
 }
 
 /** What is shown before the turn is chosen at its first call. */

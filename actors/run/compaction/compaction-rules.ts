@@ -60,7 +60,8 @@ export async function compactAfterTurn(runContext: RunContext): Promise<void> {
 
 /**
  * Shortens what a provider has refused as too long: how long it may be is known to the provider alone. The older part is summed up; where
- * that is not enough, the newest results are cut. False when nothing could be done. The transcript of a member is not summed up.
+ * that is not enough, the newest results are cut. False when nothing could be done. The transcript of a sub-agent is not summed
+ * up.
  */
 export async function shortenAtOverflow(runContext: RunContext): Promise<boolean> {
   const shares = sharesOf(runContext);

@@ -2,8 +2,8 @@ import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { ToolEffect } from "../../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
 import type { WaitRow } from "../../../storage/tables/waits.ts";
-import { isOfMember } from "../../log/member-events.ts";
 import { messageOf } from "../../log/message.ts";
+import { isOfSubAgent } from "../../log/sub-agent-events.ts";
 import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../plan/notes.ts";
 import type { BegunCall, GivenAnswer, PendingCall } from "../plan/run-spec.ts";
@@ -16,11 +16,11 @@ export class Tail {
   userMessages = 0;
   /** What its caller has said first; null when nothing. */
   userText: string | null = null;
-  /** Of the agent and of its members: no id is used twice in a run. */
+  /** Of the agent and of its sub-agents: no id is used twice in a run. */
   readonly callIds: string[] = [];
   readonly notes: RunNote[] = [];
-  /** Events of its members. */
-  readonly ofMembers: LogEvent[] = [];
+  /** Events of its sub-agents. */
+  readonly ofSubAgents: LogEvent[] = [];
   #calls: readonly ToolCall[] = [];
   /** The last that it has said, where that was its answer and not a part of its work; null else. */
   answer: GivenAnswer | null = null;
@@ -34,8 +34,8 @@ export class Tail {
   readonly #handed = new Map<string | undefined, ToolCall["args"]>();
 
   take(event: LogEvent): void {
-    if (isOfMember(event)) {
-      this.ofMembers.push(event);
+    if (isOfSubAgent(event)) {
+      this.ofSubAgents.push(event);
       const inner = event.extra?.metadata?.inner as { tool_calls?: readonly ToolCall[] } | undefined;
       this.callIds.push(...(inner?.tool_calls ?? []).map(({ id }) => id));
       return;
@@ -67,7 +67,7 @@ export class Tail {
     // Whatever was said to an answer, its pattern has begun anew behind it.
     if (isTurn || (role === "user" && this.answer !== null)) {
       this.notes.length = 0;
-      this.ofMembers.length = 0;
+      this.ofSubAgents.length = 0;
     }
     const isAnswer = role === "assistant" && metadata?.stop_reason !== undefined && asked === undefined;
     const stop_reason = metadata?.stop_reason as StopReason;

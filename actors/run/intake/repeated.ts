@@ -11,8 +11,8 @@ import type { OpenThread } from "../../log/messages.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
 import { messagesNeeded } from "../context/working-set.ts";
 import type { OpenAsked } from "../event-log/run-log.ts";
+import { ephemeralInstructionAfter } from "./ephemeral-instruction.ts";
 import type { Intake } from "./intake.ts";
-import { nudgeBehind } from "./nudge.ts";
 
 // Clients of the OpenAI protocol send a request again by themselves when its turn has failed. On a thread the log has the user's messages
 // then, and what tools have done since: the turn goes on behind that, as POST /chat/continue does (decision 213).
@@ -23,7 +23,7 @@ export interface Repeated {
   readonly first_seq: number;
   /** The branch without the answer that was cut off. */
   readonly branch: readonly ContextMessage[];
-  readonly nudge: string | null;
+  readonly ephemeralInstruction: string | null;
 }
 
 /**
@@ -48,7 +48,7 @@ export async function repeatedTurn(
   await makeRoom(await branchBytesOf(store, { thread_key, leaf_seq, bytes: Number.POSITIVE_INFINITY }, needed, true));
   const branch = await loadBranch(store, thread_key, leaf_seq, needed, true);
   while (isWords(branch.at(-1))) branch.pop();
-  return { first_seq, branch, nudge: nudgeBehind(branch.at(-1)) };
+  return { first_seq, branch, ephemeralInstruction: ephemeralInstructionAfter(branch.at(-1)) };
 }
 
 /**

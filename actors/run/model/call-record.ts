@@ -8,7 +8,7 @@ import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply, ToolUse } from "../../models/provider.ts";
 import type { Thinking } from "../../models/thinking.ts";
 import { shownItems } from "../context/shown-items.ts";
-import { type CallFrame, digestOf } from "../plan/call-frame.ts";
+import { digestOf, type PromptPrefix } from "../plan/prompt-prefix.ts";
 import type { RunContext } from "../scope/run-context.ts";
 
 // What is on record of a model call (decision 86). While the call goes on little more than its times are noted; where its words stand in
@@ -20,14 +20,14 @@ const bodiesMax = 1024 * 1024;
 /** What a call is made with. */
 export interface CallWords {
   readonly purpose: CallFacts["purpose"];
-  readonly frame: CallFrame;
+  readonly prefix: PromptPrefix;
   /** The frame is of this run alone: a request has brought some of it along. */
   readonly isOwn: boolean;
   /** The instructions of the request; null for none. */
   readonly instructions: string | null;
   readonly shown: readonly ContextMessage[];
   /** Said behind them, and kept nowhere. */
-  readonly nudge: string | null;
+  readonly ephemeralInstruction: string | null;
   /** The length of the message list, without images. */
   readonly chars: number;
   /** Its digest. */
@@ -103,16 +103,28 @@ export class CallRecord {
     if (route === null || this.#isOver) return;
     this.#isOver = true;
     const { spec, run, eventLog, deps } = this.#runContext;
-    const { purpose, frame, isOwn, instructions, shown, nudge, chars, digest, temperature, thinking, stop, choice } =
-      this.#words;
+    const {
+      purpose,
+      prefix,
+      isOwn,
+      instructions,
+      shown,
+      ephemeralInstruction,
+      chars,
+      digest,
+      temperature,
+      thinking,
+      stop,
+      choice,
+    } = this.#words;
     const isKept = spec.thread_key >= 0;
     const bodies = new Bodies(isKept ? run.calls.given : null);
-    if (isOwn) bodies.add(frame.body, frame.digest);
+    if (isOwn) bodies.add(prefix.body, prefix.digest);
     const digests: CallFacts["digests"] = {
-      ...frame.digests,
+      ...prefix.digests,
       messages: digest,
       ...(instructions !== null && instructions !== "" && { instructions: bodies.add(instructions) }),
-      ...(nudge !== null && { nudge: bodies.add(nudge) }),
+      ...(ephemeralInstruction !== null && { nudge: bodies.add(ephemeralInstruction) }),
       ...(reply !== null && keepsReply(this.#words, reply) && { reply: bodies.add(reply.text) }),
     };
     const facts: CallFacts = {
@@ -147,8 +159,8 @@ export class CallRecord {
       cost_usd: this.#cost,
     };
     const thread_key = isKept ? spec.thread_key : null;
-    const row = { run_id: spec.run_id, thread_key, frame: frame.digest, facts, bodies: bodies.texts };
-    run.calls.add(row, isOwn ? null : frame);
+    const row = { run_id: spec.run_id, thread_key, frame: prefix.digest, facts, bodies: bodies.texts };
+    run.calls.add(row, isOwn ? null : prefix);
   }
 }
 

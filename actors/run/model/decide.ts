@@ -45,7 +45,7 @@ export async function decide(
 }
 
 /** What a decision is made by: what the user says last, and what was said before. */
-export function stateOf({ spec: { branch, nudge } }: RunContext): Record<string, string> {
+export function stateOf({ spec: { branch, ephemeralInstruction } }: RunContext): Record<string, string> {
   const at = branch.findLastIndex(({ role }) => role === "user");
   const before = branch
     .slice(0, Math.max(0, at))
@@ -53,7 +53,7 @@ export function stateOf({ spec: { branch, nudge } }: RunContext): Record<string,
   return {
     message: cut(branch[at]?.content ?? "", messageMax),
     ...(before !== undefined && { before: cut(before.content, beforeMax) }),
-    ...(nudge !== null && { request: cut(nudge, beforeMax) }),
+    ...(ephemeralInstruction !== null && { request: cut(ephemeralInstruction, beforeMax) }),
   };
 }
 

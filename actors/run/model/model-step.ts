@@ -6,7 +6,7 @@ import { callModel } from "../../models/call.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
 import { systemText } from "../context/working-set.ts";
-import { digestOf, frameOfAgent } from "../plan/call-frame.ts";
+import { digestOf, prefixOfAgent } from "../plan/prompt-prefix.ts";
 import { toolUse } from "../plan/request-tools.ts";
 import type { RunSpec } from "../plan/run-spec.ts";
 import { toolListJson } from "../plan/tool-list.ts";
@@ -35,17 +35,18 @@ interface Shown {
 export type MendOverflow = (runContext: RunContext) => Promise<readonly ContextMessage[] | null>;
 
 /**
- * Calls the model with what it is to be shown, within the run's budget, and meters what was used. `nudge` comes last and is not kept.
- * A prompt that is too long is mended once, where there is a way. What is not used of a budget that is another's is given back.
+ * Calls the model with what it is to be shown, within the run's budget, and meters what was used. `ephemeralInstruction` comes
+ * last and is not kept. A prompt that is too long is mended once, where there is a way. What is not used of a budget that is
+ * another's is given back.
  */
 export function modelStep(
   runContext: RunContext,
   shown: readonly ContextMessage[],
-  nudge: string | null,
+  ephemeralInstruction: string | null,
   mend: MendOverflow | null = null,
 ): Promise<StepOutcome> {
   let metered: MeteredCall | null = null;
-  const step = callOnce(runContext, shown, nudge, mend, (call) => {
+  const step = callOnce(runContext, shown, ephemeralInstruction, mend, (call) => {
     metered = call;
   });
   return runContext.budget.lender === null ? step : step.finally(() => metered?.repay());
@@ -54,15 +55,16 @@ export function modelStep(
 async function callOnce(
   runContext: RunContext,
   shown: readonly ContextMessage[],
-  nudge: string | null,
+  ephemeralInstruction: string | null,
   mend: MendOverflow | null,
   onBorrow: (call: MeteredCall) => void,
 ): Promise<StepOutcome> {
   const { spec, deps } = runContext;
   runContext.show(shown);
-  const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
+  const instructed =
+    ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
   const system = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
-  const words = chatMessages(system, nudged);
+  const words = chatMessages(system, instructed);
   const found = imagesOf(runContext, shown);
   const images = found instanceof Promise ? await found : found;
   if (images === null) return { kind: "stopped", partial: "" };
@@ -72,15 +74,15 @@ async function callOnce(
   runContext.hasCalledModel = true;
   const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
   const estimate = estimatedTokens(characters) + estimatedImageTokens(images);
-  const answer = runContext.voice === "silent" ? null : runContext.answerSchema;
-  const isHeld = runContext.pipeline.holdsReplies || runContext.voice !== "aloud";
+  const answer = runContext.replyMode === "hidden" ? null : runContext.answerSchema;
+  const isHeld = runContext.pipeline.holdsReplies || runContext.replyMode !== "streamed";
   const bounds = { routes: runContext.routes, max_tokens: spec.max_tokens };
   const metered = new MeteredCall(runContext, runContext.promptTokens ?? estimate, bounds, {
     purpose: "step",
-    frame: frameOfAgent(spec.agent, spec.systemPrompt, answer),
-    isOwn: hasOwnFrame(spec),
+    prefix: prefixOfAgent(spec.agent, spec.systemPrompt, answer),
+    isOwn: hasOwnPrefix(spec),
     instructions: spec.response?.instructions ?? null,
-    ...{ shown, nudge, stop, choice },
+    ...{ shown, ephemeralInstruction, stop, choice },
     chars: words.length,
     digest: digestOf(words),
     temperature: spec.temperature,
@@ -106,13 +108,13 @@ async function callOnce(
           told.begin();
           return {
             route: wanted,
-            messages: images.size === 0 ? words : chatMessages(system, nudged, given),
+            messages: images.size === 0 ? words : chatMessages(system, instructed, given),
             images: given,
             tools,
             temperature: spec.temperature,
             max_tokens: metered.begin(wanted),
             system,
-            shown: nudged,
+            shown: instructed,
             offers: spec.agent.tools,
             thinking: spec.thinking,
             cache: spec.agent.model.cache,
@@ -153,7 +155,8 @@ async function callOnce(
       const shorter = await mend(runContext);
       if (runContext.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
       // Without a mend, models that are left may take more.
-      if (shorter !== null || runContext.routes.length > 1) return modelStep(runContext, shorter ?? shown, nudge);
+      if (shorter !== null || runContext.routes.length > 1)
+        return modelStep(runContext, shorter ?? shown, ephemeralInstruction);
     }
     if (error.refusesImage && images.size > 0) await refuseImages(runContext);
     return { kind: "failure", failure: error, partial, thoughts };
@@ -165,17 +168,17 @@ async function callOnce(
   if (released === null) return { kind: "stopped", partial: "" };
   auditRefused(runContext, released);
   // What a pattern holds back it passes on itself, if at all.
-  if (runContext.voice === "aloud") tellReply(runContext, released);
+  if (runContext.replyMode === "streamed") tellReply(runContext, released);
   return { kind: "reply", reply: released };
 }
 
 /** Notes that later requests are to leave out the images of the newest message that shows some. */
-async function refuseImages({ eventLog, spec, memberOf, run }: RunContext): Promise<void> {
+async function refuseImages({ eventLog, spec, askedBy, run }: RunContext): Promise<void> {
   const newest = spec.branch.findLast(showsImages);
-  // What the tools of a pattern's member have drawn is shown in no later turn.
-  const isOfMember = memberOf !== null && newest?.role === "tool" && newest.entry !== null;
-  if (newest === undefined || isOfMember || run.hasRefusedImages) return;
-  // Members side by side are shown the same message.
+  // What the tools of a pattern's sub-agent have drawn is shown in no later turn.
+  const isOfSubAgent = askedBy !== null && newest?.role === "tool" && newest.entry !== null;
+  if (newest === undefined || isOfSubAgent || run.hasRefusedImages) return;
+  // Sub-agents side by side are shown the same message.
   run.hasRefusedImages = true;
   await eventLog.append([refusedImagesEntry()], []);
 }
@@ -190,7 +193,7 @@ async function cutOff(
 ): Promise<StepOutcome> {
   runContext.route = metered.route;
   const text = metered.shownOf(said);
-  if (runContext.voice !== "aloud") return { kind: "breach", breach, partial: "" };
+  if (runContext.replyMode !== "streamed") return { kind: "breach", breach, partial: "" };
   if (!runContext.pipeline.holdsReplies) return { kind: "breach", breach, partial: text, thoughts };
   const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };
   const released = await runContext.cancellation.orStopped(releaseReply(runContext, reply));
@@ -203,7 +206,7 @@ async function cutOff(
 const noStop: readonly string[] = [];
 
 /** Whether the request has brought along some of what all its calls have in common. */
-function hasOwnFrame({ options }: RunSpec): boolean {
+function hasOwnPrefix({ options }: RunSpec): boolean {
   return options !== null && (options.tools.length > 0 || options.response_format !== null);
 }
 

@@ -7,7 +7,7 @@ import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
-import { digestOf, makeFrame } from "../plan/call-frame.ts";
+import { digestOf, makePrefix } from "../plan/prompt-prefix.ts";
 import type { RunContext } from "../scope/run-context.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 
@@ -44,12 +44,12 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
   const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
   const metered = new MeteredCall(runContext, estimatedTokens(messages.length), bounds, {
     purpose: kind === "decider" ? "decider" : aside ? "question" : "summary",
-    frame: makeFrame({ system: task, tools: null, answer: answer?.json ?? null }),
+    prefix: makePrefix({ system: task, tools: null, answer: answer?.json ?? null }),
     // The task may have been made of what somebody has said.
     isOwn: true,
     instructions: null,
     shown,
-    nudge: null,
+    ephemeralInstruction: null,
     chars: messages.length,
     digest: digestOf(messages),
     temperature,

@@ -1,32 +1,32 @@
 import { suspended } from "../steps/endings.ts";
-import { askMember, closeAside, isAtWork, type MemberEnd } from "../steps/members.ts";
 import { mergedAnswer } from "../steps/merged-answer.ts";
 import type { Pattern } from "../steps/pattern.ts";
+import { askSubAgent, closeAside, isAtWork, type SubAgentEnd } from "../steps/sub-agents.ts";
 
-/** Members that work at the same time; the others wait for one of them to end. */
+/** Sub-agents that work at the same time; the others wait for one of them to end. */
 const besideMax = 8;
 
 /** All sub-agents work on the turn, beside one another, and the agent makes one answer of theirs. */
 export const parallel: Pattern = async (runContext, tools) => {
-  const { members } = runContext.spec.agent;
-  const ends: (MemberEnd | null)[] = members.map(() => null);
+  const { subAgents } = runContext.spec.agent;
+  const ends: (SubAgentEnd | null)[] = subAgents.map(() => null);
   let next = 0;
   const work = async (): Promise<void> => {
-    for (let at = next++; at < members.length; at = next++) {
-      const member = members[at] as (typeof members)[number];
-      const place = `${at}:${member.name}`;
+    for (let at = next++; at < subAgents.length; at = next++) {
+      const subAgent = subAgents[at] as (typeof subAgents)[number];
+      const place = `${at}:${subAgent.name}`;
       if (runContext.cancellation.cancelled && !isAtWork(runContext, place)) continue;
-      const end = await askMember(runContext, member, place);
+      const end = await askSubAgent(runContext, subAgent, place);
       if (!("kind" in end)) ends[at] = end;
     }
   };
-  const workers = Array.from({ length: Math.min(besideMax, members.length) }, work);
+  const workers = Array.from({ length: Math.min(besideMax, subAgents.length) }, work);
   // The first that cannot write ends the run; the others are stopped, so that nothing of them goes on behind its end.
   for (const worker of workers) worker.catch(() => runContext.cancellation.cancel());
   const settled = await Promise.allSettled(workers);
   for (const worker of settled) if (worker.status === "rejected") throw worker.reason;
   const done = ends.filter((end) => end !== null);
-  if (done.length < members.length && !runContext.cancellation.cancelled) return suspended;
+  if (done.length < subAgents.length && !runContext.cancellation.cancelled) return suspended;
   await closeAside(runContext);
   return mergedAnswer(runContext, tools, done);
 };

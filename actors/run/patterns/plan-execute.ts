@@ -57,10 +57,13 @@ export const planExecute: Pattern = async (runContext, tools) => {
     else ending = await carryOut(runContext, tools, progress);
   }
   if (ending !== null) return ending;
-  runContext.voice = "aloud";
+  runContext.replyMode = "streamed";
   runContext.routes = runContext.spec.routes;
-  const nudge = progress.done.length === 0 ? runContext.spec.nudge : finish(progress);
-  return finalSteps(runContext, tools, { limit: agent.recursion_limit, nudge: () => nudge });
+  const ephemeralInstruction = progress.done.length === 0 ? runContext.spec.ephemeralInstruction : finish(progress);
+  return finalSteps(runContext, tools, {
+    limit: agent.recursion_limit,
+    ephemeralInstruction: () => ephemeralInstruction,
+  });
 };
 
 /** What failed and is not planned anew ends a plan. */
@@ -90,14 +93,14 @@ function progressOf(notes: readonly RunNote[]): Progress {
 
 /** Asks the planner. Null when there is a plan; one that cannot be read is a plan without subtasks: the agent answers by itself. */
 async function makePlan(runContext: RunContext, progress: Progress): Promise<Ending | null> {
-  const { agent, branch, turnStart, nudge } = runContext.spec;
+  const { agent, branch, turnStart, ephemeralInstruction } = runContext.spec;
   const { planner, max_subtasks } = agent.planExecute;
   const outcome = await askAside<{ subtasks: readonly Subtask[] }>(runContext, {
     routes: planner === null ? runContext.spec.routes : [planner],
     task: planTask(max_subtasks),
     given: {
       conversation: givenMessages(workingSet(branch, agent.session, turnStart).slice(-givenMessagesMax)),
-      ...(nudge !== null && { request: nudge }),
+      ...(ephemeralInstruction !== null && { request: ephemeralInstruction }),
       tools: agent.tools.map(({ name, description }) => ({ name, description })),
       ...(progress.done.length > 0 && { done: progress.done }),
     },
@@ -124,12 +127,12 @@ async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Pro
   const { executor, executor_recursion_limit } = runContext.spec.agent.planExecute;
   const subtask = progress.plan?.[progress.at] as Subtask;
   const number = progress.done.length + 1;
-  runContext.voice = "silent";
+  runContext.replyMode = "hidden";
   runContext.routes = executor === null ? runContext.spec.routes : [executor];
   const words = instruct(subtask, progress);
   const end = await runSteps(runContext, tools, {
     limit: executor_recursion_limit,
-    nudge: () => words,
+    ephemeralInstruction: () => words,
     marks: { subtask: number },
     answer: (reply) => ({ kind: "reply" as const, reply }),
   });

@@ -4,9 +4,12 @@ import type { Pattern } from "../steps/pattern.ts";
 
 /** The loop of one agent: steps until it answers. */
 export const react: Pattern = (runContext, tools) => {
-  const { agent, nudge } = runContext.spec;
+  const { agent, ephemeralInstruction } = runContext.spec;
   const { escalation } = agent.model;
-  const steps: FinalSteps = { nudge: (step) => (step === 1 ? nudge : null), limit: agent.recursion_limit };
+  const steps: FinalSteps = {
+    ephemeralInstruction: (step) => (step === 1 ? ephemeralInstruction : null),
+    limit: agent.recursion_limit,
+  };
   return escalation === null
     ? finalSteps(runContext, tools, steps)
     : escalatingSteps(runContext, tools, steps, escalation);

@@ -21,13 +21,19 @@ interface Draft {
 
 /** Steps until an answer is good enough, or there were enough of them. */
 export const reflect: Pattern = async (runContext, tools) => {
-  const { agent, nudge } = runContext.spec;
+  const { agent, ephemeralInstruction } = runContext.spec;
   const { threshold, max_iterations } = agent.reflect;
   const drafts = (runContext.resumed?.notes ?? []).filter(({ type }) => type === "draft") as unknown as Draft[];
   for (;;) {
     const last = drafts.at(-1);
-    const nudged = (step: number) => (last === undefined ? (step === 1 ? nudge : null) : again(last));
-    const end = await heldSteps(runContext, tools, { limit: agent.recursion_limit, nudge: nudged }, true);
+    const instructed = (step: number) =>
+      last === undefined ? (step === 1 ? ephemeralInstruction : null) : again(last);
+    const end = await heldSteps(
+      runContext,
+      tools,
+      { limit: agent.recursion_limit, ephemeralInstruction: instructed },
+      true,
+    );
     if (end.kind !== "reply") return end;
     const { reply } = end;
     if (isBroken(reply)) return give(runContext, reply, {});

@@ -5,9 +5,9 @@ import { askAside, givenMessages } from "../model/side-question.ts";
 import { noteEntry } from "../plan/notes.ts";
 import type { RunContext } from "../scope/run-context.ts";
 import type { Ending } from "../steps/endings.ts";
-import { speakAs } from "../steps/members.ts";
 import type { Pattern } from "../steps/pattern.ts";
 import { notAnswered } from "../steps/step-loop.ts";
+import { answerAs } from "../steps/sub-agents.ts";
 
 // An agent that sends each turn to one of its sub-agents, which answers in its place. Its decider chooses, by what the sub-agents say
 // of themselves, and where there is none, or it is not sure, its own model; where the choice cannot be read, the first of them is
@@ -22,56 +22,56 @@ const describedMax = 200;
 export const router: Pattern = async (runContext) => {
   const { agent } = runContext.spec;
   const noted = runContext.earlier?.notes.find(({ type, by }) => type === "route" && by === agent.name);
-  const before = agent.members.find(({ name }) => name === noted?.agent);
-  if (before !== undefined) return speakAs(runContext, before);
+  const before = agent.subAgents.find(({ name }) => name === noted?.agent);
+  if (before !== undefined) return answerAs(runContext, before);
   const chosen = await choose(runContext);
   if ("kind" in chosen) return chosen;
-  const { member, method } = chosen;
+  const { subAgent, method } = chosen;
   runContext.metrics.count("svc_router_choice_total", { method });
   await runContext.eventLog.append(
-    [noteEntry("route", { by: agent.name, agent: member.name, method })],
+    [noteEntry("route", { by: agent.name, agent: subAgent.name, method })],
     runContext.billing(),
   );
-  return speakAs(runContext, member);
+  return answerAs(runContext, subAgent);
 };
 
 interface Choice {
-  readonly member: CompiledAgent;
+  readonly subAgent: CompiledAgent;
   readonly method: "decider" | "llm" | "unmatched" | "decider_unsure" | "decider_error";
 }
 
 async function choose(runContext: RunContext): Promise<Choice | Ending> {
-  const { agent, branch, nudge } = runContext.spec;
-  const { members } = agent;
-  const [first] = members as [CompiledAgent];
-  if (members.length === 1) return { member: first, method: "llm" };
+  const { agent, branch, ephemeralInstruction } = runContext.spec;
+  const { subAgents } = agent;
+  const [first] = subAgents as [CompiledAgent];
+  if (subAgents.length === 1) return { subAgent: first, method: "llm" };
   const decided = agent.decider === null ? null : await decide(runContext, questionOf(runContext));
   if (decided?.kind === "decided") {
-    const member = members.find(({ name }) => name === decided.choice);
-    if (member !== undefined) return { member, method: "decider" };
+    const subAgent = subAgents.find(({ name }) => name === decided.choice);
+    if (subAgent !== undefined) return { subAgent, method: "decider" };
   }
   const outcome = await askAside<{ agent: string }>(runContext, {
     routes: runContext.spec.routes,
     task: runContext.spec.systemPrompt === "" ? task : `${runContext.spec.systemPrompt}\n\n---\n\n${task}`,
     given: {
-      agents: members.map(({ name, manifest }) => ({ name, description: manifest.metadata.description })),
+      agents: subAgents.map(({ name, manifest }) => ({ name, description: manifest.metadata.description })),
       conversation: givenMessages(branch.slice(-givenMax)),
-      ...(nudge !== null && { request: nudge }),
+      ...(ephemeralInstruction !== null && { request: ephemeralInstruction }),
     },
     answer: schemaOf(agent),
   });
   if (outcome.kind === "breach" || outcome.kind === "stopped") return notAnswered(runContext, outcome);
-  const named = outcome.kind === "answer" ? members.find(({ name }) => name === outcome.value.agent) : undefined;
-  if (named === undefined) return { member: first, method: "unmatched" };
+  const named = outcome.kind === "answer" ? subAgents.find(({ name }) => name === outcome.value.agent) : undefined;
+  if (named === undefined) return { subAgent: first, method: "unmatched" };
   return {
-    member: named,
+    subAgent: named,
     method: decided === null ? "llm" : `decider_${decided.kind === "unsure" ? "unsure" : "error"}`,
   };
 }
 
 function questionOf(runContext: RunContext): DecisionQuestion {
   const { agent, systemPrompt } = runContext.spec;
-  const options = agent.members.map(({ name, manifest: { metadata } }) => {
+  const options = agent.subAgents.map(({ name, manifest: { metadata } }) => {
     const description = cut(metadata.description, describedMax);
     return [name, description === "" ? null : description] as const;
   });
@@ -96,7 +96,7 @@ function schemaOf(agent: CompiledAgent): AnswerSchema {
   if (schema === undefined) {
     schema = readOwnSchema({
       type: "object",
-      properties: { agent: { enum: [...new Set(agent.members.map(({ name }) => name))] } },
+      properties: { agent: { enum: [...new Set(agent.subAgents.map(({ name }) => name))] } },
       required: ["agent"],
       additionalProperties: false,
     });

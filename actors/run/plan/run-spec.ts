@@ -42,7 +42,7 @@ export interface RunSpec {
   /** Where the messages of this turn begin in `branch`; a compaction moves it, and a follow-up begins another one. */
   turnStart: number;
   /** Shown to the model at its first call, as the caller's words, and kept nowhere. */
-  nudge: string | null;
+  ephemeralInstruction: string | null;
   /** The run that has handed out this one as a task; null where a caller has asked for it. */
   readonly parent: ParentRun | null;
   /** What it spends with its tasks is in the store already. */
@@ -89,9 +89,9 @@ export interface Resumed {
   readonly spent: RunSpent | null;
   /** What its pattern has written down, oldest first. */
   readonly notes: readonly RunNote[];
-  /** What its members have in the log. */
-  readonly ofMembers: readonly LogEvent[];
-  /** What it waits for, its members with it. */
+  /** What its sub-agents have in the log. */
+  readonly ofSubAgents: readonly LogEvent[];
+  /** What it waits for, its sub-agents with it. */
   readonly waits: readonly WaitRow[];
   /** The requests for approval that it has waited for. */
   readonly approvals: readonly string[];

@@ -5,15 +5,15 @@ import { bodiesOfCall, type ModelCallRow, type ShownItem } from "../../../storag
 import { frameByDigest } from "../../../storage/tables/model-frames.ts";
 import { branchEvents, inCallOrder } from "../../log/branch.ts";
 import { openingCharsMax, summaryMessage } from "../../log/compaction.ts";
-import { eventsAt } from "../../log/member-events.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
 import { shortMessage } from "../../log/short-message.ts";
+import { eventsAt } from "../../log/sub-agent-events.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
 import { clearResults } from "../context/cleared-results.ts";
 import { readImage } from "../context/images.ts";
 import { systemText } from "../context/working-set.ts";
-import { digestOf, readFrame } from "../plan/call-frame.ts";
+import { digestOf, readPrefix } from "../plan/prompt-prefix.ts";
 
 // A model request made again from its record and the log: with the code that has made it, and without anything that was in memory then.
 
@@ -50,7 +50,7 @@ export async function rebuildCall(store: TenantStore, files: FileStore, call: Mo
     return text;
   };
   const body = shared?.body ?? bodies.get(call.frame);
-  const frame = body === undefined ? null : readFrame(body);
+  const frame = body === undefined ? null : readPrefix(body);
   if (frame === null) problems.push(`the system text and the tools (${call.frame}) are not kept`);
   const rest = {
     tools: frame?.tools ?? null,
@@ -120,7 +120,9 @@ async function messagesOf(
   return newestFirst.reverse();
 }
 
-/** What an event is to the model: a compaction is its summary, and what a member has said is a message of the member's own. */
+/**
+ * What an event is to the model: a compaction is its summary, and what a sub-agent has said is a message of the sub-agent's own.
+ */
 async function messageAt(store: TenantStore, threadKey: number, seq: number): Promise<ContextMessage | null> {
   const event = await readEvent(store, threadKey, seq);
   if (event === undefined) return null;

@@ -16,7 +16,7 @@ import type { TokenCounter } from "../../models/token-counter.ts";
 import type { ContextMemory } from "../../runtime/context-memory.ts";
 import type { LiveRuns } from "../../runtime/live-runs.ts";
 import type { ToolSource } from "../../tools/source.ts";
-import type { KnownFrames } from "../context/known-frames.ts";
+import type { KnownPrefixes } from "../context/known-prefixes.ts";
 import type { VectorMemory } from "../context/vector-memory.ts";
 import type { TextPace } from "../output/text-pace.ts";
 import type { HeardRun } from "./suspended-runs.ts";
@@ -36,7 +36,7 @@ export interface RunDeps {
   /** Vectors of messages that `semantic:N` has compared. */
   readonly vectors: VectorMemory;
   /** What model calls have in common, as far as it is known to be kept. */
-  readonly frames: KnownFrames;
+  readonly prefixes: KnownPrefixes;
   /** Where runs get their tools from. */
   readonly toolSources: readonly ToolSource[];
   /** What stands around the calls and replies of every run. */

@@ -33,10 +33,10 @@ import { UsageMeter } from "./usage-meter.ts";
 /** Text since the last committed event that a late listener can still be given. */
 const liveTextMax = 256 * 1024;
 
-/** For whom a member works, and whether what it says is the answer of the turn. */
-export interface Membership {
+/** For whom a sub-agent works, and whether what it says is the answer of the turn. */
+export interface Delegated {
   readonly over: RunContext;
-  readonly speaks: boolean;
+  readonly answers: boolean;
 }
 
 /** What the parts of a running turn share: what is asked, what was spent, what was said, and whether to stop. */
@@ -46,11 +46,11 @@ export class RunContext {
   readonly eventLog: EventLog;
   /** What the tenant of the run keeps. */
   readonly store: TenantStore;
-  /** For whom a member of a composite agent works; null for the agent that was asked. */
-  readonly #of: Membership | null;
-  /** The member that says the answer in the place of this agent; null while none does. */
-  speaker: RunContext | null = null;
-  /** Close the calls of members that wait for somebody outside, in this process. */
+  /** For whom a sub-agent of a composite agent works; null for the agent that was asked. */
+  readonly #of: Delegated | null;
+  /** The sub-agent that says the answer in the place of this agent; null while none does. */
+  answering: RunContext | null = null;
+  /** Close the calls of sub-agents that wait for somebody outside, in this process. */
   readonly aside: (() => Promise<void>)[] = [];
   /** Shared by all agents of the run, as are the budget, the meter and what it waits for. */
   readonly run: RunState;
@@ -84,7 +84,7 @@ export class RunContext {
    * What becomes of the model's words: passed on as they come; passed on by a pattern that has looked at them, with those beside tool
    * calls as soon as they are whole; or said to nobody, for they are not the answer.
    */
-  voice: "aloud" | "held" | "silent" = "aloud";
+  replyMode: "streamed" | "buffered" | "hidden" = "streamed";
   /** The models that steps ask: those of the turn, unless a pattern says otherwise. */
   routes: RunSpec["routes"];
   /** What the answer has to be like; null for anything. */
@@ -117,7 +117,7 @@ export class RunContext {
   #gathered = "";
   #hasSpoken = false;
 
-  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Membership | null = null) {
+  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Delegated | null = null) {
     this.spec = spec;
     this.#of = of;
     const over = of?.over;
@@ -127,7 +127,7 @@ export class RunContext {
     this.output = output;
     this.deps = deps;
     this.store = deps.store.tenant(spec.principal.tenant_id);
-    this.answerSchema = (of?.speaks ? of.over.answerSchema : null) ?? spec.agent.outputSchema;
+    this.answerSchema = (of?.answers ? of.over.answerSchema : null) ?? spec.agent.outputSchema;
     this.resumed = spec.resumed;
     this.earlier = spec.resumed;
     this.routes = spec.routes;
@@ -148,10 +148,10 @@ export class RunContext {
       over?.budget ?? new RunBudget(spec.agent.limits, startedAt, spent, this.tree ?? this.#above(), latest);
     this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
-    this.steering = of?.speaks ? of.over.steering : new Steering(spec);
+    this.steering = of?.answers ? of.over.steering : new Steering(spec);
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
     // What speaks in another's place is held to what that other may say.
-    this.pipeline = pipelineOf(this, deps, of?.speaks ? of.over.pipeline.ofReplies : []);
+    this.pipeline = pipelineOf(this, deps, of?.answers ? of.over.pipeline.ofReplies : []);
   }
 
   /** When the run gets no more time, in epoch milliseconds by the clock as it is set now. */
@@ -165,14 +165,14 @@ export class RunContext {
     return askOutcome(new Governed(this, this.deps), call);
   }
 
-  /** Of which agent it is the member; null for the agent that was asked. */
-  get memberOf(): RunContext | null {
+  /** Of which agent it is the sub-agent; null for the agent that was asked. */
+  get askedBy(): RunContext | null {
     return this.#of?.over ?? null;
   }
 
   /** Who says the answer. */
-  get speaking(): RunContext {
-    return this.speaker?.speaking ?? this;
+  get answerer(): RunContext {
+    return this.answering?.answerer ?? this;
   }
 
   /** The agents of the run, from the one that was asked to this one. */
@@ -244,7 +244,7 @@ export class RunContext {
 
   /** What was said since the last committed event. */
   get liveText(): { text: string; truncated: boolean } {
-    if (this.speaker !== null) return this.speaker.liveText;
+    if (this.answering !== null) return this.answering.liveText;
     const truncated = this.#liveText.length > liveTextMax;
     return { text: truncated ? "" : this.#liveText, truncated };
   }
@@ -252,7 +252,7 @@ export class RunContext {
   /** Everything that was said is in the log now. */
   committed(): void {
     this.#liveText = "";
-    this.run.calls.written(this.store, this.deps.frames);
+    this.run.calls.written(this.store, this.deps.prefixes);
   }
 
   /** Takes text of the model. The first of a turn is passed on at once, and so is all of it while the thread keeps up. */
@@ -301,7 +301,7 @@ export class RunContext {
 
   /** Whether what it says is for those alone who have asked it. */
   get isMute(): boolean {
-    return this.#of?.speaks === false;
+    return this.#of?.answers === false;
   }
 
   /** Sends a structural frame to the one who started the turn. `id` is the sequence number behind the events that it tells of. */
@@ -339,7 +339,7 @@ export class RunContext {
   /** Another turn of the run begins. */
   beginAnew(): void {
     this.earlier = null;
-    this.speaker = null;
+    this.answering = null;
   }
 
   /** Adds messages to the branch. */
@@ -355,7 +355,7 @@ export class RunContext {
 
   /** What the last model call was shown, and this turn's messages since. */
   answerMessages(): readonly ContextMessage[] {
-    if (this.speaker !== null) return this.speaker.answerMessages();
+    if (this.answering !== null) return this.answering.answerMessages();
     const { branch } = this.spec;
     // Without a window the whole branch was shown, and this turn's messages are in it already.
     return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
@@ -365,7 +365,7 @@ export class RunContext {
   billing(): WriteOp[] {
     // It would be refused with what it belongs to.
     if (this.spec.durableRun?.isCut) return [];
-    const calls = this.run.calls.takeOps(this.store, this.deps.frames);
+    const calls = this.run.calls.takeOps(this.store, this.deps.prefixes);
     return [...calls, ...this.used()];
   }
 

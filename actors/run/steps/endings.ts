@@ -222,7 +222,7 @@ export function assistantEntry(
   const thoughts = keptThoughts(reply);
   if (thoughts.length > 0) metadata.thinking = thoughts;
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
-  if (runContext.memberOf !== null) metadata.agent = runContext.spec.agent.name;
+  if (runContext.askedBy !== null) metadata.agent = runContext.spec.agent.name;
   return {
     kind: "message",
     role: "assistant",

@@ -36,7 +36,7 @@ export async function escalatingSteps(
     return strongerSteps(runContext, tools, steps, escalation, noted as unknown as Doubted, null);
   // Another turn of the run begins with the first model again.
   runContext.routes = runContext.spec.routes;
-  runContext.voice = "aloud";
+  runContext.replyMode = "streamed";
   if (!canEscalate(runContext, escalation)) return finalSteps(runContext, tools, steps);
   const end = await heldSteps(runContext, tools, steps, true);
   if (end.kind !== "reply") return end;
@@ -108,7 +108,7 @@ async function strongerSteps(
 ): Promise<Ending> {
   const before = runContext.route;
   runContext.routes = [route];
-  runContext.voice = "aloud";
+  runContext.replyMode = "streamed";
   runContext.stepsBefore = 0;
   const stand = (cause: string): Ending | null => {
     if (first === null || runContext.step > 1 || runContext.cancellation.cancelled) return null;

@@ -32,7 +32,7 @@ export async function heldSteps(
   steps: FinalSteps,
   isJudged = false,
 ): Promise<HeldReply | Ending> {
-  runContext.voice = "held";
+  runContext.replyMode = "buffered";
   const noted = notedAnswer(runContext);
   if (noted !== null) return { kind: "reply", reply: noted };
   const { misfits, problem: earlier } = misfitsOf(runContext);
@@ -41,7 +41,8 @@ export async function heldSteps(
     const wrong = problem;
     const end = await runSteps(runContext, tools, {
       ...steps,
-      nudge: (step) => (wrong === null ? steps.nudge(step) : correction(runContext, wrong)),
+      ephemeralInstruction: (step) =>
+        wrong === null ? steps.ephemeralInstruction(step) : correction(runContext, wrong),
       answer: (reply): HeldReply => ({ kind: "reply", reply }),
     });
     if (end.kind !== "reply") return end;

@@ -2,23 +2,26 @@ import type { ToolRunner } from "../calls/tool-runner.ts";
 import type { RunContext } from "../scope/run-context.ts";
 import { type Ending, nobodyAnswered, stopped } from "./endings.ts";
 import { finalSteps } from "./final-steps.ts";
-import { type MemberEnd, wordsOf } from "./members.ts";
+import { type SubAgentEnd, wordsOf } from "./sub-agents.ts";
 
 /**
- * The agent's own answer, made of what its members have said; `aggregator_prompt` says how. Where none of them has said a word the
- * turn has failed, unless a limit says why: then the agent says that.
+ * The agent's own answer, made of what its sub-agents have said; `aggregator_prompt` says how. Where none of them has said a word
+ * the turn has failed, unless a limit says why: then the agent says that.
  */
 export function mergedAnswer(
   runContext: RunContext,
   tools: ToolRunner,
-  ends: readonly MemberEnd[],
+  ends: readonly SubAgentEnd[],
 ): Promise<Ending> | Ending {
   if (runContext.cancellation.cancelled) return stopped(runContext, "");
   const { agent } = runContext.spec;
   if (ends.length > 0 && ends.every(({ text, limited }) => text === null && limited !== true)) return nobodyAnswered();
   const answers = ends.map((end) => ({ agent: end.agent, answer: wordsOf(end) }));
   const how = agent.aggregatorPrompt === "" ? "Make one answer of theirs for the user." : agent.aggregatorPrompt;
-  const nudge = `Agents were asked for the user's last message. What they have answered, as JSON:\n${JSON.stringify(answers)}\n\n${how} \
+  const ephemeralInstruction = `Agents were asked for the user's last message. What they have answered, as JSON:\n${JSON.stringify(answers)}\n\n${how} \
 An answer in brackets that says an agent has failed is none.`;
-  return finalSteps(runContext, tools, { limit: agent.recursion_limit, nudge: () => nudge });
+  return finalSteps(runContext, tools, {
+    limit: agent.recursion_limit,
+    ephemeralInstruction: () => ephemeralInstruction,
+  });
 }

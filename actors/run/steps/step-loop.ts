@@ -22,7 +22,7 @@ import { takeInputs } from "./taken-inputs.ts";
 /** How steps are made. */
 export interface Steps<E> {
   /** Shown to the model behind everything else, as the caller's words, and kept nowhere. */
-  nudge(step: number): string | null;
+  ephemeralInstruction(step: number): string | null;
   /** Most model calls, with those that were made before the run was put aside. */
   readonly limit: number;
   /** Metadata of the messages that ask for tools. */
@@ -56,16 +56,16 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     runContext.step = step;
     // A durable run gives its slot up between two steps where others are to have it.
     const { durableRun } = runContext.spec;
-    const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && runContext.memberOf === null;
+    const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && runContext.askedBy === null;
     if (asks && !(await durableRun.mayStep())) return suspended;
     if (runContext.steering.isDue && !runContext.cancellation.cancelled) await takeInputs(runContext, "step");
-    const outcome = await branchStep(runContext, steps.nudge(step));
+    const outcome = await branchStep(runContext, steps.ephemeralInstruction(step));
     if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(runContext, outcome);
     const { reply } = outcome;
     if (reply.tool_calls.length === 0) return steps.answer(reply);
 
     // Words beside calls are shown as they are: what is looked at is the answer.
-    if (runContext.voice === "held") tellReply(runContext, reply);
+    if (runContext.replyMode === "buffered") tellReply(runContext, reply);
     const calls = tools.identify(reply.tool_calls);
     const isLast = step >= steps.limit;
     const isCut = isCutOff(reply);

@@ -77,11 +77,12 @@ async function runGroup(
 }
 
 /** The answer ends in calls that its client makes. They are open in the log, and nobody else answers them. */
-function handedOver({ spec, voice, deps }: RunContext, handed: readonly ToolCall[]): Finished {
+function handedOver({ spec, replyMode, deps }: RunContext, handed: readonly ToolCall[]): Finished {
   const message = spec.branch.findLast(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
   keepThoughts({ message, handed }, spec, deps);
   // Words of a subtask are told to nobody, in the answer either.
-  const said = voice === "silent" ? "" : (spec.branch.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
+  const said =
+    replyMode === "hidden" ? "" : (spec.branch.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
   return {
     kind: "finished",
     final: said === "" ? null : said,

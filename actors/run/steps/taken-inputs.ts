@@ -41,7 +41,7 @@ export async function takeAtEnd(runContext: RunContext, at: AtEnd): Promise<void
   const turnStart = spec.branch.length;
   const taken = await takeInputs(runContext, at);
   const isTurn = taken.some(({ kind }) => kind === "follow_up");
-  spec.nudge = null;
+  spec.ephemeralInstruction = null;
   runContext.stepsBefore = isTurn ? 0 : runContext.step;
   if (isTurn) {
     spec.turnStart = turnStart;

@@ -1,4 +1,5 @@
-// A run all of whose members wait, or are done, while a task of one of them goes on: a drain finds it before it is put aside. Time is simulated.
+// A run all of whose sub-agents wait, or are done, while a task of one of them goes on: a drain finds it before it is put aside.
+// Time is simulated.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defineTool } from "../../../../actors/tools/tool.ts";
@@ -110,7 +111,7 @@ for (const [reason, error] of [
     assert.deepEqual(process.crashes, []);
   });
 
-test("DEL-005 the abort of a run whose members wait ends their tasks, and their requests for approval", async () => {
+test("DEL-005 the abort of a run whose sub-agents wait ends their tasks, and their requests for approval", async () => {
   const { sim, disk, process } = await world(false, "members");
   const before = disk.query("SELECT state FROM waits WHERE state = 'open'").length;
   await sim.until(process.abort("t"));

@@ -364,7 +364,7 @@ describe("a run that something is said to", () => {
     assert.deepEqual([steering.isDue, steering.interrupts], [true, false]);
   });
 
-  test("STEER-005 members are asked anew of what is said behind an answer, also when the run is put aside then", async () => {
+  test("STEER-005 sub-agents are asked anew of what is said behind an answer, also when the run is put aside then", async () => {
     const merged: ScriptedReply = { text: Array.from({ length: 50 }, () => "One. "), usage };
     const again: ScriptedReply[] = [
       { calls: [add("m")], usage },

@@ -8,21 +8,21 @@ import type { OpenThread } from "../../log/messages.ts";
  * What a continuation says to the model: nothing after a user's message, which only waits for its answer; a word after calls, and
  * after an answer that was cut off. Refuses with nothing_to_continue and already_complete.
  */
-export async function nudgeFor(store: TenantStore, thread: OpenThread): Promise<string | null> {
+export async function ephemeralInstructionFor(store: TenantStore, thread: OpenThread): Promise<string | null> {
   const last = thread.branch.at(-1);
   if (!last || !thread.exists) throw new SvcError("nothing_to_continue");
-  const nudge = nudgeBehind(last);
-  if (last.role !== "assistant" || last.tool_calls !== null) return nudge;
+  const ephemeralInstruction = ephemeralInstructionAfter(last);
+  if (last.role !== "assistant" || last.tool_calls !== null) return ephemeralInstruction;
   for await (const { kind, role, extra } of branchEvents(store, thread.thread_key, thread.leaf_seq, 16)) {
     if (kind !== "message" || role !== "assistant") continue;
     if (extra?.metadata?.status === undefined) break;
-    return nudge;
+    return ephemeralInstruction;
   }
   throw new SvcError("already_complete");
 }
 
 /** What a continuation says to the model behind this message; null where it only waits for its answer. */
-export function nudgeBehind(last: ContextMessage | undefined): string | null {
+export function ephemeralInstructionAfter(last: ContextMessage | undefined): string | null {
   if (last === undefined) return null;
   if (last.role === "tool" || last.tool_calls !== null) return "[continue]";
   return last.role === "assistant" ? "Continue." : null;

@@ -4,10 +4,10 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
 import { waitsOfRun } from "../../../storage/tables/waits.ts";
 import { inCallOrder } from "../../log/branch.ts";
-import { eventsAt, ofMember } from "../../log/member-events.ts";
 import { type ContextMessage, contextMessage, messageOf } from "../../log/message.ts";
+import { eventsAt, ofSubAgent } from "../../log/sub-agent-events.ts";
 import { ToolRunner } from "../calls/tool-runner.ts";
-import { memberLog } from "../event-log/member-log.ts";
+import { subAgentLog } from "../event-log/sub-agent-log.ts";
 import { Tail } from "../event-log/tail.ts";
 import { takesImages, thinkingFor } from "../intake/admission.ts";
 import { noteEntry, type RunNote } from "../plan/notes.ts";
@@ -17,118 +17,128 @@ import type { Ending, Finished, Suspended } from "./endings.ts";
 import type { PatternDeps } from "./pattern.ts";
 import { runTools } from "./step-tools.ts";
 
-// Agents that work in the run of another. A member runs under its own manifest: prompt, model, tools, policies, approvals. It spends
-// the run's budget and is stopped with it. One that speaks answers in the place of the agent that has asked it, with its conversation;
-// any other has a transcript of its own, of which nobody but the one that has asked it reads a word.
+// Agents that work in the run of another. A sub-agent runs under its own manifest: prompt, model, tools, policies, approvals. It
+// spends the run's budget and is stopped with it. One that speaks answers in the place of the agent that has asked it, with its
+// conversation; any other has a transcript of its own, of which nobody but the one that has asked it reads a word.
 
-/** What a member came to: its answer, null where it has none. */
-export interface MemberEnd {
+/** What a sub-agent came to: its answer, null where it has none. */
+export interface SubAgentEnd {
   readonly agent: string;
   readonly text: string | null;
   /** It has none because of a limit of the run. */
   readonly limited?: boolean;
 }
 
-/** Lets a member go on in the place of the agent: it is shown the conversation, and what it says is the answer. */
-export async function speakAs(runContext: RunContext, agent: CompiledAgent): Promise<Ending> {
+/** Lets a sub-agent go on in the place of the agent: it is shown the conversation, and what it says is the answer. */
+export async function answerAs(runContext: RunContext, agent: CompiledAgent): Promise<Ending> {
   const { resumed } = runContext;
   runContext.resumed = null;
-  const { branch, turnStart, nudge } = runContext.spec;
-  const spec = specOf(runContext.spec, agent, { branch, turnStart, nudge, resumed, queued: runContext.spec.queued });
+  const { branch, turnStart, ephemeralInstruction } = runContext.spec;
+  const spec = specOf(runContext.spec, agent, {
+    branch,
+    turnStart,
+    ephemeralInstruction,
+    resumed,
+    queued: runContext.spec.queued,
+  });
   const output = runContext.output;
-  const member = new RunContext(spec, runContext.eventLog, output, runContext.deps, { over: runContext, speaks: true });
-  runContext.speaker = member;
-  const ending = await loopOf(runContext, agent)(member, new ToolRunner(member));
-  member.passOn();
-  runContext.route = member.route;
+  const subAgent = new RunContext(spec, runContext.eventLog, output, runContext.deps, {
+    over: runContext,
+    answers: true,
+  });
+  runContext.answering = subAgent;
+  const ending = await loopOf(runContext, agent)(subAgent, new ToolRunner(subAgent));
+  subAgent.passOn();
+  runContext.route = subAgent.route;
   return ending;
 }
 
 /**
- * Lets a member work on the caller's turn, with `told` behind it, in a transcript of its own at `place`. What it came to is noted; one
- * that was noted before is not asked again.
+ * Lets a sub-agent work on the caller's turn, with `told` behind it, in a transcript of its own at `place`. What it came to is
+ * noted; one that was noted before is not asked again.
  */
-export async function askMember(
+export async function askSubAgent(
   runContext: RunContext,
   agent: CompiledAgent,
   place: string,
   told: string | null = null,
-): Promise<MemberEnd | Suspended> {
+): Promise<SubAgentEnd | Suspended> {
   const earlier = endOf(runContext.earlier?.notes ?? [], place);
   if (earlier !== null) return earlier;
   const { branch, turnStart } = runContext.spec;
   const turn = branch.slice(turnStart).filter(({ role }) => role === "user" || role === "system");
-  if (runContext.spec.nudge !== null) turn.push(contextMessage({ role: "user", content: runContext.spec.nudge }));
+  if (runContext.spec.ephemeralInstruction !== null)
+    turn.push(contextMessage({ role: "user", content: runContext.spec.ephemeralInstruction }));
   if (told !== null) turn.push(contextMessage({ role: "user", content: told }));
   const { messages, resumed } = takenUp(runContext, place);
   const spec = specOf(runContext.spec, agent, {
     branch: [...turn, ...messages],
     turnStart: 0,
-    nudge: null,
+    ephemeralInstruction: null,
     resumed,
     queued: null,
   });
-  const eventLog = memberLog(runContext.eventLog, place);
+  const eventLog = subAgentLog(runContext.eventLog, place);
   const output = {
     ...silentOutput,
     frame: (name: string, data: unknown, id: number) => runContext.frame(name, data, id),
   };
-  const member = new RunContext(spec, eventLog, output, runContext.deps, { over: runContext, speaks: false });
-  const tools = new ToolRunner(member);
-  const ending = await ended(runContext, agent, member, tools);
+  const subAgent = new RunContext(spec, eventLog, output, runContext.deps, { over: runContext, answers: false });
+  const tools = new ToolRunner(subAgent);
+  const ending = await ended(runContext, agent, subAgent, tools);
   if (ending?.kind === "suspended") {
-    runContext.aside.push(() => closeCalls(member, tools));
+    runContext.aside.push(() => closeCalls(subAgent, tools));
     return ending;
   }
   if (runContext.cancellation.cancelled) return { agent: agent.name, text: null };
   const text = ending === null || ending.failure !== null || isCutShort(ending) ? null : ending.final;
-  const end: MemberEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
-  // In one batch: a member whose answer is in the log is not asked again.
-  const entries = [...ofMember(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
+  const end: SubAgentEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
+  // In one batch: a sub-agent whose answer is in the log is not asked again.
+  const entries = [...ofSubAgent(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
   await runContext.eventLog.append(entries, runContext.billing());
   return end;
 }
 
-/** Whether a member was at work when the run was put aside: a run that is stopped takes it up to close its calls. */
+/** Whether a sub-agent was at work when the run was put aside: a run that is stopped takes it up to close its calls. */
 export function isAtWork({ earlier }: RunContext, place: string): boolean {
-  return earlier !== null && endOf(earlier.notes, place) === null && eventsAt(earlier.ofMembers, place).length > 0;
+  return earlier !== null && endOf(earlier.notes, place) === null && eventsAt(earlier.ofSubAgents, place).length > 0;
 }
 
-/** Gives results to the calls of members that wait, when the run is stopped while other members work. */
+/** Gives results to the calls of sub-agents that wait, when the run is stopped while other sub-agents work. */
 export async function closeAside(runContext: RunContext): Promise<void> {
   for (const close of runContext.aside.splice(0)) await close();
 }
 
-async function closeCalls(member: RunContext, tools: ToolRunner): Promise<void> {
-  await closeAside(member);
-  const { branch, run_id } = member.spec;
+async function closeCalls(subAgent: RunContext, tools: ToolRunner): Promise<void> {
+  await closeAside(subAgent);
+  const { branch, run_id } = subAgent.spec;
   const asked = branch.findLastIndex(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
   const answered = new Set(branch.slice(asked + 1).map(({ tool_call_id }) => tool_call_id));
   const open = (branch[asked]?.tool_calls ?? []).filter(({ id }) => !answered.has(id));
   if (open.length === 0) return;
-  const waits = await waitsOfRun(member.store, run_id);
+  const waits = await waitsOfRun(subAgent.store, run_id);
   const waitOf = (id: string) => waits.find(({ call }) => call.tool_call_id === id) ?? null;
   await runTools(
-    member,
+    subAgent,
     tools,
     open.map((call) => ({ call, wait: waitOf(call.id) })),
   );
 }
 
-/** What a member came to, in the words that are given on. */
-export function wordsOf({ agent, text }: MemberEnd): string {
+/** What a sub-agent came to, in the words that are given on. */
+export function wordsOf({ agent, text }: SubAgentEnd): string {
   return text ?? `[${agent} failed]`;
 }
 
-/** Null for a member whose model cannot be called at all: it alone fails of it. */
+/** Null for a sub-agent whose model cannot be called at all: it alone fails of it. */
 async function ended(
   runContext: RunContext,
   agent: CompiledAgent,
-  member: RunContext,
+  subAgent: RunContext,
   tools: ToolRunner,
 ): Promise<Ending | null> {
   try {
-    return await loopOf(runContext, agent)(member, tools);
+    return await loopOf(runContext, agent)(subAgent, tools);
   } catch (error) {
     const { code } = SvcError.from(error);
     if (code !== "model_not_configured" && code !== "unresolved_secret") throw error;
@@ -155,7 +165,7 @@ function loopOf({ deps }: RunContext, agent: CompiledAgent) {
 function specOf(
   spec: RunSpec,
   agent: CompiledAgent,
-  at: Pick<RunSpec, "branch" | "turnStart" | "nudge" | "resumed" | "queued">,
+  at: Pick<RunSpec, "branch" | "turnStart" | "ephemeralInstruction" | "resumed" | "queued">,
 ): RunSpec {
   const { route, fallbacks, vision, temperature, max_tokens } = agent.model;
   const hasImages = at.branch.slice(at.turnStart).some(({ attachments }) => attachments !== null);
@@ -176,15 +186,15 @@ function specOf(
   };
 }
 
-function endOf(notes: readonly RunNote[], place: string): MemberEnd | null {
+function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {
   const note = notes.find((noted) => noted.type === "member_end" && noted.place === place);
-  return note === undefined ? null : (note as unknown as MemberEnd);
+  return note === undefined ? null : (note as unknown as SubAgentEnd);
 }
 
-/** Where a member was when the run was put aside, by what it has in the log. */
+/** Where a sub-agent was when the run was put aside, by what it has in the log. */
 function takenUp(runContext: RunContext, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
   const resumed = runContext.earlier;
-  const events = resumed === null ? [] : eventsAt(resumed.ofMembers, place);
+  const events = resumed === null ? [] : eventsAt(resumed.ofSubAgents, place);
   if (resumed === null || events.length === 0) return { messages: [], resumed: null };
   const tail = new Tail();
   const messages: ContextMessage[] = [];
@@ -193,10 +203,10 @@ function takenUp(runContext: RunContext, place: string): { messages: ContextMess
     const message = messageOf(event);
     if (message !== null) messages.push(message);
   }
-  const { steps, endedOnDenial, answer, callIds, notes, ofMembers } = tail;
+  const { steps, endedOnDenial, answer, callIds, notes, ofSubAgents } = tail;
   const { waits } = resumed;
   return {
     messages: inCallOrder(messages, 0),
-    resumed: { ...resumed, step: steps, calls: tail.open(waits), endedOnDenial, answer, callIds, notes, ofMembers },
+    resumed: { ...resumed, step: steps, calls: tail.open(waits), endedOnDenial, answer, callIds, notes, ofSubAgents },
   };
 }

@@ -1,8 +1,8 @@
-import { ofMember } from "../../log/member-events.ts";
+import { ofSubAgent } from "../../log/sub-agent-events.ts";
 import type { EventLog } from "./event-log.ts";
 
-/** The event log of a member at this place. */
-export function memberLog(eventLog: EventLog, place: string): EventLog {
+/** The event log of a sub-agent at this place. */
+export function subAgentLog(eventLog: EventLog, place: string): EventLog {
   return {
     get nextSeq() {
       return eventLog.nextSeq;
@@ -14,8 +14,8 @@ export function memberLog(eventLog: EventLog, place: string): EventLog {
       return eventLog.threadId;
     },
     leafIdAfter: (count) => eventLog.leafIdAfter(count),
-    append: (entries, ops) => eventLog.append(ofMember(entries, place), ops),
-    hold: (entries, ops) => eventLog.hold(ofMember(entries, place), ops),
+    append: (entries, ops) => eventLog.append(ofSubAgent(entries, place), ops),
+    hold: (entries, ops) => eventLog.hold(ofSubAgent(entries, place), ops),
     park: () => notItsOwn(),
     end: () => notItsOwn(),
     takeInputs: () => notItsOwn(),

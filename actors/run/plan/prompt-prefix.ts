@@ -4,40 +4,40 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { toolListJson } from "./tool-list.ts";
 
 /** What calls of an agent have in common: the system text, the tools, and what an answer has to be like. */
-export interface CallFrame {
+export interface PromptPrefix {
   readonly digest: string;
-  /** JSON of `{system, tools, answer}`; see `readFrame`. */
+  /** JSON of `{system, tools, answer}`; see `readPrefix`. */
   readonly body: string;
   readonly digests: { readonly system: string; readonly tools: string | null; readonly answer: string | null };
 }
 
-/** What a frame holds: texts, of which the last two are JSON. */
-export interface FrameParts {
+/** What a prefix holds: texts, of which the last two are JSON. */
+export interface PrefixParts {
   readonly system: string;
   readonly tools: string | null;
   readonly answer: string | null;
 }
 
-const kept = new WeakMap<CompiledAgent, Map<string, CallFrame>>();
+const kept = new WeakMap<CompiledAgent, Map<string, PromptPrefix>>();
 
-/** The frame of an agent's calls under a system text. Made once for each, so that nothing is hashed twice. */
-export function frameOfAgent(agent: CompiledAgent, system: string, answer: AnswerSchema | null): CallFrame {
-  let frames = kept.get(agent);
-  if (frames === undefined) {
-    frames = new Map();
-    kept.set(agent, frames);
+/** The prefix of an agent's calls under a system text. Made once for each, so that nothing is hashed twice. */
+export function prefixOfAgent(agent: CompiledAgent, system: string, answer: AnswerSchema | null): PromptPrefix {
+  let prefixes = kept.get(agent);
+  if (prefixes === undefined) {
+    prefixes = new Map();
+    kept.set(agent, prefixes);
   }
   const key = answer === null ? system : `${answer.json}\n${system}`;
-  let frame = frames.get(key);
-  if (frame === undefined) {
-    frame = makeFrame({ system, tools: toolListJson(agent), answer: answer?.json ?? null });
-    frames.set(key, frame);
+  let prefix = prefixes.get(key);
+  if (prefix === undefined) {
+    prefix = makePrefix({ system, tools: toolListJson(agent), answer: answer?.json ?? null });
+    prefixes.set(key, prefix);
   }
-  return frame;
+  return prefix;
 }
 
-/** A frame that is made of these. */
-export function makeFrame(parts: FrameParts): CallFrame {
+/** A prefix that is made of these. */
+export function makePrefix(parts: PrefixParts): PromptPrefix {
   const { system, tools, answer } = parts;
   const body = JSON.stringify({ system, tools, answer });
   const digests = {
@@ -48,9 +48,9 @@ export function makeFrame(parts: FrameParts): CallFrame {
   return { digest: digestOf(body), body, digests };
 }
 
-/** What a frame's body says. */
-export function readFrame(body: string): FrameParts {
-  return JSON.parse(body) as FrameParts;
+/** What a prefix's body says. */
+export function readPrefix(body: string): PrefixParts {
+  return JSON.parse(body) as PrefixParts;
 }
 
 /** SHA-256 of a text, hexadecimal. */

@@ -1,4 +1,4 @@
-import type { Described, FindAgent } from "../../actors/library/members.ts";
+import type { Described, FindAgent } from "../../actors/library/sub-agents.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
@@ -19,7 +19,7 @@ export interface Place {
 }
 
 /** Looks up what an agent is made of, and notes the names that are not there. */
-interface KnownMembers {
+interface KnownSubAgents {
   readonly find: FindAgent<Described>;
   readonly unseen: ReadonlySet<string>;
 }
@@ -28,7 +28,7 @@ interface KnownMembers {
  * What an agent is made of, among the objects and files of the deployment. A name that is not among them is taken for an agent that is made
  * of nothing else: a tenant may have stored it, which the server alone can see.
  */
-export function knownMembers({ tenantId, settings, registries, objects, env }: Place): KnownMembers {
+export function knownSubAgents({ tenantId, settings, registries, objects, env }: Place): KnownSubAgents {
   const isBundledOnly = settings.manifestSource === "bundled";
   const resolver = createResolver({
     env,

@@ -4,7 +4,7 @@ import { type LogEntry, standsFor } from "./entry.ts";
 // What an agent says that another one has asked: it is no part of the conversation, so its messages and results are kept in the log
 // as events outside the model's context, each with the place of the agent in the tree. They are what such an agent is taken up from.
 
-/** What an event of a member was before it was put aside. */
+/** What an event of a sub-agent was before it was put aside. */
 interface Inner {
   readonly kind: EventKind;
   readonly role: EventRole | null;
@@ -15,8 +15,8 @@ interface Inner {
   readonly tool_calls?: readonly ToolCall[];
 }
 
-/** Entries of the member at this place, as the log of its run has them. */
-export function ofMember(entries: readonly LogEntry[], place: string): LogEntry[] {
+/** Entries of the sub-agent at this place, as the log of its run has them. */
+export function ofSubAgent(entries: readonly LogEntry[], place: string): LogEntry[] {
   return entries.map((entry) => standsFor(innerEntry(entry, place), entry));
 }
 
@@ -42,12 +42,12 @@ function innerEntry(entry: LogEntry, place: string): LogEntry {
   };
 }
 
-/** Whether an event is of a member of the agent that was asked. */
-export function isOfMember({ extra }: LogEvent): boolean {
+/** Whether an event is of a sub-agent of the agent that was asked. */
+export function isOfSubAgent({ extra }: LogEvent): boolean {
   return typeof extra?.metadata?.member === "string";
 }
 
-/** Of events of members, those of the one at this place and of its own members, as it would read them itself. */
+/** Of events of sub-agents, those of the one at this place and of its own sub-agents, as it would read them itself. */
 export function eventsAt(events: readonly LogEvent[], place: string): LogEvent[] {
   return events.flatMap((event) => {
     const { member, ...metadata } = event.extra?.metadata ?? {};

@@ -6,7 +6,7 @@ const toldMs = 30 * 60_000;
 const knownMax = 10_000;
 
 /** Of which frames this thread knows that they are in the store, so that they are seldom written again. */
-export class KnownFrames {
+export class KnownPrefixes {
   readonly #env: Env;
   /** When each was written last. */
   readonly #known = new Map<string, number>();

@@ -11,25 +11,27 @@ const nestingMax = 4;
 /** Agents in one tree, each counted once. */
 const membersMax = 64;
 
-/** Looks up a name, and compiles what it leads to without its own members. Refuses with unknown_manifest and invalid_manifest. */
+/**
+ * Looks up a name, and compiles what it leads to without its own sub-agents. Refuses with unknown_manifest and invalid_manifest.
+ */
 export type FindAgent<A extends Described = CompiledAgent> = (name: string) => Promise<A>;
 
 /** As much of an agent as says what it is made of. */
 export type Described = Pick<CompiledAgent, "manifest">;
 
-/** The agent with all its members, the same object while they are the same. Refuses with invalid_manifest. */
-export async function withMembers(agent: CompiledAgent, find: FindAgent): Promise<CompiledAgent> {
-  const { whole } = await new Members(find, composed).of(agent, [agent.name], null);
+/** The agent with all its sub-agents, the same object while they are the same. Refuses with invalid_manifest. */
+export async function withSubAgents(agent: CompiledAgent, find: FindAgent): Promise<CompiledAgent> {
+  const { whole } = await new SubAgentResolver(find, composed).of(agent, [agent.name], null);
   return whole;
 }
 
-/** What `withMembers` would refuse an agent of this manifest for. */
-export async function memberProblems(
+/** What `withSubAgents` would refuse an agent of this manifest for. */
+export async function subAgentProblems(
   { metadata, spec }: Manifest,
   find: FindAgent<Described>,
 ): Promise<readonly Problem[]> {
   try {
-    await new Members(find, (agent) => agent).below(spec.sub_agents, [metadata.name], null);
+    await new SubAgentResolver(find, (agent) => agent).below(spec.sub_agents, [metadata.name], null);
     return [];
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== "invalid_manifest") throw error;
@@ -37,13 +39,13 @@ export async function memberProblems(
   }
 }
 
-class Members<A extends Described> {
+class SubAgentResolver<A extends Described> {
   readonly #find: FindAgent<A>;
-  readonly #compose: (agent: A, members: readonly A[]) => A;
+  readonly #compose: (agent: A, subAgents: readonly A[]) => A;
   /** By name: each is looked up once, so that all that are asked for in one turn are of one moment. */
   readonly #found = new Map<string, Whole<A>>();
 
-  constructor(find: FindAgent<A>, compose: (agent: A, members: readonly A[]) => A) {
+  constructor(find: FindAgent<A>, compose: (agent: A, subAgents: readonly A[]) => A) {
     this.#find = find;
     this.#compose = compose;
   }
@@ -52,32 +54,32 @@ class Members<A extends Described> {
   async of(agent: A, above: readonly string[], field: number | null): Promise<Whole<A>> {
     const names = agent.manifest.spec.sub_agents;
     if (names.length === 0) return { whole: agent, height: 0 };
-    const members = await this.below(names, above, field);
-    const height = 1 + Math.max(...members.map((member) => member.height));
+    const subAgents = await this.below(names, above, field);
+    const height = 1 + Math.max(...subAgents.map((subAgent) => subAgent.height));
     const whole = this.#compose(
       agent,
-      members.map((member) => member.whole),
+      subAgents.map((subAgent) => subAgent.whole),
     );
     return { whole, height };
   }
 
-  /** The members of the names. Of the manifest that was asked for it refuses all names that are wrong, of others the first. */
+  /** The sub-agents of the names. Of the manifest that was asked for it refuses all names that are wrong, of others the first. */
   async below(names: readonly string[], above: readonly string[], field: number | null): Promise<readonly Whole<A>[]> {
-    const members: Whole<A>[] = [];
+    const subAgents: Whole<A>[] = [];
     const problems: Problem[] = [];
     for (const [at, name] of names.entries()) {
       try {
-        members.push(await this.#member(name, field ?? at, above));
+        subAgents.push(await this.#subAgent(name, field ?? at, above));
       } catch (error) {
         if (field !== null || !(error instanceof SvcError) || error.code !== "invalid_manifest") throw error;
         problems.push(...(error.details.detail as readonly Problem[]));
       }
     }
     refuseProblems(problems);
-    return members;
+    return subAgents;
   }
 
-  async #member(name: string, field: number, above: readonly string[]): Promise<Whole<A>> {
+  async #subAgent(name: string, field: number, above: readonly string[]): Promise<Whole<A>> {
     const refuse = (says: string, type: ProblemType): never => refuseAt(field, [...above.slice(1), name], says, type);
     if (above.includes(name)) refuse("is a circle", "conflict");
     const known = this.#found.get(name);
@@ -113,10 +115,10 @@ interface Whole<A> {
 const made = new WeakMap<CompiledAgent, CompiledAgent>();
 
 /** What is kept beside an agent, as its list of tools, is made once: so it is one object. */
-function composed(agent: CompiledAgent, members: readonly CompiledAgent[]): CompiledAgent {
+function composed(agent: CompiledAgent, subAgents: readonly CompiledAgent[]): CompiledAgent {
   const before = made.get(agent);
-  if (before?.members.every((member, at) => member === members[at])) return before;
-  const whole = { ...agent, members };
+  if (before?.subAgents.every((subAgent, at) => subAgent === subAgents[at])) return before;
+  const whole = { ...agent, subAgents };
   made.set(agent, whole);
   return whole;
 }
