@@ -1,4 +1,4 @@
-import type { Loan, LoanUsed } from "../bus/protocol/run.ts";
+import type { BudgetReservation, BudgetUsed } from "../bus/protocol/run.ts";
 import type { ModelPrice } from "../manifests/registries.ts";
 import type { RunLimits } from "../manifests/sections/limits.ts";
 import { costOf, type PricedTokens } from "./usage.ts";
@@ -25,7 +25,7 @@ export interface Reservation {
 
 /** What was lent for one model call with all its tries, and what of it is used or set aside. */
 export interface Borrowed {
-  readonly lent: Loan;
+  readonly lent: BudgetReservation;
   input: number;
   output: number;
   cost: number;
@@ -42,15 +42,15 @@ export interface Spent {
 }
 
 /** Of what is spent with others: the run has to ask before each model call and each tool call. */
-export interface Lender {
+export interface ParentBudget {
   /** Whether a call has to stay in what it was lent. */
   readonly binds: boolean;
   /** Null while there is nothing to be had any more: whose budget it is has gone. */
-  lend(
-    asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+  reserve(
+    asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
     price: ModelPrice | null,
-  ): Promise<Loan | Breach | null>;
-  repay(loanId: string, used: LoanUsed): void;
+  ): Promise<BudgetReservation | Breach | null>;
+  repay(reservationId: string, used: BudgetUsed): void;
   count(tool: string): Promise<Breach | null>;
 }
 
@@ -70,7 +70,7 @@ export class RunBudget {
   #cost = 0;
   #hops = 0;
   /** Whose budget is spent too; null for a run that spends with nobody. */
-  readonly lender: Lender | null;
+  readonly parentBudget: ParentBudget | null;
   /** What model calls under way were lent. */
   readonly #borrowed = new Set<Borrowed>();
 
@@ -82,11 +82,11 @@ export class RunBudget {
     limits: RunLimits,
     startedAt: number,
     spent: Spent | null = null,
-    lender: Lender | null = null,
+    parentBudget: ParentBudget | null = null,
     latest = Number.POSITIVE_INFINITY,
   ) {
     this.#limits = limits;
-    this.lender = lender;
+    this.parentBudget = parentBudget;
     this.#deadline = Math.min(latest, startedAt + limits.max_wall_clock_seconds * 1000);
     if (spent === null) return;
     this.#toolCalls = spent.tool_calls;
@@ -134,7 +134,7 @@ export class RunBudget {
   }
 
   /** What was lent and is neither used nor set aside. */
-  get unused(): LoanUsed {
+  get unused(): BudgetUsed {
     const unused = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
     for (const { lent, input, output, cost } of this.#borrowed) {
       unused.input_tokens += Math.max(0, lent.input_tokens - input);
@@ -149,7 +149,7 @@ export class RunBudget {
    * there to ask.
    */
   async borrow(inputTokens: number, wanted: number, price: ModelPrice | null): Promise<Borrowed | Breach | "gone"> {
-    const lent = await this.lender?.lend({ input_tokens: inputTokens, output_tokens: wanted }, price);
+    const lent = await this.parentBudget?.reserve({ input_tokens: inputTokens, output_tokens: wanted }, price);
     if (lent === undefined || lent === null) return "gone";
     if ("limit" in lent) return lent;
     const borrowed: Borrowed = { lent, input: 0, output: 0, cost: 0 };
@@ -157,11 +157,11 @@ export class RunBudget {
     return borrowed;
   }
 
-  /** Says what was used of a loan, once. */
+  /** Says what was used of a reservation, once. */
   repay(borrowed: Borrowed): void {
     if (!this.#borrowed.delete(borrowed)) return;
     const { lent, input, output, cost } = borrowed;
-    this.lender?.repay(lent.loan_id, { input_tokens: input, output_tokens: output, cost_usd: cost });
+    this.parentBudget?.repay(lent.reservation_id, { input_tokens: input, output_tokens: output, cost_usd: cost });
   }
 
   /**
@@ -210,7 +210,7 @@ export class RunBudget {
   }
 
   /** Replaces what was set aside for a call of somebody else by what that has used. */
-  settleLoan(reserved: Reservation, used: LoanUsed): void {
+  settleReservation(reserved: Reservation, used: BudgetUsed): void {
     this.settle(reserved, null, null);
     this.#count(reserved.of, used.input_tokens, used.output_tokens, used.cost_usd);
   }
@@ -242,7 +242,7 @@ export class RunBudget {
   }
 
   #isBound(of: Borrowed | null): of is Borrowed {
-    return of !== null && this.lender?.binds === true;
+    return of !== null && this.parentBudget?.binds === true;
   }
 
   /** Output tokens that can be paid beside `inputCost`; below 0 where not even that can. */

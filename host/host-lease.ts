@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import { SvcError } from "../bus/errors.ts";
 import type { Scope } from "../storage/store/store.ts";
-import { enterHostOp, lapseHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../storage/tables/hosts.ts";
+import { enterHostOp, expireHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../storage/tables/hosts.ts";
 import { type AppliedRevisions, appliedRevisions, wentBack } from "../storage/tables/schema-revisions.ts";
 
 /** How long a host counts as being there after it has said so, and how often it says so. */
@@ -74,7 +74,7 @@ export class HostLease {
 
   async #enter(): Promise<void> {
     const { store, host, alone, renewed, onGone } = this.#options;
-    const others = alone ? lapseOthersOp(store, host) : lapseHostsOp(store);
+    const others = alone ? lapseOthersOp(store, host) : expireHostsOp(store);
     // Before the write: if this read fails, the lease is not taken yet, and the next try still looks for hosts that are gone.
     this.#revisions = await appliedRevisions(store);
     await store.write([others, enterHostOp(store, host, renewed ? leaseMs : foreverMs)], leaseMs);
@@ -94,7 +94,7 @@ export class HostLease {
   async #renew(): Promise<void> {
     const { store, host, renewed, onGone } = this.#options;
     if (!renewed) return;
-    const [lapsed] = await store.write([renewHostOp(store, host, leaseMs), lapseHostsOp(store)], leaseMs);
-    if (lapsed && lapsed.length > 0) void onGone();
+    const [expired] = await store.write([renewHostOp(store, host, leaseMs), expireHostsOp(store)], leaseMs);
+    if (expired && expired.length > 0) void onGone();
   }
 }

@@ -10,12 +10,11 @@ import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
-import { deleteLapsed, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/lapsed.ts";
+import { deleteExpired, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/expired.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { moveTimesAhead } from "../storage/tables/stored-times.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import type { Flushed } from "./actor-node.ts";
-import { deleteAged, eraseOldLogs, type Retention } from "./aged-rows.ts";
 import { scanForAnomalies } from "./anomaly-scan.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 import { lookAtJobs } from "./due-jobs.ts";
@@ -23,6 +22,7 @@ import { wakeDueRuns } from "./due-waits.ts";
 import type { HostLease } from "./host-lease.ts";
 import { pushAgain } from "./lost-pushes.ts";
 import { OnSchedule } from "./on-schedule.ts";
+import { deleteByRetention, eraseOldLogs, type Retention } from "./retention.ts";
 import type { PeriodicTask, WhyTask } from "./task-runner.ts";
 import { sumThreadBytes } from "./thread-bytes.ts";
 
@@ -135,7 +135,7 @@ const ofScheduler: TaskTable = {
     return minuteMs;
   },
   async lapsed_rows({ store, env }) {
-    await deleteLapsed(store, env.now());
+    await deleteExpired(store, env.now());
     return hourMs;
   },
   async old_runs(deps) {
@@ -176,10 +176,10 @@ async function flushEverywhere({ flush }: RunDeps, what: Flushed): Promise<numbe
 /** Deletes what is past its time, and what tenants have kept for longer than the settings say. */
 async function sweepEverything(deps: RunDeps): Promise<void> {
   const { store, env, files, log } = deps;
-  const lapsed = await deleteLapsed(store, env.now());
+  const expired = await deleteExpired(store, env.now());
   await sweepRuns(deps);
-  const aged = await deleteAged(deps);
-  log.info({ ...lapsed, ...aged }, "rows past their time were deleted");
+  const byRetention = await deleteByRetention(deps);
+  log.info({ ...expired, ...byRetention }, "rows past their time were deleted");
   // The rows are not to be gone through again for a file: `dropped_files` tries it each minute.
   await files
     .sweep(store)

@@ -66,7 +66,7 @@ export async function earlierAnswer(
 }
 
 /** When the key of a run that ends at `endsAt` is forgotten. */
-export function keyLapsesAt(
+export function keyExpiresAt(
   endsAt: number,
   { idempotencyTtlSeconds }: Pick<Settings, "idempotencyTtlSeconds">,
 ): number {

@@ -13,10 +13,10 @@ import type {
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { durableQueueIsFull, durableRowById, isResting, wakeDurableOp } from "../../storage/tables/durable-rows.ts";
-import { neverLapses, settleKeyOp } from "../../storage/tables/idempotency.ts";
+import { neverExpires, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../storage/tables/run-budgets.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
-import { type JsonAnswer, keyLapsesAt, type RunAnswer, type StreamAnswer } from "../log/earlier-answer.ts";
+import { type JsonAnswer, keyExpiresAt, type RunAnswer, type StreamAnswer } from "../log/earlier-answer.ts";
 import type { AnswerForm, AskedKey } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { EventLogClient } from "./event-log/log-client.ts";
@@ -76,7 +76,9 @@ export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: 
   };
 }
 
-/** Settles the key of a request with the acceptance of its run, which is its answer. The key lapses a TTL after the run's end. */
+/**
+ * Settles the key of a request with the acceptance of its run, which is its answer. The key expires a TTL after the run's end.
+ */
 export function settleAcceptedOps(
   store: TenantStore,
   key: AskedKey | null,
@@ -91,8 +93,8 @@ export function settleAcceptedOps(
     body: { status: 202, body: JSON.stringify(run) },
   };
   // A delivery is known for a time of its own, however long its run takes.
-  const lapsesAt = surface === "trigger" ? Math.max(key.until ?? 0, keyLapsesAt(startedAt, settings)) : neverLapses;
-  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), lapsesAt)];
+  const expiresAt = surface === "trigger" ? Math.max(key.until ?? 0, keyExpiresAt(startedAt, settings)) : neverExpires;
+  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), expiresAt)];
 }
 
 /** Tells who gives out the slots that a run is due, which the store says already. */

@@ -100,7 +100,7 @@ export async function resumeRun(
     const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
     const told = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
     const run = new Run(spec, log, told, deps);
-    if (isBack) run.lending?.expect(task);
+    if (isBack) run.taskFamily?.expect(task);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");
     return { run, log, spec, room };

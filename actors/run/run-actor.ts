@@ -28,7 +28,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     "detach",
     "status",
     "answer",
-    "lend",
+    "reserve",
     "repay",
     "count",
     "share",
@@ -114,17 +114,17 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     steer: ({ run }, hint) => run?.steered(hint),
 
-    lend: async (state, asked, context) => (await lending(state, asked.task_id, context)).lend(asked),
-    repay({ run }, { loan_id, used }, { deps }) {
-      if (run !== null) run.repay(loan_id, used);
-      // Its actor has crashed, and it is on its way out. No two loans have one name.
-      else for (const live of deps.liveRuns) live.repay?.(loan_id, used);
+    reserve: async (state, asked, context) => (await taskFamily(state, asked.task_id, context)).reserve(asked),
+    repay({ run }, { reservation_id, used }, { deps }) {
+      if (run !== null) run.repay(reservation_id, used);
+      // Its actor has crashed, and it is on its way out. No two reservations have one name.
+      else for (const live of deps.liveRuns) live.repay?.(reservation_id, used);
     },
     count: async (state, { task_id, tool }, context) => ({
-      breach: await (await lending(state, task_id, context)).count(task_id, tool),
+      breach: await (await taskFamily(state, task_id, context)).count(task_id, tool),
     }),
 
-    share: async (state, { task_id }, context) => (await lending(state, task_id, context)).share(task_id),
+    share: async (state, { task_id }, context) => (await taskFamily(state, task_id, context)).share(task_id),
 
     relay({ run, output, log }, { name, data }, { key, bus }) {
       if (run !== null) return run.relay(name, data);
@@ -209,11 +209,11 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
 }
 
 /** The tasks of a run of which one wants to use something. One that was put aside is taken up for it. Refuses with actor_lost. */
-async function lending(state: RunState, task: string, context: ActorContext<PatternDeps>): Promise<TaskFamily> {
+async function taskFamily(state: RunState, task: string, context: ActorContext<PatternDeps>): Promise<TaskFamily> {
   for (;;) {
     const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: null, task }, context));
     if (run === null) throw new SvcError("actor_lost");
-    const { lending: family } = run;
+    const { taskFamily: family } = run;
     if (family !== null) return family;
     // It was on its way out, maybe to be put aside.
     await run.ended;

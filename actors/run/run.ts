@@ -7,13 +7,13 @@ import type {
   AnswerAsAsked,
   AnswerOutcome,
   AnswerToWait,
+  BudgetUsed,
   InputHint,
-  LoanUsed,
   ParentRun,
 } from "../../bus/protocol/run.ts";
 import type { WriteOp } from "../../storage/store/store.ts";
 import { answerTaskOp } from "../../storage/tables/task-waits.ts";
-import { keyLapsesAt } from "../log/earlier-answer.ts";
+import { keyExpiresAt } from "../log/earlier-answer.ts";
 import { interruptedEntry } from "../log/entry.ts";
 import type { LiveRun } from "../runtime/live-runs.ts";
 import { leftWaits } from "./calls/left-waits.ts";
@@ -104,7 +104,7 @@ export class Run implements LiveRun {
   }
 
   /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
-  get lending(): TaskFamily | null {
+  get taskFamily(): TaskFamily | null {
     return this.#isEnding ? null : familyOf(this.#runContext);
   }
 
@@ -137,8 +137,8 @@ export class Run implements LiveRun {
   }
 
   /** Takes back what a task was lent. */
-  repay(loanId: string, used: LoanUsed): void {
-    this.tasks?.repay(loanId, used);
+  repay(reservationId: string, used: BudgetUsed): void {
+    this.tasks?.repay(reservationId, used);
   }
 
   /** Stops a run whose actor has crashed: `left` is called when its thread may close it, which writes what its tasks have used. */
@@ -231,8 +231,8 @@ export class Run implements LiveRun {
   /** What the key of the turn is settled by. */
   get #told() {
     const { run, deps } = this.#runContext;
-    const lapsesAt = keyLapsesAt(deps.env.now(), deps.settings);
-    return { hasActed: run.hasActed, output: this.#output, lapsesAt };
+    const expiresAt = keyExpiresAt(deps.env.now(), deps.settings);
+    return { hasActed: run.hasActed, output: this.#output, expiresAt };
   }
 
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */

@@ -10,7 +10,7 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../manifests/sections/output-styles.ts";
 import type { DurableAsked, RunRow } from "../../storage/tables/runs.ts";
 import { inCallOrder } from "../log/branch.ts";
-import { askedKey, keyLapsesAt } from "../log/earlier-answer.ts";
+import { askedKey, keyExpiresAt } from "../log/earlier-answer.ts";
 import type { AskedKey, BeginRun, OpenThread } from "../log/messages.ts";
 import { checkRoom } from "../log/thread-size.ts";
 import { toolMessage } from "../log/tool-outcome.ts";
@@ -277,7 +277,7 @@ async function begin(
         store,
         spec,
         deps.owner,
-        link === null ? keyLapsesAt(startedAt + waitMs(agent), deps.settings) : null,
+        link === null ? keyExpiresAt(startedAt + waitMs(agent), deps.settings) : null,
       ),
       ...(accepting ? settleAcceptedOps(store, key, accepting, spec, deps.settings) : []),
       ...(body?.ops ?? []),

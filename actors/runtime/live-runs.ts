@@ -1,4 +1,4 @@
-import type { AbortReason, LoanUsed } from "../../bus/protocol/run.ts";
+import type { AbortReason, BudgetUsed } from "../../bus/protocol/run.ts";
 import type { SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
 /** What a drain waits for and stops: runs, and summaries that are being made. */
@@ -6,7 +6,7 @@ export interface LiveRun extends SlotMember {
   abort(reason: AbortReason): void;
   drain?(): void;
   writeUsage?(): Promise<void>;
-  repay?(loanId: string, used: LoanUsed): void;
+  repay?(reservationId: string, used: BudgetUsed): void;
 }
 
 /** Those of one thread. */

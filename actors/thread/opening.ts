@@ -26,7 +26,7 @@ export class Opening {
     this.#waiting = [];
   }
 
-  /** Resolves when it is closed, at the latest when it has lapsed. */
+  /** Resolves when it is closed, at the latest when it has expired. */
   over(): Promise<void> {
     if (this.#closed) return Promise.resolve();
     const leftMs = this.#openedAt + openMsMax - this.#env.monotonic();

@@ -20,7 +20,7 @@ import {
 import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
 import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { closeWaitsOp, noThread, waitsOfRun } from "../../storage/tables/waits.ts";
-import { interruptedFrame, keyLapsesAt, type StreamAnswer } from "../log/earlier-answer.ts";
+import { interruptedFrame, keyExpiresAt, type StreamAnswer } from "../log/earlier-answer.ts";
 import { interruptedEntry, withOrigin } from "../log/entry.ts";
 import { lostBackOffMs } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
@@ -156,6 +156,6 @@ async function settleInterrupted(
   if (!scope.startsWith('["stream"')) return [releaseKeyOp(state.store, scope, left.run_id)];
   const provisional = JSON.parse(row.answer) as StreamAnswer;
   const answer: StreamAnswer = { from_seq: provisional.from_seq, to_seq: toSeq, error: interruptedFrame };
-  const lapsesAt = keyLapsesAt(env.now(), deps.settings);
-  return [settleKeyOp(state.store, scope, left.run_id, JSON.stringify(answer), lapsesAt)];
+  const expiresAt = keyExpiresAt(env.now(), deps.settings);
+  return [settleKeyOp(state.store, scope, left.run_id, JSON.stringify(answer), expiresAt)];
 }

@@ -31,11 +31,14 @@ export interface RunMessages {
    * A task of this run asks for what its next model call may use. Answered when there is something, or when nothing is left. A run
    * that was put aside is taken up for it; actor_lost means that nobody waits for the task.
    */
-  lend: { body: AskedLoan; reply: LentOrNot };
-  /** What was used of a loan. */
-  repay: { body: { readonly loan_id: string; readonly used: LoanUsed } };
-  /** A task of this run is about to call a tool, which counts here too. The run is taken up for it like for a loan. */
-  count: { body: { readonly task_id: string; readonly tool: string }; reply: { readonly breach: BreachTold | null } };
+  reserve: { body: ReservationRequest; reply: ReservationReply };
+  /** What was used of a reservation. */
+  repay: { body: { readonly reservation_id: string; readonly used: BudgetUsed } };
+  /** A task of this run is about to call a tool, which counts here too. The run is taken up for it like for a reservation. */
+  count: {
+    body: { readonly task_id: string; readonly tool: string };
+    reply: { readonly breach: ReportedBreach | null };
+  };
   /** A task of this run is about to begin one in the background: what all of them spend is kept in the store from here on. */
   share: { body: { readonly task_id: string }; reply: SharedBudgets };
   /** A task below this run, the first of its conversation, asks something of whoever listens. */
@@ -226,7 +229,7 @@ export interface TaskOutcome {
 }
 
 /** What a model call of a task may need at most: see `RunBudget.reserve`. */
-export interface AskedLoan {
+export interface ReservationRequest {
   readonly task_id: string;
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -235,24 +238,24 @@ export interface AskedLoan {
 }
 
 /** What a model call of a task may use. */
-export interface Loan {
-  readonly loan_id: string;
+export interface BudgetReservation {
+  readonly reservation_id: string;
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cost_usd: number;
 }
 
 /** What it has used. */
-export type LoanUsed = Omit<Loan, "loan_id">;
+export type BudgetUsed = Omit<BudgetReservation, "reservation_id">;
 
 /** A limit that was reached above. */
-export interface BreachTold {
+export interface ReportedBreach {
   readonly limit: string;
   readonly detail: string;
 }
 
-/** A loan, or the limit that is in its way. */
-export type LentOrNot = { readonly loan: Loan } | { readonly breach: BreachTold };
+/** A reservation, or the limit that is in its way. */
+export type ReservationReply = { readonly reservation: BudgetReservation } | { readonly breach: ReportedBreach };
 
 /** What POST /v1/responses asks for beside a turn: kept with the run, and told again with the response. */
 export interface ResponseAsked {

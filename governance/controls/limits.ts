@@ -9,8 +9,8 @@ export function limits({ budget }: GovernedRun): Control {
     name: "limits",
     before({ tool, now }) {
       const breach = takeCall(budget, tool, now);
-      if (breach !== null || budget.lender === null) return verdictOf(breach);
-      return budget.lender.count(tool).then(verdictOf);
+      if (breach !== null || budget.parentBudget === null) return verdictOf(breach);
+      return budget.parentBudget.count(tool).then(verdictOf);
     },
   };
 }

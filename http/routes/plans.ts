@@ -8,7 +8,7 @@ import { auditOp } from "../../governance/audit.ts";
 import { writeCursor } from "../../storage/store/cursor.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import {
-  isLapsed,
+  isExpired,
   isPlanId,
   type PlanRow,
   planBytesMax,
@@ -89,7 +89,7 @@ const listPlans = route({
     let next = page.next_cursor;
     let before: PlanRow | null = null;
     for (const row of page.rows) {
-      const text = isLapsed(row, now) ? null : planText(tenant_id, row, context);
+      const text = isExpired(row, now) ? null : planText(tenant_id, row, context);
       chars += text?.length ?? 0;
       if (before !== null && chars > pageCharsMax) {
         next = writeCursor([before.ts, before.id]);
@@ -215,7 +215,7 @@ async function edit(
   const row = await untilFirst(env, async () => {
     const stored = await storedPlan(store, id);
     const now = env.now();
-    const current = stored === undefined || isLapsed(stored, now) ? undefined : stored;
+    const current = stored === undefined || isExpired(stored, now) ? undefined : stored;
     if (expected !== null && current?.ts !== expected) throw changed(tenant_id, current, context);
     const plan = JSON.stringify({ ...asked.plan, edited: { by: sub, at: now } });
     if (Buffer.byteLength(plan) > planBytesMax) throw invalid(["body", "plan"], `plan is over ${planBytesMax} bytes`);
@@ -271,7 +271,7 @@ function invalid(loc: readonly string[], msg: string): SvcError {
 async function currentPlan(store: TenantStore, id: string, { env }: HttpContext): Promise<PlanRow | undefined> {
   if (!isPlanId(id)) return undefined;
   const row = await storedPlan(store, id);
-  return row === undefined || isLapsed(row, env.now()) ? undefined : row;
+  return row === undefined || isExpired(row, env.now()) ? undefined : row;
 }
 
 /** JSON of a plan, which is JSON text already. What it says was written by callers and models of the tenant. */

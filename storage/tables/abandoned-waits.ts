@@ -11,7 +11,7 @@ import { deleteWaitOp, type WaitRow, waitsOfRun } from "./waits.ts";
 export type ThreadlessWait = Pick<WaitRow, "wait_id" | "approval_id"> & { readonly tenant_id: string };
 
 const fields = "tenant_id, wait_id, approval_id";
-const selectOfLapsed = systemSql(
+const selectOfExpired = systemSql(
   "waits_of_lapsed_hosts",
   `SELECT ${fields} FROM waits WHERE thread_key < 0 AND (owner IS NULL OR (${ownerIsGone("owner")}))
    ORDER BY wait_id LIMIT ?`,
@@ -30,7 +30,7 @@ export async function threadlessWaits(store: Scope, gone: Gone, limit: number): 
   const rows =
     "worker" in gone
       ? await store.read(selectOfWorker, gone.worker, limit)
-      : await store.read(selectOfLapsed, ...othersThan(gone.hostsBut), limit);
+      : await store.read(selectOfExpired, ...othersThan(gone.hostsBut), limit);
   return rows as unknown as ThreadlessWait[];
 }
 

@@ -200,7 +200,10 @@ export async function liveGrant(
   return row && approvalTable.decode(row);
 }
 
-/** Asks, unless somebody has asked the same and nobody has answered yet. What has lapsed makes room. Nobody decides until the batch is written. */
+/**
+ * Asks, unless somebody has asked the same and nobody has answered yet. What has expired makes room. Nobody decides until the
+ * batch is written.
+ */
 export function requestOps(store: TenantStore, { lastsMs, ...row }: NewApproval): WriteOp[] {
   return [
     store.op(lapseOfCall, [timeout, ...paramsOf(row)]),

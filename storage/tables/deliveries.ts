@@ -94,7 +94,7 @@ const selectOldest = systemSql(
   "delivery_oldest",
   "SELECT created_at, :now AS now FROM deliveries WHERE state = 'pending' ORDER BY created_at LIMIT 1",
 );
-const releaseOfLapsed = systemSql(
+const releaseOfExpired = systemSql(
   "deliveries_release_of_lapsed_hosts",
   `UPDATE deliveries SET claimed_by = NULL, due_at = :now WHERE claimed_by IS NOT NULL AND ${ownerIsGone("claimed_by")}`,
 );
@@ -188,7 +188,7 @@ export async function oldestDeliveryMs(store: Scope): Promise<number> {
 /** What somebody who is gone was sending is due at once. */
 export async function releaseDeliveries(store: Scope, gone: Gone): Promise<void> {
   const release =
-    "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfLapsed, othersThan(gone.hostsBut));
+    "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfExpired, othersThan(gone.hostsBut));
   await store.write([release]);
 }
 

@@ -2,8 +2,8 @@ import { systemSql } from "../store/statements.ts";
 import type { Scope, WriteOp } from "../store/store.ts";
 
 // The processes that share a store. Each has an id that no other ever has, and a lease that it renews while it lives; expiries are
-// compared with the store's clock. A host whose lease has lapsed is taken out by whoever sees it first, and what it owned belongs to
-// nobody from then on: who has no row here is gone, and does not come back under the same id.
+// compared with the store's clock. A host whose lease has expired is taken out by whoever sees it first, and what it owned
+// belongs to nobody from then on: who has no row here is gone, and does not come back under the same id.
 
 /** How a host or one of its workers names what it owns: the host's id, a colon, and the rest is the host's own affair. */
 export type Owner = string;
@@ -19,7 +19,7 @@ const upsertHost = systemSql(
 const updateLease = systemSql("host_renew", "UPDATE hosts SET expires_at = :now + ? WHERE id = ?");
 const deleteHost = systemSql("host_leave", "DELETE FROM hosts WHERE id = ?");
 const deleteOthers = systemSql("hosts_lapse_others", "DELETE FROM hosts WHERE id <> ?");
-const deleteLapsed = systemSql("hosts_lapse", "DELETE FROM hosts WHERE expires_at <= :now RETURNING id");
+const deleteExpired = systemSql("hosts_lapse", "DELETE FROM hosts WHERE expires_at <= :now RETURNING id");
 
 /** SQL that is true of an owner whose host has no lease and is not this one; takes `othersThan`. */
 export function ownerIsGone(column: string): string {
@@ -52,7 +52,7 @@ export function lapseOthersOp(store: Scope, id: string): WriteOp {
   return store.op(deleteOthers, [id]);
 }
 
-/** Hosts whose lease has lapsed are gone. The batch answers a row for each. */
-export function lapseHostsOp(store: Scope): WriteOp {
-  return store.op(deleteLapsed, []);
+/** Hosts whose lease has expired are gone. The batch answers a row for each. */
+export function expireHostsOp(store: Scope): WriteOp {
+  return store.op(deleteExpired, []);
 }

@@ -14,12 +14,12 @@ const keyTable = table("idempotency", {
   run_id: text,
   /** JSON, in the form of the route that stored it. */
   answer: nullable(text),
-  /** Of a claim: `neverLapses`, where the end of its run says when it lapses. */
+  /** Of a claim: `neverExpires`, where the end of its run says when it expires. */
   expires_at: integer,
 });
 
-/** When a claim lapses whose run may wait for as long as people take. */
-export const neverLapses = Number.MAX_SAFE_INTEGER;
+/** When a claim expires whose run may wait for as long as people take. */
+export const neverExpires = Number.MAX_SAFE_INTEGER;
 
 /** A request that may be sent again: what it was, whether it is over, and what it was answered. */
 export type IdempotencyRow = RowIn<typeof keyTable>;
@@ -29,7 +29,7 @@ const selectKey = tenantSql(
   `SELECT ${keyTable.columns} FROM idempotency
    WHERE tenant_id = :tenant AND scope = ? AND expires_at > ?`,
 );
-// A key that has lapsed is taken over; one that is alive leaves the row unchanged, and then the expected count fails.
+// A key that has expired is taken over; one that is alive leaves the row unchanged, and then the expected count fails.
 const claimKey = tenantSql(
   "idempotency_claim",
   `INSERT INTO idempotency (tenant_id, scope, fingerprint, state, owner, run_id, answer, expires_at)
@@ -54,7 +54,7 @@ const releaseKey = tenantSql(
 const isAbandoned = `state = 'in_progress' AND NOT EXISTS
   (SELECT 1 FROM runs r WHERE r.tenant_id = idempotency.tenant_id AND r.idempotency_scope = idempotency.scope
    AND r.run_id = idempotency.run_id AND r.ended_at IS NULL)`;
-const releaseOfLapsed = systemSql(
+const releaseOfExpired = systemSql(
   "idempotency_release_of_lapsed_hosts",
   `DELETE FROM idempotency WHERE ${isAbandoned} AND ${ownerIsGone("owner")}`,
 );
@@ -62,7 +62,7 @@ const releaseOfWorker = systemSql(
   "idempotency_release_of_worker",
   `DELETE FROM idempotency WHERE ${isAbandoned} AND owner = ?`,
 );
-const deleteLapsed = systemSql(
+const deleteExpired = systemSql(
   "idempotency_delete_lapsed",
   `DELETE FROM idempotency WHERE (tenant_id, scope) IN
      (SELECT tenant_id, scope FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
@@ -141,8 +141,8 @@ export function settleKeyOp(
   return store.op(settleKey, [answer, expiresAt, scope, runId]);
 }
 
-/** Says when a key lapses that was settled before its run was over. */
-export function lapseKeyOp(store: TenantStore, scope: string, runId: string, expiresAt: number): WriteOp {
+/** Says when a key expires that was settled before its run was over. */
+export function expireKeyOp(store: TenantStore, scope: string, runId: string, expiresAt: number): WriteOp {
   return store.op(lapseKey, [expiresAt, scope, runId]);
 }
 
@@ -165,12 +165,12 @@ export function deleteKeysOfRunsOp(store: TenantStore, threadKey: number, range:
  */
 export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<void> {
   const release =
-    "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfLapsed, othersThan(gone.hostsBut));
+    "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfExpired, othersThan(gone.hostsBut));
   await store.write([release]);
 }
 
 /** Deletes at most `limit` keys whose time is over; answers how many. */
-export async function deleteLapsedKeys(store: Scope, now: number, limit: number): Promise<number> {
-  const [rows] = await store.write([store.op(deleteLapsed, [now, limit])]);
+export async function deleteExpiredKeys(store: Scope, now: number, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteExpired, [now, limit])]);
   return rows?.length ?? 0;
 }

@@ -30,7 +30,7 @@ const setEntry = tenantSql(
   "kv_set",
   `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET ${change} RETURNING version`,
 );
-// What has lapsed counts as absent; one that is alive leaves the row unchanged, and then the expected count fails.
+// What has expired counts as absent; one that is alive leaves the row unchanged, and then the expected count fails.
 const createEntry = tenantSql(
   "kv_create",
   `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET ${change} WHERE kv.expires_at <= ? RETURNING version`,
@@ -47,7 +47,7 @@ const countEntry = tenantSql(
 );
 const deleteEntry = tenantSql("kv_delete", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ?");
 const deleteEntryAt = tenantSql("kv_delete_at", "DELETE FROM kv WHERE tenant_id = :tenant AND key = ? AND version = ?");
-const deleteLapsed = systemSql(
+const deleteExpired = systemSql(
   "kv_delete_lapsed",
   `DELETE FROM kv WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM kv WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)
    RETURNING version`,
@@ -79,7 +79,10 @@ export function kvCompareAndSetOp(
     : store.op(replaceEntry, [value, expires_at, now, now, key, version, now], 1);
 }
 
-/** Adds one to a count that begins at 0 and ends at `most`: then the batch refuses with conflict. Not for a key that lapses and is used again. */
+/**
+ * Adds one to a count that begins at 0 and ends at `most`: then the batch refuses with conflict. Not for a key that expires and
+ * is used again.
+ */
 export function kvCountOp(
   store: TenantStore,
   { key, expires_at }: Omit<KvValue, "value">,
@@ -95,7 +98,7 @@ export function kvDeleteOp(store: TenantStore, key: string, version?: number): W
 }
 
 /** Deletes at most `limit` entries whose time is over; answers how many. */
-export async function deleteLapsedEntries(store: Scope, now: number, limit: number): Promise<number> {
-  const [rows] = await store.write([store.op(deleteLapsed, [now, limit])]);
+export async function deleteExpiredEntries(store: Scope, now: number, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteExpired, [now, limit])]);
   return rows?.length ?? 0;
 }

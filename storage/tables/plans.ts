@@ -70,7 +70,7 @@ const giveBackOfThread = tenantSql(
    WHERE tenant_id = :tenant AND kind = ?`,
 );
 const deleteOfThread = tenantSql("plans_delete", "DELETE FROM plans WHERE tenant_id = :tenant AND thread_id = ?");
-const selectLapsed = systemSql(
+const selectExpired = systemSql(
   "plans_lapsed",
   "SELECT tenant_id, id, ts, bytes FROM plans WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
 );
@@ -84,7 +84,7 @@ export function isPlanId(id: string): boolean {
 }
 
 /** Whether a plan's time is over. */
-export function isLapsed({ expires_at }: Pick<PlanRow, "expires_at">, now: number): boolean {
+export function isExpired({ expires_at }: Pick<PlanRow, "expires_at">, now: number): boolean {
   return expires_at !== null && expires_at <= now;
 }
 
@@ -164,8 +164,8 @@ export function deletePlansOps(store: TenantStore, threadId: string): WriteOp[] 
 }
 
 /** Deletes at most `limit` plans of all tenants whose time is over; answers how many there were. */
-export async function deleteLapsedPlans(store: Store, now: number, limit: number): Promise<number> {
-  const lapsed = await store.system.read(selectLapsed, now, limit);
+export async function deleteExpiredPlans(store: Store, now: number, limit: number): Promise<number> {
+  const lapsed = await store.system.read(selectExpired, now, limit);
   let deleted = 0;
   for (const row of lapsed) {
     const { tenant_id, ...plan } = row as unknown as Pick<PlanRow, "id" | "ts" | "bytes"> & { tenant_id: string };

@@ -1,4 +1,4 @@
-import type { LoanUsed } from "../../bus/protocol/run.ts";
+import type { BudgetUsed } from "../../bus/protocol/run.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, real, selectOne, table, text, upsertInto } from "../store/table.ts";
@@ -142,7 +142,7 @@ export const runBudgetById = selectOne(budgetTable, ["run_id"]);
  * A run spends with others from now on; `unused` of what it has used by now is only set aside. May be said again with what is so by then
  * where it is not known whether it was written: nobody has joined it yet.
  */
-export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: LoanUsed): WriteOp[] {
+export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: BudgetUsed): WriteOp[] {
   const { run_id, root_key } = budget;
   return [openBudget(store, budget), store.op(openShare, [run_id, run_id, root_key, ...list(unused)], 1)];
 }
@@ -172,7 +172,12 @@ export function joinBudgetOps(store: TenantStore, task: BackgroundShare, tasksMa
 }
 
 /** Sets something aside for a run. Refuses with conflict when one of the budgets has not got it. */
-export function reserveOps(store: TenantStore, budgets: readonly string[], runId: string, wanted: LoanUsed): WriteOp[] {
+export function reserveOps(
+  store: TenantStore,
+  budgets: readonly string[],
+  runId: string,
+  wanted: BudgetUsed,
+): WriteOp[] {
   const values = list(wanted);
   return budgets.flatMap((id) => [
     store.op(reserve, [...values, id, ...values], 1),
@@ -182,8 +187,8 @@ export function reserveOps(store: TenantStore, budgets: readonly string[], runId
 
 /** What was set aside for a run, and what was used of it. */
 export interface Settlement {
-  readonly aside: LoanUsed;
-  readonly used: LoanUsed;
+  readonly aside: BudgetUsed;
+  readonly used: BudgetUsed;
 }
 
 /**
@@ -255,6 +260,6 @@ export async function sharersOf(
   return { sharers: Number(row?.sharers ?? 0), holding: Number(row?.holding ?? 0) };
 }
 
-function list({ input_tokens, output_tokens, cost_usd }: LoanUsed): [number, number, number] {
+function list({ input_tokens, output_tokens, cost_usd }: BudgetUsed): [number, number, number] {
   return [input_tokens, output_tokens, cost_usd];
 }

@@ -252,7 +252,7 @@ const selectInterrupted = tenantSql(
      WHERE tenant_id = :tenant AND thread_key = ? AND status = 'running' AND ended_at IS NULL
    UNION ALL SELECT NULL, run_id, 0, idempotency_scope, NULL FROM live_runs WHERE tenant_id = :tenant AND thread_key = ?`,
 );
-const selectOfLapsed = systemSql(
+const selectOfExpired = systemSql(
   "runs_of_lapsed_hosts",
   `SELECT r.tenant_id, t.suffix, r.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
      WHERE r.status = 'running' AND r.ended_at IS NULL AND r.thread_key > ? AND ${ownerIsGone("r.owner")}
@@ -422,7 +422,7 @@ export async function abandonedRuns(
   const rows =
     "worker" in gone
       ? await store.read(selectOfWorker, afterThreadKey, gone.worker, limit)
-      : await store.read(selectOfLapsed, afterThreadKey, ...othersThan(gone.hostsBut), afterThreadKey, limit);
+      : await store.read(selectOfExpired, afterThreadKey, ...othersThan(gone.hostsBut), afterThreadKey, limit);
   return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }
 

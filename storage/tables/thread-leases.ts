@@ -72,7 +72,7 @@ const selectDecisive = tenantSql(
   `${liveOfSuffix} AND mode = 'exclusive' UNION ALL ${liveOfSuffix} AND mode = 'shared' AND token_hash = ?`,
 );
 // Asked again outside, for a hold may have been renewed since the inner query has seen it.
-const deleteLapsed = systemSql(
+const deleteExpired = systemSql(
   "thread_leases_delete_lapsed",
   `DELETE FROM thread_leases WHERE expires_at <= :now AND (tenant_id, thread_key, token_hash) IN
      (SELECT tenant_id, thread_key, token_hash FROM thread_leases WHERE expires_at <= :now ORDER BY expires_at LIMIT ?)
@@ -149,7 +149,7 @@ export async function leaseRefusal(
 }
 
 /** Deletes at most `limit` holds whose time is over; answers how many. */
-export async function deleteLapsedLeases(store: Scope, limit: number): Promise<number> {
-  const [rows] = await store.write([store.op(deleteLapsed, [limit])]);
+export async function deleteExpiredLeases(store: Scope, limit: number): Promise<number> {
+  const [rows] = await store.write([store.op(deleteExpired, [limit])]);
   return rows?.length ?? 0;
 }

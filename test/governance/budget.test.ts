@@ -111,15 +111,15 @@ describe("RunBudget", () => {
     assert.deepEqual([run.spent.tool_calls, run.spent.hops], [1, 1]);
   });
 
-  test("a loan pays for exactly what it was lent for, whatever the last digit of a sum", async () => {
+  test("a reservation pays for exactly what it was lent for, whatever the last digit of a sum", async () => {
     // In floating point the two parts, 0.1 and 0.2, cost more together than 0.3.
-    const lender = {
+    const parentBudget = {
       binds: true,
-      lend: async () => ({ loan_id: "above", input_tokens: 50_000, output_tokens: 25_000, cost_usd: 0.3 }),
+      reserve: async () => ({ reservation_id: "above", input_tokens: 50_000, output_tokens: 25_000, cost_usd: 0.3 }),
       repay: () => {},
       count: async () => null,
     };
-    const run = new RunBudget(open, startedAt, null, lender);
+    const run = new RunBudget(open, startedAt, null, parentBudget);
     const borrowed = await run.borrow(50_000, 25_000, price);
     assert.ok(borrowed !== "gone" && "lent" in borrowed);
 
@@ -249,13 +249,13 @@ test("DEL-005 a budget that another one lends to ends with that one's time, and 
 
 test("what was lent is given back once, however often that is asked for", async () => {
   const repaid: string[] = [];
-  const lender = {
+  const parentBudget = {
     binds: true,
-    lend: async () => ({ loan_id: "above", input_tokens: 10, output_tokens: 10, cost_usd: 0 }),
-    repay: (loanId: string) => void repaid.push(loanId),
+    reserve: async () => ({ reservation_id: "above", input_tokens: 10, output_tokens: 10, cost_usd: 0 }),
+    repay: (reservationId: string) => void repaid.push(reservationId),
     count: async () => null,
   };
-  const shared = new RunBudget(open, startedAt, null, lender);
+  const shared = new RunBudget(open, startedAt, null, parentBudget);
   const borrowed = await shared.borrow(10, 10, null);
   assert.ok(typeof borrowed === "object" && "lent" in borrowed);
 

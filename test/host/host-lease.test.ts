@@ -1,4 +1,5 @@
-// Two hosts on one store: what one has left when its lease lapses, the other closes, and the first writes nothing of it any more.
+// Two hosts on one store: what one has left when its lease expires, the other closes, and the first writes nothing of it any
+// more.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -9,7 +10,7 @@ import { HostLease } from "../../host/host-lease.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import { systemSql } from "../../storage/store/statements.ts";
 import { readEvents } from "../../storage/tables/events.ts";
-import { lapseHostsOp, renewHostOp } from "../../storage/tables/hosts.ts";
+import { expireHostsOp, renewHostOp } from "../../storage/tables/hosts.ts";
 import { claimKeyOp, idempotencyKey } from "../../storage/tables/idempotency.ts";
 import { abandonedRuns, runByKey, runKey } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
@@ -81,7 +82,7 @@ for (const dialect of dialects)
       return { head, run, kinds: events.map(({ kind, content }) => `${kind} ${content}`.trim()) };
     }
 
-    test("the runs of a host are its own while its lease holds, and are closed by another once it has lapsed", async () => {
+    test("the runs of a host are its own while its lease holds, and are closed by another once it has expired", async () => {
       const [first, second] = [start(), start()];
       await first.lease.keep();
       await second.lease.keep();
@@ -188,7 +189,7 @@ for (const dialect of dialects)
       await holder.lease.leave();
       assert.equal(await holder.lease.keep(), 1_000);
       assert.deepEqual(holder.lost, []);
-      const [left] = await database.store.system.write([lapseHostsOp(database.store.system)]);
+      const [left] = await database.store.system.write([expireHostsOp(database.store.system)]);
       assert.deepEqual(left, []);
     });
 
@@ -202,7 +203,7 @@ for (const dialect of dialects)
       await lease.keep();
       // Down and up again: the table of hosts is new, and so is the time of its revision.
       await store.system.write([store.system.op(undoneAndApplied, [])]);
-      await store.system.write([renewHostOp(store.system, host, -10_000), lapseHostsOp(store.system)]);
+      await store.system.write([renewHostOp(store.system, host, -10_000), expireHostsOp(store.system)]);
 
       await lease.keep();
 
@@ -256,7 +257,7 @@ for (const dialect of dialects)
 
       assert.deepEqual(waits, [1_000, 1_000, 1_000, 1_000, 1_000]);
       assert.deepEqual([looksBefore, looks(), lost], [0, 1, []]);
-      const [lapsed] = await database.store.system.write([lapseHostsOp(database.store.system)]);
+      const [lapsed] = await database.store.system.write([expireHostsOp(database.store.system)]);
       assert.deepEqual(lapsed, []);
     });
   });

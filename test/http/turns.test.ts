@@ -46,7 +46,7 @@ function runActor(
       steer() {},
       request: () => null,
       status: () => ({ live: null, since_seq: -1 }),
-      lend: () => ({ breach: { limit: "max_tool_calls", detail: "" } }),
+      reserve: () => ({ breach: { limit: "max_tool_calls", detail: "" } }),
       repay() {},
       count: () => ({ breach: null }),
       relay() {},

@@ -256,7 +256,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("an idempotency key is claimed once, settled with its answer, and free again when it lapses or is released", async () => {
+    test("an idempotency key is claimed once, settled with its answer, and free again when it expires or is released", async () => {
       const tenant = freshTenant();
       const key = { scope: "s", fingerprint: "f", owner: "o", run_id: "r1", answer: null, expires_at: 100 };
 

@@ -36,12 +36,12 @@ export async function transactionPooler(targetUrl: string, size: number, atEnd: 
       }
       if (over) {
         server.client = null;
-        lend();
+        reserve();
       }
     });
   }
 
-  function lend(): void {
+  function reserve(): void {
     for (const server of servers) {
       if (server.client) continue;
       const next = waiting.shift();
@@ -72,7 +72,7 @@ export async function transactionPooler(targetUrl: string, size: number, atEnd: 
       if (mine) mine.socket.write(chunk);
       else {
         waiting.push({ client, chunk });
-        lend();
+        reserve();
       }
     });
   });

@@ -2,10 +2,10 @@ import { taskSuffix, threadAddress } from "../../../bus/address.ts";
 import { orderedId, type Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type {
-  AskedLoan,
-  BreachTold,
-  LentOrNot,
-  LoanUsed,
+  BudgetUsed,
+  ReportedBreach,
+  ReservationReply,
+  ReservationRequest,
   SharedBudgets,
   SubmitTurn,
   TaskOutcome,
@@ -18,7 +18,7 @@ import type { RunContext } from "../scope/run-context.ts";
 import { taskNamesOf } from "../scope/run-pipeline.ts";
 import type { AskedTask, TaskFamily } from "../scope/task-family.ts";
 import { startBeside } from "./background-tasks.ts";
-import { keepSpent, TaskLoans } from "./task-loans.ts";
+import { keepSpent, TaskReservations } from "./task-reservations.ts";
 import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
 import { depthOf, taskTurn } from "./task-turn.ts";
 
@@ -45,7 +45,7 @@ type HowLeft = TaskOutcome | "aside";
 /** The tasks of one run. */
 export class Tasks implements TaskFamily {
   readonly #runContext: RunContext;
-  readonly #loans: TaskLoans;
+  readonly #reservations: TaskReservations;
   readonly #atWork = new Map<string, AtWork>();
   /** Tasks that are not over, whether they go on or are put aside. */
   readonly #open = new Set<string>();
@@ -54,7 +54,7 @@ export class Tasks implements TaskFamily {
   /** `scope` is that of the agent that was asked. */
   constructor(runContext: RunContext) {
     this.#runContext = runContext;
-    this.#loans = new TaskLoans(runContext);
+    this.#reservations = new TaskReservations(runContext);
     runContext.cancellation.onCancel(() => this.#wake());
     for (const { kind, state, asked_as } of runContext.spec.resumed?.waits ?? [])
       if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
@@ -146,14 +146,14 @@ export class Tasks implements TaskFamily {
     this.#wake();
   }
 
-  async count(taskId: string, tool: string): Promise<BreachTold | null> {
+  async count(taskId: string, tool: string): Promise<ReportedBreach | null> {
     const { budget, deps } = this.#runContext;
     this.#admit(taskId);
     const breach = takeCall(budget, tool, deps.env.monotonic());
     if (breach === null) await keepSpent(this.#runContext);
-    if (breach !== null || budget.lender === null) return breach;
+    if (breach !== null || budget.parentBudget === null) return breach;
     try {
-      return await budget.lender.count(tool);
+      return await budget.parentBudget.count(tool);
     } catch (error) {
       // It will be asked again.
       budget.uncount(tool === taskToolName);
@@ -161,9 +161,9 @@ export class Tasks implements TaskFamily {
     }
   }
 
-  lend(asked: AskedLoan): Promise<LentOrNot> {
+  reserve(asked: ReservationRequest): Promise<ReservationReply> {
     this.#admit(asked.task_id);
-    return this.#loans.lend(asked, () => this.#atWork.has(asked.task_id));
+    return this.#reservations.reserve(asked, () => this.#atWork.has(asked.task_id));
   }
 
   share(taskId: string): Promise<SharedBudgets> {
@@ -171,12 +171,12 @@ export class Tasks implements TaskFamily {
     return sharedBudgets(this.#runContext);
   }
 
-  repay(loanId: string, used: LoanUsed): void {
-    this.#loans.repay(loanId, used);
+  repay(reservationId: string, used: BudgetUsed): void {
+    this.#reservations.repay(reservationId, used);
   }
 
   settled(): Promise<void> {
-    return this.#loans.settled();
+    return this.#reservations.settled();
   }
 
   /** A durable run finds the task of a call again; any other has no use for that. */
@@ -247,7 +247,7 @@ export class Tasks implements TaskFamily {
     if (work === undefined) return;
     this.#atWork.delete(taskId);
     work.timer?.cancel();
-    this.#loans.end(taskId);
+    this.#reservations.end(taskId);
     work.leave(how);
     this.#wake();
   }

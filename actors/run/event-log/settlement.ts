@@ -3,52 +3,56 @@ import { errorFrame, frame } from "../../../bus/frames/frames.ts";
 import { failureText } from "../../../bus/frames/native-stream.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
-import { claimKeyOp, neverLapses, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
+import { claimKeyOp, neverExpires, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
 import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
 import type { RunOutcome, RunSpec } from "../plan/run-spec.ts";
 
 // What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its surface answers.
 
 /**
- * Claims the key for a run; part of the batch that accepts the turn. `lapsesAt` is for a run of which nothing is stored before its end:
- * null for every other, whose end says when its key lapses.
+ * Claims the key for a run; part of the batch that accepts the turn. `expiresAt` is for a run of which nothing is stored before
+ * its end: null for every other, whose end says when its key expires.
  */
 export function claimOps(
   store: TenantStore,
   { idempotency: key, run_id, fromSeq, startedAt }: Pick<RunSpec, "idempotency" | "run_id" | "fromSeq" | "startedAt">,
   owner: string,
-  lapsesAt: number | null,
+  expiresAt: number | null,
 ): WriteOp[] {
   if (key === null) return [];
   const { scope, fingerprint } = key;
   const provisional: StreamAnswer = { from_seq: fromSeq, to_seq: -1, error: null };
   const answer = JSON.stringify(provisional);
-  const expires_at = lapsesAt ?? neverLapses;
+  const expires_at = expiresAt ?? neverExpires;
   return [claimKeyOp(store, { scope, fingerprint, owner, run_id, answer, expires_at }, startedAt)];
 }
 
 /**
  * Settles the key when the run has ended; part of the run's last batch. `endSeq` is the sequence number after the turn's last
- * event; `hasActed` is true if a call of a tool was begun that may change something, `lapsesAt` when the key lapses.
+ * event; `hasActed` is true if a call of a tool was begun that may change something, `expiresAt` when the key expires.
  */
 export function settleOps(
   store: TenantStore,
   spec: RunSpec,
   outcome: RunOutcome,
   endSeq: number,
-  { hasActed, output, lapsesAt }: { readonly hasActed: boolean; readonly output: RunOutput; readonly lapsesAt: number },
+  {
+    hasActed,
+    output,
+    expiresAt,
+  }: { readonly hasActed: boolean; readonly output: RunOutput; readonly expiresAt: number },
 ): WriteOp[] {
   const { idempotency: key, run_id } = spec;
   if (key === null) return [];
   if (key.form === "frames") {
     const answer: StreamAnswer = { from_seq: spec.fromSeq, to_seq: endSeq, error: errorOf(outcome, spec.request_id) };
-    return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
+    return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), expiresAt)];
   }
   const { status, body } = answerOfOutcome(outcome, spec.request_id, output);
   // A failure may be tried again with the same key, unless a tool could then do the same a second time.
   if (status >= 500 && !hasActed) return [releaseKeyOp(store, key.scope, run_id)];
   const answer: JsonAnswer | RunAnswer = key.form === "run" ? { suffix: spec.thread_suffix ?? "" } : { status, body };
-  return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), lapsesAt)];
+  return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), expiresAt)];
 }
 
 /** The answer for a client that waits for the end. A client that left gets the body of POST /chat. */

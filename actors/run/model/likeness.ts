@@ -106,7 +106,7 @@ async function remember(
   // The first call says how long the vectors are.
   if (vectors.formOf(route) === null) await next();
   // Of a budget that is another's one call at a time is made.
-  await Promise.all(Array.from({ length: budget.lender?.binds ? 1 : callsAtOnce }, work));
+  await Promise.all(Array.from({ length: budget.parentBudget?.binds ? 1 : callsAtOnce }, work));
   timer.cancel();
   stopListening();
 }
@@ -139,7 +139,7 @@ async function embed(
   const { env, models, vectors, log } = deps;
   const estimate = estimatedInputTokens(inputs);
   // Whoever lends lends output too, of which at least a token is asked for.
-  const borrowed = budget.lender === null ? null : await budget.borrow(estimate, 1, route.price);
+  const borrowed = budget.parentBudget === null ? null : await budget.borrow(estimate, 1, route.price);
   if (borrowed === "gone" || (borrowed !== null && "limit" in borrowed)) return null;
   const reserved = budget.reserve(estimate, 0, route.price, env.monotonic(), borrowed);
   if (isBreach(reserved)) {

@@ -60,7 +60,7 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
   });
   const count = (characters: number, pieces?: number): void => void metered.takeCharacters(characters, pieces);
   try {
-    if (budget.lender !== null) await metered.borrowed();
+    if (budget.parentBudget !== null) await metered.borrowed();
     const { reply } = await callModel(
       {
         routes,
@@ -88,7 +88,7 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
         cancellation: until ?? cancellation,
         observer: metered.observer,
         isCut: () => metered.breach !== null,
-        ...(budget.lender !== null && { again: () => metered.again() }),
+        ...(budget.parentBudget !== null && { again: () => metered.again() }),
         onCall: (call) => {
           runContext.call = call;
           if (metered.breach !== null) call?.abort();

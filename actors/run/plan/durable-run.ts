@@ -15,11 +15,11 @@ import {
   renewedUntil,
   stepDurableOp,
 } from "../../../storage/tables/durable-rows.ts";
-import { lapseKeyOp } from "../../../storage/tables/idempotency.ts";
+import { expireKeyOp } from "../../../storage/tables/idempotency.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import { type RunRow, type RunSpent, spentOp } from "../../../storage/tables/runs.ts";
 import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/tables/task-waits.ts";
-import { keyLapsesAt } from "../../log/earlier-answer.ts";
+import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import type { LogEntry } from "../../log/entry.ts";
 
 /** How a durable run ends. */
@@ -181,7 +181,7 @@ export class DurableRun {
     const ops = [
       ...this.spentOps(),
       endDurableOp(this.#store, run_id, { final, error, expires_at }),
-      ...(key === null ? [] : [lapseKeyOp(this.#store, key, run_id, keyLapsesAt(this.#env.now(), this.#settings))]),
+      ...(key === null ? [] : [expireKeyOp(this.#store, key, run_id, keyExpiresAt(this.#env.now(), this.#settings))]),
     ];
     const endpoints = this.#endpoints;
     if (endpoints.length === 0) return ops;

@@ -2,8 +2,14 @@ import { type Address, runAddress, splitThreadId } from "../../../bus/address.ts
 import type { Bus } from "../../../bus/bus.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
-import type { Loan, LoanUsed, ParentRun, SharedBudgets, TaskOutcome } from "../../../bus/protocol/run.ts";
-import type { Breach, Lender } from "../../../governance/budget.ts";
+import type {
+  BudgetReservation,
+  BudgetUsed,
+  ParentRun,
+  SharedBudgets,
+  TaskOutcome,
+} from "../../../bus/protocol/run.ts";
+import type { Breach, ParentBudget } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { isOpenRun } from "../../../storage/tables/task-waits.ts";
@@ -28,13 +34,13 @@ const unknownMax = 2;
  * The budget of the run above. `onGone` is called when it is there no more. A store or a thread that is away for a moment is waited for;
  * refuses with what the run above does when that lasts.
  */
-export function parentLender(
+export function parentBudgetOf(
   parent: ParentRun,
   store: TenantStore,
   bus: Bus,
   cancellation: Cancellation,
   onGone: () => void,
-): Lender {
+): ParentBudget {
   const address = addressOf(parent, store.tenantId);
   const { task_id } = parent;
   // One that is durable may have been put aside with the process, and knows the task when it is taken up.
@@ -64,14 +70,14 @@ export function parentLender(
 
   return {
     binds: true,
-    async lend(wanted, price): Promise<Loan | Breach | null> {
+    async reserve(wanted, price): Promise<BudgetReservation | Breach | null> {
       const body = { task_id, ...wanted, rates: ratesOf(price) };
-      const told = await asked(() => bus.ask(address, "lend", body, patient));
+      const told = await asked(() => bus.ask(address, "reserve", body, patient));
       if (told === null) return null;
-      return "loan" in told ? told.loan : (told.breach as Breach);
+      return "reservation" in told ? told.reservation : (told.breach as Breach);
     },
-    repay(loan_id: string, used: LoanUsed): void {
-      bus.tell(address, "repay", { loan_id, used });
+    repay(reservation_id: string, used: BudgetUsed): void {
+      bus.tell(address, "repay", { reservation_id, used });
     },
     async count(tool) {
       const told = await asked(() => bus.ask(address, "count", { task_id, tool }, patient));

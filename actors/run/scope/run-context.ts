@@ -23,7 +23,7 @@ import type { EventLog } from "../event-log/event-log.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
 import type { RunSpec } from "../plan/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
-import { parentLender } from "./parent-link.ts";
+import { parentBudgetOf } from "./parent-link.ts";
 import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
 import { RunState } from "./run-state.ts";
 import { Steering } from "./steering.ts";
@@ -215,7 +215,7 @@ export class RunContext {
   #above() {
     const { parent } = this.spec;
     if (parent === null || parent.background !== undefined) return null;
-    return parentLender(parent, this.store, this.deps.bus, this.cancellation, () => this.orphaned());
+    return parentBudgetOf(parent, this.store, this.deps.bus, this.cancellation, () => this.orphaned());
   }
 
   #tree(): TreeBudget | null {

@@ -1,4 +1,4 @@
-import type { LoanUsed } from "../../../bus/protocol/run.ts";
+import type { BudgetUsed } from "../../../bus/protocol/run.ts";
 import type { Breach } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import type { RunBudgetRow } from "../../../storage/tables/run-budgets.ts";
@@ -9,7 +9,7 @@ import type { RunBudgetRow } from "../../../storage/tables/run-budgets.ts";
 const outputFair = 4_096;
 
 /** Nothing is used, or set aside. */
-export const nothing: LoanUsed = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
+export const nothing: BudgetUsed = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
 
 /** Money is bounded, and what a call costs is not known. */
 export const unpriced: Breach = { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" };
@@ -20,9 +20,9 @@ export type Standing = RunBudgetRow & { readonly sharers: number; readonly holdi
 /** What all of these budgets have for one of those who spend them, up to what is wanted; and the one that has least. */
 export function mostOf(
   rows: readonly Standing[],
-  { input_tokens, output_tokens: wanted }: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+  { input_tokens, output_tokens: wanted }: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
   price: ModelPrice | null,
-): { readonly most: LoanUsed | Breach; readonly scarcest: Standing } {
+): { readonly most: BudgetUsed | Breach; readonly scarcest: Standing } {
   let output_tokens = wanted;
   let scarcest = rows[0] as Standing;
   const full = (limit: Breach["limit"], row: Standing & Partial<Record<Breach["limit"], number>>) => ({
@@ -53,9 +53,9 @@ function payableOutput(money: number, input: number, price: ModelPrice | null): 
 
 /** What is set aside for a call: its tokens, and what those cost at most. */
 export function wantedOf(
-  { input_tokens, output_tokens }: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+  { input_tokens, output_tokens }: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
   price: ModelPrice | null,
-): LoanUsed {
+): BudgetUsed {
   return { input_tokens, output_tokens, cost_usd: costOf(input_tokens, output_tokens, price) };
 }
 
@@ -78,7 +78,7 @@ function breachOf(limit: Breach["limit"], most: number): Breach {
 }
 
 /** What both lend. */
-export function leastOf({ input_tokens, output_tokens, cost_usd }: LoanUsed, other: LoanUsed): LoanUsed {
+export function leastOf({ input_tokens, output_tokens, cost_usd }: BudgetUsed, other: BudgetUsed): BudgetUsed {
   return {
     input_tokens,
     output_tokens: Math.min(output_tokens, other.output_tokens),
@@ -87,7 +87,7 @@ export function leastOf({ input_tokens, output_tokens, cost_usd }: LoanUsed, oth
 }
 
 /** Both together. */
-export function sumOf(one: LoanUsed, other: LoanUsed): LoanUsed {
+export function sumOf(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
   return {
     input_tokens: one.input_tokens + other.input_tokens,
     output_tokens: one.output_tokens + other.output_tokens,
@@ -96,7 +96,7 @@ export function sumOf(one: LoanUsed, other: LoanUsed): LoanUsed {
 }
 
 /** What is left of one without the other. */
-export function minus(one: LoanUsed, other: LoanUsed): LoanUsed {
+export function minus(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
   return {
     input_tokens: one.input_tokens - other.input_tokens,
     output_tokens: one.output_tokens - other.output_tokens,

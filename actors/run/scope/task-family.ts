@@ -1,8 +1,8 @@
 import type {
-  AskedLoan,
-  BreachTold,
-  LentOrNot,
-  LoanUsed,
+  BudgetUsed,
+  ReportedBreach,
+  ReservationReply,
+  ReservationRequest,
   SharedBudgets,
   TaskOutcome,
 } from "../../../bus/protocol/run.ts";
@@ -48,13 +48,13 @@ export interface TaskFamily {
   /** Nobody here looks after the tasks any more. */
   close(): void;
   /** Counts a tool call of a task, here and above. */
-  count(taskId: string, tool: string): Promise<BreachTold | null>;
+  count(taskId: string, tool: string): Promise<ReportedBreach | null>;
   /** Sets aside what a model call of a task may use. While others hold the rest, it waits for what they give back. */
-  lend(asked: AskedLoan): Promise<LentOrNot>;
+  reserve(asked: ReservationRequest): Promise<ReservationReply>;
   /** Keeps what they spend in the store from here on: a task begins one in the background. */
   share(taskId: string): Promise<SharedBudgets>;
-  /** Takes back a loan. */
-  repay(loanId: string, used: LoanUsed): void;
+  /** Takes back a reservation. */
+  repay(reservationId: string, used: BudgetUsed): void;
   /** Waits a while for tasks that are stopped to give back what they were lent. */
   settled(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { Loan, LoanUsed } from "../../../bus/protocol/run.ts";
-import type { Breach, Lender, RunBudget } from "../../../governance/budget.ts";
+import type { BudgetReservation, BudgetUsed } from "../../../bus/protocol/run.ts";
+import type { Breach, ParentBudget, RunBudget } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import type { RunLimits } from "../../../manifests/sections/limits.ts";
@@ -48,10 +48,10 @@ export interface TreeDeps {
   readonly onGone: () => void;
 }
 
-interface OpenLoan {
+interface OpenReservation {
   /** Of the run above; null for none. */
   readonly above: string | null;
-  readonly lent: LoanUsed;
+  readonly lent: BudgetUsed;
   /** It is set aside in the store. */
   isStored: boolean;
 }
@@ -60,11 +60,11 @@ interface OpenLoan {
  * The budget of a run with tasks, and of a background task. While all who spend it are in one run, or ask it by message, what it lends
  * is only noted. From the first background task on it lends what it has set aside in the store.
  */
-export class TreeBudget implements Lender {
+export class TreeBudget implements ParentBudget {
   readonly #spender: Spender;
   readonly #deps: TreeDeps;
-  readonly #above: Lender | null;
-  readonly #loans = new Map<string, OpenLoan>();
+  readonly #above: ParentBudget | null;
+  readonly #reservations = new Map<string, OpenReservation>();
   #budgets: readonly string[] | null;
   #sharing: Promise<void> | null = null;
   #isSharing = false;
@@ -84,7 +84,7 @@ export class TreeBudget implements Lender {
   #flushed: Promise<unknown> = Promise.resolve();
 
   /** `above` is whom the run asks by message. */
-  constructor(spender: Spender, above: Lender | null, deps: TreeDeps) {
+  constructor(spender: Spender, above: ParentBudget | null, deps: TreeDeps) {
     this.#spender = spender;
     this.#above = above;
     this.#deps = deps;
@@ -104,14 +104,14 @@ export class TreeBudget implements Lender {
 
   /** What the run above lends of it too. What is not lent is set aside no more, also where the run above could not say. */
   async #askAbove(
-    own: LoanUsed,
+    own: BudgetUsed,
     price: ModelPrice | null,
     isStored: boolean,
-  ): Promise<(LoanUsed & { readonly loan_id: string | null }) | Breach | null> {
-    if (this.#above === null) return { ...own, loan_id: null };
-    let above: Loan | Breach | null = null;
+  ): Promise<(BudgetUsed & { readonly reservation_id: string | null }) | Breach | null> {
+    if (this.#above === null) return { ...own, reservation_id: null };
+    let above: BudgetReservation | Breach | null = null;
     try {
-      above = await this.#above.lend(own, price);
+      above = await this.#above.reserve(own, price);
       return above;
     } finally {
       if (isStored && (above === null || "limit" in above)) this.#settle(own, nothing);
@@ -125,10 +125,10 @@ export class TreeBudget implements Lender {
     return this.#sharing;
   }
 
-  async lend(
-    asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+  async reserve(
+    asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
     price: ModelPrice | null,
-  ): Promise<Loan | Breach | null> {
+  ): Promise<BudgetReservation | Breach | null> {
     if (this.#spender.isPriced && price === null) return unpriced;
     for (;;) {
       const budgets = this.#budgets;
@@ -136,26 +136,26 @@ export class TreeBudget implements Lender {
       if (own === null || "limit" in own) return own;
       const above = await this.#askAbove(own, price, budgets !== null);
       if (above === null || "limit" in above) return above;
-      const ofAbove = above.loan_id;
+      const ofAbove = above.reservation_id;
       if (budgets !== this.#budgets) {
-        // What was shared meanwhile knows nothing of this loan.
+        // What was shared meanwhile knows nothing of this reservation.
         if (ofAbove !== null) this.#above?.repay(ofAbove, nothing);
         continue;
       }
       const lent = leastOf(own, above);
       if (budgets !== null) this.#settle(minus(own, lent), nothing);
-      const loan_id = this.#deps.env.id();
-      this.#loans.set(loan_id, { above: ofAbove, lent, isStored: budgets !== null });
-      return { loan_id, ...lent };
+      const reservation_id = this.#deps.env.id();
+      this.#reservations.set(reservation_id, { above: ofAbove, lent, isStored: budgets !== null });
+      return { reservation_id, ...lent };
     }
   }
 
-  repay(loanId: string, used: LoanUsed): void {
-    const loan = this.#loans.get(loanId);
-    if (loan === undefined) return;
-    this.#loans.delete(loanId);
-    if (loan.above !== null) this.#above?.repay(loan.above, used);
-    if (loan.isStored) this.#settle(loan.lent, used);
+  repay(reservationId: string, used: BudgetUsed): void {
+    const reservation = this.#reservations.get(reservationId);
+    if (reservation === undefined) return;
+    this.#reservations.delete(reservationId);
+    if (reservation.above !== null) this.#above?.repay(reservation.above, used);
+    if (reservation.isStored) this.#settle(reservation.lent, used);
   }
 
   async count(tool: string): Promise<Breach | null> {
@@ -207,14 +207,14 @@ export class TreeBudget implements Lender {
     const { runId: run_id, rootKey: root_key } = this.#spender;
     const { max_tool_calls, max_peer_hops: max_hops, max_input_tokens, max_output_tokens, max_cost_usd } = limits;
     const { spent, unused } = budget;
-    const open = [...this.#loans.values()];
+    const open = [...this.#reservations.values()];
     const aside = open.reduce((all, { lent }) => sumOf(all, lent), nothing);
     const bounds = { max_tool_calls, max_hops, max_input_tokens, max_output_tokens, max_cost_usd };
     const used = { tool_calls: spent.tool_calls, hops: spent.hops ?? 0, ...sumOf(spent, unused) };
     // Whoever asks from here on asks the store, when the row is there.
     this.#budgets = [run_id];
     this.#isSharing = true;
-    for (const loan of open) loan.isStored = true;
+    for (const reservation of open) reservation.isStored = true;
     try {
       await store.write(openBudgetOps(store, { run_id, root_key, ...bounds, ...used }, aside));
       this.#mayBeOpen = false;
@@ -223,7 +223,7 @@ export class TreeBudget implements Lender {
       this.#mayBeOpen = true;
       this.#sharing = null;
       this.#settled = null;
-      for (const loan of open) loan.isStored = false;
+      for (const reservation of open) reservation.isStored = false;
       throw error;
     } finally {
       this.#isSharing = false;
@@ -233,9 +233,9 @@ export class TreeBudget implements Lender {
   /** Sets aside what there is, up to what is wanted. While others hold the rest, it waits for what they give back. */
   async #reserve(
     budgets: readonly string[],
-    asked: Pick<LoanUsed, "input_tokens" | "output_tokens">,
+    asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
     price: ModelPrice | null,
-  ): Promise<LoanUsed | Breach | null> {
+  ): Promise<BudgetUsed | Breach | null> {
     for (let attempt = 1; attempt <= attemptsMax && !this.#deps.cancellation.cancelled; ) {
       const rows = await this.#rows(budgets);
       if (rows === null) return null;
@@ -273,7 +273,7 @@ export class TreeBudget implements Lender {
 
   /** Whether somebody may give back something of a budget. */
   #isHeld({ holding }: Standing): boolean {
-    return holding > 0 || [...this.#loans.values()].some(({ isStored }) => isStored);
+    return holding > 0 || [...this.#reservations.values()].some(({ isStored }) => isStored);
   }
 
   /** Gives back what a process before had set aside, before anything else is. */
@@ -329,7 +329,7 @@ export class TreeBudget implements Lender {
   }
 
   /** Of what was set aside so much was used. */
-  #settle(aside: LoanUsed, used: LoanUsed): void {
+  #settle(aside: BudgetUsed, used: BudgetUsed): void {
     if (aside.input_tokens + aside.output_tokens + aside.cost_usd === 0) return;
     const before = this.#settled;
     this.#settled =

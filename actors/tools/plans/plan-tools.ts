@@ -2,7 +2,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
 import {
   hasPlans,
-  isLapsed,
+  isExpired,
   newestPlan,
   type PlanRow,
   type PlanWritten,
@@ -132,7 +132,7 @@ export const planGet = defineTool({
     const now = context.env.now();
     if (plan_id !== undefined) {
       const row = await storedPlan(store, plan_id);
-      return row && !isLapsed(row, now) && isReached(row, context) ? told(row) : unknownPlan(plan_id);
+      return row && !isExpired(row, now) && isReached(row, context) ? told(row) : unknownPlan(plan_id);
     }
     const threadId = threadOf(context);
     const newest = threadId === "" ? undefined : await newestPlan(store, threadId, now);
@@ -155,7 +155,7 @@ async function change(
   const changed = await untilFirst<PlanRow | Refused>(context.env, async () => {
     const stored = await storedPlan(store, id);
     const now = context.env.now();
-    const current = stored === undefined || isLapsed(stored, now) ? undefined : stored;
+    const current = stored === undefined || isExpired(stored, now) ? undefined : stored;
     const made = await make(current);
     if ("error" in made) return made;
     const plan = JSON.stringify(made.plan);

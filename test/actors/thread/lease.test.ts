@@ -6,7 +6,7 @@ import { systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { TakeLease } from "../../../bus/protocol/lease.ts";
 import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
-import { deleteLapsed } from "../../../storage/tables/lapsed.ts";
+import { deleteExpired } from "../../../storage/tables/expired.ts";
 import { hashToken, leaseRefusal, liveLeases, observersMax } from "../../../storage/tables/thread-leases.ts";
 import { recentThreads, threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
@@ -59,7 +59,7 @@ for (const dialect of dialects)
       const holds = thread ? await liveLeases(tenant, thread.thread_key) : [];
       return holds.map(({ mode, holder_id }) => `${mode} ${holder_id}`);
     };
-    const rowsOf = async (): Promise<number> => (await deleteLapsed(store, 0)).leases;
+    const rowsOf = async (): Promise<number> => (await deleteExpired(store, 0)).leases;
 
     test("LEASE-008 two processes on one store see one lease, whoever gave it", async () => {
       const [first, second] = [start(), start(another())];

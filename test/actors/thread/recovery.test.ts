@@ -89,7 +89,7 @@ for (const dialect of dialects)
       await json.ended;
     });
 
-    test("IDEM-013 a key does not lapse before its run is over, and is free when that was closed", async () => {
+    test("IDEM-013 a key does not expire before its run is over, and is free when that was closed", async () => {
       const first = start(never);
       await first.submit(keyed("long", "chat", "long")).accepted;
       now += 61_000;

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
+import { deleteExpired } from "../../../storage/tables/expired.ts";
 import { claimKeyOp, idempotencyKey } from "../../../storage/tables/idempotency.ts";
 import {
-  deleteLapsedEntries,
+  deleteExpiredEntries,
   kvCompareAndSetOp,
   kvCountOp,
   kvDeleteOp,
   kvGet,
   kvSetOp,
 } from "../../../storage/tables/kv.ts";
-import { deleteLapsed } from "../../../storage/tables/lapsed.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -66,7 +66,7 @@ for (const dialect of dialects) {
       assert.equal((await kvGet(kv, "k", 0))?.value, "two");
     });
 
-    test("what has lapsed can be made anew, and cannot be replaced", async () => {
+    test("what has expired can be made anew, and cannot be replaced", async () => {
       const kv = freshTenant();
       await kv.write([kvSetOp(kv, value("old", 100), 10)]);
 
@@ -146,7 +146,7 @@ for (const dialect of dialects) {
                 : action === "create"
                   ? kvCompareAndSetOp(kv, { key, ...next }, null, now)
                   : kvCompareAndSetOp(kv, { key, ...next }, seen?.version ?? 0, now);
-            if (action === "sweep") await deleteLapsedEntries(store.system, now, 10);
+            if (action === "sweep") await deleteExpiredEntries(store.system, now, 10);
             else if (action === "delete") {
               await kv.write([kvDeleteOp(kv, key)]);
               model.delete(key);
@@ -171,7 +171,7 @@ for (const dialect of dialects) {
 
     test("housekeeping deletes what is past its time, of every tenant, in as many batches as it takes", async () => {
       const [one, two] = [freshTenant(), freshTenant()];
-      await deleteLapsed(store, Number.MAX_SAFE_INTEGER);
+      await deleteExpired(store, Number.MAX_SAFE_INTEGER);
       await one.write(
         Array.from({ length: 1100 }, (_, i) => kvSetOp(one, { key: `old-${i}`, value: "", expires_at: 50 }, 1)),
       );
@@ -184,11 +184,11 @@ for (const dialect of dialects) {
         claimKeyOp(one, { scope, fingerprint: "f", owner: "o", run_id: "r", answer: null, expires_at }, 1);
       await one.write([claim("old", 50), claim("young", 51)]);
 
-      const deleted = await deleteLapsed(store, 50);
+      const deleted = await deleteExpired(store, 50);
 
       const none = { idempotency: 0, kv: 0, plans: 0, rate_buckets: 0, leases: 0, frames: 0 };
       assert.deepEqual(deleted, { ...none, idempotency: 1, kv: 1101 });
-      assert.deepEqual(await deleteLapsed(store, 50), none);
+      assert.deepEqual(await deleteExpired(store, 50), none);
       assert.notEqual(await kvGet(one, "young", 0), undefined);
       assert.notEqual(await kvGet(one, "k", 0), undefined);
       assert.notEqual(await idempotencyKey(one, "young", 0), undefined);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
-import { deleteOldRuns } from "../../../storage/tables/lapsed.ts";
+import { deleteOldRuns } from "../../../storage/tables/expired.ts";
 import {
   bodiesOfCall,
   type CallFacts,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
-import { deleteLapsed } from "../../../storage/tables/lapsed.ts";
+import { deleteExpired } from "../../../storage/tables/expired.ts";
 import {
   deletePlansOps,
   hasPlans,
@@ -128,7 +128,7 @@ for (const dialect of dialects) {
       const young = await put(one, "young", { expires_at: Number.MAX_SAFE_INTEGER });
       await put(two, "old", { expires_at: 49 });
 
-      const deleted = await deleteLapsed(store, 50);
+      const deleted = await deleteExpired(store, 50);
 
       assert.equal(deleted.plans, 2);
       assert.deepEqual((await planPage(one, {}, null, 9)).rows, [young]);

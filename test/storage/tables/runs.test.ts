@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
-import { enterHostOp, lapseHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../../../storage/tables/hosts.ts";
+import { enterHostOp, expireHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../../../storage/tables/hosts.ts";
 import {
   abandonedRuns,
   deleteEndedRuns,
@@ -277,18 +277,18 @@ for (const dialect of dialects)
     before(async () => {
       ({ store } = await testStore(dialect, atEnd));
     });
-    const write = async (...ops: ReturnType<typeof lapseHostsOp>[]) => (await store.system.write(ops))[0];
+    const write = async (...ops: ReturnType<typeof expireHostsOp>[]) => (await store.system.write(ops))[0];
     const enter = (id: string, leaseMs: number) => write(enterHostOp(store.system, id, leaseMs));
     const renew = (id: string, leaseMs: number) => write(renewHostOp(store.system, id, leaseMs));
 
-    test("a host whose lease has lapsed by the store's clock is out, once, and does not come back by itself", async () => {
+    test("a host whose lease has expired by the store's clock is out, once, and does not come back by itself", async () => {
       await enter("stays", hourMs);
       await enter("goes", 0);
       await enter("renews", 0);
       await renew("renews", hourMs);
 
-      const lapsed = await write(lapseHostsOp(store.system));
-      const again = await write(lapseHostsOp(store.system));
+      const lapsed = await write(expireHostsOp(store.system));
+      const again = await write(expireHostsOp(store.system));
 
       assert.deepEqual([lapsed, again], [[{ id: "goes" }], []]);
       await assert.rejects(renew("goes", hourMs), { code: "conflict", details: { subject: "host_renew" } });
@@ -299,7 +299,7 @@ for (const dialect of dialects)
       await enter("twice", 0);
       await enter("twice", hourMs);
 
-      const lapsed = await write(lapseHostsOp(store.system));
+      const lapsed = await write(expireHostsOp(store.system));
 
       assert.deepEqual(lapsed, []);
       await renew("twice", hourMs);

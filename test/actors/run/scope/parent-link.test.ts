@@ -1,7 +1,7 @@
 // What a task is told by the run above it: that it is gone, or that nobody could say.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isThere, parentLender } from "../../../../actors/run/scope/parent-link.ts";
+import { isThere, parentBudgetOf } from "../../../../actors/run/scope/parent-link.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Bus } from "../../../../bus/bus.ts";
 import { systemEnv } from "../../../../bus/env.ts";
@@ -17,20 +17,20 @@ import { stillEnv } from "../../models/support.ts";
 const parent = { run_id: "r", suffix: "s", task_id: "t" } as ParentRun;
 /** Of a run above that is not durable nothing is read. */
 const ofAcme = { tenantId: "acme" } as TenantStore;
-const loan = { loan_id: "l", input_tokens: 1, output_tokens: 1, cost_usd: 0 };
+const reservation = { reservation_id: "l", input_tokens: 1, output_tokens: 1, cost_usd: 0 };
 const wanted = { input_tokens: 1, output_tokens: 1 };
 
 /** The lender of a task whose run above answers these, one after the other, the last of them for ever. */
-function lenderOf(lend: readonly (ErrorCode | "lent")[], alive: ErrorCode | boolean = true) {
+function budgetAbove(reserve: readonly (ErrorCode | "lent")[], alive: ErrorCode | boolean = true) {
   const { env, delays } = stillEnv();
   const cancellation = new Cancellation();
   let asked = 0;
   let gone = 0;
   const said: Record<string, () => ErrorCode | object> = {
     alive: () => (typeof alive === "string" ? alive : { alive }),
-    lend: () => {
-      const next = lend[Math.min(asked++, lend.length - 1)];
-      return next === "lent" ? { loan } : (next as ErrorCode);
+    reserve: () => {
+      const next = reserve[Math.min(asked++, reserve.length - 1)];
+      return next === "lent" ? { reservation } : (next as ErrorCode);
     },
   };
   const bus = {
@@ -41,35 +41,38 @@ function lenderOf(lend: readonly (ErrorCode | "lent")[], alive: ErrorCode | bool
       return answer;
     },
   } as unknown as Bus;
-  const lender = parentLender(parent, ofAcme, bus, cancellation, () => gone++);
-  return { lender, bus, delays, cancellation, asked: () => asked, gone: () => gone };
+  const parentBudget = parentBudgetOf(parent, ofAcme, bus, cancellation, () => gone++);
+  return { parentBudget, bus, delays, cancellation, asked: () => asked, gone: () => gone };
 }
 
 test("DEL-005 a task asks again while the store or the thread of the run above is away", async () => {
-  const { lender, delays, gone } = lenderOf(["storage_unavailable", "mailbox_full", "actor_lost", "lent"]);
+  const { parentBudget, delays, gone } = budgetAbove(["storage_unavailable", "mailbox_full", "actor_lost", "lent"]);
 
-  assert.deepEqual(await lender.lend(wanted, null), loan);
+  assert.deepEqual(await parentBudget.reserve(wanted, null), reservation);
   assert.deepEqual([delays, gone()], [[250, 500, 1_000], 0]);
 });
 
 test("a task is refused what nobody could say for long, and is not told that the run above is gone", async () => {
-  const { lender, asked, gone } = lenderOf(["storage_unavailable"]);
+  const { parentBudget, asked, gone } = budgetAbove(["storage_unavailable"]);
 
-  await assert.rejects(lender.lend(wanted, null), { code: "storage_unavailable" });
+  await assert.rejects(parentBudget.reserve(wanted, null), { code: "storage_unavailable" });
   assert.deepEqual([asked(), gone()], [7, 0]);
 });
 
 test("a task is told at once that the run above is gone, and soon that it knows the task no more", async () => {
-  const over = lenderOf(["actor_lost"], false);
-  const forgotten = lenderOf(["actor_lost"], true);
+  const over = budgetAbove(["actor_lost"], false);
+  const forgotten = budgetAbove(["actor_lost"], true);
 
-  assert.deepEqual([await over.lender.lend(wanted, null), over.asked(), over.gone()], [null, 1, 1]);
-  assert.deepEqual([await forgotten.lender.lend(wanted, null), forgotten.asked(), forgotten.gone()], [null, 3, 1]);
+  assert.deepEqual([await over.parentBudget.reserve(wanted, null), over.asked(), over.gone()], [null, 1, 1]);
+  assert.deepEqual(
+    [await forgotten.parentBudget.reserve(wanted, null), forgotten.asked(), forgotten.gone()],
+    [null, 3, 1],
+  );
 });
 
 test("a task that is stopped asks no more", async () => {
-  const { lender, cancellation, asked, gone } = lenderOf(["storage_unavailable"]);
-  const lent = lender.lend(wanted, null);
+  const { parentBudget, cancellation, asked, gone } = budgetAbove(["storage_unavailable"]);
+  const lent = parentBudget.reserve(wanted, null);
   cancellation.cancel();
 
   assert.equal(await lent, null);
@@ -83,7 +86,7 @@ test("DEL-005 a task that goes on takes the run above for there while nobody can
     ["internal_error", false],
     [false, false],
   ] as const) {
-    const { bus } = lenderOf([], alive);
+    const { bus } = budgetAbove([], alive);
     assert.equal(await isThere(parent, ofAcme, bus), is, String(alive));
   }
 });
@@ -97,10 +100,10 @@ test("a task whose run is gone is lent nothing, makes no tool call, and hears of
   atEnd.after(() => process.close());
   const parent = { run_id: env.id(), suffix: "t", task_id: "a".repeat(16) } as ParentRun;
   let gone = 0;
-  const lender = parentLender(parent, store.tenant(tenantId), process.bus, new Cancellation(), () => gone++);
+  const parentBudget = parentBudgetOf(parent, store.tenant(tenantId), process.bus, new Cancellation(), () => gone++);
 
-  const loan = await lender.lend({ input_tokens: 1, output_tokens: 1 }, null);
-  const call = await lender.count("calculator");
+  const reservation = await parentBudget.reserve({ input_tokens: 1, output_tokens: 1 }, null);
+  const call = await parentBudget.count("calculator");
 
-  assert.deepEqual([loan, call?.limit, gone], [null, "max_tool_calls", 2]);
+  assert.deepEqual([reservation, call?.limit, gone], [null, "max_tool_calls", 2]);
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, beforeEach, describe, test } from "node:test";
 import { TreeBudget } from "../../../../actors/run/scope/tree-budget.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
-import type { Loan } from "../../../../bus/protocol/run.ts";
+import type { BudgetReservation } from "../../../../bus/protocol/run.ts";
 import { isBreach, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
 import type { TenantStore } from "../../../../storage/store/store.ts";
@@ -66,10 +66,10 @@ for (const dialect of dialects) {
       const { env } = stillEnv();
       return new TreeBudget(spender, null, { store: of, env, cancellation: new Cancellation(), onGone: () => {} });
     }
-    async function lent(by: TreeBudget): Promise<Loan> {
-      const loan = await by.lend(asked, null);
-      assert.ok(loan !== null && "loan_id" in loan, JSON.stringify(loan));
-      return loan;
+    async function lent(by: TreeBudget): Promise<BudgetReservation> {
+      const reservation = await by.reserve(asked, null);
+      assert.ok(reservation !== null && "reservation_id" in reservation, JSON.stringify(reservation));
+      return reservation;
     }
     const output = async () => Number((await runBudgetById(store, runId))?.output_tokens);
     const isHeld = async () => (await sharersOf(store, runId, `task-${ids}`)).holding > 0;
@@ -78,17 +78,17 @@ for (const dialect of dialects) {
       const budget = tree();
       const [one, two] = [await lent(budget), await lent(budget)];
       Object.assign(shared, { unanswered: "run_budget_settle_once" });
-      budget.repay(one.loan_id, used(5));
+      budget.repay(one.reservation_id, used(5));
       budget.flush();
       await budget.flushed;
       assert.equal(await output(), 105, "it was written");
-      budget.repay(two.loan_id, used(7));
-      await assert.rejects(budget.lend(asked, null), away);
+      budget.repay(two.reservation_id, used(7));
+      await assert.rejects(budget.reserve(asked, null), away);
       shared.unanswered = null;
 
       const three = await lent(budget);
       assert.equal(await output(), 112);
-      budget.repay(three.loan_id, used(1));
+      budget.repay(three.reservation_id, used(1));
       budget.flush();
       await budget.flushed;
       assert.equal(await output(), 13);
@@ -100,11 +100,11 @@ for (const dialect of dialects) {
         const budget = tree();
         const [one, two] = [await lent(budget), await lent(budget)];
         Object.assign(shared, { [isWritten ? "unanswered" : "refused"]: "run_budget_settle_once", once: false });
-        budget.repay(one.loan_id, used(5));
+        budget.repay(one.reservation_id, used(5));
         budget.flush();
         await budget.flushed;
         Object.assign(shared, { unanswered: null, refused: null });
-        budget.repay(two.loan_id, used(7));
+        budget.repay(two.reservation_id, used(7));
 
         await store.write(budget.lastOps());
 
@@ -114,9 +114,9 @@ for (const dialect of dialects) {
 
     test("DEL-006 what is used while something is being written is not taken for that", async () => {
       const budget = tree();
-      const loans = [await lent(budget), await lent(budget), await lent(budget)];
-      for (const [at, { loan_id }] of loans.entries()) {
-        budget.repay(loan_id, used(at + 1));
+      const reservations = [await lent(budget), await lent(budget), await lent(budget)];
+      for (const [at, { reservation_id }] of reservations.entries()) {
+        budget.repay(reservation_id, used(at + 1));
         budget.flush();
       }
       await budget.flushed;
@@ -130,13 +130,13 @@ for (const dialect of dialects) {
       const budget = tree(false, store, null);
       const reserved = own.reserve(10, 100, null, 0);
       assert.ok(!isBreach(reserved));
-      const { loan_id } = await lent(budget);
+      const { reservation_id } = await lent(budget);
       Object.assign(shared, { unanswered: "run_budgets_upsert" });
       await assert.rejects(budget.share(own, limits), away);
       shared.unanswered = null;
       assert.equal(await output(), 100, "it is");
-      budget.repay(loan_id, used(5));
-      own.settleLoan(reserved, used(5));
+      budget.repay(reservation_id, used(5));
+      own.settleReservation(reserved, used(5));
 
       await budget.share(own, limits);
 
@@ -160,7 +160,7 @@ for (const dialect of dialects) {
       await store.write(reserveOps(store, [runId], runId, used(950)));
       const budget = tree(true);
       Object.assign(shared, { refused: "budget_shares_clear", once: true });
-      await assert.rejects(budget.lend(asked, null), away);
+      await assert.rejects(budget.reserve(asked, null), away);
 
       await lent(budget);
       assert.equal(await output(), 100);
@@ -176,12 +176,12 @@ for (const dialect of dialects) {
         },
       });
       const budget = tree(true, slow);
-      const loans = [lent(budget), lent(budget)];
+      const reservations = [lent(budget), lent(budget)];
       await runBudgetById(store, runId);
       assert.equal(await output(), 500, "nothing more is set aside");
       release();
 
-      for (const loan of loans) budget.repay((await loan).loan_id, used(3));
+      for (const reservation of reservations) budget.repay((await reservation).reservation_id, used(3));
       budget.flush();
       await budget.flushed;
       assert.equal(await output(), 6);

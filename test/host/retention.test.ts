@@ -7,7 +7,7 @@ import { systemEnv } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
-import { deleteAged, eraseOldLogs } from "../../host/aged-rows.ts";
+import { deleteByRetention, eraseOldLogs } from "../../host/retention.ts";
 import { auditPage, insertAuditOp } from "../../storage/tables/audit.ts";
 import {
   acceptDurableOp,
@@ -48,7 +48,7 @@ async function owned(t: TestContext) {
       ...{ SVC_AUDIT_RETENTION_DAYS: "0", SVC_USAGE_RETENTION_DAYS: "0" },
       ...of,
     });
-    return deleteAged({ store, bus, env, log, settings });
+    return deleteByRetention({ store, bus, env, log, settings });
   };
   const acme = store.tenant("acme");
   const rows = async () => (await auditPage(acme, {}, null, 10)).rows.map(({ id }) => id);

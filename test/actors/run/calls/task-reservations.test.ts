@@ -1,12 +1,12 @@
 // What tasks borrow of one run, whose own lender may fail, say no, or take its time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { TaskLoans } from "../../../../actors/run/calls/task-loans.ts";
+import { TaskReservations } from "../../../../actors/run/calls/task-reservations.ts";
 import type { RunContext } from "../../../../actors/run/scope/run-context.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import { SvcError } from "../../../../bus/errors.ts";
-import type { Loan } from "../../../../bus/protocol/run.ts";
-import { type Breach, type Lender, RunBudget } from "../../../../governance/budget.ts";
+import type { BudgetReservation } from "../../../../bus/protocol/run.ts";
+import { type Breach, type ParentBudget, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
 import { stillEnv } from "../../models/support.ts";
 
@@ -19,15 +19,15 @@ const limits: RunLimits = {
   max_cost_usd: 1,
 };
 const asked = { task_id: "t", input_tokens: 700, output_tokens: 300, rates: { input: 1, output: 1 } };
-const lent: Loan = { loan_id: "above", input_tokens: 700, output_tokens: 300, cost_usd: 1 };
+const lent: BudgetReservation = { reservation_id: "above", input_tokens: 700, output_tokens: 300, cost_usd: 1 };
 const breach: Breach = { limit: "max_cost_usd", detail: "all is spent" };
 
-/** The loans of a run that spends with another, which lends what `lend` says. */
-function loansOf(lend: () => Promise<Loan | Breach>) {
+/** The reservations of a run that spends with another, which lends what `lend` says. */
+function loansOf(reserve: () => Promise<BudgetReservation | Breach>) {
   const world = stillEnv({ holdTimers: true });
   const { env } = world;
-  const lender: Lender = { binds: true, lend, repay() {}, count: async () => null };
-  const budget = new RunBudget(limits, env.monotonic(), null, lender);
+  const parentBudget: ParentBudget = { binds: true, reserve, repay() {}, count: async () => null };
+  const budget = new RunBudget(limits, env.monotonic(), null, parentBudget);
   const spec = { durableRun: null, agent: { manifest: { spec: { limits } } } };
   const runContext = {
     budget,
@@ -36,8 +36,8 @@ function loansOf(lend: () => Promise<Loan | Breach>) {
     cancellation: new Cancellation(),
     tree: null,
   } as unknown as RunContext;
-  const loans = new TaskLoans(runContext);
-  return { world, budget, loans, ask: () => loans.lend(asked, () => true) };
+  const reservations = new TaskReservations(runContext);
+  return { world, budget, reservations, ask: () => reservations.reserve(asked, () => true) };
 }
 
 /** Whether a promise is settled once everything that is under way has gone on. */
@@ -51,7 +51,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-test("a loan that the store does not take leaves nothing set aside, and the next one is lent in full", async () => {
+test("a reservation that the store does not take leaves nothing set aside, and the next one is lent in full", async () => {
   let isAway = true;
   const { budget, ask } = loansOf(async () => {
     if (isAway) throw new SvcError("storage_unavailable");
@@ -62,63 +62,63 @@ test("a loan that the store does not take leaves nothing set aside, and the next
   isAway = false;
   const next = await ask();
 
-  assert.ok("loan" in next);
-  assert.equal(next.loan.output_tokens, 300);
+  assert.ok("reservation" in next);
+  assert.equal(next.reservation.output_tokens, 300);
   assert.equal(budget.spent.input_tokens, 700);
 });
 
 test("who waits for what another is about to borrow goes on when that is not lent", async () => {
-  const answers = [Promise.withResolvers<Breach>(), Promise.withResolvers<Loan>()];
+  const answers = [Promise.withResolvers<Breach>(), Promise.withResolvers<BudgetReservation>()];
   let n = 0;
   const { ask } = loansOf(() => (answers[n++] as (typeof answers)[number]).promise);
   const first = ask();
   const second = ask();
   const waited = !(await isSettled(second)) && n === 1;
 
-  answers[0]?.resolve(breach as Breach & Loan);
-  answers[1]?.resolve(lent as Breach & Loan);
+  answers[0]?.resolve(breach as Breach & BudgetReservation);
+  answers[1]?.resolve(lent as Breach & BudgetReservation);
 
   assert.ok(waited, "there is not enough for both");
   assert.deepEqual(await first, { breach });
-  assert.ok("loan" in (await second));
+  assert.ok("reservation" in (await second));
 });
 
 test("who finds all of it lent waits until some is given back, and is lent that", async () => {
-  const { loans, ask } = loansOf(async () => lent);
+  const { reservations, ask } = loansOf(async () => lent);
   const first = await ask();
-  assert.ok("loan" in first);
+  assert.ok("reservation" in first);
   const second = ask();
   const waited = !(await isSettled(second));
 
-  loans.repay(first.loan.loan_id, { input_tokens: 100, output_tokens: 10, cost_usd: 0 });
+  reservations.repay(first.reservation.reservation_id, { input_tokens: 100, output_tokens: 10, cost_usd: 0 });
   const next = await second;
 
   assert.ok(waited, "there is not enough for both");
-  assert.ok("loan" in next);
-  assert.equal(next.loan.output_tokens, 290);
+  assert.ok("reservation" in next);
+  assert.equal(next.reservation.output_tokens, 290);
 });
 
 test("a run that ends waits for its tasks to give back what they have and what they are being lent, and leaves no timer", async () => {
-  const above = Promise.withResolvers<Loan>();
-  const { world, loans, ask } = loansOf(() => above.promise);
+  const above = Promise.withResolvers<BudgetReservation>();
+  const { world, reservations, ask } = loansOf(() => above.promise);
   const asking = ask();
 
-  const settled = loans.settled();
+  const settled = reservations.settled();
   const whileAsked = await isSettled(settled);
   above.resolve(lent);
   const given = await asking;
   const whileLent = await isSettled(settled);
-  assert.ok("loan" in given);
-  loans.repay(given.loan.loan_id, { input_tokens: 1, output_tokens: 1, cost_usd: 0 });
+  assert.ok("reservation" in given);
+  reservations.repay(given.reservation.reservation_id, { input_tokens: 1, output_tokens: 1, cost_usd: 0 });
   await settled;
 
   assert.deepEqual([whileAsked, whileLent, world.waiting], [false, false, 0]);
 });
 
 test("a run that ends does not wait longer than a while for what its tasks have", async () => {
-  const { world, loans, ask } = loansOf(async () => lent);
+  const { world, reservations, ask } = loansOf(async () => lent);
   await ask();
-  const settled = loans.settled();
+  const settled = reservations.settled();
 
   world.fire();
 

@@ -1,14 +1,14 @@
 import type { Store } from "../store/store.ts";
 import { deleteEndedDeliveries } from "./deliveries.ts";
 import { deleteEndedDurables } from "./durable-rows.ts";
-import { deleteLapsedKeys } from "./idempotency.ts";
-import { deleteLapsedEntries } from "./kv.ts";
+import { deleteExpiredKeys } from "./idempotency.ts";
+import { deleteExpiredEntries } from "./kv.ts";
 import { deleteUnusedBodies } from "./manifest-bodies.ts";
 import { deleteUnusedFrames } from "./model-frames.ts";
-import { deleteLapsedPlans } from "./plans.ts";
+import { deleteExpiredPlans } from "./plans.ts";
 import { deleteFullBuckets } from "./rate-buckets.ts";
 import { deleteEndedRuns } from "./runs.ts";
-import { deleteLapsedLeases } from "./thread-leases.ts";
+import { deleteExpiredLeases } from "./thread-leases.ts";
 
 /** Rows of one batch, so that nobody waits long behind it. */
 const batchRows = 500;
@@ -17,16 +17,16 @@ const batchRows = 500;
  * Deletes what is past its time, in batches: idempotency keys, key-value entries, plans, rates that nothing is used of, holds of
  * conversations, and what model calls had in common of which none is on record. Answers how many there were of each.
  */
-export async function deleteLapsed(
+export async function deleteExpired(
   store: Store,
   now: number,
 ): Promise<{ idempotency: number; kv: number; plans: number; rate_buckets: number; leases: number; frames: number }> {
   return {
-    idempotency: await inBatches((limit) => deleteLapsedKeys(store.system, now, limit)),
-    kv: await inBatches((limit) => deleteLapsedEntries(store.system, now, limit)),
-    plans: await inBatches((limit) => deleteLapsedPlans(store, now, limit)),
+    idempotency: await inBatches((limit) => deleteExpiredKeys(store.system, now, limit)),
+    kv: await inBatches((limit) => deleteExpiredEntries(store.system, now, limit)),
+    plans: await inBatches((limit) => deleteExpiredPlans(store, now, limit)),
     rate_buckets: await inBatches((limit) => deleteFullBuckets(store.system, limit)),
-    leases: await inBatches((limit) => deleteLapsedLeases(store.system, limit)),
+    leases: await inBatches((limit) => deleteExpiredLeases(store.system, limit)),
     frames: await inBatches((limit) => deleteUnusedFrames(store.system, limit)),
   };
 }

@@ -1,6 +1,6 @@
 import { SvcError } from "../../../bus/errors.ts";
-import type { AskedLoan, LentOrNot, Loan, LoanUsed } from "../../../bus/protocol/run.ts";
-import { type Breach, isBreach, type Lender, type Reservation } from "../../../governance/budget.ts";
+import type { BudgetReservation, BudgetUsed, ReservationReply, ReservationRequest } from "../../../bus/protocol/run.ts";
+import { type Breach, isBreach, type ParentBudget, type Reservation } from "../../../governance/budget.ts";
 import type { RunContext } from "../scope/run-context.ts";
 
 /** Output that is worth a model call: with less one waits for what others may give back. */
@@ -9,7 +9,7 @@ const outputMin = 256;
 /** How long those who are stopped with the run may take to say what they have used. */
 const settleMs = 1_000;
 
-interface OpenLoan {
+interface OpenReservation {
   readonly task_id: string;
   readonly reserved: Reservation;
   /** Of the run above. */
@@ -22,10 +22,10 @@ export async function keepSpent({ spec: { durableRun }, eventLog }: RunContext):
 }
 
 /** What the tasks of one run have borrowed of its budget. */
-export class TaskLoans {
+export class TaskReservations {
   readonly #runContext: RunContext;
-  readonly #loans = new Map<string, OpenLoan>();
-  /** Loans that the run above is being asked for. */
+  readonly #reservations = new Map<string, OpenReservation>();
+  /** Reservations that the run above is being asked for. */
   #asking = 0;
   #repaid = Promise.withResolvers<void>();
 
@@ -34,8 +34,11 @@ export class TaskLoans {
     runContext.cancellation.onCancel(() => this.wake());
   }
 
-  /** See `TaskFamily.lend`; `isThere` says whether the task may still use something. Refuses with actor_lost. */
-  async lend({ task_id, input_tokens, output_tokens, rates }: AskedLoan, isThere: () => boolean): Promise<LentOrNot> {
+  /** See `TaskFamily.reserve`; `isThere` says whether the task may still use something. Refuses with actor_lost. */
+  async reserve(
+    { task_id, input_tokens, output_tokens, rates }: ReservationRequest,
+    isThere: () => boolean,
+  ): Promise<ReservationReply> {
     const { budget, deps, spec, cancellation } = this.#runContext;
     const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
     if (price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null)
@@ -43,7 +46,7 @@ export class TaskLoans {
     for (;;) {
       if (cancellation.cancelled || !isThere()) throw new SvcError("actor_lost");
       const reserved = budget.reserve(input_tokens, output_tokens, price, deps.env.monotonic());
-      const others = this.#loans.size + this.#asking > 0;
+      const others = this.#reservations.size + this.#asking > 0;
       if (isBreach(reserved)) {
         if (!others) return { breach: reserved };
       } else if (!others || reserved.outputTokens >= Math.min(outputMin, output_tokens)) {
@@ -53,13 +56,13 @@ export class TaskLoans {
     }
   }
 
-  repay(loanId: string, used: LoanUsed): void {
-    const loan = this.#loans.get(loanId);
-    if (!loan) return;
-    this.#loans.delete(loanId);
+  repay(reservationId: string, used: BudgetUsed): void {
+    const reservation = this.#reservations.get(reservationId);
+    if (!reservation) return;
+    this.#reservations.delete(reservationId);
     const { budget } = this.#runContext;
-    budget.settleLoan(loan.reserved, used);
-    if (loan.upstream !== null) budget.lender?.repay(loan.upstream, used);
+    budget.settleReservation(reservation.reserved, used);
+    if (reservation.upstream !== null) budget.parentBudget?.repay(reservation.upstream, used);
     // What it was used for is in the log of the task.
     this.#runContext.tree?.flush();
     void keepSpent(this.#runContext);
@@ -68,7 +71,7 @@ export class TaskLoans {
 
   /** A task makes no call any more. What it has not given back it may have used. */
   end(taskId: string): void {
-    for (const [id, { task_id, reserved }] of this.#loans)
+    for (const [id, { task_id, reserved }] of this.#reservations)
       if (task_id === taskId)
         this.repay(id, {
           input_tokens: reserved.inputTokens,
@@ -85,7 +88,7 @@ export class TaskLoans {
       isLate = true;
       this.wake();
     });
-    while (this.#loans.size + this.#asking > 0 && !isLate) await this.#repaid.promise;
+    while (this.#reservations.size + this.#asking > 0 && !isLate) await this.#repaid.promise;
     timer.cancel();
   }
 
@@ -96,21 +99,21 @@ export class TaskLoans {
   }
 
   /** The loan, when the run above lends it too. */
-  async #lent(task_id: string, reserved: Reservation): Promise<LentOrNot> {
+  async #lent(task_id: string, reserved: Reservation): Promise<ReservationReply> {
     const { budget, deps } = this.#runContext;
     const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd } = reserved;
-    const loan = { loan_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
-    if (budget.lender === null) {
-      this.#loans.set(loan.loan_id, { task_id, reserved, upstream: null });
-      return { loan };
+    const reservation = { reservation_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
+    if (budget.parentBudget === null) {
+      this.#reservations.set(reservation.reservation_id, { task_id, reserved, upstream: null });
+      return { reservation };
     }
-    const above = await this.#askAbove(budget.lender, reserved);
+    const above = await this.#askAbove(budget.parentBudget, reserved);
     if (above === null) throw new SvcError("actor_lost");
     if ("limit" in above) return { breach: above };
-    this.#loans.set(loan.loan_id, { task_id, reserved, upstream: above.loan_id });
+    this.#reservations.set(reservation.reservation_id, { task_id, reserved, upstream: above.reservation_id });
     return {
-      loan: {
-        ...loan,
+      reservation: {
+        ...reservation,
         output_tokens: Math.min(output_tokens, above.output_tokens),
         cost_usd: Math.min(cost_usd, above.cost_usd),
       },
@@ -118,12 +121,12 @@ export class TaskLoans {
   }
 
   /** What is not lent is free again here, also where the store has not said. */
-  async #askAbove(lender: Lender, reserved: Reservation): Promise<Loan | Breach | null> {
+  async #askAbove(parentBudget: ParentBudget, reserved: Reservation): Promise<BudgetReservation | Breach | null> {
     const { inputTokens: input_tokens, outputTokens: output_tokens, price } = reserved;
-    let above: Loan | Breach | null = null;
+    let above: BudgetReservation | Breach | null = null;
     this.#asking++;
     try {
-      above = await lender.lend({ input_tokens, output_tokens }, price);
+      above = await parentBudget.reserve({ input_tokens, output_tokens }, price);
       return above;
     } finally {
       this.#asking--;

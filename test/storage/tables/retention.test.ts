@@ -3,16 +3,16 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { tenantSql } from "../../../storage/store/statements.ts";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
+import { approvalById, decideOps } from "../../../storage/tables/approvals.ts";
+import { auditPage, insertAuditOp } from "../../../storage/tables/audit.ts";
+import { draftFileOp, keepFileOp, keptFile } from "../../../storage/tables/files.ts";
 import {
   deleteOldApprovals,
   deleteOldAudit,
   deleteOldUsage,
   dropOldUploads,
   eraseIdleThreads,
-} from "../../../storage/tables/aged.ts";
-import { approvalById, decideOps } from "../../../storage/tables/approvals.ts";
-import { auditPage, insertAuditOp } from "../../../storage/tables/audit.ts";
-import { draftFileOp, keepFileOp, keptFile } from "../../../storage/tables/files.ts";
+} from "../../../storage/tables/retention.ts";
 import { insertRunOp } from "../../../storage/tables/runs.ts";
 import { insertThreadOp } from "../../../storage/tables/threads.ts";
 import { insertUsageOp, usagePage, usageSummary } from "../../../storage/tables/usage.ts";

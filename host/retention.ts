@@ -5,14 +5,14 @@ import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { Store } from "../storage/store/store.ts";
+import { type EndedAlone, endedAlone } from "../storage/tables/durable-rows.ts";
 import {
   deleteOldApprovals,
   deleteOldAudit,
   deleteOldUsage,
   dropOldUploads,
   eraseIdleThreads,
-} from "../storage/tables/aged.ts";
-import { type EndedAlone, endedAlone } from "../storage/tables/durable-rows.ts";
+} from "../storage/tables/retention.ts";
 
 const dayMs = 86_400_000;
 /** Conversations that are deleted at once. */
@@ -38,13 +38,13 @@ interface EraseDeps {
   readonly log: Pick<Logger, "warn">;
 }
 
-interface AgedDeps extends EraseDeps {
+interface RetentionDeps extends EraseDeps {
   readonly env: Env;
   readonly settings: Retention;
 }
 
 /** Deletes what tenants have kept for longer than the settings say. Answers how many there were of each. */
-export async function deleteAged(deps: AgedDeps): Promise<Readonly<Record<string, number>>> {
+export async function deleteByRetention(deps: RetentionDeps): Promise<Readonly<Record<string, number>>> {
   const { store, env, settings } = deps;
   const now = env.now();
   const kinds = {
