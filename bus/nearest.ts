@@ -7,7 +7,7 @@ const knownMax = 2_000;
 /** What is shorter may begin anything. */
 const beginningMin = 5;
 /** More names than these are no help to read. */
-const toldMax = 40;
+const listedMax = 40;
 
 /**
  * The one of `known` that `name` is most likely a slip of: in another spelling of case, dash and underscore, or by as many wrong,
@@ -38,14 +38,14 @@ export function nearest(name: string, known: Iterable<string>): string | null {
 export function meant(name: string, known: readonly string[]): string {
   const near = nearest(name, known);
   if (near !== null) return ` (did you mean ${near}?)`;
-  return known.length === 0 || known.length > toldMax ? "" : ` (there are ${known.join(", ")})`;
+  return known.length === 0 || known.length > listedMax ? "" : ` (there are ${known.join(", ")})`;
 }
 
 /** The same as sentences behind one: the nearest name, and all that there are when they are few. */
 export function offered(name: string, known: readonly string[]): string {
   const near = nearest(name, known);
   const all =
-    known.length === 0 || known.length > toldMax
+    known.length === 0 || known.length > listedMax
       ? ""
       : ` There ${known.length === 1 ? "is" : "are"} ${known.join(", ")}.`;
   return (near === null ? "" : ` Did you mean ${near}?`) + all;

@@ -49,7 +49,7 @@ function validatorOf(parameters: object): ValidateFunction {
 }
 
 /** Characters of the field and of what is allowed there that the model is told. */
-const toldMax = 1_000;
+const shownMax = 1_000;
 
 /** A sentence that begins with the field: `edits.0.old_string must NOT have …`. */
 function describe({ path, keyword, message, about }: Misfit): string {
@@ -59,6 +59,6 @@ function describe({ path, keyword, message, about }: Misfit): string {
   if (keyword === "required") return `${under(about)} is missing`;
   if (keyword === "additionalProperties")
     return `${under(String(about).slice(0, 100))} is not an argument of this tool`;
-  if (keyword === "enum") return `${field} must be one of ${(about as unknown[]).join(", ").slice(0, toldMax)}`;
+  if (keyword === "enum") return `${field} must be one of ${(about as unknown[]).join(", ").slice(0, shownMax)}`;
   return `${field || "the value"} ${message}`;
 }

@@ -17,7 +17,7 @@ import { namingThread } from "./thread-header.ts";
 // A durable run whose client waits for its end, as those of the OpenAI protocol do: they know of no token. The run has its own life, and
 // goes on when the client is gone, or has waited for as long as it may.
 
-/** On which surfaces a client waits for a durable run. */
+/** On which entry points a client waits for a durable run. */
 const waitsOn: readonly SubmitTurn["surface"][] = ["openai", "openai_stream", "responses", "responses_stream"];
 
 /** Whether the client of a turn waits for it although it is a durable run. */

@@ -1,7 +1,7 @@
 import { nearest } from "../bus/nearest.ts";
 
 /** More paths than these are no help to read. */
-const toldMax = 5;
+const listedMax = 5;
 
 /** What to say behind a path that is not there: the nearest of `paths`, or those that it is the beginning of; empty without any. */
 export function meantPath(path: string, paths: readonly string[]): string {
@@ -11,7 +11,7 @@ export function meantPath(path: string, paths: readonly string[]): string {
   const near = nearest(path, filled.keys());
   // What goes on with a parameter is told below, beside others that do.
   if (near !== null && !near.startsWith(`${path}/`)) return ` Did you mean ${filled.get(near)}?`;
-  const below = paths.filter((each) => each.startsWith(`${path.replace(/\/$/, "")}/{`)).slice(0, toldMax);
+  const below = paths.filter((each) => each.startsWith(`${path.replace(/\/$/, "")}/{`)).slice(0, listedMax);
   return below.length === 0 ? "" : ` There is ${below.join(", ")}.`;
 }
 

@@ -20,7 +20,7 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
   if (code === "unauthorized") return jsonText(JSON.stringify({ error: code, reason: details.reason }), 401, headers);
   if (code === "payload_too_large") return jsonText('{"error":"payload_too_large"}', 413);
   if (code === "rate_limited") return jsonText('{"error":"rate_limited"}', 429, headers);
-  // A validation error has status 400 on this surface, and names its field.
+  // A validation error has status 400 on this entry point, and names its field.
   const fields = Array.isArray(details.detail) ? (details.detail as Problem[]) : [];
   const isValidation = code === "invalid_request";
   const status = isValidation ? 400 : error.status;

@@ -111,8 +111,8 @@ export function saidIn({
   extra,
 }: Pick<LogEvent, "kind" | "role" | "content" | "extra">): readonly Stretch[] | null {
   const metadata = extra?.metadata;
-  const isTold = metadata?.source !== "client" && metadata?.subtask === undefined;
-  if (kind !== "message" || role !== "assistant" || !isTold) return null;
+  const isShown = metadata?.source !== "client" && metadata?.subtask === undefined;
+  if (kind !== "message" || role !== "assistant" || !isShown) return null;
   return stretchesOf(metadata?.thinking, content);
 }
 

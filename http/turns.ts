@@ -335,13 +335,13 @@ function idempotencyOf(
 ): SubmitTurn["idempotency"] {
   const key = exchange.head.headers["idempotency-key"];
   // Other routes ignore the header.
-  if (key === undefined || !keyedSurfaces.has(surface)) return null;
+  if (key === undefined || !keyedEntryPoints.has(surface)) return null;
   const isCompletion = surface === "openai" || surface === "openai_stream";
   const place = isCompletion ? `${surface} ${JSON.stringify(thread_suffix)}` : surface;
   return { key, fingerprint: createHash("sha256").update(`${place}\n`).update(rawBody).digest("hex") };
 }
 
-const keyedSurfaces: ReadonlySet<TurnFields["surface"]> = new Set([
+const keyedEntryPoints: ReadonlySet<TurnFields["surface"]> = new Set([
   "chat",
   "chat_stream",
   "openai",

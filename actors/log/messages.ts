@@ -31,13 +31,13 @@ declare module "../../bus/protocol/thread.ts" {
     /** Moves what waits for the run into its log. */
     take_inputs: { body: TakeInputs; reply: TakenInputs };
     /** Puts the run aside: it is not live any more, and the thread is not free either. */
-    park: { body: ParkRun; reply: LogPosition };
+    suspend: { body: SuspendRun; reply: LogPosition };
     /** Makes a run that was put aside the live one again, and says where it stood. */
     take: { body: TakeRun; reply: TakenRun };
     /** Keeps what a branch that was left was summed up to. Null when the conversation has gone elsewhere meanwhile. */
     summarized: { body: SummedUp; reply: { readonly event_id: string | null } };
     /** A run that has opened the log does not begin, or one that has begun is gone without an end: then it is closed. */
-    release: { body: LogClaim };
+    release: { body: FencingToken };
   }
 }
 
@@ -136,15 +136,15 @@ export interface BegunRun extends LogPosition {
 
 /**
  * Who writes. A durable run that was taken from a process which still believes to have it is one by its id alone: it writes under the
- * epoch of its claim. Null for a run that nobody else could have taken up.
+ * epoch of its fencing token. Null for a run that nobody else could have taken up.
  */
-export interface LogClaim {
+export interface FencingToken {
   readonly run_id: string;
   readonly epoch: number | null;
 }
 
 /** A later batch of a run. */
-export interface AppendToLog extends LogClaim {
+export interface AppendToLog extends FencingToken {
   readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];
   /** What the conversation is to keep from here on. */
@@ -177,7 +177,7 @@ export interface QueuedCount {
 }
 
 /** When a run takes what waits, and how much of it. Notes are taken always, and all of them. */
-export interface TakeInputs extends LogClaim {
+export interface TakeInputs extends FencingToken {
   /** At its start it takes all steers, whatever the mode. */
   readonly moment: "start" | "step" | AtEnd;
   readonly steers: QueueMode;
@@ -211,7 +211,7 @@ export type EndedRun =
   | { readonly kind: "moved"; readonly next_seq: number };
 
 /** A run that waits for somebody outside. */
-export interface ParkRun extends LogClaim {
+export interface SuspendRun extends FencingToken {
   readonly spent: RunSpent;
   readonly ops: readonly WriteOp[];
 }
@@ -240,7 +240,7 @@ export type TakenRun =
   | {
       readonly kind: "taken";
       readonly run: RunRow;
-      /** Of the claim that it has made. */
+      /** Of the fencing token that it has made. */
       readonly epoch: number;
       readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode" | "room"> & {
         /** Of its log. */

@@ -217,8 +217,8 @@ function withoutRefused(takes: Taken, { temperature, thinking, answer }: ModelRe
   if (thinking === null || /messages\.\d/.test(words)) return null;
   if (mode !== "untold" && /thinking\.|thinking.*support|support.*thinking|budget_tokens|adaptive/i.test(words)) {
     const next = (["adaptive", "budget"] as const).find((other) => other !== mode && !refused.includes(other));
-    const isTold = thinking.level !== "off" && next !== undefined;
-    return { ...takes, mode: isTold ? next : "untold", refused: [...refused, mode] };
+    const isSent = thinking.level !== "off" && next !== undefined;
+    return { ...takes, mode: isSent ? next : "untold", refused: [...refused, mode] };
   }
   if (effort !== null && /effort/i.test(words)) {
     const isHigh = effort === "max" && (thinking.level === "xhigh" || thinking.level === "max");

@@ -101,8 +101,8 @@ const efforts: Readonly<Record<ThinkingLevel, string>> = {
 
 function requestBody(config: HttpProviderConfig, request: ModelRequest, takes: Taken, rules: ChatRules): string {
   const { answer = null } = request;
-  const isTold = answer !== null && takes.answer === "words";
-  const messages = messagesFor(request, rules, isTold ? answerWords(answer) : null);
+  const isSent = answer !== null && takes.answer === "words";
+  const messages = messagesFor(request, rules, isSent ? answerWords(answer) : null);
   let body = `{"model":${JSON.stringify(request.route.model)},"messages":${messages},"stream":true`;
   if (config.asksForUsage) body += `,"stream_options":{"include_usage":true}`;
   if (takes.temperature || request.temperature !== 0) body += `,"temperature":${request.temperature}`;

@@ -42,9 +42,9 @@ export class DurableSteps {
   }
 
   /** Puts the run aside: all that it has is in the store. */
-  async park(): Promise<void> {
+  async suspend(): Promise<void> {
     const { eventLog, run } = this.#runContext;
-    await eventLog.park(this.spent, [...this.#durableRun.parkOps(), ...(this.#runContext.tree?.lastOps() ?? [])]);
+    await eventLog.suspend(this.spent, [...this.#durableRun.suspendOps(), ...(this.#runContext.tree?.lastOps() ?? [])]);
     this.tell("waiting", this.#durableRun.attempts, this.#durableRun.givesWay ? null : run.waitingOn);
   }
 
@@ -58,7 +58,7 @@ export class DurableSteps {
   async putOff(why: string): Promise<void> {
     const { eventLog, deps, spec } = this.#runContext;
     const until = deps.env.now() + this.#durableRun.backOffMs;
-    await eventLog.park(this.spent, [
+    await eventLog.suspend(this.spent, [
       ...this.#durableRun.putOffOps(),
       ...this.#runContext.billing(),
       ...(this.#runContext.tree?.lastOps() ?? []),

@@ -3,11 +3,11 @@ import { SvcError } from "../../bus/errors.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type {
   AcceptedRun,
+  EntryPoint,
   ParentRun,
   ResponseAsked,
   RunPlace,
   SubmitTurn,
-  Surface,
   TurnAccepted,
 } from "../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
@@ -30,9 +30,9 @@ import type { PatternDeps } from "./steps/pattern.ts";
 // How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
 
 /** What is a durable run whatever its agent says (decision 102). */
-const alwaysDurable: readonly Surface[] = ["job", "trigger"];
+const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
 /** What is no turn of the conversation, or one within the run of another agent. */
-const besideTurns: readonly Surface[] = ["ask", "compact", "task"];
+const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];
 
 /** With what a turn is accepted as a durable run; null where it is none. */
 export function durableAsked(

@@ -73,7 +73,7 @@ export async function requeueRun(
     });
     body.kept();
     state.log = log;
-    state.parked = true;
+    state.suspended = true;
     state.accepted = { kind: "accepted", run: accepting, replayed: false };
     tellDue(place, context);
     return accepting;

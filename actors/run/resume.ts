@@ -111,7 +111,7 @@ export async function resumeRun(
     const isTransient = taken.run.asked.durable === undefined;
     // What it was answered is stored: like one whose hint was lost, it is resumed again.
     if (code === "mailbox_full" && isTransient && stop === null) {
-      await log.park(taken.run.spent ?? unspent, []).catch(() => log.release());
+      await log.suspend(taken.run.spent ?? unspent, []).catch(() => log.release());
       return null;
     }
     if (durableRun === null || code === "internal_error" || isPassing(code)) {
@@ -191,7 +191,7 @@ async function restUnready(
   const { run_id } = durableRun.place;
   const spent = row.spent ?? row.asked.requeued?.spent ?? unspent;
   const until = env.now() + durableRun.backOffMs;
-  await log.park(spent, durableRun.putOffOps());
+  await log.suspend(spent, durableRun.putOffOps());
   logger.warn(
     { run_id, manifest: row.manifest, code: refusal.code, until },
     `a durable run cannot go on with these settings, and is tried again: ${refusal.message}`,

@@ -6,7 +6,7 @@ import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { askForSlot } from "./durable.ts";
 import { answerStored } from "./event-log/waits.ts";
-import { toldRequest } from "./replay/told-request.ts";
+import { requestView } from "./replay/request-view.ts";
 import { requeueRun } from "./requeue.ts";
 import { resumeRun, type WhyResume } from "./resume.ts";
 import type { Run } from "./run.ts";
@@ -45,7 +45,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     slot: -1,
     run: null,
     output: null,
-    parked: false,
+    suspended: false,
     log: null,
     key: null,
     taking: null,
@@ -53,7 +53,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     accepted: null,
   }),
   // Whoever has started a run that waits may still listen, and then its stream is known here only.
-  idle: ({ run, parked, output }) => run === null && !(parked && output !== null),
+  idle: ({ run, suspended, output }) => run === null && !(suspended && output !== null),
 
   crashed(state, { deps }) {
     const { run, log, key } = state;
@@ -144,7 +144,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async alive(state, _body, { key, deps }) {
       while (state.taking !== null) await state.taking;
-      if (state.run !== null || state.parked) return { alive: true, runs: state.run !== null };
+      if (state.run !== null || state.suspended) return { alive: true, runs: state.run !== null };
       const { tenantId, suffix, runId } = splitRunKey(key);
       const isWaiting = suffix !== null && (await isWaitingRun(deps.store.tenant(tenantId), suffix, runId));
       return { alive: isWaiting, runs: false };
@@ -152,7 +152,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async request(_state, { n, with_bodies }, { key, deps }) {
       const { tenantId, runId } = splitRunKey(key);
-      return toldRequest(deps.store.tenant(tenantId), deps.files, runId, n, with_bodies);
+      return requestView(deps.store.tenant(tenantId), deps.files, runId, n, with_bodies);
     },
 
     status({ run, log }) {
@@ -202,7 +202,7 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
       state.output?.failed(refusal);
       state.output = null;
       context.deps.heardRuns.delete(state);
-      state.parked = false;
+      state.suspended = false;
     }
     throw error;
   }

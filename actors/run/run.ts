@@ -189,7 +189,7 @@ export class Run implements LiveRun {
         earlier = null;
         await this.#settleTasks();
         if (this.#durable?.isCut) return this.#durable.leave();
-        if (ending.kind === "suspended") await this.#park();
+        if (ending.kind === "suspended") await this.#suspend();
         else if (this.#durable !== null && (await this.#triesAgain(this.#durable, ending))) return "suspended";
         else if (!(await this.#finish(ending))) continue;
         return ending.kind;
@@ -263,16 +263,16 @@ export class Run implements LiveRun {
   }
 
   /** Puts the run aside: all that it has is in the store. */
-  async #park(): Promise<void> {
+  async #suspend(): Promise<void> {
     const { budget, meter, eventLog, mode, run } = this.#runContext;
     // Of sub-agents that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
     // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
     await this.#settleTasks();
     this.#isEnding = true;
-    if (this.#durable !== null) return this.#durable.park();
+    if (this.#durable !== null) return this.#durable.suspend();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
-    await eventLog.park(used, this.#runContext.tree?.lastOps() ?? none);
+    await eventLog.suspend(used, this.#runContext.tree?.lastOps() ?? none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */

@@ -62,7 +62,7 @@ export interface RunState extends HeardRun {
   /** To the client that has started it, while it is there. */
   output: RunOutput | null;
   /** The run is put aside. */
-  parked: boolean;
+  suspended: boolean;
   log: RunEventLog | null;
   key: AskedKey | null;
   /** What the live run holds in memory. */
@@ -303,7 +303,7 @@ async function begin(
       throw error;
     }
     if (!slot) {
-      state.parked = true;
+      state.suspended = true;
       tellDue(place, context);
     }
     const answer = {
@@ -341,18 +341,18 @@ export function ownRun(state: RunState, run: Run, log: RunEventLog, context: Act
   heardRuns.delete(state);
   const { room } = state;
   state.run = run;
-  state.parked = false;
+  state.suspended = false;
   void run.ended.then((exit) => {
     room?.leave();
     state.run = null;
-    state.parked = exit === "suspended";
+    state.suspended = exit === "suspended";
     const own = { kind: "run", key: context.key } as const;
-    if (state.parked && run.stoppedBy !== null) context.bus.tell(own, "abort", { reason: run.stoppedBy });
-    else if (state.parked) context.bus.tell(own, "resume", { due: false });
+    if (state.suspended && run.stoppedBy !== null) context.bus.tell(own, "abort", { reason: run.stoppedBy });
+    else if (state.suspended) context.bus.tell(own, "resume", { due: false });
     // What a task says to whom it is made anew for the run that goes on.
-    if (!state.parked || run.parent !== null) state.output = null;
+    if (!state.suspended || run.parent !== null) state.output = null;
     if (state.output !== null) heardRuns.add(state);
-    if (state.parked && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);
+    if (state.suspended && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);
     if (run.isDurable) tellLeft(context);
     if (exit === "lost") log.release(state.key);
     // Whoever asks for it again is answered by its thread, which knows its last run.
@@ -397,7 +397,7 @@ function goesOn({ surface, messages }: SubmitTurn): boolean {
   return surface === "continue" || messages.at(-1)?.role === "tool";
 }
 
-/** On a thread, the OpenAI surface says again what was said before. */
+/** On a thread, the OpenAI entry point says again what was said before. */
 function withoutAnswered(turn: SubmitTurn, { exists }: OpenThread): SubmitTurn {
   if (!exists || (turn.surface !== "openai" && turn.surface !== "openai_stream")) return turn;
   const lastAssistant = turn.messages.findLastIndex((message) => message.role === "assistant");

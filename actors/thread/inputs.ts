@@ -147,11 +147,11 @@ async function add(
   await writeBeside(state, ops, context);
   queue.remove(replaced);
   queue.add({ number, kind, subject });
-  const { live, parked, tenantId, suffix } = state;
+  const { live, suspended, tenantId, suffix } = state;
   if (live !== null && kind !== "follow_up")
     context.bus.tell(runAddress(tenantId, suffix, live.runId), "steer", { number, interrupts: kind === "steer" });
-  else if (parked !== null && kind === "steer")
-    context.bus.tell(runAddress(tenantId, suffix, parked.run_id), "resume", { due: false });
+  else if (suspended !== null && kind === "steer")
+    context.bus.tell(runAddress(tenantId, suffix, suspended.run_id), "resume", { due: false });
 }
 
 /** Takes rows out of the queue, and says how many wait then, `added` more than there are. */

@@ -94,7 +94,7 @@ async function create(state: ThreadState, kept: KeptByThread, { env, deps }: Con
 /** While no run is live. */
 async function writeAlone(state: ThreadState, head: ThreadRow, entry: LogEntry | null, context: Context) {
   state.head = head;
-  if (entry === null || state.parked !== null || head.next_seq === 0)
+  if (entry === null || state.suspended !== null || head.next_seq === 0)
     await state.store.write([metaOp(state.store, head)], requestMs);
   else await append(state, head, entry, context);
 }

@@ -1,7 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { Surface } from "../../bus/protocol/run.ts";
+import type { EntryPoint } from "../../bus/protocol/run.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { acceptDurableOp, claimDurableOp } from "../../storage/tables/durable-rows.ts";
@@ -11,7 +11,6 @@ import {
   endRunOp,
   type HeldRun,
   type NewRun,
-  parkRunOp,
   type RunEnding,
   type RunRow,
   type RunSpent,
@@ -20,6 +19,7 @@ import {
   runKey,
   runNumber,
   runsMax,
+  suspendLiveRunOp,
 } from "../../storage/tables/runs.ts";
 import {
   growthOp,
@@ -31,7 +31,7 @@ import {
   takeThreadOp,
 } from "../../storage/tables/threads.ts";
 import { type LogEntry, withOrigin } from "../log/entry.ts";
-import type { BeginRun, KeptByThread, LogClaim, LogPosition } from "../log/messages.ts";
+import type { BeginRun, FencingToken, KeptByThread, LogPosition } from "../log/messages.ts";
 import { appendAll, type EventLogState, withKept } from "./log-state.ts";
 
 /**
@@ -41,12 +41,12 @@ import { appendAll, type EventLogState, withKept } from "./log-state.ts";
 export class EventLogWriter {
   readonly runId: string;
   /** What the run was asked for; null for one that was taken up again. */
-  surface: Surface | null = null;
+  surface: EntryPoint | null = null;
   readonly #log: EventLogState;
   readonly #env: Env;
   readonly #bus: Bus;
   readonly #onLate: () => void;
-  /** The thread's epoch as this run has taken it, which is its claim. */
+  /** The thread's epoch as this run has taken it, which is its fencing token. */
   #epoch = 0;
   /** The epoch as the run has begun, which is its number in the thread. */
   #number = 0;
@@ -69,13 +69,13 @@ export class EventLogWriter {
     this.#bus = bus;
   }
 
-  /** The epoch of the claim. */
+  /** The epoch of the fencing token. */
   get epoch(): number {
     return this.#epoch;
   }
 
   /** Whether this is the writer of who claims to write; only a run that nobody else could have taken up knows no epoch. */
-  isOf({ run_id, epoch }: LogClaim): boolean {
+  isOf({ run_id, epoch }: FencingToken): boolean {
     const isAlone = this.surface !== null && this.begun === null;
     return run_id === this.runId && (epoch === null ? isAlone : epoch === this.#epoch);
   }
@@ -160,9 +160,12 @@ export class EventLogWriter {
   }
 
   /** Puts the run aside. */
-  park(spent: RunSpent, ops: readonly WriteOp[]): Promise<LogPosition> {
+  suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
-    return this.#write([this.#progress(this.#head()), parkRunOp(this.#log.store, this.#held(), spent), ...ops], []);
+    return this.#write(
+      [this.#progress(this.#head()), suspendLiveRunOp(this.#log.store, this.#held(), spent), ...ops],
+      [],
+    );
   }
 
   /** Takes the thread for a run that was put aside. */

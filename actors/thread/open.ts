@@ -28,7 +28,7 @@ export async function openLog(
   { env, deps }: ActorContext<ThreadDeps>,
 ): Promise<OpenedLog> {
   const { run_id, idempotency, needed, withUser, lease } = asked;
-  if ([state.live?.runId, state.parked?.run_id, state.lastRunId].includes(run_id)) return { kind: "known" };
+  if ([state.live?.runId, state.suspended?.run_id, state.lastRunId].includes(run_id)) return { kind: "known" };
   const { opening } = state;
   if (state.closing !== null || (opening !== null && opening.runId !== run_id)) {
     const askedAt = env.monotonic();
@@ -45,7 +45,7 @@ export async function openLog(
   // What is answered again runs nothing, and needs no lease (decision 92).
   const refused = lease === null || state.head === null ? null : await leaseRefusal(state.store, state.suffix, lease);
   if (refused !== null) throw new SvcError(refused);
-  const busy = state.live?.runId ?? state.parked?.run_id;
+  const busy = state.live?.runId ?? state.suspended?.run_id;
   if (busy !== undefined) return { kind: "busy", run_id: busy };
   if (asked.appends !== null) await admitBytes(state.store, state.head, asked.appends, deps.settings);
   const loaded = loadedBytes(state, asked);
@@ -99,7 +99,7 @@ export async function beginRun(
   try {
     const position = await writer.begin(state.head === null ? newThread(state, first, env.now()) : null, first);
     if (first.accepted === "aside") {
-      state.parked = writer.begun;
+      state.suspended = writer.begun;
       state.live = null;
       // It reads its branch itself.
       forgetBranch(state);
@@ -123,14 +123,14 @@ export async function takeRun(
 ): Promise<TakenRun> {
   if (state.noting !== null) await state.noting.catch(() => {});
   if (state.replaced) throw new SvcError("actor_lost");
-  const { parked, head } = state;
-  if (parked?.run_id !== run_id || head === null) return { kind: "not_waiting" };
-  if (parked.asked.durable !== undefined && !slot) return { kind: "needs_slot" };
+  const { suspended, head } = state;
+  if (suspended?.run_id !== run_id || head === null) return { kind: "not_waiting" };
+  if (suspended.asked.durable !== undefined && !slot) return { kind: "needs_slot" };
   const writer = newWriter(state, run_id, context);
   state.live = writer;
-  state.parked = null;
+  state.suspended = null;
   try {
-    await writer.take(parked, owner);
+    await writer.take(suspended, owner);
   } catch (error) {
     // Who takes it up asks again, and then it is looked for; where it has been taken all the same, nobody asks.
     noteDoubt(state, error, context);
@@ -141,7 +141,7 @@ export async function takeRun(
   const thinking_level = meta.thinking_level ?? null;
   const queued = state.queue?.forStep ?? null;
   const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, bytes, thinking_level, queued };
-  return { kind: "taken", run: parked, epoch: writer.epoch, thread };
+  return { kind: "taken", run: suspended, epoch: writer.epoch, thread };
 }
 
 function newWriter(state: ThreadState, runId: string, { env, bus, deps }: ActorContext<ThreadDeps>): EventLogWriter {

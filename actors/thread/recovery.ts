@@ -57,9 +57,14 @@ async function suspendLost(
   await store.write([suspendRunOp(store, left), loseDurableOp(store, left.run_id, ms), take, ...freed]);
   deps.metrics.count("svc_durable_lost_claims_total", {});
   state.head = taken;
-  state.parked = (await waitingRun(store, head.thread_key)) ?? null;
+  state.suspended = (await waitingRun(store, head.thread_key)) ?? null;
   forgetBranch(state);
-  const status = { run_id: left.run_id, status: "waiting", attempt: 0, step: state.parked?.spent?.step ?? 0 } as const;
+  const status = {
+    run_id: left.run_id,
+    status: "waiting",
+    attempt: 0,
+    step: state.suspended?.spent?.step ?? 0,
+  } as const;
   publishStatus(bus, state.topic, { ...status, waiting_on: null, updated_at: env.now() });
   if (ms === 0) bus.tell(durableAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
 }

@@ -5,7 +5,7 @@ import { deleteDurablesOp } from "../../storage/tables/durable-rows.ts";
 import { deleteModelCallsOp } from "../../storage/tables/model-calls.ts";
 import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
-import type { LogClaim } from "../log/messages.ts";
+import type { FencingToken } from "../log/messages.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { eraseThread } from "./erase.ts";
@@ -29,9 +29,9 @@ const abortMs = 60_000;
 export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   kind: "thread",
   mailboxLimit: 256,
-  interleaves: ["begin", "append", "take_inputs", "park", "take", "end", "release", "abort", "attach"],
+  interleaves: ["begin", "append", "take_inputs", "suspend", "take", "end", "release", "abort", "attach"],
   // What a run writes must get in, and in its order.
-  reserved: ["begin", "append", "take_inputs", "park", "take", "end", "release", "abort"],
+  reserved: ["begin", "append", "take_inputs", "suspend", "take", "end", "release", "abort"],
   passivateAfterMs: 30_000,
   leavesCrowds: true,
 
@@ -66,11 +66,11 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
     take_inputs: (state, asked) => takeInputs(state, writerOf(state, asked), asked),
 
-    async park(state, asked) {
+    async suspend(state, asked) {
       await state.queue?.settled();
       const { spent, ops } = asked;
-      const position = await writerOf(state, asked).park(spent, [...supersedingOps(state), ...ops]);
-      state.parked = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
+      const position = await writerOf(state, asked).suspend(spent, [...supersedingOps(state), ...ops]);
+      state.suspended = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
       state.live = null;
       // A wait may last for days, and the run that is taken up reads its branch itself.
       forgetBranch(state);
@@ -94,19 +94,19 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       return { kind: "ended", durable_seq };
     },
 
-    async release(state, claim, context) {
+    async release(state, fencingToken, context) {
       const { opening, live } = state;
-      if (opening?.runId === claim.run_id) {
+      if (opening?.runId === fencingToken.run_id) {
         state.opening = null;
         opening.close();
       }
-      if (!live?.isOf(claim)) return;
+      if (!live?.isOf(fencingToken)) return;
       state.closing = closeRun(state, live, context);
       await state.closing;
     },
 
-    async abort({ live, parked, tenantId, suffix }, { reason }, { bus }) {
-      const run_id = live?.runId ?? parked?.run_id;
+    async abort({ live, suspended, tenantId, suffix }, { reason }, { bus }) {
+      const run_id = live?.runId ?? suspended?.run_id;
       if (run_id === undefined) return { aborted: false };
       return bus.ask(runAddress(tenantId, suffix, run_id), "abort", { reason }, { deadlineMs: abortMs });
     },
@@ -117,11 +117,11 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     end_lease: endLease,
     mode: setMode,
 
-    attach: ({ committedSeq, committedLeaf, live, parked, summary, queue }) => ({
+    attach: ({ committedSeq, committedLeaf, live, suspended, summary, queue }) => ({
       next_seq: committedSeq,
       leaf_seq: committedLeaf,
       run_id: live?.runId ?? null,
-      durable_run: live?.isDurable ? live.runId : parked?.asked.durable ? parked.run_id : null,
+      durable_run: live?.isDurable ? live.runId : suspended?.asked.durable ? suspended.run_id : null,
       summarizing: summary !== null,
       compacting: live?.surface === "compact",
       continuing: live?.surface === "continue",
@@ -140,8 +140,8 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     steer: queueMessage,
     note: takeNote,
 
-    async forget({ head, store, live, opening, parked }, { run_key }) {
-      const run_id = live?.runId ?? opening?.runId ?? parked?.run_id;
+    async forget({ head, store, live, opening, suspended }, { run_key }) {
+      const run_id = live?.runId ?? opening?.runId ?? suspended?.run_id;
       if (run_id !== undefined) throw new SvcError("run_in_progress", { subject: run_id });
       if (head === null) return { others: false };
       const number = runNumber(run_key);
@@ -180,9 +180,9 @@ async function closeRun(state: ThreadState, live: EventLogWriter, context: Actor
   }
 }
 
-/** Refuses with actor_lost when another run, or none, is the live one, or the same under a later claim. */
-function writerOf({ live }: ThreadState, claim: LogClaim): EventLogWriter {
-  if (!live?.isOf(claim)) throw new SvcError("actor_lost");
+/** Refuses with actor_lost when another run, or none, is the live one, or the same under a later fencing token. */
+function writerOf({ live }: ThreadState, fencingToken: FencingToken): EventLogWriter {
+  if (!live?.isOf(fencingToken)) throw new SvcError("actor_lost");
   return live;
 }
 

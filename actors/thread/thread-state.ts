@@ -26,7 +26,7 @@ export interface ThreadState extends EventLogState {
   /** What the live run writes with. */
   live: EventLogWriter | null;
   /** The run that was put aside: nobody else may start. */
-  parked: RunRow | null;
+  suspended: RunRow | null;
   /** A run that is gone is being closed. */
   closing: Promise<void> | null;
   /** Something beside the runs is being written. */
@@ -52,7 +52,7 @@ export async function loadThreadState(
   const tenant = store.tenant(tenantId);
   const { thread: head, queued } = (await threadToLoad(tenant, suffix)) ?? { thread: null, queued: 0 };
   const left = head === null ? undefined : await interruptedRun(tenant, head.thread_key);
-  const parked = head === null || left ? undefined : await waitingRun(tenant, head.thread_key);
+  const suspended = head === null || left ? undefined : await waitingRun(tenant, head.thread_key);
   const queue = head === null || queued === 0 ? null : new InputQueue(await queuedHeads(tenant, head.thread_key));
   const state: ThreadState = {
     store: tenant,
@@ -68,7 +68,7 @@ export async function loadThreadState(
     recent: null,
     opening: null,
     live: null,
-    parked: parked ?? null,
+    suspended: suspended ?? null,
     closing: null,
     noting: null,
     queue,
@@ -165,6 +165,6 @@ export function forgetBranch(state: ThreadState): void {
 }
 
 /** The run that has the thread, if one has: it is live, about to begin, or put aside. */
-export function holderOf({ live, opening, parked }: ThreadState): string | undefined {
-  return live?.runId ?? opening?.runId ?? parked?.run_id;
+export function holderOf({ live, opening, suspended }: ThreadState): string | undefined {
+  return live?.runId ?? opening?.runId ?? suspended?.run_id;
 }

@@ -46,7 +46,7 @@ export function refusedAnswer(error: SvcError, requestId: string): TurnAnswer {
   return { status: error.status, body: refusedBody(error, requestId), headers: neverAgain };
 }
 
-/** Sends the answers of a surface over its channel. */
+/** Sends the answers of an entry point over its channel. */
 export function answering(channel: Channel, answers: RunAnswers): Pick<RunOutput, "answers" | "finished" | "failed"> {
   const send = ({ status, body, headers }: TurnAnswer) => channel.send(encodeAnswer(status, body, headers), true);
   return {

@@ -6,7 +6,7 @@ import { doneMark } from "./frames.ts";
 import { answering, failedAnswer, failureBody, refusedAnswer, refusedBody } from "./openai-error.ts";
 import { type HandedCall, partingFrames, type RunOutput, type RunResult } from "./output.ts";
 
-// The OpenAI-compatible surface: chat.completion and chat.completion.chunk objects, and that protocol's errors.
+// The OpenAI-compatible entry point: chat.completion and chat.completion.chunk objects, and that protocol's errors.
 
 const finishReasons: Readonly<Record<StopReason, string>> = {
   end_turn: "stop",

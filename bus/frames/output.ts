@@ -81,7 +81,7 @@ export interface RunResult {
   readonly hasActed?: true;
 }
 
-/** The bodies of a surface that is not streamed. */
+/** The bodies of an entry point that is not streamed. */
 export interface RunAnswers {
   finished(result: RunResult): TurnAnswer;
   failed(error: SvcError): TurnAnswer;
@@ -92,7 +92,7 @@ export interface RunAnswers {
  * `id` is the thread's next sequence number, -1 without a thread.
  */
 export interface RunOutput {
-  /** Builds the final body, so that an idempotency key can store it. Absent on surfaces that answer as POST /chat does. */
+  /** Builds the final body, so that an idempotency key can store it. Absent on entry points that answer as POST /chat does. */
   readonly answers?: RunAnswers;
   /** False while whoever reads is behind: the run then stops reading the model. */
   readonly writable: boolean;

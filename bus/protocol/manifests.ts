@@ -92,7 +92,7 @@ export interface ManifestListing {
   readonly problems: readonly string[] | null;
 }
 
-/** What a manifest is as a model of the OpenAI surface. */
+/** What a manifest is as a model of the OpenAI entry point. */
 export interface ModelCard {
   readonly description: string;
   /** Whether callers without credentials may talk to it. */

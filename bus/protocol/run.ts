@@ -50,13 +50,13 @@ export interface RunMessages {
   /** Whether the run goes on or waits, and which of both. */
   alive: { body: Record<string, never>; reply: { readonly alive: boolean; readonly runs: boolean } };
   /** The n-th model request of the run, as it is on record; null when it is not. Any run of this id may be asked, with or without its thread. */
-  request: { body: { readonly n: number; readonly with_bodies: boolean }; reply: ModelRequestTold | null };
+  request: { body: { readonly n: number; readonly with_bodies: boolean }; reply: ModelRequestView | null };
   /** What the run has said since its last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
 }
 
 /** A model request of a run. */
-export interface ModelRequestTold {
+export interface ModelRequestView {
   readonly n: number;
   /** JSON of what is on record: see `CallFacts` in storage/tables/model-calls.ts. */
   readonly facts: string;
@@ -100,7 +100,7 @@ export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
  * say what the summary is to be like.
  * Of a `job` nobody is told.
  */
-export type Surface =
+export type EntryPoint =
   | "chat"
   | "chat_stream"
   | "continue"
@@ -117,7 +117,7 @@ export type Surface =
 /** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
 export interface SubmitTurn {
   readonly run_id: string;
-  readonly surface: Surface;
+  readonly surface: EntryPoint;
   readonly principal: Principal;
   readonly request_id: string;
   readonly manifest: string;
@@ -131,15 +131,15 @@ export interface SubmitTurn {
   readonly model: string | null;
   readonly template: string | null;
   readonly template_args: readonly string[];
-  /** Of the OpenAI surface: lower than the manifest's only, and whether a last chunk carries usage. */
+  /** Of the OpenAI entry point: lower than the manifest's only, and whether a last chunk carries usage. */
   readonly max_tokens: number | null;
   readonly temperature: number | null;
   readonly include_usage: boolean;
-  /** Sends the model's thoughts as `reasoning_content`. Absent on other surfaces than chat completions. */
+  /** Sends the model's thoughts as `reasoning_content`. Absent on other entry points than chat completions. */
   readonly include_reasoning?: true;
-  /** Of the OpenAI surface, where the request has some. */
+  /** Of the OpenAI entry point, where the request has some. */
   readonly options?: JsonText<TurnOptions>;
-  /** Of POST /v1/responses, null on other surfaces. */
+  /** Of POST /v1/responses, null on other entry points. */
   readonly response: AskedResponse | null;
   readonly idempotency: AskedOnce | null;
   /** What the client has shown to drive the conversation; null where nothing is to be checked. */
@@ -354,7 +354,7 @@ export interface RunStatus {
   readonly since_seq: number;
 }
 
-/** The answer of a surface that is not streamed. */
+/** The answer of an entry point that is not streamed. */
 export interface TurnAnswer {
   readonly status: number;
   readonly body: string;
@@ -363,8 +363,8 @@ export interface TurnAnswer {
 }
 
 /**
- * What a run sends over its channel. Streams get frames as they are to be written. The other surfaces get one text at the end,
- * the status and the headers on its first line and the body after it.
+ * What a run sends over its channel. Streams get frames as they are to be written. The other entry points get one text at the
+ * end, the status and the headers on its first line and the body after it.
  */
 export function encodeAnswer(status: number, body: string, headers?: TurnAnswer["headers"]): string {
   return headers === undefined ? `${status}\n${body}` : `${status} ${JSON.stringify(headers)}\n${body}`;

@@ -65,7 +65,7 @@ export const restoreCommand: Command = {
           held: isResumed ? 0 : openRuns,
           ms: Math.round(ms),
         },
-        text: `${done}: ${what}, in ${secondsOf(ms)}.${toldLeftOut(leftOut)}${toldHeld(openRuns, isResumed)}`,
+        text: `${done}: ${what}, in ${secondsOf(ms)}.${leftOutText(leftOut)}${heldText(openRuns, isResumed)}`,
       };
     } catch (error) {
       if (error instanceof TargetNotEmpty) return failed(2, "target_not_empty", error.message);
@@ -82,13 +82,13 @@ Nothing starts on what it has left: run it again with the same backup.`,
   },
 };
 
-function toldHeld(openRuns: number, isResumed: boolean): string {
+function heldText(openRuns: number, isResumed: boolean): string {
   if (openRuns === 0) return "";
   const [runs, are, them] = openRuns === 1 ? ["run", "is", "it"] : ["runs", "are", "them"];
   if (isResumed) return `\n${openRuns} durable ${runs} ${are} open and will go on with the next server.`;
   return `\n${openRuns} durable ${runs} ${are} held: what was done since the backup may be done again. \`svc runs release\` lets ${them} go on.`;
 }
 
-function toldLeftOut(tables: readonly string[]): string {
+function leftOutText(tables: readonly string[]): string {
   return tables.length === 0 ? "" : `\nLeft out, for svc does not make them: the tables ${tables.join(", ")}.`;
 }

@@ -102,7 +102,7 @@ export class ReplayLog implements EventLog {
     return true;
   }
 
-  async park(): Promise<void> {
+  async suspend(): Promise<void> {
     throw new Error("what a run waits for is on record");
   }
 

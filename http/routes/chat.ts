@@ -14,7 +14,7 @@ import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "..
 
 const tag = "Chat";
 
-/** What a turn may be refused with, on every surface. */
+/** What a turn may be refused with, on every entry point. */
 export const turnFails: readonly ErrorCode[] = [
   "invalid_thread_id",
   "manifest_required",

@@ -6,7 +6,7 @@ import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 
 /** Ids that are told at once. */
-const toldMax = 1_000;
+const listedMax = 1_000;
 
 const release = route({
   method: "POST",
@@ -34,7 +34,7 @@ const release = route({
     const { token = null, manifest = null } = body;
     if (token !== null && (await durableRowById(tenant, token)) === undefined) throw new SvcError("run_not_found");
     const ids = await releaseHeld(tenant, { token, manifest });
-    return json({ released: ids.length, run_ids: ids.slice(0, toldMax) });
+    return json({ released: ids.length, run_ids: ids.slice(0, listedMax) });
   },
 });
 

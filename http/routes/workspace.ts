@@ -37,7 +37,7 @@ const Expected = Type.Optional(
   }),
 );
 const Sha256 = Type.String({ description: "Of the file's bytes." });
-const Told = {
+const ChangedFile = {
   status: nullable(
     Type.Union([Type.Literal("queued"), Type.Literal("recorded")], {
       description:
@@ -144,7 +144,7 @@ const write = route({
   ),
   reply: {
     description: "The file as it is now.",
-    schema: Type.Object({ ...Told, bytes: Type.Integer(), sha256: Sha256 }),
+    schema: Type.Object({ ...ChangedFile, bytes: Type.Integer(), sha256: Sha256 }),
   },
   fails: [...placeFails, ...pathFails, "not_a_file", "too_large", "workspace_changed"],
   async handle({ body, principal, rawBody }, context) {
@@ -169,7 +169,7 @@ const erase = route({
     { thread_id: ThreadId, path: FilePath, expected_sha256: Expected, manifest: Manifest },
     { additionalProperties: false },
   ),
-  reply: { description: "It is gone.", schema: Type.Object(Told) },
+  reply: { description: "It is gone.", schema: Type.Object(ChangedFile) },
   fails: [...placeFails, ...pathFails, "not_a_file", "workspace_changed"],
   async handle({ body, principal }, context) {
     const { bus } = context;
@@ -191,7 +191,7 @@ const eraseFolder = route({
   body: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }, { additionalProperties: false }),
   reply: {
     description: "How many files there were in it. What a failure has left can be deleted again.",
-    schema: Type.Object({ ...Told, files: Type.Integer() }),
+    schema: Type.Object({ ...ChangedFile, files: Type.Integer() }),
   },
   fails: [...placeFails, ...pathFails, "not_a_folder", "workspace_changed"],
   async handle({ body, principal }, context) {
@@ -217,7 +217,7 @@ const rename = route({
   ),
   reply: {
     description: "`sha256` is null for a file of more than 512,000 bytes.",
-    schema: Type.Object({ ...Told, to_path: Type.String(), sha256: nullable(Sha256) }),
+    schema: Type.Object({ ...ChangedFile, to_path: Type.String(), sha256: nullable(Sha256) }),
   },
   fails: [...placeFails, ...pathFails, "not_a_file", "target_exists", "workspace_changed"],
   async handle({ body, principal }, context) {
@@ -242,7 +242,7 @@ const renameFolder = route({
     { thread_id: ThreadId, path: FilePath, to_path: FilePath, manifest: Manifest },
     { additionalProperties: false },
   ),
-  reply: { description: "It is there now.", schema: Type.Object({ ...Told, to_path: Type.String() }) },
+  reply: { description: "It is there now.", schema: Type.Object({ ...ChangedFile, to_path: Type.String() }) },
   fails: [...placeFails, ...pathFails, "not_a_folder", "target_exists", "workspace_changed"],
   async handle({ body, principal }, context) {
     const { bus } = context;

@@ -88,7 +88,7 @@ const stepDurable = tenantSql("fiber_step", {
   sqlite: `UPDATE fibers SET attempts = 0, lost = 0, expires_at = ${renewed.sqlite}, updated_at = :now WHERE ${ofRun}`,
   postgres: `UPDATE fibers SET attempts = 0, lost = 0, expires_at = ${renewed.postgres}, updated_at = :now WHERE ${ofRun}`,
 });
-const parkDurable = tenantSql("fiber_park", {
+const suspendDurable = tenantSql("fiber_park", {
   sqlite: `UPDATE fibers SET wake_at = NULL, expires_at = max(${renewed.sqlite}, ${openDeadline}), updated_at = :now
    WHERE ${ofRun}`,
   postgres: `UPDATE fibers SET wake_at = NULL, expires_at = GREATEST(${renewed.postgres}, ${openDeadline}), updated_at = :now
@@ -321,8 +321,8 @@ export function stepDurableOp(store: TenantStore, runId: string): WriteOp {
 }
 
 /** It waits for somebody outside: until a minute after the last of them may answer, at least. */
-export function parkDurableOp(store: TenantStore, runId: string): WriteOp {
-  return store.op(parkDurable, [lifeMsMax, runId, runId]);
+export function suspendDurableOp(store: TenantStore, runId: string): WriteOp {
+  return store.op(suspendDurable, [lifeMsMax, runId, runId]);
 }
 
 /** It is put aside for so long: since its step has `failed`, or to let others go first. */

@@ -1,4 +1,4 @@
-import type { Surface } from "../../bus/protocol/run.ts";
+import type { EntryPoint } from "../../bus/protocol/run.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
@@ -78,10 +78,10 @@ const deleteOfRuns = tenantSql(
 );
 
 /**
- * The place of a turn's key: a stream's belongs to its thread, those of other surfaces to the caller alone. Routes of the OpenAI protocol
- * have a place each, streamed or not.
+ * The place of a turn's key: a stream's belongs to its thread, those of other entry points to the caller alone. Routes of the
+ * OpenAI protocol have a place each, streamed or not.
  */
-export function keyPlace(surface: Surface, suffix: string | null): readonly (string | null)[] {
+export function keyPlace(surface: EntryPoint, suffix: string | null): readonly (string | null)[] {
   switch (surface) {
     case "chat_stream":
       return ["stream", suffix];

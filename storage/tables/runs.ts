@@ -2,7 +2,7 @@ import type { FailureCode } from "../../bus/frames/output.ts";
 import type { StopReason, TurnUsage } from "../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { ParentRun, ResponseAsked, Surface, TaskOutcome, TriggerDelivery } from "../../bus/protocol/run.ts";
+import type { EntryPoint, ParentRun, ResponseAsked, TaskOutcome, TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
@@ -24,7 +24,7 @@ const format = 1;
 
 /** What was asked, by whom, and what it may use: enough to begin again at the step that the log says. */
 export interface RunAsked {
-  readonly surface: Surface;
+  readonly surface: EntryPoint;
   readonly request_id: string;
   readonly principal: Omit<Principal, "tenant_id">;
   /** The ids of the model's route and of those to fall back on. */
@@ -41,7 +41,7 @@ export interface RunAsked {
   readonly trigger?: TriggerDelivery;
   /** Of POST /v1/responses only. */
   readonly response?: ResponseAsked;
-  /** Of the OpenAI surface; absent where the request had none. */
+  /** Of the OpenAI entry point; absent where the request had none. */
   readonly options?: TurnOptions;
   /** Of a durable run only: see storage/tables/durable-rows.ts. */
   readonly durable?: DurableAsked;
@@ -200,7 +200,7 @@ const insertThreadless = tenantSql("run_insert_threadless", {
   sqlite: `INSERT INTO runs (tenant_id, ${columns}) VALUES (:tenant, ${values.replace("?", belowZero.sqlite)})`,
   postgres: `INSERT INTO runs (tenant_id, ${columns}) VALUES (:tenant, ${values.replace("?", belowZero.postgres)})`,
 });
-const parkRun = tenantSql(
+const suspendLiveRun = tenantSql(
   "run_park",
   `UPDATE runs SET status = 'waiting', spent = ?
    WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status = 'running'`,
@@ -348,8 +348,8 @@ export function insertEndedRunOp(store: TenantStore, run: NewRun, end: RunEnd): 
 }
 
 /** A run is put aside until something comes that it waits for. Refuses with conflict when it is another's, or does not run. */
-export function parkRunOp(store: TenantStore, { run_key, epoch }: HeldRun, spent: RunSpent): WriteOp {
-  return store.op(parkRun, [JSON.stringify(spent), run_key, epoch], 1);
+export function suspendLiveRunOp(store: TenantStore, { run_key, epoch }: HeldRun, spent: RunSpent): WriteOp {
+  return store.op(suspendLiveRun, [JSON.stringify(spent), run_key, epoch], 1);
 }
 
 /** A run that waits is taken up, under a higher epoch. Refuses with conflict when somebody else has done it, or it does not wait. */

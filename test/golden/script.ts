@@ -1,5 +1,5 @@
 import { defineTool } from "../../actors/tools/tool.ts";
-import type { Surface } from "../../bus/protocol/run.ts";
+import type { EntryPoint } from "../../bus/protocol/run.ts";
 import { Type } from "../../bus/type.ts";
 import type { AskedTurn } from "../support/actor-process.ts";
 import type { ScriptedReply } from "../support/scripted-model.ts";
@@ -80,18 +80,24 @@ export function conversation(seed: number): GoldenTurn[] {
   const names = Object.keys(manifests);
   const manifest = names[seed % names.length] as string;
   const suffix = draw.chance(85) ? `thread-${seed}` : null;
-  const first = goldenTurn(draw, seed, manifest, suffix, drawSurface(draw, suffix));
+  const first = goldenTurn(draw, seed, manifest, suffix, drawEntryPoint(draw, suffix));
   const goesOn = suffix !== null && (first.abortAfterMs !== null || draw.chance(10));
-  const second = goldenTurn(draw, seed + 0.5, manifest, suffix, goesOn ? "continue" : drawSurface(draw, suffix));
+  const second = goldenTurn(draw, seed + 0.5, manifest, suffix, goesOn ? "continue" : drawEntryPoint(draw, suffix));
   return [first, second];
 }
 
-function drawSurface(draw: Draw, suffix: string | null): Surface {
+function drawEntryPoint(draw: Draw, suffix: string | null): EntryPoint {
   if (suffix === null) return draw.one("chat", "chat_stream", "openai", "openai_stream");
   return draw.one("chat_stream", "chat_stream", "chat_stream", "chat", "openai", "openai_stream");
 }
 
-function goldenTurn(draw: Draw, seed: number, manifest: string, suffix: string | null, surface: Surface): GoldenTurn {
+function goldenTurn(
+  draw: Draw,
+  seed: number,
+  manifest: string,
+  suffix: string | null,
+  surface: EntryPoint,
+): GoldenTurn {
   const keyed = draw.chance(20) && (surface === "chat" || (surface === "chat_stream" && suffix !== null));
   const asked: AskedTurn = {
     manifest,

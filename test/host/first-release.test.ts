@@ -9,7 +9,14 @@ import { AbandonedRuns } from "../../host/recovery.ts";
 import { migrate } from "../../storage/migrate.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import { idempotencyKey } from "../../storage/tables/idempotency.ts";
-import { abandonedRuns, endRunOp, insertRunOp, parkRunOp, type RunEnd, runKey } from "../../storage/tables/runs.ts";
+import {
+  abandonedRuns,
+  endRunOp,
+  insertRunOp,
+  type RunEnd,
+  runKey,
+  suspendLiveRunOp,
+} from "../../storage/tables/runs.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
 import { leaveAsFirstRelease, rowsIn } from "../support/first-release.ts";
@@ -115,7 +122,7 @@ for (const dialect of dialects)
         insertRunOp(tenant, newRun("left"), { thread_key: 7, epoch: 1, first_seq: 0 }),
         insertThreadOp(tenant, threadRow(8, "waiting", { epoch: 1 })),
         insertRunOp(tenant, newRun("parked"), { thread_key: 8, epoch: 1, first_seq: 0 }),
-        parkRunOp(tenant, { run_key: runKey(8, 1), epoch: 1 }, spent),
+        suspendLiveRunOp(tenant, { run_key: runKey(8, 1), epoch: 1 }, spent),
         insertThreadOp(tenant, threadRow(9, "over", { epoch: 1 })),
         insertRunOp(tenant, newRun("done"), { thread_key: 9, epoch: 1, first_seq: 0 }),
         endRunOp(tenant, { run_key: runKey(9, 1), epoch: 1 }, end),

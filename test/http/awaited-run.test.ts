@@ -1,5 +1,5 @@
-// Who waits for a durable run on the OpenAI surface, as its http thread holds them: told when the run is over, and forgotten then, or when
-// the client is gone. The actors, the fan-out and the store are the real ones, in simulated time.
+// Who waits for a durable run on the OpenAI entry point, as its http thread holds them: told when the run is over, and forgotten
+// then, or when the client is gone. The actors, the fan-out and the store are the real ones, in simulated time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";

@@ -1,4 +1,4 @@
-// Durable agents on the OpenAI surface, by the official client: the call waits for the run and answers as a turn would.
+// Durable agents on the OpenAI entry point, by the official client: the call waits for the run and answers as a turn would.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIConnectionError, APIError } from "openai";

@@ -13,8 +13,8 @@ import {
   claimDurableOp,
   durableRowById,
   endDurableOp,
-  parkDurableOp,
   putOffDurableOp,
+  suspendDurableOp,
 } from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
@@ -89,7 +89,7 @@ describe("POST /runs/{run_id}/retry", () => {
 
   test("DUR-006 ends none of a run that waits for somebody, that runs, or that nobody has begun", async () => {
     const row = await begun(tenant, "parked", keys++);
-    await tenant.write([suspendRunOp(tenant, row), parkDurableOp(tenant, "parked")]);
+    await tenant.write([suspendRunOp(tenant, row), suspendDurableOp(tenant, "parked")]);
     const live = await begun(tenant, "live", keys++);
     await tenant.write([claimDurableOp(tenant, live.run_id)]);
     const place = { thread_key: keys++, epoch: 1, first_seq: 0 };

@@ -261,7 +261,7 @@ describe("threat 8: headers", () => {
     ]) {
       const body = { ...turn("agent", "hi"), [field]: "globex" };
       const refused = await server.post("/chat", body, { key: keys.reader });
-      // On this surface unknown fields have no effect (decision 31).
+      // On this entry point unknown fields have no effect (decision 31).
       const openAi = { model: "agent", messages: [{ role: "user", content: "hi" }], user: "field", [field]: "globex" };
       const ignored = await server.post("/v1/chat/completions", openAi, { key: keys.reader });
 

@@ -312,7 +312,7 @@ describe("threat 1: what goes on in another tenant's thread", () => {
   });
 });
 
-/** What a stream has said, on either surface. */
+/** What a stream has said, on either entry point. */
 function wordsIn(stream: string): string {
   let words = "";
   for (const line of stream.split("\n")) {

@@ -1,4 +1,4 @@
-// Models over HTTP as a turn meets them: fallbacks, retries, timeouts, and answers that break, on every surface.
+// Models over HTTP as a turn meets them: fallbacks, retries, timeouts, and answers that break, on every entry point.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, chunk, inTurn, outline, shown, startChat, turn, wordsOf } from "../support/chat.ts";

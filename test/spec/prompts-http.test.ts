@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: places of prompt bodies look like those of templates
-// Slash commands and templates on every surface, and the system prompt as the model is given it.
+// Slash commands and templates on every entry point, and the system prompt as the model is given it.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -34,7 +34,7 @@ describe("the order of a turn", () => {
     mock.answer("plain", { text: "The answer." });
   });
 
-  /** Status and code of a refusal, on whichever surface. */
+  /** Status and code of a refusal, on whichever entry point. */
   async function refusal(path: string, body: object, key?: string, headers: Record<string, string> = {}) {
     const { status, json } = await server.post(path, body, { ...(key !== undefined && { key }), headers });
     const code = typeof json.error === "object" ? json.error.code : (json.error ?? json.detail);

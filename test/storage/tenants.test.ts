@@ -25,7 +25,7 @@ import { type CallFacts, modelCallOp } from "../../storage/tables/model-calls.ts
 import { keepFrameOp } from "../../storage/tables/model-frames.ts";
 import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
 import { joinBudgetOps, openBudgetOps } from "../../storage/tables/run-budgets.ts";
-import { endRunOp, insertRunOp, parkRunOp, runBegun, runKey } from "../../storage/tables/runs.ts";
+import { endRunOp, insertRunOp, runBegun, runKey, suspendLiveRunOp } from "../../storage/tables/runs.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { markWords } from "../../storage/tables/search-words.ts";
 import "../support/all-tables.ts";
@@ -107,7 +107,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       epoch: 0,
       first_seq: 0,
     }),
-    parkRunOp(
+    suspendLiveRunOp(
       tenant,
       { run_key: runKey(threadKey - 2, 0), epoch: 0 },
       { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null },

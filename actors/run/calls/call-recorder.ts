@@ -37,7 +37,7 @@ export class CallRecorder {
   }
 
   /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
-  started(call: ToolCall, at = this.#runContext.run.toldSeq): void {
+  started(call: ToolCall, at = this.#runContext.run.publishedSeq): void {
     if (!this.#startedIds.has(call.id)) this.#tellStart(call, at);
   }
 

@@ -1,7 +1,7 @@
 import type { Env } from "../../../bus/env.ts";
 
 /** How long nobody is told again that a frame is in use: much less than it stays without being used. */
-const toldMs = 30 * 60_000;
+const knownMs = 30 * 60_000;
 /** Frames of which a thread knows that they are kept. */
 const knownMax = 10_000;
 
@@ -17,7 +17,7 @@ export class KnownPrefixes {
 
   has(tenantId: string, digest: string): boolean {
     const at = this.#known.get(keyOf(tenantId, digest));
-    return at !== undefined && this.#env.monotonic() - at < toldMs;
+    return at !== undefined && this.#env.monotonic() - at < knownMs;
   }
 
   /** A frame of a tenant is durable. */

@@ -1,7 +1,7 @@
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
 import type { LogEntry } from "../../log/entry.ts";
-import type { AtEnd, KeptByThread, LogClaim, TakeInputs, TakenInputs } from "../../log/messages.ts";
+import type { AtEnd, FencingToken, KeptByThread, TakeInputs, TakenInputs } from "../../log/messages.ts";
 
 /**
  * Where a run writes what must not be lost. Appends become durable in the order in which they are made; after one has failed
@@ -27,9 +27,9 @@ export interface EventLog {
    */
   hold(entries: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<number>;
   /** Puts the run aside, `ops` with it. Only for a run on a thread. */
-  park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
+  suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
   /** Moves what waits for the run into the log. */
-  takeInputs(asked: Omit<TakeInputs, keyof LogClaim>): Promise<TakenInputs>;
+  takeInputs(asked: Omit<TakeInputs, keyof FencingToken>): Promise<TakenInputs>;
   /**
    * The last append of the run, in one batch with `ops` and the end of its row. `ops` are asked for once more when others have
    * written meanwhile, as `nextSeq` and `leafIdAfter` are then others. False when nothing was written, as something waits that

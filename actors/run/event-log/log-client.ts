@@ -9,8 +9,8 @@ import { type LogEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
 import type {
   AtEnd,
   BeginRun,
+  FencingToken,
   KeptByThread,
-  LogClaim,
   LogPosition,
   OpenedLog,
   OpenThread,
@@ -35,7 +35,7 @@ export class EventLogClient implements RunEventLog {
   readonly #runId: string;
   readonly #address: Address<"thread">;
   readonly #topic: string;
-  /** Of the claim of a run that was taken up, or is durable; null for every other. */
+  /** Of the fencing token of a run that was taken up, or is durable; null for every other. */
   #epoch: number | null = null;
   #uid = "";
   #nextSeq = 0;
@@ -155,13 +155,13 @@ export class EventLogClient implements RunEventLog {
     kept: KeptByThread | undefined,
     own = entries,
   ): Promise<number> {
-    this.#checkClaim();
+    this.#checkFencingToken();
     const ready = this.#ready(own);
     if (ready !== null) await ready;
     const expected = this.#expected();
     const durableRun = this.#durableRun;
     const asked = {
-      ...this.#claim,
+      ...this.#fencingToken,
       entries,
       ops: durableRun === null ? ops : [...ops, ...durableRun.opsWith(entries)],
       kept,
@@ -171,13 +171,13 @@ export class EventLogClient implements RunEventLog {
     return position.durable_seq;
   }
 
-  async takeInputs(asked: Omit<TakeInputs, keyof LogClaim>): Promise<TakenInputs> {
+  async takeInputs(asked: Omit<TakeInputs, keyof FencingToken>): Promise<TakenInputs> {
     this.#sendHeld();
-    this.#checkClaim();
+    this.#checkFencingToken();
     // The thread has a run only when it has begun.
     if (this.#early !== null) await this.#begun;
     const expected = this.#expected();
-    const taken = await this.#bus.ask(this.#address, "take_inputs", { ...this.#claim, ...asked }, written);
+    const taken = await this.#bus.ask(this.#address, "take_inputs", { ...this.#fencingToken, ...asked }, written);
     this.#durable(taken, expected);
     return taken;
   }
@@ -189,11 +189,11 @@ export class EventLogClient implements RunEventLog {
     unless: AtEnd | null,
   ): Promise<boolean> {
     this.#sendHeld();
-    this.#checkClaim();
+    this.#checkFencingToken();
     const ready = this.#ready([]);
     if (ready !== null) await ready;
     for (;;) {
-      const last = { ...this.#claim, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
+      const last = { ...this.#fencingToken, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
       const ended = await this.#bus.ask(this.#address, "end", last, written);
       if (ended.kind === "queued") return false;
       if (ended.kind === "moved") {
@@ -219,14 +219,14 @@ export class EventLogClient implements RunEventLog {
     return taken;
   }
 
-  async park(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
+  async suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
     this.#sendHeld();
-    this.#checkClaim();
-    await this.#bus.ask(this.#address, "park", { ...this.#claim, spent, ops }, written);
+    this.#checkFencingToken();
+    await this.#bus.ask(this.#address, "suspend", { ...this.#fencingToken, spent, ops }, written);
   }
 
   cutOff(ops: readonly WriteOp[]): void {
-    this.#bus.ask(this.#address, "append", { ...this.#claim, entries: [], ops }, written).catch(() => {});
+    this.#bus.ask(this.#address, "append", { ...this.#fencingToken, entries: [], ops }, written).catch(() => {});
   }
 
   /** The run is a durable one: what it writes says where it is, until it is cut off. */
@@ -235,7 +235,7 @@ export class EventLogClient implements RunEventLog {
   }
 
   release(): void {
-    this.#bus.tell(this.#address, "release", this.#claim);
+    this.#bus.tell(this.#address, "release", this.#fencingToken);
   }
 
   publish(frames: () => string): void {
@@ -243,12 +243,12 @@ export class EventLogClient implements RunEventLog {
     else if (this.#bus.hasSubscribers(this.#topic)) this.#bus.publish(this.#topic, frames());
   }
 
-  get #claim(): LogClaim {
+  get #fencingToken(): FencingToken {
     return { run_id: this.#runId, epoch: this.#epoch };
   }
 
   /** Refuses with actor_lost when another goes on with the run. */
-  #checkClaim(): void {
+  #checkFencingToken(): void {
     if (this.#durableRun?.isCut) throw new SvcError("actor_lost");
   }
 

@@ -73,7 +73,7 @@ export function memoryLog(store: Store, tenantId: string, runId: string, env: En
       writing = written.catch(() => {});
       await written;
     },
-    async park() {
+    async suspend() {
       throw new Error("a run without a thread waits in memory");
     },
     async takeInputs() {

@@ -7,7 +7,7 @@ import { claimKeyOp, neverExpires, releaseKeyOp, settleKeyOp } from "../../../st
 import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
 import type { RunOutcome, RunSpec } from "../plan/run-spec.ts";
 
-// What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its surface answers.
+// What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its entry point answers.
 
 /**
  * Claims the key for a run; part of the batch that accepts the turn. `expiresAt` is for a run of which nothing is stored before

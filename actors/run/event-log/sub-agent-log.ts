@@ -16,7 +16,7 @@ export function subAgentLog(eventLog: EventLog, place: string): EventLog {
     leafIdAfter: (count) => eventLog.leafIdAfter(count),
     append: (entries, ops) => eventLog.append(ofSubAgent(entries, place), ops),
     hold: (entries, ops) => eventLog.hold(ofSubAgent(entries, place), ops),
-    park: () => notItsOwn(),
+    suspend: () => notItsOwn(),
     end: () => notItsOwn(),
     takeInputs: () => notItsOwn(),
     publish: (frames) => eventLog.publish(frames),

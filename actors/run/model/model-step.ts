@@ -11,10 +11,10 @@ import { toolUse } from "../plan/request-tools.ts";
 import type { RunSpec } from "../plan/run-spec.ts";
 import { toolListJson } from "../plan/tool-list.ts";
 import type { RunContext } from "../scope/run-context.ts";
+import { auditRefused, type ReleasedReply, releaseReply, tellReply, unheld } from "./buffered-reply.ts";
 import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
-import { auditRefused, type ReleasedReply, releaseReply, tellReply, unheld } from "./held-reply.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
-import { type ToldThought, ToldThoughts } from "./told-thoughts.ts";
+import { type SentThought, SentThoughts } from "./sent-thoughts.ts";
 
 /**
  * What a model call came to: a reply, a limit that did not allow it or ended it, the provider's failure, or that somebody stopped it.
@@ -28,7 +28,7 @@ export type StepOutcome =
 
 interface Shown {
   readonly partial: string;
-  readonly thoughts?: readonly ToldThought[];
+  readonly thoughts?: readonly SentThought[];
 }
 
 /** Shortens what the model is shown when a provider has refused it as too long; null when it cannot be shortened. */
@@ -96,7 +96,7 @@ async function callOnce(
     if (runContext.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
     if (breach !== null) return { kind: "breach", breach, partial: "" };
   }
-  const told = new ToldThoughts();
+  const told = new SentThoughts();
   let reply: ModelReply;
   try {
     const called = await callModel(
@@ -189,7 +189,7 @@ async function cutOff(
   metered: MeteredCall,
   breach: Breach,
   said: string,
-  thoughts: readonly ToldThought[],
+  thoughts: readonly SentThought[],
 ): Promise<StepOutcome> {
   runContext.route = metered.route;
   const text = metered.shownOf(said);
@@ -211,7 +211,7 @@ function hasOwnPrefix({ options }: RunSpec): boolean {
 }
 
 /** What the model says goes out as it comes, as far as the limits reach. */
-function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: ToldThoughts): ModelEvents {
+function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: SentThoughts): ModelEvents {
   return {
     text(delta, pieces) {
       const shown = metered.takeText(delta, pieces);
@@ -229,10 +229,10 @@ function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: ToldTho
 
 /** What the model says is gathered by its provider; those who wait are told once that it speaks. */
 function held(runContext: RunContext, metered: MeteredCall): ModelEvents {
-  let isTold = false;
+  let isAnnounced = false;
   const tell = (): void => {
-    if (!isTold) runContext.tellHeld();
-    isTold = true;
+    if (!isAnnounced) runContext.announceBuffered();
+    isAnnounced = true;
   };
   return {
     text(delta, pieces) {

@@ -4,7 +4,7 @@ import { readOwnSchema } from "../../../manifests/answer-schema.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { workingSet } from "../context/working-set.ts";
-import type { ReleasedReply } from "../model/held-reply.ts";
+import type { ReleasedReply } from "../model/buffered-reply.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
 import { noteEntry, type RunNote } from "../plan/notes.ts";
 import type { RunContext } from "../scope/run-context.ts";

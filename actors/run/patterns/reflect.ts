@@ -1,12 +1,12 @@
 import { lazily } from "../../../bus/lazily.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
+import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
 import { decide, stateOf } from "../model/decide.ts";
-import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
 import { noteEntry } from "../plan/notes.ts";
 import type { RunContext } from "../scope/run-context.ts";
 import { answered, stopped } from "../steps/endings.ts";
-import { heldSteps, isBroken } from "../steps/final-steps.ts";
+import { bufferedSteps, isBroken } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
 
 // An agent whose answers are judged before anybody reads them. A draft below the threshold is noted with what is wrong with it, and the
@@ -28,7 +28,7 @@ export const reflect: Pattern = async (runContext, tools) => {
     const last = drafts.at(-1);
     const instructed = (step: number) =>
       last === undefined ? (step === 1 ? ephemeralInstruction : null) : again(last);
-    const end = await heldSteps(
+    const end = await bufferedSteps(
       runContext,
       tools,
       { limit: agent.recursion_limit, ephemeralInstruction: instructed },

@@ -10,10 +10,10 @@ import { outboxOps } from "../../../storage/tables/deliveries.ts";
 import {
   type DurableRunRow,
   endDurableOp,
-  parkDurableOp,
   putOffDurableOp,
   renewedUntil,
   stepDurableOp,
+  suspendDurableOp,
 } from "../../../storage/tables/durable-rows.ts";
 import { expireKeyOp } from "../../../storage/tables/idempotency.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
@@ -94,7 +94,7 @@ export class DurableRun {
     return Math.round(this.#activeBefore + this.#env.monotonic() - this.#takenAt);
   }
 
-  /** The process is about to end, or has lost its claim: nothing is written any more but what was used, and another goes on. */
+  /** The process is about to end, or has lost its thread: nothing is written any more but what was used, and another goes on. */
   get isCut(): boolean {
     return this.#isCut;
   }
@@ -157,9 +157,9 @@ export class DurableRun {
   }
 
   /** What puts the run aside: until somebody outside has answered, or only to let others go first. */
-  parkOps(): WriteOp[] {
+  suspendOps(): WriteOp[] {
     const { run_id } = this.place;
-    return [this.#givesWay ? putOffDurableOp(this.#store, run_id, 0, false) : parkDurableOp(this.#store, run_id)];
+    return [this.#givesWay ? putOffDurableOp(this.#store, run_id, 0, false) : suspendDurableOp(this.#store, run_id)];
   }
 
   /** How long a step is put off that has failed once more. */

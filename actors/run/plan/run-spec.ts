@@ -3,7 +3,7 @@ import type { RunResult } from "../../../bus/frames/output.ts";
 import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../../bus/protocol/principal.ts";
-import type { ParentRun, ResponseAsked, Surface, TriggerDelivery } from "../../../bus/protocol/run.ts";
+import type { EntryPoint, ParentRun, ResponseAsked, TriggerDelivery } from "../../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ModelRoute, ToolEffect } from "../../../manifests/registries.ts";
@@ -21,7 +21,7 @@ import type { RunNote } from "./notes.ts";
 export interface RunSpec {
   readonly run_id: string;
   readonly request_id: string;
-  readonly surface: Surface;
+  readonly surface: EntryPoint;
   readonly principal: Principal;
   readonly agent: CompiledAgent;
   /** The style of answering that the conversation has picked; null when it has picked none. */
@@ -47,9 +47,9 @@ export interface RunSpec {
   readonly parent: ParentRun | null;
   /** What it spends with its tasks is in the store already. */
   readonly isShared: boolean;
-  /** Of POST /v1/responses; null on other surfaces. */
+  /** Of POST /v1/responses; null on other entry points. */
   readonly response: ResponseAsked | null;
-  /** Of the OpenAI surface; null where the request has none. */
+  /** Of the OpenAI entry point; null where the request has none. */
   readonly options: TurnOptions | null;
   /** What has set it going; null where somebody has asked for it. */
   readonly trigger: TriggerDelivery | null;

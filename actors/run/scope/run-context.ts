@@ -284,7 +284,7 @@ export class RunContext {
   }
 
   /** Tells those who listen that the model speaks, when what it says is still held. */
-  tellHeld(): void {
+  announceBuffered(): void {
     if (this.isMute) return;
     this.passOn();
     const [name, data] = ["session_progress", { phase: "held" }] as const;
@@ -322,12 +322,12 @@ export class RunContext {
    * told yet. Who comes back with its id gets that.
    */
   frameInCall(name: string, data: unknown): void {
-    this.frameToAll(name, data, this.run.toldSeq);
+    this.frameToAll(name, data, this.run.publishedSeq);
   }
 
   /** Of events below `seq` the one who has started the turn was told. */
   told(seq: number): void {
-    if (seq > this.run.toldSeq) this.run.toldSeq = seq;
+    if (seq > this.run.publishedSeq) this.run.publishedSeq = seq;
   }
 
   /** Ends the run for the failure of a tool. */

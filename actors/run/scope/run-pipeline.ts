@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
-import type { Surface } from "../../../bus/protocol/run.ts";
+import type { EntryPoint } from "../../../bus/protocol/run.ts";
 import type { Control, GovernedRun } from "../../../governance/controls/control.ts";
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { RunSpec } from "../plan/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
 
-/** On which surfaces somebody waits for the run who could see to a question (decision 90). */
-const attendedOn: Readonly<Record<Surface, boolean>> = {
+/** On which entry points somebody waits for the run who could see to a question (decision 90). */
+const attendedOn: Readonly<Record<EntryPoint, boolean>> = {
   chat: true,
   chat_stream: true,
   continue: true,

@@ -38,11 +38,11 @@ export class RunState {
   /** Ids of calls that the run has made: a model that uses one again gets another. */
   readonly callIds: Set<string>;
   /** Of events below it the one who has started the turn was told, as far as frames tell of events. */
-  toldSeq: number;
+  publishedSeq: number;
 
-  constructor({ resumed, mode }: RunSpec, toldSeq: number) {
+  constructor({ resumed, mode }: RunSpec, publishedSeq: number) {
     this.mode = mode;
-    this.toldSeq = toldSeq;
+    this.publishedSeq = publishedSeq;
     this.hasAsked = resumed !== null;
     this.hasActed = resumed?.spent?.acted ?? false;
     this.callIds = new Set(resumed?.callIds);

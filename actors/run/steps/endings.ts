@@ -8,8 +8,8 @@ import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { failureAdvice } from "../../models/failure-advice.ts";
 import { failureCodeOf } from "../../models/failure-code.ts";
 import type { ModelFailure } from "../../models/provider.ts";
-import { keptThoughts, type ReleasedReply } from "../model/held-reply.ts";
-import type { ToldThought } from "../model/told-thoughts.ts";
+import { keptThoughts, type ReleasedReply } from "../model/buffered-reply.ts";
+import type { SentThought } from "../model/sent-thoughts.ts";
 import { noteEntry } from "../plan/notes.ts";
 import type { Resumed } from "../plan/run-spec.ts";
 import type { RunContext } from "../scope/run-context.ts";
@@ -120,7 +120,7 @@ export function failedCall(
   runContext: RunContext,
   failure: ModelFailure,
   partial: string,
-  thoughts: readonly ToldThought[] = [],
+  thoughts: readonly SentThought[] = [],
 ): Finished {
   const { deps, spec } = runContext;
   const { id: model, provider } = runContext.route;
@@ -153,7 +153,7 @@ function failedTool({ deps }: RunContext, { name, text }: { readonly name: strin
 }
 
 /** Somebody stopped the run, or its time was over, while the model had said `partial`. */
-export function stopped(runContext: RunContext, partial: string, thoughts: readonly ToldThought[] = []): Finished {
+export function stopped(runContext: RunContext, partial: string, thoughts: readonly SentThought[] = []): Finished {
   if (runContext.abortReason === null && runContext.failedTool !== null)
     return failedTool(runContext, runContext.failedTool);
   if (runContext.abortReason === null) {
@@ -182,7 +182,7 @@ export function limited(
   runContext: RunContext,
   breach: Breach,
   partial: string,
-  thoughts: readonly ToldThought[] = [],
+  thoughts: readonly SentThought[] = [],
 ): Finished {
   const words = `run limit reached: ${breach.limit}`;
   const text = partial === "" ? words : `\n\n${words}`;
@@ -238,7 +238,7 @@ export function assistantEntry(
 function partialEntries(
   runContext: RunContext,
   text: string,
-  thoughts: readonly ToldThought[],
+  thoughts: readonly SentThought[],
   status: string,
 ): LogEntry[] {
   if (text === "" && thoughts.length === 0) return [];

@@ -2,12 +2,12 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { CompiledEscalation } from "../../../manifests/sections/model.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { takesImages } from "../intake/admission.ts";
+import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
 import { cut, decide, stateOf } from "../model/decide.ts";
-import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
 import { noteEntry } from "../plan/notes.ts";
 import type { RunContext } from "../scope/run-context.ts";
 import { answered, type Ending, stopped } from "./endings.ts";
-import { type FinalSteps, finalSteps, heldSteps, isBroken } from "./final-steps.ts";
+import { bufferedSteps, type FinalSteps, finalSteps, isBroken } from "./final-steps.ts";
 import type { NoReply } from "./step-loop.ts";
 
 // An agent whose answers are looked at before anybody reads them: one that is not sure of itself is put aside, and a stronger model
@@ -38,7 +38,7 @@ export async function escalatingSteps(
   runContext.routes = runContext.spec.routes;
   runContext.replyMode = "streamed";
   if (!canEscalate(runContext, escalation)) return finalSteps(runContext, tools, steps);
-  const end = await heldSteps(runContext, tools, steps, true);
+  const end = await bufferedSteps(runContext, tools, steps, true);
   if (end.kind !== "reply") return end;
   const { reply } = end;
   // A fallback of the first model may be the stronger one.

@@ -1,7 +1,7 @@
 import { checkAnswer } from "../../../governance/answer-problem.ts";
 import { correctionWords } from "../../models/answer-words.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
-import { type ReleasedReply, tellReply } from "../model/held-reply.ts";
+import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
 import { noteEntry } from "../plan/notes.ts";
 import type { RunContext } from "../scope/run-context.ts";
 import { answered, type Ending, misfit } from "./endings.ts";
@@ -26,12 +26,12 @@ export function finalSteps(runContext: RunContext, tools: ToolRunner, steps: Fin
  * Steps until there is an answer that may be given. Nobody has read it yet. `isJudged` says that other models are asked of it before it is
  * given: a durable run notes it first, so that it is not asked for again when the process dies meanwhile.
  */
-export async function heldSteps(
+export async function bufferedSteps(
   runContext: RunContext,
   tools: ToolRunner,
   steps: FinalSteps,
   isJudged = false,
-): Promise<HeldReply | Ending> {
+): Promise<BufferedReply | Ending> {
   runContext.replyMode = "buffered";
   const noted = notedAnswer(runContext);
   if (noted !== null) return { kind: "reply", reply: noted };
@@ -43,7 +43,7 @@ export async function heldSteps(
       ...steps,
       ephemeralInstruction: (step) =>
         wrong === null ? steps.ephemeralInstruction(step) : correction(runContext, wrong),
-      answer: (reply): HeldReply => ({ kind: "reply", reply }),
+      answer: (reply): BufferedReply => ({ kind: "reply", reply }),
     });
     if (end.kind !== "reply") return end;
     const fitted = await fit(runContext, end.reply);
@@ -62,7 +62,7 @@ export function isBroken({ isRefused, stop_reason }: ReleasedReply): boolean {
   return isRefused || stop_reason === "max_tokens" || stop_reason === "refusal";
 }
 
-interface HeldReply {
+interface BufferedReply {
   readonly kind: "reply";
   readonly reply: ReleasedReply;
 }
@@ -88,7 +88,7 @@ function notedAnswer(runContext: RunContext): ReleasedReply | null {
 }
 
 async function fittingSteps(runContext: RunContext, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
-  const end = await heldSteps(runContext, tools, steps);
+  const end = await bufferedSteps(runContext, tools, steps);
   if (end.kind !== "reply") return end;
   tellReply(runContext, end.reply);
   return answered(runContext, end.reply);

@@ -3,7 +3,7 @@ import { inCallOrder } from "../../log/branch.ts";
 import { type ToolOutcome, toolMessage } from "../../log/tool-outcome.ts";
 import type { ToolRunner } from "../calls/tool-runner.ts";
 import { keepThoughts } from "../intake/recalled-thoughts.ts";
-import type { ReleasedReply } from "../model/held-reply.ts";
+import type { ReleasedReply } from "../model/buffered-reply.ts";
 import { isOfRequest } from "../plan/request-tools.ts";
 import type { PendingCall } from "../plan/run-spec.ts";
 import type { RunContext } from "../scope/run-context.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Run } from "../../../actors/run/run.ts";
-import type { Surface } from "../../../bus/protocol/run.ts";
+import type { EntryPoint } from "../../../bus/protocol/run.ts";
 import type { Control, GovernedReply } from "../../../governance/controls/control.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";
 import type { TestTurn } from "../../support/actor-process.ts";
@@ -215,7 +215,7 @@ describe("words of the model", () => {
     assert.doesNotMatch(JSON.stringify([turn.text, events]), word);
   });
 
-  for (const surface of ["chat", "openai", "openai_stream"] as const satisfies readonly Surface[])
+  for (const surface of ["chat", "openai", "openai_stream"] as const satisfies readonly EntryPoint[])
     test(`are released before they are told over ${surface}, also without a thread`, async () => {
       const governed = chat(redacting());
 

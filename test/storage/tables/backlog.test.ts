@@ -3,8 +3,13 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store } from "../../../storage/store/store.ts";
 import { backlog } from "../../../storage/tables/backlog.ts";
-import { acceptDurableOp, claimDurableOp, endDurableOp, parkDurableOp } from "../../../storage/tables/durable-rows.ts";
-import { beginRunOp, endRunOp, parkRunOp, resumeRunOp, runBegun } from "../../../storage/tables/runs.ts";
+import {
+  acceptDurableOp,
+  claimDurableOp,
+  endDurableOp,
+  suspendDurableOp,
+} from "../../../storage/tables/durable-rows.ts";
+import { beginRunOp, endRunOp, resumeRunOp, runBegun, suspendLiveRunOp } from "../../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
 import { openWaitOp } from "../../../storage/tables/waits.ts";
 import { newRun, threadRow } from "../../support/rows.ts";
@@ -48,7 +53,7 @@ for (const dialect of dialects)
           endRunOp(tenant, { run_key, epoch: 1 }, end),
           endDurableOp(tenant, run.run_id, { final: "", error: null, expires_at: 1 }),
         ];
-        const parked = [parkRunOp(tenant, { run_key, epoch: 1 }, spent), parkDurableOp(tenant, run.run_id)];
+        const parked = [suspendLiveRunOp(tenant, { run_key, epoch: 1 }, spent), suspendDurableOp(tenant, run.run_id)];
         await tenant.write([
           insertThreadOp(tenant, threadRow(thread_key, `s${n}`)),
           beginRunOp(tenant, row),

@@ -11,13 +11,13 @@ import {
   insertEndedRunOp,
   insertRunOp,
   interruptedRun,
-  parkRunOp,
   type RunEnd,
   resumeRunOp,
   runByKey,
   runKey,
   runNumber,
   runsMax,
+  suspendLiveRunOp,
   waitingRun,
 } from "../../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
@@ -113,7 +113,7 @@ for (const dialect of dialects)
       await begin(1);
       await assert.rejects(begin(1), { code: "conflict", details: { subject: "runs_insert" } });
       await assert.rejects(begin(2), { code: "conflict", details: { subject: "runs_insert" } });
-      await tenant.write([parkRunOp(tenant, held(1), spent)]);
+      await tenant.write([suspendLiveRunOp(tenant, held(1), spent)]);
       const waiting = await waitingRun(tenant, thread_key);
       await assert.rejects(begin(2), { code: "conflict", details: { subject: "runs_insert" } });
       await tenant.write([endRunOp(tenant, held(1), end)]);
@@ -135,11 +135,11 @@ for (const dialect of dialects)
         assert.rejects(change, { code: "conflict", details: { subject } });
 
       await refused(resume(1), "run_resume");
-      await tenant.write([parkRunOp(tenant, { run_key, epoch: 1 }, spent)]);
-      await refused(tenant.write([parkRunOp(tenant, { run_key, epoch: 1 }, spent)]), "run_park");
+      await tenant.write([suspendLiveRunOp(tenant, { run_key, epoch: 1 }, spent)]);
+      await refused(tenant.write([suspendLiveRunOp(tenant, { run_key, epoch: 1 }, spent)]), "run_park");
       await resume(1);
       await refused(resume(1), "run_resume");
-      await refused(tenant.write([parkRunOp(tenant, { run_key, epoch: 1 }, spent)]), "run_park");
+      await refused(tenant.write([suspendLiveRunOp(tenant, { run_key, epoch: 1 }, spent)]), "run_park");
       await refused(tenant.write([endRunOp(tenant, { run_key, epoch: 1 }, end)]), "run_end");
       const running = await runByKey(tenant, run_key);
       await tenant.write([endRunOp(tenant, { run_key, epoch: 2 }, { ...end, status: "dead", error: "attempts" })]);
@@ -159,7 +159,7 @@ for (const dialect of dialects)
       const held = { run_key: runKey(thread_key, 1), epoch: 1 };
       await tenant.write([insertRunOp(tenant, newRun("r1"), { thread_key, epoch: 1, first_seq: 0 })]);
 
-      await tenant.write([parkRunOp(tenant, held, spent)]);
+      await tenant.write([suspendLiveRunOp(tenant, held, spent)]);
       await tenant.write([endRunOp(tenant, held, { ...end, status: "expired" })]);
 
       assert.equal((await runByKey(tenant, held.run_key))?.status, "expired");
@@ -220,7 +220,7 @@ for (const dialect of dialects)
         ]),
       );
       const held = (at: number) => ({ run_key: runKey(first + at, 1), epoch: 1 });
-      await tenant.write([parkRunOp(tenant, held(6), spent)]);
+      await tenant.write([suspendLiveRunOp(tenant, held(6), spent)]);
 
       const gone = { hostsBut: "host-1" };
       const found = await abandonedRuns(store.system, gone, first - 1, 2);

@@ -1,5 +1,5 @@
 // Seven families of providers, each as a strict stand-in that refuses what the real API refuses (test/support/families/), and what svc
-// makes of them, on every surface. At most 15 cases for each family.
+// makes of them, on every entry point. At most 15 cases for each family.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type FamilyCase, startFamilies, type Talk } from "../../../support/families/talk.ts";

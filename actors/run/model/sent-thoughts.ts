@@ -1,5 +1,5 @@
 /** A thought as it was told, for the log. */
-export interface ToldThought {
+export interface SentThought {
   readonly type: "thinking";
   readonly thinking: string;
   /** Behind how much of the text it was told. Absent before all of it. */
@@ -13,8 +13,8 @@ const parting = "\n\n";
  * What was told of a model's thoughts, and where among its words. What was told is not taken back: a try that was lost while the model
  * thought has its part of it, so that the log has what clients have read.
  */
-export class ToldThoughts {
-  readonly #thoughts: (ToldThought & { thinking: string })[] = [];
+export class SentThoughts {
+  readonly #thoughts: (SentThought & { thinking: string })[] = [];
   #textLength = 0;
   /** Those of tries that were lost. */
   #lost = "";
@@ -42,12 +42,12 @@ export class ToldThoughts {
   }
 
   /** All that was told. */
-  get all(): readonly ToldThought[] {
+  get all(): readonly SentThought[] {
     return this.#thoughts;
   }
 
   /** Published thoughts of lost tries, with the separator before the thoughts that follow. */
-  get lost(): readonly ToldThought[] {
+  get lost(): readonly SentThought[] {
     if (this.#lost === "") return [];
     return [{ type: "thinking", thinking: this.#isParted ? this.#lost + parting : this.#lost }];
   }

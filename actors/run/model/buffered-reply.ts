@@ -5,7 +5,7 @@ import type { Spoken } from "../../../governance/controls/verdicts.ts";
 import { stretchesOf } from "../../../storage/frames/stretches.ts";
 import type { ModelReply } from "../../models/provider.ts";
 import type { RunContext } from "../scope/run-context.ts";
-import type { ToldThoughts } from "./told-thoughts.ts";
+import type { SentThoughts } from "./sent-thoughts.ts";
 
 /** An answer of the model as it may be shown. */
 export interface ReleasedReply extends ModelReply {
@@ -15,11 +15,11 @@ export interface ReleasedReply extends ModelReply {
   readonly denials: readonly Denial[];
   readonly isRefused: boolean;
   /** What clients have been told of its thoughts by now; null where nothing was told yet. */
-  readonly told: ToldThoughts | null;
+  readonly told: SentThoughts | null;
 }
 
 /** An answer that no control has looked at, and that was told as it came. */
-export function unheld(reply: ModelReply, told: ToldThoughts): ReleasedReply {
+export function unheld(reply: ModelReply, told: SentThoughts): ReleasedReply {
   return { ...reply, spoken: [], denials: [], isRefused: false, told };
 }
 
