@@ -26,13 +26,13 @@ const serveCommand: Command = {
     role: {
       type: "string",
       value: "ROLE",
-      help: "all, which is what this version has; api, worker and scheduler are refused.",
+      help: "Role of the process: all. This version refuses api, worker and scheduler.",
     },
   },
   positionals: [],
   async run(args, { environment, stop }) {
     const role = textOption(args, "role", "all");
-    if (!roles.includes(role)) throw new UsageError(`--role is one of ${roles.join(", ")}.`);
+    if (!roles.includes(role)) throw new UsageError(`--role must be one of ${roles.join(", ")}.`);
     // From here on: what loads and waits before the server is ready can be ended too.
     listenForSignals();
     const { settings, plugins } = await loadDeployment(environment);
@@ -40,7 +40,7 @@ const serveCommand: Command = {
     const refusals = [...bootRefusals(settings, providers)];
     if (role !== "all") {
       refusals.push(
-        `--role ${role} is for several processes of one deployment, which this version does not have; leave it out.`,
+        `--role ${role} needs a deployment of several processes, which this version does not support; leave it out.`,
       );
     }
     if (refusals.length > 0) {

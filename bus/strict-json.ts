@@ -72,7 +72,7 @@ function whyNot({ message }: SyntaxError): string {
   const said = /^(.*) in JSON at position \d+ \((line \d+ column \d+)\)$/s.exec(message);
   if (said) return ` at ${said[2]}: ${said[1]}`;
   const token = /^Unexpected token (.{1,8}), /su.exec(message);
-  return token ? `: unexpected ${token[1]}` : message.startsWith("Unexpected end") ? ": it ends too early" : "";
+  return token ? `: unexpected ${token[1]}` : message.startsWith("Unexpected end") ? ": it ends unexpectedly" : "";
 }
 
 /**
@@ -154,7 +154,7 @@ function unescaped(literal: string, lenient: boolean): string {
 const noKeys: ReadonlySet<string> = new Set();
 
 function addKey(keys: Set<string>, key: string, refused: ReadonlySet<string>): void {
-  if (key === "__proto__" || refused.has(key)) throw new JsonFault(`has the key ${key}, which is never taken`);
+  if (key === "__proto__" || refused.has(key)) throw new JsonFault(`has the key ${key}, which is not allowed`);
   if (keys.has(key)) throw new JsonFault(`has the key ${JSON.stringify(key.slice(0, 100))} twice in one object`);
   keys.add(key);
 }

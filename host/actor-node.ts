@@ -62,7 +62,7 @@ export function startActorNode(
   });
   const actors = startActors(config, env, openStore(env, config.store, storePort), bus, plugins);
   bus.onLost((node, cause) => {
-    if (cause) actors.log.error({ err: cause, node }, "node is given up");
+    if (cause) actors.log.error({ err: cause, node }, "a thread of the server failed and is not restarted");
   });
   return {
     connect: (node, port) => bus.connect(node, portTransport(port)),
@@ -133,7 +133,7 @@ async function drain(
   if (!isQuiet() && liveRuns.size > 0)
     log.info(
       { turns: liveRuns.size, seconds_max: graceMs / 1_000 },
-      "waiting for turns; a second Ctrl-C ends them at once",
+      "waiting for running turns; press Ctrl-C again to end them at once",
     );
   await until(env, graceMs, isQuiet);
   await until(env, interruptMs, () => {

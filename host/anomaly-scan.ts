@@ -42,12 +42,12 @@ export async function scanForAnomalies({ store, bus, env, log }: ScanDeps): Prom
           if (anomaly) anomalies++;
         } catch (error) {
           // One that cannot be read keeps no other from being judged.
-          log.warn({ err: error }, "how the runs of a manifest have ended could not be judged");
+          log.warn({ err: error }, "the failure rate of a manifest could not be checked");
         }
       }),
     );
   while ((await deleteUnseenRates(store.system, now - rememberedMs, deletedAtOnce)) === deletedAtOnce);
-  if (anomalies > 0) log.info({ anomalies }, "more runs fail than usually; the audit says which");
+  if (anomalies > 0) log.info({ anomalies }, "failure rates of manifests are unusually high; see the audit");
 }
 
 interface OfTenant extends WatchedManifest {

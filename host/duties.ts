@@ -5,8 +5,8 @@ import { allDuties, type Duty, holds } from "../governance/settings/duties.ts";
 /** What stands still without a duty. The routes of `api` are in http/routes/all.ts, the tasks of the others in host/periodic-tasks.ts. */
 const withoutDuty: Readonly<Record<Duty, string>> = {
   api: "it answers only /health, /live, /ready, /metrics and POST /tasks/{name}/run",
-  worker: "durable runs and webhooks wait, and periodic tasks are not done",
-  scheduler: "periodic tasks are done only when they are asked for, so that no job runs by its schedule",
+  worker: "durable runs and webhooks wait, and periodic tasks do not run",
+  scheduler: "periodic tasks run only on request, so no job runs by its schedule",
 };
 
 /** What an operator is told of each duty that these settings leave out. */

@@ -21,7 +21,7 @@ export async function warningOfAnonymous(settings: Settings, store: Store, now: 
   if (names.length === 0) return null;
   const shown = names.slice(0, namedMax).join(", ");
   const more = names.length > namedMax ? " and others" : "";
-  return `SVC_ANONYMOUS_TENANT is not set, so nobody without credentials reaches the manifests that say allow_anonymous: ${shown}${more}.`;
+  return `SVC_ANONYMOUS_TENANT is not set, so callers without credentials cannot use the manifests that set allow_anonymous: ${shown}${more}.`;
 }
 
 function expectingIn(directory: string, now: () => number): string[] {

@@ -50,7 +50,7 @@ export class HostLease {
       if (SvcError.from(error).code === "conflict") {
         if (this.#state === "inside") onLost(await this.#whyLost());
         this.#state = "left";
-      } else if (!this.#fails) log.warn({ err: error }, "the lease of this host could not be written");
+      } else if (!this.#fails) log.warn({ err: error }, "the lease of this host could not be renewed");
       this.#fails = true;
       return renewMs;
     }
@@ -68,7 +68,7 @@ export class HostLease {
     if (this.#state !== "inside") return;
     this.#state = "left";
     await store.write([leaveHostOp(store, host)], leaseMs).catch((error: unknown) => {
-      log.warn({ err: error }, "the lease of this host could not be given back");
+      log.warn({ err: error }, "the lease of this host could not be released");
     });
   }
 
@@ -86,8 +86,8 @@ export class HostLease {
     const revisions = await appliedRevisions(this.#options.store).catch(() => this.#revisions);
     return new Error(
       wentBack(this.#revisions, revisions)
-        ? "the schema of the database was migrated down while this process ran, and the lease of this host is gone; start it again"
-        : "another host has taken this one for gone",
+        ? "the database schema was migrated down while this process ran, and the lease of this host is lost; restart the process"
+        : "another host has declared this one dead",
     );
   }
 

@@ -162,7 +162,7 @@ export function createHttpNode(
     },
   };
   bus.onLost((node, cause) => {
-    if (cause) context.log.error({ err: cause, node }, "node is given up");
+    if (cause) context.log.error({ err: cause, node }, "a thread of the server failed and is not restarted");
     for (const turn of context.turns) turn.lost(node);
   });
   metrics.gauge("svc_open_streams", () => streams.size);

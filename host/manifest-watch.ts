@@ -36,12 +36,12 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
     if (!stats?.isDirectory() && !missing)
       log.warn(
         { directory: resolve(directory) },
-        `SVC_MANIFEST_DIR ${stats ? "is no directory" : "is not there"}, so there are no manifests of yours; it is looked at again and again`,
+        `SVC_MANIFEST_DIR ${stats ? "is no directory" : "is not there"}, so its manifests are missing; the server keeps checking it`,
       );
     missing = !stats?.isDirectory();
     const names = await passed.found();
     if (names.length > 0)
-      log.warn({ names: names.slice(0, namedMax) }, `SVC_MANIFEST_DIR has what is not read: ${readNames}`);
+      log.warn({ names: names.slice(0, namedMax) }, `SVC_MANIFEST_DIR has entries that are ignored: ${readNames}`);
     const now = await stampsOf(directory);
     const changed = [...now].filter(([file, stamp]) => told.get(file) !== stamp).map(([file]) => file);
     if (changed.length > 0) {

@@ -128,10 +128,7 @@ const ofScheduler: TaskTable = {
   async stored_times({ store, log }) {
     const moved = await moveTimesAhead(store.system, nextTime);
     if (moved.jobs + moved.runs + moved.deliveries > 0)
-      log.warn(
-        moved,
-        "times that are further ahead than they can be were set anew: a clock was ahead when they were stored",
-      );
+      log.warn(moved, "times stored too far in the future were reset: a clock was ahead when they were stored");
     return minuteMs;
   },
   async lapsed_rows({ store, env }) {
@@ -179,11 +176,13 @@ async function sweepEverything(deps: RunDeps): Promise<void> {
   const expired = await deleteExpired(store, env.now());
   await sweepRuns(deps);
   const byRetention = await deleteByRetention(deps);
-  log.info({ ...expired, ...byRetention }, "rows past their time were deleted");
+  log.info({ ...expired, ...byRetention }, "expired rows were deleted");
   // The rows are not to be gone through again for a file: `dropped_files` tries it each minute.
   await files
     .sweep(store)
-    .catch((error: unknown) => log.warn({ err: error }, "not all files that are gone could be deleted yet"));
+    .catch((error: unknown) =>
+      log.warn({ err: error }, "some deleted files are still in the object store; the sweep tries again"),
+    );
 }
 
 async function sweepRuns(deps: RunDeps): Promise<void> {

@@ -13,7 +13,7 @@ export function withCheckedReplies(route: Route): Route {
     async handle(request, context) {
       const reply = await route.handle(request, context);
       const problem = replyProblem(reply);
-      if (problem !== null) throw new Error(`the handler has answered no reply: ${problem}`);
+      if (problem !== null) throw new Error(`the handler returned no valid reply: ${problem}`);
       return reply.kind === "stream" ? guarded(reply, `${route.method} ${route.path}`, context) : reply;
     },
   };
@@ -29,7 +29,7 @@ function replyProblem(value: unknown): string | null {
   const { kind, status, body, contentType, headers, open, pieces } = value as Partial<Record<string, unknown>>;
   if (typeof headers === "object" && headers !== null) {
     const odd = Object.entries(headers).find(([name, text]) => !headerName.test(name) || !isHeaderValue(text));
-    if (odd !== undefined) return `no header can be ${JSON.stringify(odd[0])} or have its value`;
+    if (odd !== undefined) return `the header ${JSON.stringify(odd[0])} has an invalid name or value`;
   } else if (headers !== undefined) return "headers must be an object";
   if (kind === "stream") return typeof open === "function" ? null : "open must be a function";
   if (kind === "text" || kind === "pieces") {
@@ -57,7 +57,7 @@ function guarded(reply: Extract<Reply, { kind: "stream" }>, route: string, { log
       try {
         reply.open(stream);
       } catch (err) {
-        log.error({ err, route }, "a stream could not be opened");
+        log.error({ err, route }, "the stream of a plugin's route could not be opened");
         stream.end("");
       }
     },

@@ -74,7 +74,8 @@ function served(tool: PluginTool, { settings, store, bus, log }: PluginServices)
 
 /** What they say of tool calls, as controls. */
 export function pluginHooks(plugins: Plugins, services: PluginServices): MakeControl[] {
-  const failed = (hook: string, error: unknown): void => services.log.error({ err: error, hook }, "a hook failed");
+  const failed = (hook: string, error: unknown): void =>
+    services.log.error({ err: error, hook }, "a hook of a plugin failed");
   return plugins
     .flatMap(({ plugin }) => plugin.hooks ?? [])
     .map((hook) => {

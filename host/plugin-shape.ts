@@ -11,7 +11,7 @@ type Check = (value: unknown, where: string) => string[];
 
 /** Why what a file exports as `plugin` cannot be used; empty when it can. */
 export function shapeProblems(exported: unknown): string[] {
-  if (exported === undefined) return ["it exports nothing under the name plugin"];
+  if (exported === undefined) return ["it has no export named plugin"];
   const problems = plugin(exported, "plugin");
   return problems.length > 0 ? problems : problemsOfNames(exported as Plugin);
 }

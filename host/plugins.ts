@@ -41,7 +41,7 @@ async function importPlugin(from: string): Promise<Plugin> {
 async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => reject(new Error(`its import has not ended within ${deadlineMs / 1000} s`)),
+    () => reject(new Error(`its import did not finish within ${deadlineMs / 1000} s`)),
     deadlineMs,
   );
   try {

@@ -59,7 +59,7 @@ export class AbandonedRuns {
       if (closed > 0) this.#log.warn({ runs: closed }, "interrupted runs were closed");
     } catch (error) {
       if (this.#stopped) return;
-      this.#log.warn({ err: error }, "interrupted runs could not be closed yet");
+      this.#log.warn({ err: error }, "interrupted runs could not be closed; the server tries again");
       this.#env.timer(waitMs, () => void this.#begin(gone, Math.min(waitMs * 2, retryMs.longest)));
     }
   }

@@ -89,7 +89,7 @@ async function erase(
     return (await bus.ask(address, "erase", asked, { deadlineMs: eraseMsMax })).deleted;
   } catch (error) {
     if (!(error instanceof SvcError && error.code === "run_in_progress"))
-      log.warn({ err: error, thread: address.key }, "what is past its time could not be deleted yet");
+      log.warn({ err: error, thread: address.key }, "expired rows could not be deleted; the sweep tries again");
     return false;
   }
 }

@@ -42,7 +42,7 @@ function knownScopes(plugins: readonly LoadedPlugin[]): readonly string[] {
 function doubtOf(scope: string, known: readonly string[]): string | null {
   // Whoever may write may read, also where nothing is to be written.
   if (known.includes(scope) || known.includes(scope.replace(/:write$/, ":read"))) return null;
-  if (scope.endsWith("*")) return "Only * alone stands for others.";
+  if (scope.endsWith("*")) return "Only * alone matches other scopes.";
   const near = nearest(scope, known);
   return near === null ? null : `Did you mean ${near}?`;
 }

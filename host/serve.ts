@@ -235,7 +235,7 @@ async function run(
     if (held === null) return;
     log.warn(
       { held },
-      `the database was restored: ${held} durable runs are held until \`svc runs release\` lets them go on`,
+      `the database was restored: ${held} durable runs are held until \`svc runs release\` releases them`,
     );
   };
   const becomeReady = async (): Promise<void> => {
@@ -268,7 +268,7 @@ async function run(
       return carryOut().then(
         () => false,
         (error: unknown) => {
-          log.warn({ err: error }, "what a restore has left to be done could not be done yet");
+          log.warn({ err: error }, "the follow-up work of a restore failed; the next start tries again");
           return true;
         },
       );
@@ -280,7 +280,7 @@ async function run(
     if (!isBehind) void warnOfUnreadyRuns(main.bus, actorNodes[0] as NodeId, log);
     void warningOfAnonymous(settings, services.store, () => env.now()).then(
       (warning) => warning !== null && log.warn(warning),
-      (error: unknown) => log.warn({ err: error }, "it could not be seen which manifests expect anonymous callers"),
+      (error: unknown) => log.warn({ err: error }, "the check for manifests that expect anonymous callers failed"),
     );
     if (settings.manifestDir !== "") unwatch = watchManifests(settings.manifestDir, { env, bus: main.bus, log });
     options.onReady?.({ url, system });
@@ -300,14 +300,14 @@ async function run(
     if (delayMs > 0) {
       log.info(
         { delay_seconds: settings.drainDelaySeconds },
-        "asked to end: serving on for a while, /ready is draining",
+        "stop requested: still serving during the drain delay, /ready answers draining",
       );
       main.announceEnd();
       for (const worker of workers) void worker.control.announceEnd();
       await Promise.race([fatal.promise, new Promise<void>((resolve) => env.timer(delayMs, resolve))]);
     }
   } catch (error) {
-    log.fatal({ err: error }, "cannot go on");
+    log.fatal({ err: error }, "the server stops after a fatal error");
     throw error;
   }
   log.info("draining");
@@ -330,7 +330,7 @@ async function run(
     if (isLeft) await lease.leave();
     else
       log.warn(
-        "the store does not answer: the last rows of the audit may be missing, and the lease of this host ends by itself",
+        "the store does not answer: the last audit rows may be missing, and the lease of this host expires by itself",
       );
     main.close();
     await Promise.all(workers.map((worker) => worker.control.close()));
@@ -414,8 +414,9 @@ function stopped(signal: AbortSignal): Promise<void> {
 
 /** Why nobody can be heard there, with the setting that it is about. */
 function unheard(error: NodeJS.ErrnoException, host: string, port: number): string {
-  if (error.code === "EADDRINUSE") return `port ${port} of ${host} is taken; SVC_PORT names another`;
-  if (error.code === "EACCES") return `port ${port} of ${host} is not for this user; SVC_PORT names another`;
+  if (error.code === "EADDRINUSE") return `port ${port} of ${host} is in use; set SVC_PORT to another`;
+  if (error.code === "EACCES")
+    return `port ${port} of ${host} needs more permissions than this user has; set SVC_PORT to another`;
   return `SVC_HOST: ${error.message}; it must be an address of this machine, without a port`;
 }
 

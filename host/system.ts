@@ -74,10 +74,10 @@ export class ActorSystem {
     this.store = startStoreThread(storeConfigOf(options.settings));
     this.store.onExit(options.onFatal);
     this.store.onHealth((reason) => {
-      if (reason === null) options.log.info("the store works again");
-      else options.log.error({ reason }, "the store does not work");
+      if (reason === null) options.log.info("the store accepts writes again");
+      else options.log.error({ reason }, "the store does not accept writes");
     });
-    this.store.onDefect((cause) => options.log.error({ cause }, "the store has met a defect"));
+    this.store.onDefect((cause) => options.log.error({ cause }, "the store reported an internal defect"));
   }
 
   /** Resolves when the store is open and every actor thread answers. */
@@ -173,7 +173,7 @@ export class ActorSystem {
   #exited(thread: ActorThread): void {
     if (this.#stopping) return;
     const { node, incarnation } = thread;
-    this.#options.log.error({ node, incarnation }, "actor thread is gone");
+    this.#options.log.error({ node, incarnation }, "actor thread ended; it is started again");
     for (const peer of this.#peers) peer.lost(this.#idOf(thread));
     const others = this.#threads.filter((other) => other.node !== node);
     for (const other of others) void other.control.lost(this.#idOf(thread));
@@ -182,7 +182,7 @@ export class ActorSystem {
     // A replacement may be hit before it has answered, by what has ended the one before it.
     if ((incarnation === 0 && !thread.answered) || deaths.length >= deathsMax) {
       const { failure: cause } = thread;
-      const words = `actor thread ${node} does not stay alive${cause ? `: ${cause.message}` : ""}`;
+      const words = `actor thread ${node} keeps failing${cause ? `: ${cause.message}` : ""}`;
       this.#options.onFatal(new Error(words, { cause }));
       return;
     }

@@ -19,7 +19,7 @@ export function warningsOfDotEnv({ fromEnvironment }: Settings, directory = ".")
   if (unset.length === 0) return [];
   const more = unset.length > namesMax ? ` and ${unset.length - namesMax} more` : "";
   return [
-    `The file .env in the working directory is not read. It sets ${unset.slice(0, namesMax).join(", ")}${more}, which this process does ` +
+    `svc does not read the file .env in the working directory. It sets ${unset.slice(0, namesMax).join(", ")}${more}, which this process does ` +
       "not have; export them, for example by: set -a; . ./.env; set +a.",
   ];
 }

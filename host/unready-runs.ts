@@ -14,10 +14,10 @@ export async function warnOfUnreadyRuns(bus: Bus, node: NodeId, log: Pick<Logger
     if (runs === 0) return;
     log.warn(
       { runs, reasons },
-      `${runs} durable ${runs === 1 ? "run" : "runs"} cannot go on with these settings: each is tried again until it has failed \
-SVC_FIBER_MAX_ATTEMPTS times, then it is dead; mend the settings and start again`,
+      `${runs} durable ${runs === 1 ? "run" : "runs"} cannot be resumed with these settings: each is retried until it failed \
+SVC_FIBER_MAX_ATTEMPTS times, and is then dead; correct the settings and restart`,
     );
   } catch (error) {
-    log.warn({ err: error }, "it could not be seen which durable runs can go on");
+    log.warn({ err: error }, "the check of open durable runs against these settings failed");
   }
 }

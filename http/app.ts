@@ -163,7 +163,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
         } catch (error) {
           log.error(
             { err: error, request_id: exchange.requestId, path: exchange.head.path },
-            "an answer was cut short",
+            "a reply was cut off while it was sent",
           );
           throw error;
         }
@@ -175,9 +175,9 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   /** What to say of a path that is there below /v1 alone, or has /v1 twice: a client's base URL is wrong. Null for every other path. */
   function baseUrlAdvice(path: string): string | null {
     const isThere = (meant: string): boolean => isOpenAi(meant) && router.find("POST", meant).kind !== "unknown";
-    if (isThere(`/v1${path}`)) return "The base URL of an OpenAI client ends in /v1 here.";
+    if (isThere(`/v1${path}`)) return "The base URL of an OpenAI client must end in /v1.";
     return isThere(path.slice("/v1".length))
-      ? "The base URL of the client ends in /v1 already: take one /v1 away."
+      ? "The path has /v1 twice: remove /v1 from the base URL or from the path."
       : null;
   }
 
@@ -261,12 +261,12 @@ function notARoute(
   const inItsForm = isOpenAi(path) || advice !== null ? openAiRefusal : refusal;
   if (found.kind === "unknown") {
     const meant = advice === null ? meantPath(path, paths) : ` ${advice}`;
-    return inItsForm(new SvcError("not_found", { message: `There is no such path.${meant}` }), requestId);
+    return inItsForm(new SvcError("not_found", { message: `No route has this path.${meant}` }), requestId);
   }
   const allow = found.allow.join(", ");
   const headers = { allow };
   if (method === "OPTIONS") return { kind: "text", status: 204, contentType: "text/plain", body: "", headers };
-  const message = `This path is not there for ${method}; it is for ${allow}.`;
+  const message = `This path does not accept ${method}; it accepts ${allow}.`;
   const answer = inItsForm(new SvcError("method_not_allowed", { message }), requestId);
   return answer.kind === "json" ? { ...answer, headers } : answer;
 }

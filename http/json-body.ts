@@ -14,7 +14,7 @@ export function readJsonBody(
   const coding = headers["content-encoding"] ?? "identity";
   if (coding !== "identity")
     throw new SvcError("unsupported_media_type", {
-      message: `The body has the Content-Encoding ${shown(coding)}. Send it as it is, without one.`,
+      message: `The body has the Content-Encoding ${shown(coding)}, which is not supported. Send it uncompressed, without that header.`,
     });
   if (!isUtf8(body)) throw new SvcError("invalid_json", { detail: "the body is not UTF-8" });
   try {

@@ -14,11 +14,11 @@ export const refusalSchemas = {
   Refusal: {
     ...closed(
       {
-        error: { ...text, description: "The code; of some with what it is about after a colon." },
+        error: { ...text, description: "The code; for some codes with a colon and the subject." },
         detail: {},
-        message: { ...text, description: "A sentence for a person, which may say what was meant, and what there is." },
+        message: { ...text, description: "A sentence for people, which may suggest the right value." },
       },
-      "`detail` is the code again, or more about it.",
+      "`detail` is the code again, or its details.",
     ),
     required: ["error", "detail"],
   },
@@ -29,36 +29,43 @@ export const refusalSchemas = {
         type: "array",
         items: closed(
           {
-            loc: { type: "array", items: { type: ["string", "integer"] }, description: "Where, from the outside in." },
-            msg: { ...text, description: "A sentence for a person." },
-            type: { ...text, description: "A word for a program." },
+            loc: {
+              type: "array",
+              items: { type: ["string", "integer"] },
+              description: "Path of the field, from the outside in.",
+            },
+            msg: { ...text, description: "A sentence for people." },
+            type: { ...text, description: "A word for programs." },
           },
-          "One field that is not as it must be.",
+          "One invalid field.",
         ),
       },
     },
-    "Every field that does not fit.",
+    "Every invalid field.",
   ),
   Unauthorized: closed(
     {
       error: { const: "unauthorized" },
       reason: { enum: ["missing_credentials", "invalid_api_key", "invalid_token", "invalid_consumer_secret"] },
     },
-    "Who is calling is not known.",
+    "The caller is not authenticated.",
   ),
   MissingScopes: closed({ detail: text }, "The scopes that the caller lacks."),
   BareRefusal: closed(
     { error: { enum: ["payload_too_large", "rate_limited"] } },
-    "A refusal before anything was read.",
+    "An error before the request was read.",
   ),
   ChangedFile: closed(
     {
       error: { const: "workspace_changed" },
       detail: { const: "workspace_changed" },
-      sha256: { type: ["string", "null"], description: "Of the file as it is; null without one, and of a large one." },
+      sha256: {
+        type: ["string", "null"],
+        description: "Of the current file; null if there is none, or if it is large.",
+      },
       bytes: { type: ["integer", "null"] },
     },
-    "The file is another than the one that was expected.",
+    "The file is not the expected version.",
   ),
   OpenAiRefusal: closed(
     {
@@ -67,7 +74,7 @@ export const refusalSchemas = {
         "",
       ),
     },
-    "A refusal in the form of the OpenAI protocol.",
+    "An error in the form of the OpenAI protocol.",
   ),
 } as const;
 

@@ -9,31 +9,31 @@ import type { StreamEvent } from "./stream-event.ts";
 
 type Json = Record<string, unknown>;
 
-const description = `Runs agents that are described by manifests, and shows what they did.
+const description = `Runs agents that manifests define, and shows what they did.
 
-Every route answers for the tenant of its caller alone: what belongs to another tenant is answered as what does not exist.
+Every route answers only for the tenant of its caller: resources of another tenant are answered as if they did not exist.
 
-Refusals carry a code under \`error\`, more about it under \`detail\`, and some a sentence for a person under \`message\`. Two look otherwise: 401 is
-\`{"error": "unauthorized", "reason": "missing_credentials"}\`, or \`invalid_api_key\` or \`invalid_token\` for its reason, and 403 of a
-caller who lacks a scope is \`{"detail": "missing scopes: audit:read"}\`, without a code. Every answer carries \`x-request-id\`, which the
-log of the server has too. A request whose answer did not come may be sent again when the code is one of those that pass by themselves:
-\`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; a turn only with an
-\`Idempotency-Key\`. That of POST /chat keeps answers below 500: behind a 5xx it runs anew, tools included; a stream or a durable run does not.`;
+Errors have a code under \`error\`, details under \`detail\`, and some a sentence for people under \`message\`. Two have another form: 401 is
+\`{"error": "unauthorized", "reason": "missing_credentials"}\`, or with the reason \`invalid_api_key\` or \`invalid_token\`, and 403 for a
+caller without a scope is \`{"detail": "missing scopes: audit:read"}\`, without a code. Every answer has \`x-request-id\`, which the
+log of the server has too. Repeat a request if its code is a temporary one:
+\`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; repeat a turn only with an
+\`Idempotency-Key\`. The key of POST /chat keeps answers below 500: after a 5xx the turn runs again, tools included; a stream or a durable run does not.`;
 
 const ownTags: Readonly<Record<string, string>> = {
-  Chat: "Turns of a conversation, and streams of what happens in one.",
-  Sessions: "Conversations as they are kept.",
-  Workspace: "The files that a conversation's agent works on.",
-  Files: "Images that messages refer to.",
+  Chat: "Turns of a thread, and streams of its events.",
+  Sessions: "Stored threads.",
+  Workspace: "Workspace files of a thread.",
+  Files: "Images for messages.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
-  Audit: "What was done, refused and found.",
-  Approvals: "Tool calls that wait for a person.",
+  Audit: "The audit log: actions, refusals and findings.",
+  Approvals: "Tool calls that wait for an approval.",
   "Durable runs": "Turns of manifests with spec.execution.mode durable, which outlive their process.",
-  Triggers: "Signed requests from elsewhere that set a run going.",
-  Jobs: "Questions that agents are asked again and again: by a schedule, or when somebody says so.",
-  Queues: "Calls that consumers take from lists outside, and what they say of them.",
-  Plans: "What agents mean to do, step by step; people may change it.",
-  Usage: "What model calls used and cost.",
+  Triggers: "Signed requests of other systems that start a run.",
+  Jobs: "Questions to agents, repeated by a schedule or on request.",
+  Queues: "Tool calls that external consumers carry out.",
+  Plans: "Plans of agents, step by step; people may change them.",
+  Usage: "Tokens and cost of model calls.",
   Manifests: "The tenant's own manifests and their versions.",
   System: "Probes, metrics, keys and this reference.",
 };
@@ -101,7 +101,7 @@ const headers = {
     schema: { type: "string" },
     example: 'Bearer realm="svc"',
   },
-  RetryAfter: { description: "Seconds after which to ask again.", schema: { type: "integer" } },
+  RetryAfter: { description: "Seconds to wait before the next request.", schema: { type: "integer" } },
 };
 
 function operation(route: Route): Json {

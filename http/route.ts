@@ -211,7 +211,9 @@ function completed({
 
 const leaseHeader = {
   "X-Svc-Lease-Token": Type.Optional(
-    Type.String({ description: "Of the client's lease of the thread. Needed where another client may have one." }),
+    Type.String({
+      description: "Token of the client's lease of the thread. Required if another client may have a lease.",
+    }),
   ),
 };
 

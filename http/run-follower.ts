@@ -119,7 +119,7 @@ export class RunFollower implements ThreadListener {
       const refusal = SvcError.from(error);
       if (refusal.status === 404) this.fail(refusal);
       // Another time: the store is away.
-      else this.#context.log.warn({ err: error }, "a run that is waited for could not be looked at");
+      else this.#context.log.warn({ err: error }, "the state of an awaited run could not be read");
     } finally {
       this.#isLooking = false;
     }

@@ -199,7 +199,7 @@ class RunStream implements OneRun {
         this.#stream.write(text);
       }
     } catch (error) {
-      log.warn({ err: error, run_id: this.#token }, "a durable run could not be looked at");
+      log.warn({ err: error, run_id: this.#token }, "the state of a durable run could not be read");
       this.#isStale = true;
       env.timer(againMs, () => this.caughtUp(this.#cursor));
     } finally {

@@ -22,7 +22,7 @@ export interface TimelineItem {
     | "note"
     | "retry"
     | "ended";
-  /** Its place in the log; null for what is no event. */
+  /** Its position in the log; null if it is not an event. */
   readonly seq: number | null;
   readonly [field: string]: unknown;
 }

@@ -32,7 +32,7 @@ function malformed(id: string): SvcError {
   const suffix = id.slice(id.indexOf(":") + 1);
   if (suffix === id || !suffixPattern.test(suffix)) return new SvcError("invalid_thread_id");
   return new SvcError("invalid_thread_id", {
-    message: `The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: ${suffix}.`,
+    message: `Answers show a thread id as tenant, colon and suffix. Send only the suffix: ${suffix}.`,
   });
 }
 

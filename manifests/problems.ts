@@ -3,18 +3,18 @@ import { problemsMax } from "../bus/schema-validator.ts";
 
 /** Every kind of problem that a manifest can have, as `type` in the detail of invalid_manifest. */
 export const problemTypes = {
-  syntax: "The text is not YAML or JSON that every parser reads alike.",
+  syntax: "The text is not valid YAML or JSON, or parsers could read it differently.",
   extra_forbidden: "The key is not a field of this object.",
-  missing: "A required field is not there.",
-  type_error: "The value is of another JSON type than the field.",
-  enum: "The value is none of those that the field may have.",
-  too_long: "The text, list or map is longer than the field may be.",
-  too_short: "The text, list or map is shorter than the field must be.",
-  out_of_range: "The number is below the least or above the greatest that the field may be.",
-  pattern: "The text has not the form that the field asks for.",
-  conflict: "The field does not go together with another one.",
-  unsupported: "The behaviour of the field does not exist in this version.",
-  unresolved: "The value names something that is not there.",
+  missing: "A required field is missing.",
+  type_error: "The value has the wrong JSON type.",
+  enum: "The value is not one of the allowed values.",
+  too_long: "The text, list or map is too long.",
+  too_short: "The text, list or map is too short.",
+  out_of_range: "The number is below the minimum or above the maximum of the field.",
+  pattern: "The text does not have the required form.",
+  conflict: "The field cannot be combined with another one.",
+  unsupported: "This version does not support the field.",
+  unresolved: "The value names something that does not exist.",
 } as const satisfies Record<string, string>;
 
 /** What kind of mistake a problem is. */

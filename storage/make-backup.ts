@@ -41,7 +41,7 @@ export async function makeBackup(of: BackupOf): Promise<Contents> {
   const { config, env } = of;
   const target = resolve(of.target);
   if (existsSync(target) && readdirSync(target).length > 0)
-    throw new TargetTaken(`${target} is there already, and not empty.`);
+    throw new TargetTaken(`${target} already exists and is not empty.`);
   const id = env.id();
   const draft = `${target}.draft-${id.slice(0, 8)}`;
   const snapshot = await openSnapshot(config, id);
@@ -98,7 +98,7 @@ function keepHeld(snapshot: DatabaseSnapshot, env: Env) {
   return {
     check(): void {
       if (env.monotonic() - heldAt > holdMs)
-        throw new Error("the database was away for so long that objects may have been deleted before they were copied");
+        throw new Error("the database was unreachable too long: objects may have been deleted before they were copied");
     },
     end: () => next.cancel(),
   };

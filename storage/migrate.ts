@@ -46,7 +46,7 @@ export async function migrate(
   const goal = target === "head" ? (known.at(-1)?.revision ?? baseRevision) : target;
   if (goal !== baseRevision && !known.some(({ revision }) => revision === goal))
     throw new MigrationRefused(`there is no revision ${target}`);
-  if (downgrade && target === "head") throw new MigrationRefused("a downgrade needs the revision to go back to");
+  if (downgrade && target === "head") throw new MigrationRefused("a downgrade needs the revision to return to");
 
   if (!isRestore) await refuseNotWhole(config);
   const session = await openSchema(config, pause);
@@ -55,11 +55,9 @@ export async function migrate(
     refuseUnknown(before, known);
     const from = highest(before);
     if (downgrade && !isBelow(goal, from))
-      throw new MigrationRefused(`${target} is not below ${from}, the revision of the database`);
+      throw new MigrationRefused(`${target} is not older than ${from}, the revision of the database`);
     if (!downgrade && isBelow(goal, from))
-      throw new MigrationRefused(
-        `the database is at ${from}, past ${target}; going back is asked for with --downgrade`,
-      );
+      throw new MigrationRefused(`the database is at ${from}, newer than ${target}; add --downgrade to migrate down`);
 
     const applied: string[] = [];
     let more = true;
@@ -91,7 +89,7 @@ export async function refuseNotWhole(config: StoreConfig): Promise<void> {
   if (await schemaIsBeingRestored(config.postgres)) throw new MigrationRefused(notWhole);
 }
 
-const notWhole = "a restore into the database was cut, and it is not whole: run svc restore with the same backup again";
+const notWhole = "an interrupted restore left the database incomplete: run svc restore with the same backup again";
 
 /** The highest revision that the database has, "base" when it has none. */
 export async function currentRevision(config: StoreConfig): Promise<string> {

@@ -89,14 +89,12 @@ function refuseUnfit(
 ): void {
   const names = { sqlite: "SQLite", postgres: "Postgres" };
   if (engine !== config.engine)
-    throw new NoBackup(`The backup is one of ${names[engine]}, and SVC_DATABASE_URL asks for ${names[config.engine]}.`);
+    throw new NoBackup(`The backup is from ${names[engine]}, but SVC_DATABASE_URL names ${names[config.engine]}.`);
   const strange = revisions.find((revision) => !known.some((one) => one.revision === revision));
   if (strange !== undefined)
-    throw new NoBackup(
-      `The backup has revision ${strange}, which this version, or a plugin that is not loaded, does not know.`,
-    );
+    throw new NoBackup(`The backup has revision ${strange}, which neither this version nor a loaded plugin knows.`);
   if (objects === null && saved.length > 0)
-    throw new NoBackup(`The backup has ${saved.length} objects, and SVC_OBJECT_STORE keeps none.`);
+    throw new NoBackup(`The backup has ${saved.length} objects, but SVC_OBJECT_STORE stores none.`);
 }
 
 async function restoreObjects(directory: string, { objects: saved }: Contents, objects: ObjectStore): Promise<void> {
@@ -105,7 +103,7 @@ async function restoreObjects(directory: string, { objects: saved }: Contents, o
     await objects.put(key, await readFile(join(directory, path)));
     const bytes = await objects.get(key);
     if (bytes === null || createHash("sha256").update(bytes).digest("hex") !== sha256)
-      throw new NoBackup(`${key} is not what was saved: its digest differs.`);
+      throw new NoBackup(`${key} differs from the saved object: its digest differs.`);
   }
   let found = 0;
   for (let after = ""; ; ) {
@@ -116,5 +114,5 @@ async function restoreObjects(directory: string, { objects: saved }: Contents, o
     after = last;
   }
   if (found !== saved.length)
-    throw new NoBackup(`The object store has ${found} objects, and the backup ${saved.length}.`);
+    throw new NoBackup(`The object store has ${found} objects, but the backup has ${saved.length}.`);
 }

@@ -7,6 +7,7 @@ import { errorTable } from "../bus/errors.ts";
 import { generatedFiles } from "../docs/pages/pages.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { readSettings } from "../governance/settings/settings.ts";
+import { riddles, storedCounts } from "./support/plain-words.ts";
 import {
   actorKindFolders,
   at,
@@ -93,7 +94,7 @@ test("kinds of actors never import each other, and http imports none of them", (
 });
 
 test("plugins import the seams that the documents name, files of their own, and nothing else of svc; nobody imports them", () => {
-  const [, listed = ""] = readFileSync(`${root}docs/plugins.md`, "utf8").split("## What a plugin may import");
+  const [, listed = ""] = readFileSync(`${root}docs/plugins.md`, "utf8").split("## Modules for plugins");
   const seams = new Set([...listed.matchAll(/`([\w./-]+\.ts)`/g)].map(([, path = ""]) => path));
   const folderOf = (path: string) => /^plugins\/[^/]+\//.exec(path)?.[0] ?? path;
   const isPlugin = (path: string) => /^plugins\/[^/]+\//.test(path);
@@ -392,4 +393,18 @@ test("code is told from comments, strings, templates and regular expressions", (
   assert.equal(bare.split("\n").length, 5);
   assert.deepEqual(bare.match(/process|console|not/g), ["process"]);
   assert.match(bare, /const f = a \/ b \/ c;$/m);
+});
+
+test("prose has no more riddles than the stored counts", () => {
+  const counts = storedCounts();
+  const found = riddles();
+  const max = Object.values(counts).reduce((sum, count) => sum + count, 0);
+
+  const grown = [...Map.groupBy(found, ({ path }) => path)].filter(([path, list]) => list.length > (counts[path] ?? 0));
+  const lines = grown.flatMap(([, list]) =>
+    list.map(({ path, line, words }) => `${path}:${line} ${words.slice(0, 120)}`),
+  );
+
+  const cure = "Rewrite these, or store lower counts: node --import ./strip-types.js test/support/plain-words.ts";
+  assert.ok(found.length <= max, `${found.length} riddles instead of at most ${max}. ${cure}\n${lines.join("\n")}`);
 });

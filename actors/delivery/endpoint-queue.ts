@@ -84,7 +84,10 @@ export class EndpointQueue {
       }
     } catch (error) {
       // What is due stays due.
-      this.#context.deps.log.warn({ err: error, endpoint: this.#context.endpointId }, "webhooks could not be read");
+      this.#context.deps.log.warn(
+        { err: error, endpoint: this.#context.endpointId },
+        "webhook deliveries could not be read from the store",
+      );
       this.#wakeIn(storePauseMs);
     } finally {
       this.#looking = false;
@@ -135,7 +138,7 @@ export class EndpointQueue {
     } catch (error) {
       // The claim runs out, and it is sent again.
       if (SvcError.from(error).code === "conflict") deps.metrics.count("svc_webhook_lost_claims_total", {});
-      else deps.log.warn({ err: error, endpoint: endpointId }, "what came of a webhook could not be written");
+      else deps.log.warn({ err: error, endpoint: endpointId }, "the result of a webhook delivery could not be stored");
     } finally {
       this.#running--;
       deps.slots.free(tenantId);
@@ -202,7 +205,7 @@ export class EndpointQueue {
         deps.metrics.count("svc_webhook_delivery_total", { kind: kindOf(type), endpoint, outcome: "dead" });
       deps.log.warn(
         { endpoint, deliveries: types.length },
-        "webhooks are given up: the endpoint is not there for them",
+        "webhook deliveries failed for good: their endpoint is unusable",
       );
     }
   }

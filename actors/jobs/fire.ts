@@ -150,7 +150,7 @@ export async function submit(store: TenantStore, run: JobRunRow, context: ActorC
   } catch (error) {
     const refusal = SvcError.from(error);
     if (refusal.code === "internal_error")
-      deps.log.error({ err: error, run_id: run.run_id }, "the run of a job did not begin");
+      deps.log.error({ err: error, run_id: run.run_id }, "the run of a job could not be started");
     if (!isPassing(refusal.code) || context.env.now() - run.started_at > patienceMs)
       await refuse(store, run, refusal.message, context);
   }

@@ -27,7 +27,7 @@ export function nextTime(schedule: string, after: number): number {
   // By the offset: a zone is looked up in a calendar of all zones, which takes 15 ms and 8 MiB to load.
   const cron = new Cron(schedule, { mode: "5-part", utcOffset: 0, domAndDow: false, paused: true });
   const next = cron.nextRun(new Date(after));
-  if (next === null) throw invalid("it names no day that there ever is");
+  if (next === null) throw invalid("it names a day that no month has");
   return next.getTime();
 }
 

@@ -92,7 +92,7 @@ export async function branchBytesOf(
   if (bytes <= uncountedBytes) return 0;
   const loaded = await branchBytes(store, thread_key, leaf_seq, needed, withUser);
   if (loaded <= loadedBytesMax) return loaded;
-  const message = `A turn would read more than ${loadedBytesMax} bytes of the thread: POST /chat/compact sums up its older part.`;
+  const message = `A turn would read more than ${loadedBytesMax} bytes of the thread: POST /chat/compact summarises its older part.`;
   throw new SvcError("thread_too_large", { message });
 }
 
@@ -103,7 +103,7 @@ export function roomOf(head: Pick<ThreadRow, "bytes"> | null, { threadBytes }: P
 
 /** The refusal of an entry that would exceed SVC_THREAD_BYTES. */
 export function threadFull({ threadBytes }: Pick<Settings, "threadBytes">): SvcError {
-  const message = `The thread's log would have more than ${threadBytes} bytes (SVC_THREAD_BYTES): go on in another thread.`;
+  const message = `The thread's log would have more than ${threadBytes} bytes (SVC_THREAD_BYTES): use another thread.`;
   return new SvcError("thread_too_large", { message });
 }
 

@@ -182,7 +182,7 @@ async function checkedManifest(manifest: unknown, name: string, { key, deps, env
   try {
     const parsed = parseManifest(manifest);
     if (parsed.metadata.name !== name) {
-      const message = `metadata.name is ${parsed.metadata.name}, and the path says ${name}: they must be the same.`;
+      const message = `metadata.name is ${parsed.metadata.name}, but the path has ${name}: they must be the same.`;
       throw new SvcError("name_mismatch", { message });
     }
     // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.

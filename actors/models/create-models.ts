@@ -165,7 +165,7 @@ function pickMemoryEmbedding(
     throw refusal("SVC_MEMORY_EMBEDDER", "sentence_transformers is not supported by this version; name a route");
   const known =
     all.length === 0 ? "there is none in SVC_MODEL_ROUTES" : `known are ${all.map(({ id }) => id).join(", ")}`;
-  throw refusal("SVC_MEMORY_EMBEDDER", `names no embedding route and no provider of one; ${known}`);
+  throw refusal("SVC_MEMORY_EMBEDDER", `names neither an embedding route nor a provider with one; ${known}`);
 }
 
 /** Decision 6: what the operator says, else the first route that can be called, else the offline model. */
@@ -203,12 +203,12 @@ function checkNames({ modelProviders }: Settings, ofPlugins: readonly ProviderDe
 function checkOptions({ modelProviderOptions, modelProviders: own }: Settings, known: readonly string[]): void {
   for (const [name, options] of Object.entries(modelProviderOptions)) {
     const refuse = (reason: string) => refusal("SVC_MODEL_PROVIDER_OPTIONS", `${name}: ${reason}`);
-    if (Object.hasOwn(own, name)) throw refuse("is of SVC_MODEL_PROVIDERS; say there how it is reached");
+    if (Object.hasOwn(own, name)) throw refuse("is declared in SVC_MODEL_PROVIDERS; set its options there");
     if (!known.includes(name)) throw refuse(`is an unknown provider; known are ${known.join(", ")}`);
     if (options.gateway_id !== undefined && options.account_id === undefined)
       throw refuse("gateway_id needs account_id");
     if (options.base_url !== undefined && options.account_id !== undefined) {
-      throw refuse("base_url stands in the place of account_id; give one of them");
+      throw refuse("base_url and account_id exclude each other; give one of them");
     }
   }
 }

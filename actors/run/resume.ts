@@ -194,7 +194,7 @@ async function restUnready(
   await log.suspend(spent, durableRun.putOffOps());
   logger.warn(
     { run_id, manifest: row.manifest, code: refusal.code, until },
-    `a durable run cannot go on with these settings, and is tried again: ${refusal.message}`,
+    `a durable run cannot be resumed with these settings and will be retried: ${refusal.message}`,
   );
   log.publish(() => frame("on_error", { message: refusal.code }, -1));
   const waiting_on = { kind: "retry", id: run_id, until } as const;

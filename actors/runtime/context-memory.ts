@@ -141,6 +141,6 @@ interface Waiter {
 }
 
 function tooMuch(): SvcError {
-  const message = "The turns that run now hold as much of long threads as memory allows: send the turn again later.";
+  const message = "Running turns use all the memory that long threads may take: send the turn again later.";
   return new SvcError("mailbox_full", { message, retryAfterSeconds: 5 });
 }

@@ -108,7 +108,7 @@ export class BranchSummarizer implements LiveRun {
       return asked === null ? { ...quoted, ok: false } : { ...quoted, ...asked };
     } catch (error) {
       const cause = error instanceof ModelFailure ? error.message : error;
-      this.#deps.log.warn({ thread: this.#plan.threadId, cause }, "the model has not summed up a branch");
+      this.#deps.log.warn({ thread: this.#plan.threadId, cause }, "the model wrote no summary of a branch");
       return { ...quoted, ok: false };
     }
   }
@@ -204,7 +204,10 @@ export class BranchSummarizer implements LiveRun {
     } catch (error) {
       // What a call that broke off, or was ended, has written is paid for.
       if (count.isEmpty || !(error instanceof ModelFailure)) throw error;
-      this.#deps.log.warn({ thread: this.#plan.threadId, cause: error.message }, "a summary of a branch was not ended");
+      this.#deps.log.warn(
+        { thread: this.#plan.threadId, cause: error.message },
+        "the summary of a branch ended without a result",
+      );
       const estimate = { input: estimatedTokens(messages.length), output: count.tokens };
       return { ok: false, usage: null, ops: this.#metered(agent, metrics, called, null, estimate) };
     } finally {

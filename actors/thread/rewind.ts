@@ -116,7 +116,7 @@ function startSummary(
   };
   void finish()
     .catch((error: unknown): BranchSummary => {
-      deps.log.error({ err: error, thread: threadId }, "a branch could not be summed up");
+      deps.log.error({ err: error, thread: threadId }, "a branch could not be summarised");
       return { ok: false, summary: "", event_id: null, fromId, details: { readFiles: [], modifiedFiles: [] } };
     })
     .then((told) => {

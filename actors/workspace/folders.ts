@@ -72,7 +72,7 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
     );
   } catch (error) {
     if (!(error instanceof ToolRefusal)) throw error;
-    deps.log.warn({ thread_id: key, err: error }, "the files of a conversation could not be deleted");
+    deps.log.warn({ thread_id: key, err: error }, "the files of a thread could not be deleted");
     throw new SvcError("workspace_io_error");
   }
   return {};

@@ -80,7 +80,8 @@ export async function inPlace<T>(
     } catch (error) {
       if (!(error instanceof ToolRefusal)) throw error;
       const refused = refusalOf(error);
-      if (refused.code === "workspace_io_error") deps.log.warn({ thread_id: key, err: error }, "a workspace failed");
+      if (refused.code === "workspace_io_error")
+        deps.log.warn({ thread_id: key, err: error }, "a file system call in a workspace failed");
       throw refused;
     }
   });

@@ -12,7 +12,7 @@ export interface WaitingOn {
   readonly until: number | null;
 }
 
-/** Where a durable run stands. */
+/** The status of a durable run. */
 export interface RunStanding {
   readonly run_id: string;
   readonly status: string;

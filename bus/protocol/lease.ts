@@ -11,7 +11,7 @@ export interface LeaseProof {
 /** A hold as a client asks for it. */
 export interface TakeLease {
   readonly mode: LeaseMode;
-  /** What the client calls itself. */
+  /** A name that the client chooses for itself. */
   readonly holder_id: string;
   readonly ttlMs: number;
   /** Of the hold that the client has; null for none. */

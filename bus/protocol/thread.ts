@@ -75,7 +75,7 @@ export interface ThreadMessages {
 
 /** A style for a conversation. */
 export interface PickStyle {
-  /** Null leaves it to the manifest. */
+  /** Null uses the manifest's level. */
   readonly style: string | null;
   /** The manifest that declares it; null for the conversation's last. */
   readonly manifest: string | null;

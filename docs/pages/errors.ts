@@ -13,14 +13,17 @@ export function errorsPage(): string {
   ]);
   return `# Errors
 
-Generated from \`bus/errors.ts\`; \`npm run generate\` writes it again. A refusal is a JSON body whose \`detail\` is the code, the code with
-what it is about (\`unknown_manifest:sales\`), or an object with the code and more. Some have a sentence
-for a person under \`message\`: what may have been meant, and what there is (\`There is no manifest of this name. Did you mean quick?\`). \`x-request-id\` of the answer is what the log has it under.
-The OpenAI surface says the same in OpenAI's form. A refusal has changed nothing, but for those whose outcome is said to be unknown. "Again" marks
-those that the same request may not meet later: as many seconds later as Retry-After says, where it is there. A turn that has ended in a 5xx may
-have called tools: POST /chat then gives its Idempotency-Key back, and sent again it runs anew, tools included, where a stream replays and a
-durable run goes on: [api.md](api.md#a-request-that-is-safe-to-send-again).
+Generated from \`bus/errors.ts\` by \`npm run generate\`.
 
-${table(["Code", "Status", "Again", "What it means", "What to do"], rows)}
+An error is a JSON body. Its \`detail\` is the code, the code with a subject (\`unknown_manifest:sales\`), or an object with the code and
+details. Some errors have a \`message\` for people, which may suggest the right value (\`There is no manifest of this name. Did you mean
+quick?\`). The server's log names a failed request by the \`x-request-id\` of its answer. The OpenAI routes send the same errors in OpenAI's form.
+
+A refused request has changed nothing, unless the table says that its outcome is unknown. "Again" marks errors that may pass: send the same
+request again, after the seconds in Retry-After if the answer has that header. A turn that ended with a 5xx may have called tools. POST /chat
+then frees its Idempotency-Key, and a repeated request runs the turn again, tools included. A stream is replayed instead, and a durable run
+continues: [api.md](api.md#a-request-that-is-safe-to-send-again).
+
+${table(["Code", "Status", "Again", "Meaning", "Cure"], rows)}
 `;
 }

@@ -13,18 +13,19 @@ export function eventsPage(): string {
   const native = [...new Set([...turnEvents, ...Object.values(frames)])];
   return `# Events of streams
 
-Generated from \`http/schemas/\`; \`npm run generate\` writes it again. /openapi.json has the schema of each under the name that stands in its
-heading. Streams are server-sent events (\`text/event-stream\`): an \`id:\` where a client can come back behind it (\`Last-Event-ID\`), \`data:\` with
-one JSON object on one line, an empty line. Lines that begin with a colon keep the connection alive. A client leaves out what it does not know:
-later versions say more.
+Generated from \`http/schemas/\` by \`npm run generate\`. /openapi.json has the schema of each event, under the name in its heading.
+
+Streams are server-sent events (\`text/event-stream\`). An event has \`data:\` with one JSON object on one line, then an empty line. It has an
+\`id:\` if a client can reconnect after it (\`Last-Event-ID\`). Lines that start with a colon keep the connection alive. Clients must ignore
+events and fields that they do not know, because later versions add some.
 
 ## Native streams
 
-POST /chat/stream, GET /chat/stream/{thread_id}, the streams of durable runs. The name is the member \`event\`; what a turn says to a reader is
-the \`text\` of each \`text_delta\`, joined. The last line is \`data: [DONE]\`.
+POST /chat/stream, GET /chat/stream/{thread_id}, and the streams of durable runs send these. The name is the member \`event\`. The reply of a
+turn is the joined \`text\` of all \`text_delta\` events. The last line is \`data: [DONE]\`.
 
 ${table(
-  ["Event", "In a turn", "To listeners", "What it says"],
+  ["Event", "In a turn", "To listeners", "Meaning"],
   native.map((event) => [
     code(nameOf(event)),
     turnEvents.includes(event) ? "yes" : "",
@@ -41,7 +42,7 @@ ${completionEvents.map(sectionOf).join("\n\n")}
 
 ## POST /v1/responses
 
-The name stands behind \`event:\` as well.
+The name of the event is also in the \`event:\` line.
 
 ${responseEvents.map(sectionOf).join("\n\n")}
 `;

@@ -30,13 +30,13 @@ export function manifestFieldsPage(): string {
   const [sections, single] = [inSpec.filter(([, field]) => hasFields(field)), inSpec.filter(([, f]) => !hasFields(f))];
   return `# Fields of manifests
 
-Generated from \`manifests/sections/\`; \`npm run generate\` writes it again. An agent is one manifest, in YAML or JSON. Only
-\`metadata.name\` must be written; every other field has the default that stands here. A field that is not in this list is refused, with
-the name that is nearest to it. \`svc validate-manifest FILE\` tells every problem of a file, and editors that know JSON Schema complete and
-check it with \`manifests/manifest.schema.json\`.
+Generated from \`manifests/sections/\` by \`npm run generate\`. An agent is one manifest, in YAML or JSON. Only \`metadata.name\` is
+required; every other field has the default in the table. svc refuses a field that is not in this list, and suggests the nearest name.
+\`svc validate-manifest FILE\` lists every problem of a file. Editors that know JSON Schema complete and check manifests with
+\`manifests/manifest.schema.json\`.
 
-A path ends in \`[]\` for each entry of a list and in \`.*\` for each value of a map. "later" marks what this version refuses, but for
-its default: [unbuilt.md](unbuilt.md).
+A path ends in \`[]\` for each entry of a list and in \`.*\` for each value of a map. "later" marks fields for which this version accepts only
+the default: [unbuilt.md](unbuilt.md).
 
 ## The manifest
 
@@ -49,7 +49,7 @@ ${sections.map(([path, field]) => `## ${path}\n\n${table(columns, rows(path, fie
 `;
 }
 
-const columns = ["Field", "Type", "Default", "What it is"];
+const columns = ["Field", "Type", "Default", "Meaning"];
 
 function rows(path: string, field: Field, inherited = false): string[][] {
   const isLater = inherited || (field.unbuilt !== undefined && field.unbuilt.but === undefined);
@@ -112,7 +112,7 @@ function boundsOf({ minimum, maximum, exclusiveMinimum, maxLength }: Field): str
 /** Sections are made of the defaults of their fields. */
 function defaultOf(field: Field): string {
   if (field.properties !== undefined && field.default !== null) return "";
-  if (field.default === undefined) return "must be written";
+  if (field.default === undefined) return "required";
   const isEmpty = field.default === "" || isDeepEmpty(field.default);
   return isEmpty ? "" : code(JSON.stringify(field.default));
 }

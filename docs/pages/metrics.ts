@@ -11,10 +11,10 @@ export function metricsPage(): string {
   ]);
   return `# Metrics
 
-Generated from \`governance/metrics.ts\`; \`npm run generate\` writes it again. GET /metrics serves them in the text format of Prometheus, all
-threads added up, to any credential: give Prometheus a key of its own without scopes. No label names a tenant or a person. A metric
-has at most 1,000 series; what comes beyond is counted under \`other\`. Histograms are in seconds.
+Generated from \`governance/metrics.ts\` by \`npm run generate\`. GET /metrics serves the metrics in the text format of Prometheus, summed over
+all threads of the process, to any credential: give Prometheus its own key without scopes. No label names a tenant or a person. A metric has at
+most 1,000 series; further ones are counted under \`other\`. Histograms are in seconds.
 
-${table(["Metric", "Type", "Labels", "What it counts"], rows)}
+${table(["Metric", "Type", "Labels", "Meaning"], rows)}
 `;
 }

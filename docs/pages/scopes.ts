@@ -20,9 +20,9 @@ export function scopesPage(): string {
     .sort();
   return `# Scopes
 
-Generated from the routes in \`http/routes/\`; \`npm run generate\` writes it again. A credential has scopes: \`scopes\` of a key in
-SVC_AUTH_API_KEYS, the claim \`scope\` or \`scopes\` of a token. \`admin\` and \`*\` stand for every scope, \`x:write\` for \`x:read\` too. With
-SVC_AUTH_MODE=none nothing is checked. A manifest may ask for more: \`spec.auth.inbound.required_scopes\`, and \`spec.policies\` for its tools.
+Generated from the routes in \`http/routes/\` by \`npm run generate\`. A credential has scopes: \`scopes\` of a key in SVC_AUTH_API_KEYS, or the
+claim \`scope\` or \`scopes\` of a token. \`admin\` and \`*\` include every scope, and \`x:write\` includes \`x:read\`. With SVC_AUTH_MODE=none
+svc checks no scopes. A manifest may require more scopes: \`spec.auth.inbound.required_scopes\`, and \`spec.policies\` for its tools.
 
 ## Scopes of routes
 
@@ -30,23 +30,23 @@ ${table(["Scope", "Routes"], rows(scopes))}
 
 ## Chat
 
-These ask for a credential with any scope at all; with SVC_CHAT_SCOPES=strict for the one that stands here.
+These routes need a credential with any scope; with SVC_CHAT_SCOPES=strict they need the scope in the table.
 
 ${table(["Scope", "Routes"], rows(["chat:read", "chat:write"]))}
 
-## Beside those of routes
+## Other scopes
 
-\`POST /chat/mode\` asks for ${bypassScopes.map(code).join(" and ")} where the mode is \`bypass\`, and so does each run in that mode: without it the
-manifest's default mode holds. What \`spec.policies\` and \`required_scopes\` ask for may have any name. So a key or a
-trigger may have any scope; the start and \`svc doctor\` warn of one that is nearly one of these, or ends with a \`*\` that stands for nothing.
+\`POST /chat/mode\` needs ${bypassScopes.map(code).join(" and ")} for the mode \`bypass\`. Each run in that mode needs it too; without it the run uses the
+manifest's default mode. The scopes in \`spec.policies\` and \`required_scopes\` may have any name, so a key or a trigger may have any scope. The
+start and \`svc doctor\` warn of a scope that is nearly one of these, or that ends with a \`*\` without effect.
 
 ## Every credential
 
-These ask for a credential, and for no scope: ${(byScope.get("authenticated") ?? []).join(", ")}.
+These routes need a credential, but no scope: ${(byScope.get("authenticated") ?? []).join(", ")}.
 
-## Nobody's
+## No credential
 
-These ask for none, or for credentials of their own: ${(byScope.get("public") ?? []).join(", ")}. With SVC_DOCS_PUBLIC also
+These routes need none, or have their own kind of credential: ${(byScope.get("public") ?? []).join(", ")}. With SVC_DOCS_PUBLIC also
 ${(byScope.get("docs") ?? []).join(" and ")}.
 `;
 }

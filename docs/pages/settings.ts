@@ -9,31 +9,30 @@ import { code, table } from "./markdown.ts";
 export function settingsPage(): string {
   const sections = settingsSections.map(
     ({ title, settings }) =>
-      `## ${title}\n\n${table(["Setting", "Type", "Default", "What it is"], Object.values(settings).map(row))}`,
+      `## ${title}\n\n${table(["Setting", "Type", "Default", "Meaning"], Object.values(settings).map(row))}`,
   );
   return `# Settings
 
-Generated from \`governance/settings/\`; \`npm run generate\` writes it again. Settings are environment variables and are read once,
-at the start. An empty variable counts as unset. A malformed value, or one that this version cannot honour, stops the start with
-its name and the reason; \`svc doctor\` shows every setting with its value and where it comes from, secrets only as set or unset.
+Generated from \`governance/settings/\` by \`npm run generate\`. Settings are environment variables, which svc reads once, at the start. An
+empty variable counts as unset. A malformed or unsupported value stops the start, with the name of the setting and the reason.
+\`svc doctor\` shows every setting with its value and its source; of secrets it shows only whether they are set.
 
 ${sections.join("\n\n")}
 
 ## Keys of model providers
 
-The first name that is set counts.
+svc uses the first of the two names that is set.
 
 ${table(
   ["Provider", "Setting", "Else"],
   keyedProviders.map((provider) => [provider, ...providerKeyNames(provider).map(code)]),
 )}
 
-\`SVC_SECRET_<NAME>\` is what \`secret:NAME\` means with \`SVC_SECRETS_BACKEND=env\`.
+\`SVC_SECRET_<NAME>\` is the value of \`secret:NAME\` with \`SVC_SECRETS_BACKEND=env\`.
 
 ## Known and not supported by this version
 
-These settings belong to behaviour that this version does not have. Their default, or leaving them unset, is accepted; any other
-value stops the start.
+These settings belong to features that this version does not have. Leave them unset or at their default; any other value stops the start.
 
 ${table(
   ["Setting", "Default", "For"],

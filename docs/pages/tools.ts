@@ -14,12 +14,12 @@ interface Argument {
 export function toolsPage(): string {
   return `# Tools
 
-Generated from \`actors/tools/\`; \`npm run generate\` writes it again. A manifest names the tools that its agent may use in \`spec.tools\`;
-those at the end come with a section of the manifest. Plugins add more: [plugins.md](plugins.md). Calls that the client carries out are
-\`spec.client_tools\`, calls for consumers outside \`spec.queues\`: [asking.md](asking.md), [queues.md](queues.md).
+Generated from \`actors/tools/\` by \`npm run generate\`. A manifest lists the tools of its agent in \`spec.tools\`. The tools at the end of this
+page belong to other sections of the manifest. Plugins add more: [plugins.md](plugins.md). Clients carry out the tools of \`spec.client_tools\`,
+external consumers those of \`spec.queues\`: [asking.md](asking.md), [queues.md](queues.md).
 
-The effect says what a crash may do with a call: \`read\` and \`idempotent\` calls are made again, a \`once\` call whose outcome is unknown waits for a
-person. The risk is what approvals and permission modes go by.
+The effect decides about an interrupted call: \`read\` and \`idempotent\` calls are repeated; for a \`once\` call with an unknown outcome a person
+decides. Approvals and permission modes use the risk. The texts in the blocks are the descriptions that the model reads.
 
 ${builtInTools.map(sectionOf).join("\n\n")}
 
@@ -45,7 +45,7 @@ function sectionOf({ name, description, effect, risk, timeoutMs, workspace, para
     `## ${name}`,
     `\`\`\`text\n${wrapped(description)}\n\`\`\``,
     `Effect \`${effect}\`, risk \`${risk}\`, at most ${timeoutMs / 1_000} s${where}.`,
-    rows.length === 0 ? "It takes no arguments." : table(["Argument", "Type", "Must", "What it is"], rows),
+    rows.length === 0 ? "It takes no arguments." : table(["Argument", "Type", "Required", "Meaning"], rows),
   ].join("\n\n");
 }
 

@@ -72,7 +72,7 @@ const missing: Identity = { principal: null, reason: unauthorizedReasons.missing
 const invalidKey: Identity = { principal: null, reason: unauthorizedReasons.apiKey };
 const invalidToken: Identity = { principal: null, reason: unauthorizedReasons.jwt };
 
-const bareAdvice = "The header Authorization has no scheme before its key: send `Authorization: Bearer KEY`.";
+const bareAdvice = "The Authorization header has no scheme before the key: send `Authorization: Bearer KEY`.";
 
 const apiKeyForms: CredentialForms = { schemes: ["bearer", "apikey"], keyHeader: true };
 const jwtForms: CredentialForms = { schemes: ["bearer"], keyHeader: false };

@@ -21,7 +21,7 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
 
   if (settings.authMode === "none") {
     if (!isLoopback(settings.host)) {
-      refusals.push(`SVC_AUTH_MODE=none is for loopback alone, and SVC_HOST is ${settings.host}; use api_key or jwt.`);
+      refusals.push(`SVC_AUTH_MODE=none is only for loopback, but SVC_HOST is ${settings.host}; use api_key or jwt.`);
     }
     if (production) {
       refusals.push("SVC_AUTH_MODE=none is not for production; use api_key or jwt.");
@@ -34,11 +34,11 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
     refusals.push(`SVC_DEFAULT_MODEL_ID=${demoModelId} is not for production.`);
   }
   if (settings.duties.length === 0) {
-    refusals.push("SVC_DUTIES names no duty, and such a process does nothing; leave it unset for all of them.");
+    refusals.push("SVC_DUTIES names no duty, so the process would do nothing; leave it unset for all duties.");
   }
   if (settings.workers > 1) {
     refusals.push(
-      "SVC_WORKERS above 1 is for several processes of one deployment, which this version does not have; use 1.",
+      "SVC_WORKERS above 1 needs a deployment of several processes, which this version does not support; use 1.",
     );
   }
   for (const [id, { provider }] of Object.entries(settings.modelRoutes)) {
@@ -55,7 +55,9 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
   const keyed: readonly string[] = [...keyedProviders, ...own];
   for (const provider of Object.keys(settings.modelProviderOptions)) {
     if (Object.hasOwn(settings.modelProviders, provider)) {
-      refusals.push(`SVC_MODEL_PROVIDER_OPTIONS: ${provider} is of SVC_MODEL_PROVIDERS; say there how it is reached.`);
+      refusals.push(
+        `SVC_MODEL_PROVIDER_OPTIONS: ${provider} is declared in SVC_MODEL_PROVIDERS; set its options there.`,
+      );
     } else if (!keyed.includes(provider)) {
       refusals.push(`SVC_MODEL_PROVIDER_OPTIONS names an unknown provider; known are ${keyed.join(", ")}.`);
     }
@@ -64,17 +66,17 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
   for (const [id, { url }] of Object.entries(settings.webhookEndpoints)) {
     if (mayBePlain || URL.parse(url)?.protocol === "https:") continue;
     refusals.push(
-      `SVC_WEBHOOK_ENDPOINTS: the url of ${id} is not https; http is for development with SVC_ALLOW_INSECURE=true.`,
+      `SVC_WEBHOOK_ENDPOINTS: the url of ${id} is not https; http needs SVC_ENVIRONMENT=development and SVC_ALLOW_INSECURE=true.`,
     );
   }
   for (const { id, name } of secretReferences(settings.webhookEndpoints)) {
     // Files are looked up at each use, and may come later.
     if (settings.secretsBackend !== "env" || Object.hasOwn(settings.secrets, name)) continue;
-    refusals.push(`SVC_WEBHOOK_ENDPOINTS: a secret of ${id} is looked up by a name that no SVC_SECRET_ variable has.`);
+    refusals.push(`SVC_WEBHOOK_ENDPOINTS: a secret of ${id} names an SVC_SECRET_ variable that is not set.`);
   }
   const { anonymousTenant } = settings;
   if (anonymousTenant !== "" && settings.authMode === "none") {
-    refusals.push("SVC_ANONYMOUS_TENANT is for api_key and jwt: with SVC_AUTH_MODE=none nobody needs credentials.");
+    refusals.push("SVC_ANONYMOUS_TENANT needs api_key or jwt: with SVC_AUTH_MODE=none no caller needs credentials.");
   }
   if (settings.allowedTenants.length > 0) {
     if (anonymousTenant !== "" && !settings.allowedTenants.includes(anonymousTenant)) {
@@ -105,10 +107,10 @@ export function bootWarnings(settings: Settings): readonly string[] {
     warnings.push(`${name} is not a setting of this version; it is ignored.${hint}`);
   }
   if (authMode === "api_key" && settings.authApiKeys.length === 0) {
-    warnings.push("SVC_AUTH_API_KEYS is empty, so nobody can sign in; `svc keys` makes a key.");
+    warnings.push("SVC_AUTH_API_KEYS is empty, so no caller can authenticate; `svc keys` makes a key.");
   }
   if (authMode === "jwt" && settings.jwksPublic === null) {
-    warnings.push("SVC_JWKS_PUBLIC is not set, so no token can be verified and nobody can sign in.");
+    warnings.push("SVC_JWKS_PUBLIC is not set, so no token can be verified and no caller can authenticate.");
   }
   for (const reason of settings.jwksPublic?.skipped ?? []) {
     warnings.push(`SVC_JWKS_PUBLIC: ${reason}; this key is skipped.`);
@@ -117,22 +119,22 @@ export function bootWarnings(settings: Settings): readonly string[] {
     warnings.push("SVC_ALLOWED_TENANTS is empty, so a token may name any tenant.");
   }
   if (production && settings.chatScopes === "any") {
-    warnings.push("SVC_CHAT_SCOPES=strict is recommended in production: any scope at all now admits to chat.");
+    warnings.push("SVC_CHAT_SCOPES=strict is recommended in production: now a key with any scope may chat.");
   }
   if (settings.anonymousTenant !== "" && settings.rateLimit === 0) {
     warnings.push("SVC_ANONYMOUS_TENANT is set and SVC_RATE_LIMIT is 0: callers without credentials are not limited.");
   }
   if (production && settings.objectStore === "memory") {
-    warnings.push("SVC_OBJECT_STORE=memory forgets every object when the server stops.");
+    warnings.push("SVC_OBJECT_STORE=memory loses every object when the server stops.");
   }
   if (!isLoopback(settings.host) && !settings.fromEnvironment.includes("SVC_ALLOWED_HOSTS")) {
     warnings.push(
-      "SVC_ALLOWED_HOSTS is not set: requests that name this server by anything but its address or localhost are refused.",
+      "SVC_ALLOWED_HOSTS is not set: requests with a Host other than the server's address or localhost are refused.",
     );
   }
   if (settings.guessableSettings.length > 0) {
     warnings.push(
-      `${settings.guessableSettings.join(", ")}: secrets of fewer than 16 characters, or of words alone, can be guessed; they are masked in audit rows and log lines only.`,
+      `${settings.guessableSettings.join(", ")}: secrets of fewer than 16 characters, or of words alone, can be guessed, so they are masked only in audit rows and log lines; use longer ones.`,
     );
   }
   for (const { entry, length } of settings.authApiKeys) {

@@ -7,25 +7,25 @@ import { refuseRawCredentials } from "./url-credentials.ts";
 export const dataSettings = {
   databaseUrl: databaseUrl(),
   dbPoolSize: int("DB_POOL_SIZE", 10, [1, 1000], "Postgres connections that stay open."),
-  dbMaxOverflow: int("DB_MAX_OVERFLOW", 20, [0, 1000], "Postgres connections beyond them under load."),
+  dbMaxOverflow: int("DB_MAX_OVERFLOW", 20, [0, 1000], "Additional Postgres connections under load."),
   dbPoolTimeoutSeconds: seconds(
     "DB_POOL_TIMEOUT_SECONDS",
     30,
     [0.001, 3600],
-    "How long a batch waits for a connection.",
+    "Maximum wait of a batch for a connection.",
   ),
-  dbPoolPrePing: bool("DB_POOL_PRE_PING", true, "Whether a connection is tried before it is used."),
-  dbConnectTimeoutSeconds: seconds("DB_CONNECT_TIMEOUT_SECONDS", 10, [0.001, 600], "How long connecting may take."),
+  dbPoolPrePing: bool("DB_POOL_PRE_PING", true, "Whether a connection is tested before use."),
+  dbConnectTimeoutSeconds: seconds("DB_CONNECT_TIMEOUT_SECONDS", 10, [0.001, 600], "Maximum time to connect."),
   dbPreparedStatements: bool(
     "DB_PREPARED_STATEMENTS",
     true,
-    "False behind a pooler that does not track prepared statements.",
+    "Set false with a pooler that does not track prepared statements.",
   ),
   objectStore: oneOf(
     "OBJECT_STORE",
     ["fs", "memory"],
     "fs",
-    "Where objects are kept; memory forgets them at the end, and takes no files of callers and tools.",
+    "Where objects are stored; memory loses them at the end, and accepts no files of callers and tools.",
     {
       unbuilt: ["s3", "gcs"],
     },
@@ -37,53 +37,53 @@ export const dataSettings = {
     "TENANT_STORED_BYTES",
     1_073_741_824,
     [0, Number.MAX_SAFE_INTEGER],
-    "Bytes that a tenant may store on purpose: every version of its manifests, files, plans and jobs; 0 for any number.",
+    "Maximum bytes of a tenant's manifests (every version), files, plans and jobs; 0 is no limit.",
   ),
   threadBytes: int(
     "THREAD_BYTES",
     67_108_864,
     [4096, 1_099_511_627_776],
-    "Bytes of the log of one thread, each event with 256 beside its text; what would go beyond is refused.",
+    "Maximum bytes of the log of one thread, with 256 per event in addition to its text; svc refuses events beyond it.",
   ),
   tenantThreadBytes: int(
     "TENANT_THREAD_BYTES",
     0,
     [0, Number.MAX_SAFE_INTEGER],
-    "Bytes of a tenant's threads and workspaces, summed each minute; beyond it turns and forks are refused; 0 is no limit.",
+    "Maximum bytes of a tenant's threads and workspaces, summed each minute; beyond it turns and forks are refused; 0 is no limit.",
   ),
-  maxUploadBytes: int("MAX_UPLOAD_BYTES", 600 * 1024, [600 * 1024, 12 * 1024 * 1024], "Bytes of one file."),
+  maxUploadBytes: int("MAX_UPLOAD_BYTES", 600 * 1024, [600 * 1024, 12 * 1024 * 1024], "Maximum bytes of one file."),
   attachmentsMaxBytesPerTenant: int(
     "ATTACHMENTS_MAX_BYTES_PER_TENANT",
     268_435_456,
     [0, 1_099_511_627_776],
-    "Bytes of all files of a tenant, those of its tools among them; 0 is no limit.",
+    "Maximum bytes of all files of a tenant, including those of its tools; 0 is no limit.",
   ),
   runRetentionDays: int(
     "FIBER_RETENTION_DAYS",
     7,
     [0, 3_650],
-    "Days for which the rows of runs are kept after their end; 0 keeps them. Conversations stay.",
+    "Days that the rows of runs are kept after their end; 0 keeps them. Threads stay.",
   ),
   auditRetentionDays: kept("AUDIT", 30, "audit rows are kept"),
   usageRetentionDays: kept("USAGE", 365, "usage is kept, in whole UTC days"),
-  approvalRetentionDays: kept("APPROVAL", 0, "requests for approval are kept that are settled"),
+  approvalRetentionDays: kept("APPROVAL", 0, "settled approval requests are kept"),
   attachmentRetentionDays: kept(
     "ATTACHMENT",
     0,
-    "uploads are kept; images that tools have made go with their conversation",
+    "uploads are kept; images made by tools are deleted with their thread",
   ),
-  sessionRetentionDays: kept("SESSION", 0, "conversations are kept in which nothing happens and no run is open"),
-  workspaceRoot: optionalPath("WORKSPACE_ROOT", "The directory that workspace tools work in; unset, they fail."),
+  sessionRetentionDays: kept("SESSION", 0, "threads without new events and without an open run are kept"),
+  workspaceRoot: optionalPath("WORKSPACE_ROOT", "The folder for workspace tools; unset, they fail."),
   workspaceDeploymentTenants: list(
     "WORKSPACE_DEPLOYMENT_TENANTS",
     ["default"],
-    "The tenants whose manifests may use the workspace root itself; a single comma is none.",
+    "The tenants whose manifests may use the workspace root itself; a single comma means none.",
     { item: readTenantId },
   ),
 };
 
 function kept(what: string, days: number, help: string) {
-  return int(`${what}_RETENTION_DAYS`, days, [0, 36_500], `Days for which ${help}; 0 keeps them.`);
+  return int(`${what}_RETENTION_DAYS`, days, [0, 36_500], `Days that ${help}; 0 keeps them.`);
 }
 
 function databaseUrl() {

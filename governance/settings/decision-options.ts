@@ -20,7 +20,7 @@ export function readDecisionRoutes(document: unknown): Readonly<Record<string, D
     const route = readObject(value, where, ["provider", "model"], ["price"]);
     const provider = readString(route.provider, `${where}: provider`);
     if (provider === "llm" && route.price !== undefined)
-      throw new Error(`${where}: price is that of the model route; leave it out`);
+      throw new Error(`${where}: price comes from the model route; omit it`);
     return {
       provider,
       model: readString(route.model, `${where}: model`),

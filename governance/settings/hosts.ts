@@ -24,7 +24,7 @@ export function readHost(item: string): string {
 export function readOrigin(item: string): string {
   const parsed = URL.parse(item);
   if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.origin !== item.toLowerCase().replace(/\/$/, "")) {
-    throw new Error("must list origins such as https://app.example.com, each by itself");
+    throw new Error("must list origins such as https://app.example.com, without wildcards");
   }
   return parsed.origin;
 }

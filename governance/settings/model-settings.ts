@@ -5,51 +5,51 @@ import { bool, json, seconds, text, url } from "./setting.ts";
 
 /** Models and who answers for them. The keys of the providers are beside this table: see provider-keys.ts. */
 export const modelSettings = {
-  defaultModelId: text("DEFAULT_MODEL_ID", "", "The route of manifests that name none.", {
+  defaultModelId: text("DEFAULT_MODEL_ID", "", "The model route of manifests that name none.", {
     defaultWords: "the first route whose provider has a credential, else demo",
   }),
   defaultVisionModelId: text(
     "DEFAULT_VISION_MODEL_ID",
     "",
-    "The route of turns with an image when the manifest's own takes text only and spec.model.vision_model is null.",
+    "The model route of turns with an image, if the manifest's model accepts only text and spec.model.vision_model is null.",
   ),
-  demoModel: bool("DEMO_MODEL", false, "Offers the built-in offline model `demo`; never in production."),
+  demoModel: bool("DEMO_MODEL", false, "Enables the built-in offline model `demo`; never in production."),
   modelRoutes: json<Readonly<Record<string, RouteOverride>>>(
     "MODEL_ROUTES",
     {},
-    "Map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, parameters?, price?}, over the built-in routes; with kind: embedding to {provider, model, price?}.",
+    "Model routes: map of logical id to {provider, model, modalities?, context_window?, max_output_tokens?, parameters?, price?}, in addition to the built-in routes; with kind: embedding to {provider, model, price?}.",
     readModelRoutes,
   ),
   decisionRoutes: json<Readonly<Record<string, DecisionOverride>>>(
     "DECISION_ROUTES",
     {},
-    "Map of a decider's id to {provider, model, price?}, over the built-in ones; the provider is workers_ai, typesafe or llm.",
+    "Deciders: map of id to {provider, model, price?}, in addition to the built-in ones; the provider is workers_ai, typesafe or llm.",
     readDecisionRoutes,
   ),
   modelProviderOptions: json<Readonly<Record<string, ProviderOptions>>>(
     "MODEL_PROVIDER_OPTIONS",
     {},
-    "Map of provider to {base_url?, api_key?, timeout?}; workers_ai also {account_id?, gateway_id?}.",
+    "Options of providers: map of provider to {base_url?, api_key?, timeout?}; workers_ai also {account_id?, gateway_id?}.",
     readProviderOptions,
     { secret: true },
   ),
   modelProviders: json<Readonly<Record<string, OwnProvider>>>(
     "MODEL_PROVIDERS",
     {},
-    "Providers of your own: map of name to {base_url, api_key?, headers?, kind?: openai or anthropic, timeout?}.",
+    "Your own providers: map of name to {base_url, api_key?, headers?, kind?: openai or anthropic, timeout?}.",
     readOwnProviders,
     { secret: true },
   ),
   memoryEmbedder: text(
     "MEMORY_EMBEDDER",
     "auto",
-    "What `semantic:N` compares messages by: an embedding route, a provider that has one, auto (the first) or none (words).",
+    "How `semantic:N` compares messages: an embedding route, a provider that has one, auto (the first) or none (by words).",
   ),
-  litellmBaseUrl: url("LITELLM_BASE_URL", "A local gateway that all model calls go to."),
+  litellmBaseUrl: url("LITELLM_BASE_URL", "A local gateway for all model calls."),
   modelTimeoutSeconds: seconds(
     "MODEL_TIMEOUT_SECONDS",
     120,
     [0.001, 3600],
-    "The longest silence of a model that is borne.",
+    "Maximum time without a byte from a model provider.",
   ),
 };

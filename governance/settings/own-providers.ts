@@ -46,7 +46,7 @@ export function readOwnProviders(document: unknown): Readonly<Record<string, Own
   return mapEntries(document, (value, where, name) => {
     if (taken.includes(name))
       throw new Error(
-        `${name} is built in; choose another name, or say with SVC_MODEL_PROVIDER_OPTIONS how the built-in one is reached`,
+        `${name} is built in; choose another name, or change the built-in one with SVC_MODEL_PROVIDER_OPTIONS`,
       );
     const given = readObject(value, where, ["base_url"], ["api_key", "headers", "kind", "timeout"]);
     const kind = kinds.find((known) => known === (given.kind ?? "openai"));
@@ -73,7 +73,7 @@ function readBaseUrl(value: unknown, where: string): string {
 
 function readKey(value: unknown, where: string): string {
   const text = readString(value, where);
-  if (!headerValue.test(text)) throw new Error(`${where} has a character that no header can carry`);
+  if (!headerValue.test(text)) throw new Error(`${where} has a character that a header cannot carry`);
   return text;
 }
 
@@ -84,11 +84,11 @@ function readHeaders(value: unknown, where: string, hasKey: boolean): Readonly<R
   for (const [given, text] of entries) {
     const name = given.toLowerCase();
     // Neither name nor value is repeated: they may have been swapped.
-    if (!headerName.test(name)) throw new Error(`${where} has a name that no header can have`);
-    if (reservedHeaders.includes(name)) throw new Error(`${where}: ${name} is not for settings to say`);
+    if (!headerName.test(name)) throw new Error(`${where} has an invalid header name`);
+    if (reservedHeaders.includes(name)) throw new Error(`${where}: ${name} cannot be set`);
     if (hasKey && (name === "authorization" || name === "x-api-key"))
       throw new Error(`${where}: ${name} and api_key are two keys; give one of them`);
-    if (Object.hasOwn(headers, name)) throw new Error(`${where}: ${name} is there twice`);
+    if (Object.hasOwn(headers, name)) throw new Error(`${where}: ${name} is set twice`);
     headers[name] = readKey(text, `${where}: ${name}`);
   }
   return headers;

@@ -6,11 +6,11 @@ export const protocolSettings = {
     "OPENAI_USER",
     ["thread", "ignore"],
     "thread",
-    "What `user` of POST /v1/chat/completions is: the thread, or nothing, for clients that send a person's id in it. X-Svc-Thread-Id names the thread either way.",
+    "Meaning of `user` in POST /v1/chat/completions: the thread, or ignored, for clients that send a person's id in it. X-Svc-Thread-Id always names the thread.",
   ),
   openaiReasoning: bool(
     "OPENAI_REASONING",
     true,
-    "Whether POST /v1/chat/completions tells the model's readable thoughts as `reasoning_content`.",
+    "Whether POST /v1/chat/completions sends the model's readable thinking as `reasoning_content`.",
   ),
 };

@@ -11,7 +11,7 @@ export const queueSettings = {
   consumerTenant: text(
     "CONSUMER_TENANT",
     "default",
-    "Whose sessions a bare SVC_CONSUMER_SHARED_SECRET is for; * is every tenant.",
+    "The tenant of a bare SVC_CONSUMER_SHARED_SECRET; * is every tenant.",
     {
       item: (value) => (value === "*" ? value : readTenantId(value)),
     },
@@ -22,7 +22,8 @@ export const queueSettings = {
 export type ConsumerSecrets = string | Readonly<Record<string, string>>;
 
 function consumerSecrets(): Setting<ConsumerSecrets> {
-  const help = "What consumers of queues show in X-Svc-Consumer-Secret; or a JSON object of tenants and their secrets.";
+  const help =
+    "The secret that queue consumers send in X-Svc-Consumer-Secret, or a JSON object of tenants and their secrets.";
   const setting = text("CONSUMER_SHARED_SECRET", "", help, { secret: true });
   const read = (value: string): ConsumerSecrets => {
     if (!value.startsWith("{")) return value;
@@ -46,7 +47,7 @@ export function consumerSecretTexts(secrets: ConsumerSecrets): readonly string[]
 }
 
 function redisUrl() {
-  const setting = text("REDIS_URL", "", "redis://host:port/database, or rediss:// for TLS; what spec.queues needs.", {
+  const setting = text("REDIS_URL", "", "Redis for spec.queues: redis://host:port/database, or rediss:// for TLS.", {
     secret: true,
   });
   const read = (value: string): string => {

@@ -221,7 +221,7 @@ export function json<T>(
     } catch {
       const shape = /^\s*[{[]/.test(value)
         ? ""
-        : ": it holds the text itself, no quotes around it and no name of a file";
+        : ": it must hold the JSON itself, without quotes around it, and not a file name";
       throw new Error(`is not JSON${shape}${options.cure === undefined ? "" : `; ${options.cure}`}`);
     }
     return check(document);

@@ -149,8 +149,7 @@ function plainly(setting: Setting<unknown>): Setting<unknown> {
     ...setting,
     read(text) {
       const value = readOrThrow(setting, text);
-      if (!isPlainData(value))
-        throw new Error("is read as something other than plain data, by the plugin that declares it");
+      if (!isPlainData(value)) throw new Error("is read by its plugin as a value that is not plain data");
       return value;
     },
   };
@@ -160,15 +159,13 @@ function readOrThrow(setting: Setting<unknown>, text: string): unknown {
   try {
     return setting.read(text);
   } catch (error) {
-    throw error instanceof Error && error.message !== ""
-      ? error
-      : new Error("cannot be read by the plugin that declares it");
+    throw error instanceof Error && error.message !== "" ? error : new Error("cannot be read by its plugin");
   }
 }
 
 /** The value of a setting that a plugin declares. Throws where the plugin was not loaded when the settings were read. */
 export function settingOf<T>({ pluginSettings }: Pick<Settings, "pluginSettings">, { name }: Setting<T>): T {
-  if (!Object.hasOwn(pluginSettings, name)) throw new Error(`${name} is not a setting of a plugin that is loaded`);
+  if (!Object.hasOwn(pluginSettings, name)) throw new Error(`${name} is not a setting of a loaded plugin`);
   return pluginSettings[name] as T;
 }
 

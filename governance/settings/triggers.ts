@@ -49,10 +49,10 @@ function readTrigger(id: string, value: unknown): Trigger {
   const scheme = readString(entry.scheme, at("scheme"));
   if (!isScheme(scheme)) throw new Error(`${at("scheme")} must be standard or github`);
   const prompt = readString(entry.prompt, at("prompt"));
-  if (prompt.trim() === "") throw new Error(`${at("prompt")} must say something`);
+  if (prompt.trim() === "") throw new Error(`${at("prompt")} must not be empty`);
   if (prompt.length > promptCharsMax) throw new Error(`${at("prompt")} has at most ${promptCharsMax} characters`);
   const events = readStrings(entry.events ?? [], at("events"));
-  if (events.length > 0 && scheme !== "github") throw new Error(`${at("events")} is for scheme github alone`);
+  if (events.length > 0 && scheme !== "github") throw new Error(`${at("events")} is only for scheme github`);
   const scopes = readStrings(entry.scopes ?? [], at("scopes"));
   if (!scopes.every(isScope)) throw new Error(`${at("scopes")}: a scope is visible ASCII without commas and quotes`);
   const secrets = typeof entry.secret === "string" ? [entry.secret] : entry.secret;

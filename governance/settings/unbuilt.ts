@@ -22,7 +22,7 @@ function withDefaults(help: string, defaults: Readonly<Record<string, string>>):
   return Object.entries(defaults).map(([name, value]) => ({ name: `SVC_${name}`, default: value, help }));
 }
 
-const oneProcess = "in this version one process has the database for itself; SVC_DUTIES says what of its work it does";
+const oneProcess = "in this version one process has the database; SVC_DUTIES selects its work";
 
 export const unbuiltSettings: readonly UnbuiltSetting[] = [
   {
@@ -94,7 +94,7 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...unset("the s3 object store", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "S3_BUCKET"),
   ...withDefaults("the s3 object store", { S3_REGION: "us-east-1" }),
   ...unset("the gcs object store", "GCS_BUCKET"),
-  ...withDefaults("another name of SVC_ATTACHMENT_RETENTION_DAYS", { ATTACHMENTS_RETENTION_DAYS: "0" }),
+  ...withDefaults("an old name of SVC_ATTACHMENT_RETENTION_DAYS", { ATTACHMENTS_RETENTION_DAYS: "0" }),
   ...withDefaults("artifacts", { ARTIFACT_RETENTION_DAYS: "30" }),
   ...withDefaults("the document corpus", { DOCUMENTS_MAX_PER_TENANT: "5000" }),
 
@@ -134,7 +134,7 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     PUSH_ALLOWED_HOSTS:
       "web.push.apple.com,*.push.apple.com,fcm.googleapis.com,updates.push.services.mozilla.com,*.notify.windows.com",
   }),
-  ...withDefaults("polling of reattached streams, which are told of events instead", {
+  ...withDefaults("polling of reattached streams, which receive events instead", {
     STREAM_RESUME_POLL_SECONDS: "1",
     STREAM_RESUME_POLL_MAX_SECONDS: "10",
   }),

@@ -7,6 +7,6 @@ export function refuseRawCredentials(url: string): void {
   const hostEnd = rest.search(/[/?#]/);
   if (hostEnd !== -1 && rest.includes("@", hostEnd))
     throw new Error(
-      "has an @ behind its host: percent-encode the user name and the password, as %40 for @, %2F for /, %3F for ? and %23 for #",
+      "has an @ after its host: percent-encode the user name and the password, as %40 for @, %2F for /, %3F for ? and %23 for #",
     );
 }

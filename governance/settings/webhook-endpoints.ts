@@ -94,7 +94,7 @@ function readSecrets(value: unknown, where: string): readonly string[] {
   if (secrets.length === 0 || secrets.length > secretsMax) throw new Error(`${where} has 1 to ${secretsMax} secrets`);
   for (const secret of secrets) {
     if (isReference(secret) ? secret === reference : signingKey(secret) === null)
-      throw new Error(`${where}: behind whsec_ stands base64, and behind secret: a name`);
+      throw new Error(`${where}: whsec_ must be followed by base64, and secret: by a name`);
   }
   return secrets;
 }

@@ -6,7 +6,7 @@ export const webhookSettings = {
   webhookEndpoints: json<WebhookEndpoints>(
     "WEBHOOK_ENDPOINTS",
     {},
-    "Map of endpoint id to {url, secret, tenants, private?}, which manifests name in spec.execution.webhooks.",
+    "Webhook endpoints that manifests name in spec.execution.webhooks: map of id to {url, secret, tenants, private?}.",
     readWebhookEndpoints,
     { secret: true },
   ),
@@ -14,12 +14,12 @@ export const webhookSettings = {
     "WEBHOOK_TIMEOUT_SECONDS",
     10,
     [0.001, 60],
-    "How long an endpoint may take to answer an attempt.",
+    "Time for an endpoint to answer an attempt.",
   ),
   webhookMaxAttempts: int(
     "WEBHOOK_MAX_ATTEMPTS",
     8,
     [1, 100],
-    "Attempts after which a delivery is dead; between them is a minute at first, doubling to an hour.",
+    "Attempts before a delivery is dead; the pauses between them start at a minute and double up to an hour.",
   ),
 };

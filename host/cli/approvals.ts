@@ -7,16 +7,20 @@ import { harmless, inert } from "./terminal-text.ts";
 /** `svc approvals`: tool calls of a running server that wait for a person, over HTTP. */
 export const approvalsCommand: Command = {
   summary:
-    "Look at calls that wait for approval, and decide them; SVC_KEY is the key of a caller with approvals:read or approvals:write.",
+    "List, show and decide approval requests; the key in SVC_KEY needs the scope approvals:read or approvals:write.",
   options: {
     ...urlOption,
-    status: { type: "string", value: "STATUS", help: "list: pending, approved, denied or expired (pending)." },
-    thread: { type: "string", value: "ID", help: "list: of this conversation only." },
-    limit: { type: "string", value: "N", help: "list: at most so many, 1 to 200 (50)." },
-    cursor: { type: "string", value: "CURSOR", help: "list: what is behind the page before." },
-    note: { type: "string", value: "TEXT", help: "approve, deny: why; of a denial the model reads it." },
-    args: { type: "string", value: "JSON", help: "approve: other arguments for the call." },
-    result: { type: "string", value: "TEXT", help: "deny: what came of a call that was cut off, for the model." },
+    status: {
+      type: "string",
+      value: "STATUS",
+      help: "list: only of this status: pending, approved, denied or expired (pending).",
+    },
+    thread: { type: "string", value: "ID", help: "list: only of this thread." },
+    limit: { type: "string", value: "N", help: "list: maximum number of entries, 1 to 200 (50)." },
+    cursor: { type: "string", value: "CURSOR", help: "list: the next page, by the cursor of the previous one." },
+    note: { type: "string", value: "TEXT", help: "approve, deny: a note; the model reads the note of a denial." },
+    args: { type: "string", value: "JSON", help: "approve: run the call with these arguments instead." },
+    result: { type: "string", value: "TEXT", help: "deny: the result of an interrupted call, for the model." },
   },
   positionals: ["[ACTION]", "[APPROVAL]"],
   words: ["list", "show", "approve", "deny"],
@@ -24,12 +28,11 @@ export const approvalsCommand: Command = {
     const [action = "list", id] = args.positionals;
     const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
     if (act === undefined)
-      throw new UsageError(
-        `svc approvals takes ${Object.keys(actions).join(", ")}, and not ${JSON.stringify(action)}.`,
-      );
+      throw new UsageError(`svc approvals takes ${Object.keys(actions).join(", ")}, not ${JSON.stringify(action)}.`);
     if (action === "list" && id !== undefined) throw new UsageError(`Unexpected argument ${JSON.stringify(id)}.`);
     if (action !== "list" && id === undefined) throw new UsageError("APPROVAL is missing.");
-    if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id)) throw new UsageError("APPROVAL is the id of a request.");
+    if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id))
+      throw new UsageError("APPROVAL is the id of an approval request.");
     const base = serverUrl(args, io.environment);
     const ask: Ask = (method, path, body) => askServer(method, base + path, io.environment.SVC_KEY, body ?? null);
     return act(id ?? "", args, ask, io);
@@ -70,7 +73,8 @@ const actions: Readonly<Record<string, Act>> = {
     });
     const heads = ["APPROVAL", "STATUS", "AGE", "TOOL", "ASKED BY", "THREAD", "ARGUMENTS"];
     const more = next_cursor === null ? "" : `\n\nMore: --cursor ${next_cursor}`;
-    const text = items.length === 0 ? "There are none." : listTable({ heads, rows, statusAt: 1 }, terminal) + more;
+    const text =
+      items.length === 0 ? "There are no such requests." : listTable({ heads, rows, statusAt: 1 }, terminal) + more;
     return { code: 0, json: { ok: true, items, next_cursor }, text };
   },
 
@@ -117,7 +121,7 @@ function readObject(text: string): object {
     // Told below.
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new UsageError("--args is a JSON object.");
+    throw new UsageError("--args must be a JSON object.");
   return value;
 }
 
@@ -127,10 +131,10 @@ function wordOf(name: string, value: unknown): string {
 }
 
 const sentences: Sentences = {
-  not_found: (id) => `There is no request ${id}.`,
-  approval_not_pending: (id) => `${id} is decided already.`,
-  approval_expired: (id) => `The time of ${id} is over.`,
-  same_principal: (id) => `${id} is for somebody else to decide than who has asked for it.`,
-  invalid_cursor: () => "--cursor is what a list has named as the place where more begins.",
-  invalid_thread_id: () => "--thread is no id that a conversation may have.",
+  not_found: (id) => `There is no approval request ${id}.`,
+  approval_not_pending: (id) => `${id} was already decided.`,
+  approval_expired: (id) => `The deadline of ${id} has passed.`,
+  same_principal: (id) => `${id} must be decided by another person than the one who asked.`,
+  invalid_cursor: () => "--cursor must be the cursor that a list printed.",
+  invalid_thread_id: () => "--thread is not a valid thread id.",
 };

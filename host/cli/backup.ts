@@ -14,7 +14,7 @@ import { type Command, type CommandIo, failed, type Outcome } from "./command.ts
 /** `svc backup`: copies what a deployment keeps, while its server runs or not. */
 export function backupCommand(version: string): Command {
   return {
-    summary: "Copy the database and the objects into a directory that is made; the server may run meanwhile.",
+    summary: "Copy the database and the stored objects into a new directory; the server may keep running.",
     options: {},
     positionals: ["DIR"],
     async run({ positionals: [target = ""] }, io) {
@@ -27,11 +27,7 @@ export function backupCommand(version: string): Command {
         return savedOutcome(contents, target, env.monotonic() - startedAt);
       } catch (error) {
         if (error instanceof TargetTaken) return failed(2, "target_taken", error.message);
-        return failed(
-          1,
-          "backup_failed",
-          `The backup has failed, and nothing of it is kept: ${reasonOf(error, settings)}`,
-        );
+        return failed(1, "backup_failed", `The backup failed and was removed: ${reasonOf(error, settings)}`);
       }
     },
   };
@@ -49,7 +45,7 @@ function savedOutcome(contents: Contents, target: string, ms: number): Outcome {
   const lost =
     missing.length === 0
       ? ""
-      : `\nThe bytes of ${missing.length} files were not there: ${missing.slice(0, 3).join(", ")}.`;
+      : `\nThe bytes of ${missing.length} files are missing: ${missing.slice(0, 3).join(", ")}.`;
   return {
     code: 0,
     json: {
@@ -66,7 +62,7 @@ function savedOutcome(contents: Contents, target: string, ms: number): Outcome {
       ms: Math.round(ms),
     },
     text: `${target}: ${rows} rows of ${tables.length} tables and ${objects.length} objects, ${sizeOf(bytes)}, as of ${taken_at}, in ${secondsOf(ms)}.${lost}
-Settings and keys are not in it: keep them elsewhere.`,
+It does not contain settings and keys: back them up separately.`,
   };
 }
 
@@ -92,7 +88,7 @@ export function secondsOf(ms: number): string {
 export function reasonOf(error: unknown, settings: Settings): string {
   const code = causesOf(error).find((each) => noRoom.has(each));
   const reason = new SecretMask(settings.secretValues).recorded.text(errorText(error));
-  return code === undefined ? reason : `there is no room left on the disk (${code}).`;
+  return code === undefined ? reason : `the disk is full (${code}).`;
 }
 
 const noRoom = new Set(["ENOSPC", "EDQUOT", "EFBIG", "SQLITE_FULL"]);

@@ -64,14 +64,14 @@ export function installedBinaries(root: string, platform: string, arch: string, 
       origin: "node 22.23.3",
       paths: [under("node", "bin", platform === "win32" ? "node.exe" : "node")],
       sha256: node[target] ?? null,
-      whenMissing: "no Node was installed beside svc; it runs on the machine's own",
+      whenMissing: "npm installed no Node with svc; it runs on the Node of this machine",
     },
     {
       name: "uws_binary",
       origin: "uws-pack 20.0.8",
       paths: [under("uWebSockets.js", "dist", "bin", `uws_${platform}_${arch}_${nodeAbi}.node`)],
       sha256: uws[target] ?? null,
-      whenMissing: "uws-pack has none for this platform, so Node's own server speaks HTTP",
+      whenMissing: "uws-pack has no binary for this platform, so Node's own HTTP server is used",
     },
     {
       name: "sqlite_binary",
@@ -93,7 +93,7 @@ export async function checkBinary(binary: Binary): Promise<{ status: "ok" | "war
     if (binary.whenMissing !== null) return { status: "ok", detail: binary.whenMissing };
     return {
       status: "error",
-      detail: `${binary.paths.at(-1)} is not there: ${binary.origin} has none for this platform`,
+      detail: `${binary.paths.at(-1)} is missing: ${binary.origin} has no binary for this platform`,
     };
   }
   const hash = createHash("sha256");
@@ -102,8 +102,11 @@ export async function checkBinary(binary: Binary): Promise<{ status: "ok" | "war
   if (binary.sha256 === null)
     return {
       status: "warning",
-      detail: `unknown: ${binary.origin} was not seen on this platform; ${path} is ${found}`,
+      detail: `unknown: ${binary.origin} was not tested on this platform; the SHA-256 of ${path} is ${found}`,
     };
-  if (found === binary.sha256) return { status: "ok", detail: `${binary.origin}, as it was tested` };
-  return { status: "error", detail: `${path} is not that of ${binary.origin}: its SHA-256 is ${found}` };
+  if (found === binary.sha256) return { status: "ok", detail: `${binary.origin}, the tested binary` };
+  return {
+    status: "error",
+    detail: `${path} differs from the tested binary of ${binary.origin}: its SHA-256 is ${found}`,
+  };
 }

@@ -77,13 +77,13 @@ async function checkDatabase(settings: Settings, needed: readonly Migration[]): 
   const config = storeConfigOf(settings);
   await refuseNotWhole(config);
   if (config.engine === "sqlite") {
-    if (!(await exists(config.path))) return directoryFinding(dirname(config.path), `${config.path} will be made`);
+    if (!(await exists(config.path))) return directoryFinding(dirname(config.path), `${config.path} will be created`);
     await access(config.path, constants.R_OK | constants.W_OK);
   }
   const revision = await currentRevision(config);
   if (!(await schemaBehind(config, needed))) return ok(`${config.engine} at revision ${revision}`);
-  if (config.engine === "sqlite") return ok(`sqlite at revision ${revision}; serve brings it up to date`);
-  return { status: "warning", detail: `postgres at revision ${revision}, which is behind; run svc migrate` };
+  if (config.engine === "sqlite") return ok(`sqlite at revision ${revision}; svc serve migrates it`);
+  return { status: "warning", detail: `postgres at revision ${revision}, which is too old; run svc migrate` };
 }
 
 /** The server starts without it, and refuses work that needs it. */
@@ -112,7 +112,7 @@ async function checkObjectStore({ objectStore, objectStorePath }: Settings): Pro
 async function checkWorkspace({ workspaceRoot }: Settings): Promise<Finding> {
   if (workspaceRoot === null) return ok("SVC_WORKSPACE_ROOT is unset, so workspace tools fail");
   const root = resolve(workspaceRoot);
-  if (!(await exists(root))) return { status: "error", detail: `${root} is not there` };
+  if (!(await exists(root))) return { status: "error", detail: `${root} does not exist` };
   return directoryFinding(root, root);
 }
 
@@ -127,9 +127,9 @@ async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): 
 /** The server starts whatever is in it. A file that is invalid answers invalid_manifest to whoever asks for it. */
 async function checkManifestDir(settings: Settings, registries: Registries, env: Env): Promise<Finding> {
   if (settings.manifestDir === "")
-    return ok("SVC_MANIFEST_DIR is unset, so there are the bundled ones and stored ones");
+    return ok("SVC_MANIFEST_DIR is unset: only bundled and stored manifests are available");
   const directory = resolve(settings.manifestDir);
-  if (!(await exists(directory))) return { status: "error", detail: `${directory} of SVC_MANIFEST_DIR is not there` };
+  if (!(await exists(directory))) return { status: "error", detail: `${directory} of SVC_MANIFEST_DIR does not exist` };
   if (!(await isDirectory(directory)))
     return { status: "error", detail: `${directory} of SVC_MANIFEST_DIR is not a directory` };
   const objects = objectSourceOf(settings, env);
@@ -140,7 +140,7 @@ async function checkManifestDir(settings: Settings, registries: Registries, env:
   const passed = (await readdir(directory)).filter((name) => isPassedOver(directory, name));
   const lines = [
     ...invalid.flatMap(({ path, problems }) => problems.map((line) => inDirectory(path, line))),
-    ...passed.map((name) => `${join(directory, name)}: it is not read; ${readNames}`),
+    ...passed.map((name) => `${join(directory, name)}: ignored; ${readNames}`),
   ];
   const problems = lines.length > 0 && { problems: lines };
   if (files === 0) {
@@ -151,7 +151,7 @@ async function checkManifestDir(settings: Settings, registries: Registries, env:
   const found = invalid.length > 0 ? `${invalid.length} of ${files} invalid` : `${files} valid`;
   return {
     status: "warning",
-    detail: `${directory}: ${found}${passed.length > 0 ? `, ${passed.length} not read` : ""}`,
+    detail: `${directory}: ${found}${passed.length > 0 ? `, ${passed.length} ignored` : ""}`,
     ...problems,
   };
 }
@@ -184,12 +184,12 @@ async function checkModel(
   const route = registries.routes.get(id);
   if (!route) return { status: "error", detail: `there is no model route ${id}` };
   if (pluginProviders(plugins).some(({ name }) => name === route.provider))
-    return ok(`${id} of ${route.provider}, a plugin's`);
+    return ok(`${id} of ${route.provider}, a plugin`);
   const own = settings.modelProviders[route.provider];
   if (own !== undefined) return ok(`${id} of ${route.provider}, ${own.base_url}`);
   if (settings.litellmBaseUrl !== "") return ok(`${id} through the gateway of SVC_LITELLM_BASE_URL`);
   if (route.provider === "demo")
-    return { status: "warning", detail: "demo answers offline: no provider has a credential" };
+    return { status: "warning", detail: "demo answers offline: no provider has an API key" };
   const options = settings.modelProviderOptions[route.provider];
   const key = options?.api_key ?? settings.providerApiKeys[route.provider as KeyedProviderName];
   // A server of one's own may need no key; Workers AI is found through the account's id.

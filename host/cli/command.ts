@@ -93,7 +93,7 @@ export function readTime(name: string, text: string): number | null {
   if (text === "") return null;
   const at = /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text);
   if (!Number.isSafeInteger(at) || at < 0)
-    throw new UsageError(`--${name} is a time, in ISO 8601 or epoch milliseconds.`);
+    throw new UsageError(`--${name} must be a time in ISO 8601 or epoch milliseconds.`);
   return at;
 }
 

@@ -21,14 +21,14 @@ interface Completable {
 /** `svc completion`: a script by which a shell completes commands and options, as they are declared. */
 export function completionCommand(commands: () => Loadable): Command {
   return {
-    summary: "Print a script by which a shell completes svc: source <(svc completion bash).",
+    summary: "Print a completion script for the shell: source <(svc completion bash).",
     options: {},
     positionals: ["SHELL"],
     words: Object.keys(scripts),
     async run({ positionals: [shell = ""] }) {
       const script = Object.hasOwn(scripts, shell) ? scripts[shell] : undefined;
       if (script === undefined)
-        throw new UsageError(`SHELL is one of ${Object.keys(scripts).join(", ")}, and not ${JSON.stringify(shell)}.`);
+        throw new UsageError(`SHELL is one of ${Object.keys(scripts).join(", ")}, not ${JSON.stringify(shell)}.`);
       const all: Completable[] = [];
       for (const [name, load] of Object.entries(commands())) all.push(completable(name, await load()));
       const text = script(all);

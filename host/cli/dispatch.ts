@@ -35,7 +35,7 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
   } catch (error) {
     if (error instanceof UsageError) {
       const page = name !== undefined && Object.hasOwn(commands, name) ? `svc help ${name}` : "svc help";
-      return failed(2, "usage", `${error.message}\nRun "${page}" to see how it is used.`);
+      return failed(2, "usage", `${error.message}\nRun "${page}" for its usage.`);
     }
     if (error instanceof SettingsError) {
       const { issues } = error;
@@ -114,7 +114,7 @@ function refuseUnknownOption(
     const [typed = token.rawName] = (argv[token.index] ?? "").split("=", 1);
     const known = [...Object.keys(options), "json", "help"].map((option) => `--${option}`);
     const setting = `SVC_${typed.replace(/^-+/, "").replaceAll("-", "_").toUpperCase()}`;
-    const hint = settingNames().includes(setting) ? ` ${setting} in the environment sets it.` : "";
+    const hint = settingNames().includes(setting) ? ` ${setting} in the environment sets this.` : "";
     throw new UsageError(`svc ${command} has no option ${typed}${meant(typed, known)}.${hint}`);
   }
 }

@@ -23,9 +23,9 @@ const valueCharsMax = 80;
 /** `svc doctor`: everything that decides whether and how the server starts, and whether its binaries are those that were tested. */
 export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Binary[]): Command {
   return {
-    summary: "Show every setting, and check what the server needs; exit 1 when it would not start or not work.",
+    summary: "Show every setting and check the server's dependencies; exit 1 if it would not start or work.",
     options: {
-      online: { type: "boolean", help: "Try the key of each model provider, with a call that costs nothing." },
+      online: { type: "boolean", help: "Test the key of each model provider with a call that costs nothing." },
     },
     positionals: [],
     async run({ options }, { env, environment }) {
@@ -88,7 +88,7 @@ function reportText(
     `Checks\n${table(findings)}`,
     ...list("Problems", problems.map(inert)),
     ...list("Warnings", warnings),
-    ...list("The server does not start", refusals),
+    ...list("The server would not start", refusals),
   ].join("\n\n");
   // Files and databases have their say in it.
   return harmless(text);

@@ -6,14 +6,14 @@ import { type Command, failed, textOption, UsageError } from "./command.ts";
 /** `svc init`: writes a first manifest. `schemaPath` is the schema that editors check it by. */
 export function initCommand(schemaPath: string): Command {
   return {
-    summary: "Write a first manifest, and say how to run it; nothing is overwritten.",
-    options: { dir: { type: "string", value: "DIR", help: "The directory of manifests (agents)." } },
+    summary: "Write a first manifest and print how to run it; no file is overwritten.",
+    options: { dir: { type: "string", value: "DIR", help: "Directory of manifests (agents)." } },
     positionals: ["[NAME]"],
     async run(args, { talk: { program } }) {
       const name = args.positionals[0] ?? "assistant";
       if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name))
         throw new UsageError(
-          "NAME has up to 100 letters, digits, dots, dashes and underscores, and begins with one of the first two.",
+          "NAME has at most 100 letters, digits, dots, dashes and underscores, and starts with a letter or digit.",
         );
       const directory = textOption(args, "dir", "agents");
       if (directory === "") throw new UsageError("--dir is empty.");
@@ -25,7 +25,7 @@ export function initCommand(schemaPath: string): Command {
         const { code, syscall } = error as NodeJS.ErrnoException;
         // What is in the way may also stand where the directory would.
         if (code === "EEXIST" && syscall === "open")
-          return failed(1, "exists", `${path} is there already, and stays as it is.`);
+          return failed(1, "exists", `${path} already exists and was not changed.`);
         return failed(1, "not_written", `${path} cannot be written: ${errorText(error)}`);
       }
       const next = [
@@ -36,10 +36,10 @@ export function initCommand(schemaPath: string): Command {
       const text = `Wrote ${path}.
 
 Check it:    ${next[0]}
-Serve it:    ${next[1]}      (end a server that runs without it first: Ctrl-C)
+Serve it:    ${next[1]}      (first stop a server that runs without it: Ctrl-C)
 Talk to it:  ${next[2]}      (in another terminal)
 
-Changes of the file are seen at once by the running server.`;
+The running server reads changes of the file at once.`;
       return { code: 0, json: { ok: true, name, path, next }, text };
     },
   };
@@ -59,16 +59,16 @@ function manifestOf(name: string, schema: string): string {
 apiVersion: svc/v1
 kind: Agent
 metadata:
-  # The file is named for it.
+  # The file has the same name.
   name: ${yamlText(name)}
   description: A first agent.
 spec:
   system_prompt:
     inline: |
       You are a helpful assistant. Answer briefly.
-      Use calculator for every sum, and todo_write to plan what has several steps.
+      Use calculator for every sum, and todo_write to plan work of several steps.
   tools: [calculator, todo_write]
-  # With a gate a person is asked before each call of these tools; svc chat asks whoever types.
+  # An approval gate asks a person before each call of these tools; svc chat asks its user.
   # approvals:
   #   - { id: sums, tools: [calculator] }
   limits:

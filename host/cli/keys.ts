@@ -5,7 +5,7 @@ import { type Command, type CommandArgs, type CommandIo, listOption, textOption,
 
 /** Whose a credential is. */
 export const tenantOption: Command["options"] = {
-  tenant: { type: "string", value: "TENANT", help: "The tenant it is for (default)." },
+  tenant: { type: "string", value: "TENANT", help: "Tenant of the credential (default)." },
 };
 
 /** The caller that the options describe. Throws a UsageError. */
@@ -38,11 +38,11 @@ const defaults = { sub: "operator", scopes: "chat:read,chat:write" };
 
 /** `svc keys`: makes an API key and forgets it. */
 export const keysCommand: Command = {
-  summary: "Print a fresh API key and its entry for SVC_AUTH_API_KEYS; nothing is stored.",
+  summary: "Print a new API key and its entry for SVC_AUTH_API_KEYS; nothing is stored.",
   options: {
     ...tenantOption,
-    sub: { type: "string", value: "NAME", help: `Who it stands for (${defaults.sub}).` },
-    scopes: { type: "string", value: "A,B", help: `What it may do, a comma list (${defaults.scopes}).` },
+    sub: { type: "string", value: "NAME", help: `Subject (principal) of the key (${defaults.sub}).` },
+    scopes: { type: "string", value: "A,B", help: `Scopes, separated by commas (${defaults.scopes}).` },
   },
   positionals: [],
   async run(args, io) {
@@ -51,10 +51,10 @@ export const keysCommand: Command = {
     const warned = warnOfScopes(caller.scopes, args, io);
     const key = `svc_${env.id()}${env.id()}`;
     const entry = { [key]: caller };
-    const text = `Key, shown this once:
+    const text = `Key, shown only now:
 ${key}
 
-Entry for SVC_AUTH_API_KEYS (merge it into the map when there are others):
+Entry for SVC_AUTH_API_KEYS (merge it into the map if there are other keys):
 ${JSON.stringify(entry)}`;
     return { code: 0, json: { ok: true, key, entry, ...warned }, text };
   },

@@ -55,7 +55,7 @@ export async function checkManifestDirectory(
   for (const path of paths) {
     try {
       const checked = await checkManifestFile(path, place);
-      if (checked === null) invalid.push({ path, problems: ["It leads to no file."] });
+      if (checked === null) invalid.push({ path, problems: ["It is a link to a file that does not exist."] });
     } catch (error) {
       invalid.push({ path, problems: problemLines(error) });
     }

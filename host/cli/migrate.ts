@@ -10,9 +10,9 @@ import { type Command, failed } from "./command.ts";
 
 /** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */
 export const migrateCommand: Command = {
-  summary: "Bring the database schema to a revision, the newest when none is named.",
+  summary: "Migrate the database schema to a revision (the newest).",
   options: {
-    downgrade: { type: "boolean", help: "Go back to a revision that the database has passed." },
+    downgrade: { type: "boolean", help: "Migrate down to an older revision." },
     down: { type: "boolean", help: "The same." },
   },
   positionals: ["[REVISION]"],

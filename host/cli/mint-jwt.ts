@@ -11,9 +11,13 @@ export const mintJwtCommand: Command = {
   summary: "Print a token signed with SVC_JWKS_PRIVATE.",
   options: {
     ...tenantOption,
-    sub: { type: "string", value: "NAME", help: "Who it stands for; must be given." },
-    scopes: { type: "string", value: "A,B", help: "What it may do, a comma list (none: it may read /metrics alone)." },
-    ttl: { type: "string", value: "SECONDS", help: `How long it is good for, at most ${ttlSecondsMax} (3600).` },
+    sub: { type: "string", value: "NAME", help: "Subject (principal) of the token; required." },
+    scopes: {
+      type: "string",
+      value: "A,B",
+      help: "Scopes, separated by commas (none: the token only reads /metrics).",
+    },
+    ttl: { type: "string", value: "SECONDS", help: `Lifetime in seconds, at most ${ttlSecondsMax} (3600).` },
   },
   positionals: [],
   async run(args, io) {
@@ -23,7 +27,12 @@ export const mintJwtCommand: Command = {
     const ttlSeconds = readTtl(args);
     const settings = loadSettings(environment);
     const key = settings.jwksPrivate?.keys[0];
-    if (!key) return failed(2, "no_private_key", "SVC_JWKS_PRIVATE is not set; it holds the private key that signs.");
+    if (!key)
+      return failed(
+        2,
+        "no_private_key",
+        "SVC_JWKS_PRIVATE is not set: it must hold the private key that signs tokens.",
+      );
     if (settings.allowedTenants.length > 0 && !settings.allowedTenants.includes(caller.tenant_id)) {
       return failed(2, "tenant_not_allowed", `${caller.tenant_id} is not in SVC_ALLOWED_TENANTS.`);
     }
@@ -39,7 +48,8 @@ export const mintJwtCommand: Command = {
 function readTtl(args: CommandArgs): number {
   const text = textOption(args, "ttl", "3600");
   const ttlSeconds = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (ttlSeconds < 1 || ttlSeconds > ttlSecondsMax) throw new UsageError(`--ttl is 1 to ${ttlSecondsMax} seconds.`);
+  if (ttlSeconds < 1 || ttlSeconds > ttlSecondsMax)
+    throw new UsageError(`--ttl must be 1 to ${ttlSecondsMax} seconds.`);
   return ttlSeconds;
 }
 

@@ -31,10 +31,12 @@ export async function checkProviders({ settings, plugins }: Deployment, env: Env
       ...pluginProviders(plugins).map(({ name }) => name),
     ];
     const rest = untried.map(
-      (name): Check => ({ name: `provider ${name}`, status: "warning", detail: "has no call that is free: not tried" }),
+      (name): Check => ({ name: `provider ${name}`, status: "warning", detail: "has no free call: not tested" }),
     );
     if (found.length + rest.length > 0) return [...found, ...rest];
-    return [{ name: "providers", status: "warning", detail: "none has a key or an address: nothing was tried" }];
+    return [
+      { name: "providers", status: "warning", detail: "no provider has a key or an address: nothing was tested" },
+    ];
   } finally {
     await egress.close();
   }

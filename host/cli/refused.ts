@@ -12,17 +12,17 @@ export function refused({ status, body }: ServerAnswer, sentences: Sentences = {
   const said = Object.hasOwn(sentences, code) ? sentences[code]?.(id, inert(subject)) : undefined;
   if (said !== undefined) return failed(1, code, said);
   if (status === 401) return failed(1, "unauthorized", unknownCaller(reason));
-  if (status === 403) return failed(1, "forbidden", `The key may not do this: ${inert(detail || error)}.`);
+  if (status === 403) return failed(1, "forbidden", `The key lacks permission: ${inert(detail || error)}.`);
   if (message !== "") return failed(1, inert(code) || "refused", inert(message));
-  if (code === "invalid_request") return failed(2, code, `The server does not take this: ${inert(detail)}`);
+  if (code === "invalid_request") return failed(2, code, `The server refuses this: ${inert(detail)}`);
   const told = detail === "" ? body : `${error}. ${detail}`;
-  return failed(1, inert(code) || "refused", `The server has answered ${status}: ${inert(told.slice(0, 1000))}`);
+  return failed(1, inert(code) || "refused", `The server answered ${status}: ${inert(told.slice(0, 1000))}`);
 }
 
 function unknownCaller(reason: string): string {
-  if (reason === "missing_credentials") return "The server asks for a key or a token: set SVC_KEY.";
+  if (reason === "missing_credentials") return "The server needs an API key or a token: set SVC_KEY.";
   if (reason === "invalid_token")
-    return "The server does not take the token in SVC_KEY: it has expired, or is signed for somebody else.";
+    return "The server rejects the token in SVC_KEY: it has expired, or is signed for another audience.";
   return "The server does not know the key in SVC_KEY.";
 }
 

@@ -22,20 +22,19 @@ const shownMax = 400;
 
 /** `svc replay RUN`: makes a run again from its log, offline, beside a server that may be running on the same store. */
 export const replayCommand: Command = {
-  summary:
-    "Make a run again from its log, without a model, a tool or a key, and say where it is another one than is on record; exit 1 then.",
+  summary: "Replay a run from its log, without model, tools or keys; exit 1 if it differs from the record.",
   options: {
-    tenant: { type: "string", value: "TENANT", help: "Whose run it is (default)." },
+    tenant: { type: "string", value: "TENANT", help: "Tenant of the run (default)." },
     manifest: {
       type: "string",
       value: "FILE",
-      help: "Ask what the agent of this file would have been shown, call by call, in the place of the run's own.",
+      help: "Compare, call by call, what the model would be sent with this manifest file instead.",
     },
   },
   positionals: ["RUN"],
   async run(args, io) {
     const [runId = ""] = args.positionals;
-    if (!/^[A-Za-z0-9_-]{1,64}$/.test(runId)) throw new UsageError("RUN is the id of a run.");
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(runId)) throw new UsageError("RUN is a run id.");
     const tenantId = readTenant(args);
     const path = textOption(args, "manifest", "");
     const manifest = path === "" ? null : readManifest(path, io);
@@ -44,7 +43,7 @@ export const replayCommand: Command = {
     const { settings } = deployment;
     const config = storeConfigOf(settings);
     if (config.engine === "sqlite" && !existsSync(config.path))
-      return failed(1, "no_store", `There is no database at ${config.path}: is SVC_DATA_DIR that of the server?`);
+      return failed(1, "no_store", `There is no database at ${config.path}: check that SVC_DATA_DIR is the server's.`);
     const store = openReadOnly(config, io.env);
     try {
       const objects = objectSourceOf(settings, io.env);
@@ -58,7 +57,7 @@ export const replayCommand: Command = {
         if (problem !== null) return failed(1, "schema_behind", problem);
       }
       const lines = error.code === "invalid_manifest" ? problemLines(error) : [errorText(error)];
-      return failed(1, error.code, [`${runId} cannot be made again:`, ...lines.map((line) => `  ${line}`)].join("\n"));
+      return failed(1, error.code, [`${runId} cannot be replayed:`, ...lines.map((line) => `  ${line}`)].join("\n"));
     } finally {
       store.close();
     }
@@ -70,7 +69,7 @@ async function schemaProblem(config: StoreConfig, needed: readonly Migration[]):
   try {
     if (!(await schemaBehind(config, needed))) return null;
     const bringsUp = config.engine === "sqlite" ? "svc serve or svc migrate brings" : "svc migrate brings";
-    return `The database is at revision ${await currentRevision(config)}, which is behind: ${bringsUp} it up to date.`;
+    return `The database is at revision ${await currentRevision(config)}, which is too old: ${bringsUp} it up to date.`;
   } catch {
     return null;
   }
@@ -92,10 +91,10 @@ function readManifest(path: string, { env }: CommandIo): Manifest | Outcome {
 
 function told(replay: Replay, isAsked: boolean): Outcome {
   const { run_id, manifest, status, calls, calls_of, events, events_of, divergence, notes } = replay;
-  const counts = `${calls.length} of ${calls_of} model calls, ${events} of ${events_of} events behind its first words`;
+  const counts = `${calls.length} of ${calls_of} model calls, ${events} of ${events_of} events after its first text`;
   const head = `${run_id} (${manifest}, ${status}): ${counts}.`;
   const lines = isAsked ? callLines(replay) : divergence === null ? [] : divergenceLines(replay);
-  const same = divergence === null && calls_of > 0 ? ["As it is on record."] : [];
+  const same = divergence === null && calls_of > 0 ? ["The replay equals the record."] : [];
   const text = [head, ...lines, ...same, ...notes.map((note) => `Not compared: ${inert(note)}.`)].join("\n");
   return { code: divergence === null ? 0 : 1, json: { ok: divergence === null, ...replay }, text, report: true };
 }
@@ -108,7 +107,7 @@ function divergenceLines({ divergence, calls }: Replay): string[] {
   const at =
     made === undefined
       ? "before its first model call"
-      : `${isOf(calls, divergence) ? "at" : "behind"} model call ${call} (${made.purpose} of ${inert(made.agent)}, ${inert(made.route)})`;
+      : `${isOf(calls, divergence) ? "at" : "after"} model call ${call} (${made.purpose} of ${inert(made.agent)}, ${inert(made.route)})`;
   const event = seq === null ? "" : `, event ${seq}`;
   return [`Differs ${at}${event}: ${what}`, `  on record  ${shown(expected)}`, `  now        ${shown(found)}`];
 }

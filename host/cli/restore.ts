@@ -12,10 +12,10 @@ import { type Command, failed } from "./command.ts";
 
 /** `svc restore`: puts a backup into a deployment that has nothing in it. */
 export const restoreCommand: Command = {
-  summary: "Put a backup into an empty deployment, once all of it is held against its digests.",
+  summary: "Restore a backup into an empty deployment, after checking all its digests.",
   options: {
-    check: { type: "boolean", help: "Only hold the backup against its digests; nothing is changed." },
-    resume: { type: "boolean", help: "Let open durable runs go on as soon as a server starts; else they are held." },
+    check: { type: "boolean", help: "Only check the digests of the backup; nothing is changed." },
+    resume: { type: "boolean", help: "Resume open durable runs when a server starts; otherwise they are held." },
   },
   positionals: ["DIR"],
   async run({ options, positionals: [directory = ""] }, { env, environment }) {
@@ -73,8 +73,8 @@ export const restoreCommand: Command = {
       return failed(
         1,
         "restore_failed",
-        `The restore has failed: ${reasonOf(error, settings)}
-Nothing starts on what it has left: run it again with the same backup.`,
+        `The restore failed: ${reasonOf(error, settings)}
+No server starts on the incomplete data: run it again with the same backup.`,
       );
     } finally {
       lock?.release();
@@ -85,10 +85,12 @@ Nothing starts on what it has left: run it again with the same backup.`,
 function heldText(openRuns: number, isResumed: boolean): string {
   if (openRuns === 0) return "";
   const [runs, are, them] = openRuns === 1 ? ["run", "is", "it"] : ["runs", "are", "them"];
-  if (isResumed) return `\n${openRuns} durable ${runs} ${are} open and will go on with the next server.`;
-  return `\n${openRuns} durable ${runs} ${are} held: what was done since the backup may be done again. \`svc runs release\` lets ${them} go on.`;
+  if (isResumed) return `\n${openRuns} durable ${runs} ${are} open and will resume when a server starts.`;
+  return `\n${openRuns} durable ${runs} ${are} held, because they may repeat work done since the backup. \`svc runs release\` releases ${them}.`;
 }
 
 function leftOutText(tables: readonly string[]): string {
-  return tables.length === 0 ? "" : `\nLeft out, for svc does not make them: the tables ${tables.join(", ")}.`;
+  return tables.length === 0
+    ? ""
+    : `\nNot restored, because svc does not create them: the tables ${tables.join(", ")}.`;
 }

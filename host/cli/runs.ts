@@ -15,21 +15,25 @@ import { inert } from "./terminal-text.ts";
 /** `svc runs`: the durable runs of a running server, over HTTP. */
 export const runsCommand: Command = {
   summary:
-    "Look at durable runs, and stop or go on with them; SVC_KEY is the key of a caller with runs:read or runs:write.",
+    "List, show, cancel, retry, requeue and release durable runs; the key in SVC_KEY needs the scope runs:read or runs:write.",
   options: {
     ...urlOption,
-    status: { type: "string", value: "STATUS", help: "list: runs of this status only, such as waiting or dead." },
-    limit: { type: "string", value: "N", help: "list: at most so many, 1 to 200 (50)." },
-    cursor: { type: "string", value: "CURSOR", help: "list, requeue --all: what is behind the page before." },
+    status: { type: "string", value: "STATUS", help: "list: only of this status, such as waiting or dead." },
+    limit: { type: "string", value: "N", help: "list: maximum number of entries, 1 to 200 (50)." },
+    cursor: {
+      type: "string",
+      value: "CURSOR",
+      help: "list, requeue --all: the next page, by the cursor of the previous one.",
+    },
     all: {
       type: "boolean",
-      help: "release: all that are held; requeue: dead runs that no other goes on with, at most 1,000.",
+      help: "release: all held runs; requeue: all dead runs not yet requeued, at most 1,000.",
     },
-    manifest: { type: "string", value: "NAME", help: "release, requeue --all: those of this manifest only." },
+    manifest: { type: "string", value: "NAME", help: "release, requeue --all: only of this manifest." },
     until: {
       type: "string",
       value: "TIME",
-      help: "requeue --all: those dead by then, ISO 8601 or epoch milliseconds.",
+      help: "requeue --all: only runs dead by this time, ISO 8601 or epoch milliseconds.",
     },
   },
   positionals: ["ACTION", "[RUN]"],
@@ -38,12 +42,12 @@ export const runsCommand: Command = {
     const [action = "", id] = args.positionals;
     const act = Object.hasOwn(actions, action) ? actions[action] : undefined;
     if (act === undefined)
-      throw new UsageError(`svc runs takes ${Object.keys(actions).join(", ")}, and not ${JSON.stringify(action)}.`);
+      throw new UsageError(`svc runs takes ${Object.keys(actions).join(", ")}, not ${JSON.stringify(action)}.`);
     const ofMany = args.options.all === true || (action === "release" && args.options.manifest !== undefined);
     const isMany = action === "list" || ((action === "requeue" || action === "release") && ofMany);
     if (isMany && id !== undefined) throw new UsageError(`Unexpected argument ${JSON.stringify(id)}.`);
     if (!isMany && id === undefined) throw new UsageError("RUN is missing.");
-    if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id)) throw new UsageError("RUN is the id of a run.");
+    if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id)) throw new UsageError("RUN is a run id.");
     const base = serverUrl(args, io.environment);
     const ask: Ask = (method, path, body) => askServer(method, `${base}${path}`, io.environment.SVC_KEY, body ?? null);
     return act(id ?? "", args, ask, io);
@@ -79,7 +83,7 @@ const actions: Readonly<Record<string, Act>> = {
 
   retry: (id, _args, ask) =>
     one("retry", id, ask, ({ retried, status }) =>
-      retried === true ? `${id}: is tried again` : `${id}: waits for no retry (${status})`,
+      retried === true ? `${id}: retried` : `${id}: not waiting for a retry (${status})`,
     ),
 
   async release(id, args, ask) {
@@ -87,12 +91,12 @@ const actions: Readonly<Record<string, Act>> = {
     const answer = await ask("POST", "/runs/release", { ...(id && { token: id }), ...(manifest && { manifest }) });
     if (answer.status !== 200) return refused(answer, sentences, id);
     const { released, run_ids } = JSON.parse(answer.body) as { released: number; run_ids: string[] };
-    const text = [...run_ids.map((run) => `${run}: goes on`), `${released} released.`].join("\n");
+    const text = [...run_ids.map((run) => `${run}: released`), `${released} released.`].join("\n");
     return { code: 0, json: { ok: true, released, run_ids }, text };
   },
 
   async requeue(id, args, ask) {
-    if (args.options.all !== true) return one("requeue", id, ask, (run) => `${id}: goes on as ${run.resume_token}`);
+    if (args.options.all !== true) return one("requeue", id, ask, (run) => `${id}: continues as ${run.resume_token}`);
     const manifest = textOption(args, "manifest", "");
     const cursor = textOption(args, "cursor", "");
     const until = readTime("until", textOption(args, "until", ""));
@@ -101,9 +105,9 @@ const actions: Readonly<Record<string, Act>> = {
     if (answer.status !== 200) return refused(answer, sentences);
     const done = JSON.parse(answer.body) as Requeued;
     const lines = [
-      ...done.requeued.map(({ run_id, requeued_as }) => `${run_id}: goes on as ${requeued_as}`),
+      ...done.requeued.map(({ run_id, requeued_as }) => `${run_id}: continues as ${requeued_as}`),
       ...done.skipped.map(({ run_id, error }) => `${run_id}: not requeued, ${error}`),
-      `${done.requeued.length} requeued, ${done.skipped.length} skipped.${done.more ? " There may be more." : ""}`,
+      `${done.requeued.length} requeued, ${done.skipped.length} skipped.${done.more ? " There may be more: run it again." : ""}`,
     ];
     return { code: 0, json: { ok: true, ...done }, text: lines.join("\n") };
   },
@@ -131,13 +135,13 @@ async function one(
 const sentences: Sentences = {
   run_not_found: (id) => `There is no run ${id}.`,
   run_finished: (id) => `${id} is over.`,
-  run_not_dead: (id, status) => `${id} is ${status}, and only dead runs are requeued.`,
-  run_requeued: (id, by) => `${by} goes on with ${id} already.`,
-  run_in_progress: (id, by) => `${by} runs in the conversation of ${id}: wait until it is over, or cancel it.`,
-  run_queue_full: () => "Too many runs wait for their first step: try it again later.",
-  principal_revoked: (id) => `Who has asked for ${id} could not ask for it any more.`,
-  conflict: (id) => `The conversation of ${id} has gone on since.`,
-  invalid_cursor: () => "--cursor is what a list has named as the place where more begins.",
+  run_not_dead: (id, status) => `${id} is ${status}, and only dead runs can be requeued.`,
+  run_requeued: (id, by) => `${id} was already requeued: ${by} continues it.`,
+  run_in_progress: (id, by) => `${by} is running in the thread of ${id}: wait until it ends, or cancel it.`,
+  run_queue_full: () => "The queue of durable runs is full: try again later.",
+  principal_revoked: (id) => `The credential that started ${id} is no longer valid.`,
+  conflict: (id) => `The thread of ${id} has newer messages.`,
+  invalid_cursor: () => "--cursor must be the cursor that a list printed.",
 };
 
 function wordOf(name: string, value: unknown): string {

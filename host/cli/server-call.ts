@@ -18,7 +18,7 @@ const silenceMs = 120_000;
 
 /** The option of every command that speaks to a server. */
 export const urlOption = {
-  url: { type: "string", value: "URL", help: "Where the server is (this machine, at SVC_PORT)." },
+  url: { type: "string", value: "URL", help: "URL of the server (this machine, at SVC_PORT)." },
 } as const;
 
 /** Where the server is that a command speaks to, without a slash at its end. */

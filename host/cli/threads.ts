@@ -8,18 +8,22 @@ const actions = ["list", "show", "search"];
 
 /** `svc threads`: the conversations of a running server, over HTTP. */
 export const threadsCommand: Command = {
-  summary: "Look at conversations; SVC_KEY is the key of a caller with chat:read.",
+  summary: "List, show and search threads; the key in SVC_KEY needs the scope chat:read.",
   options: {
     ...urlOption,
-    limit: { type: "string", value: "N", help: "At most so many, 1 to 500 (list: 100, show and search: 20)." },
-    cursor: { type: "string", value: "CURSOR", help: "list: what is behind the page before." },
+    limit: {
+      type: "string",
+      value: "N",
+      help: "Maximum number of entries, 1 to 500 (list: 100, show and search: 20).",
+    },
+    cursor: { type: "string", value: "CURSOR", help: "list: the next page, by the cursor of the previous one." },
   },
   positionals: ["[ACTION]", "[THREAD_OR_WORDS]"],
   words: actions,
   async run(args, io) {
     const [action = "list", subject] = args.positionals;
     if (!actions.includes(action))
-      throw new UsageError(`svc threads takes ${actions.join(", ")}, and not ${JSON.stringify(action)}.`);
+      throw new UsageError(`svc threads takes ${actions.join(", ")}, not ${JSON.stringify(action)}.`);
     if (action === "list" && subject !== undefined)
       throw new UsageError(`Unexpected argument ${JSON.stringify(subject)}.`);
     if (action !== "list" && !subject)
@@ -50,7 +54,7 @@ async function list(args: CommandArgs, { env, terminal }: CommandIo, get: Get): 
   });
   const table = listTable({ heads: ["THREAD", "AGE", "MANIFEST", "NAME"], rows, statusAt: -1 }, terminal);
   const more = next_cursor === null ? "" : `\n\nMore: --cursor ${next_cursor}`;
-  const text = items.length === 0 ? "There are no conversations." : table + more;
+  const text = items.length === 0 ? "There are no threads." : table + more;
   return { code: 0, json: { ok: true, items, next_cursor }, text };
 }
 
@@ -62,7 +66,7 @@ async function show(given: string, args: CommandArgs, get: Get): Promise<Outcome
   const { messages, has_more } = JSON.parse(answer.body) as { messages: HistoryItem[]; has_more: boolean };
   if (messages.length === 0) return refused({ status: 404, body: '{"error":"not_found"}' }, sentences, inert(thread));
   const text = messages.flatMap(linesOf).join("\n");
-  const before = has_more ? "(There is more before; --limit shows it.)\n\n" : "";
+  const before = has_more ? "(Earlier messages are not shown; raise --limit.)\n\n" : "";
   return { code: 0, json: { ok: true, thread_id: thread, messages, has_more }, text: before + text };
 }
 
@@ -87,7 +91,7 @@ async function search(q: string, args: CommandArgs, get: Get): Promise<Outcome> 
   if (answer.status !== 200) return refused(answer, sentences);
   const { hits } = JSON.parse(answer.body) as { hits: { thread_id: string; seq: number; content: string }[] };
   const lines = hits.map(({ thread_id, content }) => `${inert(suffixOf(thread_id))}: ${inert(content).slice(0, 300)}`);
-  return { code: 0, json: { ok: true, hits }, text: hits.length === 0 ? "Nothing was found." : lines.join("\n") };
+  return { code: 0, json: { ok: true, hits }, text: hits.length === 0 ? "No matches." : lines.join("\n") };
 }
 
 /** The name of a conversation without the tenant, which is the caller's. */
@@ -96,8 +100,8 @@ function suffixOf(id: string): string {
 }
 
 const sentences: Sentences = {
-  not_found: (id) => `There is nothing in a conversation ${id}.`,
-  invalid_thread_id: (id) => `${id} is no id that a conversation may have.`,
-  invalid_cursor: () => "--cursor is what a list has named as the place where more begins.",
-  limit_must_be_positive: () => "--limit is at least 1.",
+  not_found: (id) => `The thread ${id} does not exist or is empty.`,
+  invalid_thread_id: (id) => `${id} is not a valid thread id.`,
+  invalid_cursor: () => "--cursor must be the cursor that a list printed.",
+  limit_must_be_positive: () => "--limit must be at least 1.",
 };

@@ -7,21 +7,20 @@ const actions = ["summary", "threads"];
 
 /** `svc usage`: what a running server has spent on models, over HTTP. */
 export const usageCommand: Command = {
-  summary:
-    "What models were asked and what it cost, by day or by conversation; SVC_KEY is the key of a caller with usage:read.",
+  summary: "Show model calls, tokens and cost by day or by thread; the key in SVC_KEY needs the scope usage:read.",
   options: {
     ...urlOption,
-    since: { type: "string", value: "TIME", help: "From then on, ISO 8601 or epoch milliseconds (30 days before)." },
-    until: { type: "string", value: "TIME", help: "Before then (now)." },
-    manifest: { type: "string", value: "NAME", help: "summary: of this manifest only." },
-    limit: { type: "string", value: "N", help: "threads: at most so many, 1 to 200 (50)." },
+    since: { type: "string", value: "TIME", help: "Start time, ISO 8601 or epoch milliseconds (30 days ago)." },
+    until: { type: "string", value: "TIME", help: "End time, not included (now)." },
+    manifest: { type: "string", value: "NAME", help: "summary: only of this manifest." },
+    limit: { type: "string", value: "N", help: "threads: maximum number of entries, 1 to 200 (50)." },
   },
   positionals: ["[ACTION]"],
   words: actions,
   async run(args, { environment, terminal }) {
     const [action = "summary"] = args.positionals;
     if (!actions.includes(action))
-      throw new UsageError(`svc usage takes ${actions.join(", ")}, and not ${JSON.stringify(action)}.`);
+      throw new UsageError(`svc usage takes ${actions.join(", ")}, not ${JSON.stringify(action)}.`);
     const url = `${serverUrl(args, environment)}/usage/${action}${queryFor(action, args)}`;
     const answer = await askServer("GET", url, environment.SVC_KEY);
     if (answer.status !== 200) return refused(answer);
@@ -85,9 +84,11 @@ function outcomeOf(spending: Spending, action: string, terminal: Terminal | null
   });
   if (others) rows.push(sumRow("(others)", others));
   rows.push(sumRow("all", totals));
-  const more = truncated ? "\n\nThere are more: --limit, up to 200." : "";
+  const more = truncated ? "\n\nThere are more: raise --limit, up to 200." : "";
   const text =
-    items.length === 0 ? "No model was asked in that time." : listTable({ heads, rows, statusAt: -1 }, terminal) + more;
+    items.length === 0
+      ? "There were no model calls in that time."
+      : listTable({ heads, rows, statusAt: -1 }, terminal) + more;
   return { code: 0, json: { ok: true, ...spending }, text };
 }
 

@@ -16,10 +16,10 @@ import { harmless, inert } from "./terminal-text.ts";
 /** `svc validate-manifest`: parses and compiles a manifest as the server would. */
 export function validateManifestCommand(registriesOf: RegistriesOf): Command {
   return {
-    summary: "Check a manifest file as the server would.",
+    summary: "Check a manifest file with the rules of the server.",
     options: {
-      environment: { type: "string", short: "e", value: "NAME", help: "Check as in this SVC_ENVIRONMENT." },
-      tenant: { type: "string", value: "TENANT", help: "Check as this tenant's manifest (default)." },
+      environment: { type: "string", short: "e", value: "NAME", help: "Check for this SVC_ENVIRONMENT." },
+      tenant: { type: "string", value: "TENANT", help: "Check for this tenant (default)." },
     },
     positionals: ["FILE"],
     async run(args, io) {
@@ -69,8 +69,8 @@ function accepted(agent: CompiledAgent, unseen: readonly string[]): Outcome {
   const lines = [
     `${agent.name} is valid: model ${json.model}, tools ${json.tools.join(", ") || "none"}.`,
     ...agent.emptyRules.map(({ rule, kind }) => `Selects nothing: ${kind} ${rule}.`),
-    ...unseen.map((name) => `Is in no file, so that only the server knows whether it is stored: sub-agent ${name}.`),
-    "Defaults that this version does not carry out yet:",
+    ...unseen.map((name) => `Not found in a file, so not checked (the server may have it stored): sub-agent ${name}.`),
+    "Defaults that this version accepts but does not implement:",
     ...unbuiltDefaults.map(({ path, note }) => `  ${path}: ${note}`),
   ];
   return { code: 0, json, text: harmless(lines.join("\n")) };

@@ -58,8 +58,8 @@ export class OriginGuard {
 
 /** `name` is empty for what is no name of a host. Which names are served is not told. */
 function strangerText(name: string): string {
-  const called = name === "" ? "what the Host header says" : name.slice(0, 255);
-  return `This server does not answer to ${called}. If it should, its operator puts that name into SVC_ALLOWED_HOSTS.`;
+  const called = name === "" ? "the name in the Host header" : name.slice(0, 255);
+  return `This server does not answer to ${called}. To allow it, the operator adds the name to SVC_ALLOWED_HOSTS.`;
 }
 
 /** An IPv6 address in brackets or a name of ASCII, and a port. */

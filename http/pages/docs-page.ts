@@ -15,13 +15,13 @@ export function docsPage(needsKey: boolean): string {
 <body data-key="${needsKey ? "needed" : "open"}">
 <form id="key-form" autocomplete="off" hidden>
 <h1>The reference of this server needs a key</h1>
-<p>Enter an API key or a token of this server. It stays in this tab until the tab is closed, and goes to this server only.</p>
+<p>Enter an API key or a token of this server. It stays in this tab until the tab is closed, and is sent only to this server.</p>
 <p><label for="key">Key</label> <input id="key" type="password" autocomplete="off" spellcheck="false" autofocus> <button type="submit">Open</button></p>
 </form>
 <p id="said" role="status"></p>
-<p id="key-in-use" hidden>This tab has a key, with which requests are tried out. <button id="forget" type="button">Forget it</button></p>
+<p id="key-in-use" hidden>This tab has a key, and uses it for trial requests. <button id="forget" type="button">Forget it</button></p>
 <div id="reference"></div>
-<noscript><p>The reference is made by a script. <code>/openapi.json</code> has the same as JSON.</p></noscript>
+<noscript><p>The reference needs JavaScript. <code>/openapi.json</code> has the same as JSON.</p></noscript>
 <script src="/docs/swagger-ui-bundle.js"></script>
 <script src="/docs/docs.js"></script>
 </body>

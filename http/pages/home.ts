@@ -21,7 +21,7 @@ export function homeOf(host: string, { isTls, needsKey }: { isTls: boolean; need
   const key = needsKey ? ' -H "Authorization: Bearer $SVC_KEY"' : "";
   return {
     service: "svc",
-    about: "Runs agents that are described by manifests, over JSON, event streams and the OpenAI protocol.",
+    about: "Runs agents that manifests define, over JSON, event streams and the OpenAI protocol.",
     docs: "/docs",
     openapi: "/openapi.json",
     health: "/health",
@@ -48,9 +48,9 @@ export function homePage({ about, docs, openapi, health, ready, first_request }:
 <h1>svc runs here</h1>
 <p>${escapeHtml(about)}</p>
 <ul>
-<li>${link(docs)}: every route, to read and to try out</li>
+<li>${link(docs)}: every route, to read and to try</li>
 <li>${link(openapi)}: the same for programs</li>
-<li>${link(health)} and ${link(ready)}: whether it runs, and whether it can work</li>
+<li>${link(health)} and ${link(ready)}: whether the server runs, and whether it is ready</li>
 </ul>
 <p>A first question, in a terminal.${key}</p>
 <pre><code>${escapeHtml(first_request)}</code></pre>

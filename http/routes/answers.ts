@@ -11,14 +11,14 @@ import { threadFilter } from "../thread-id.ts";
 const tag = "Chat";
 const noteMax = 2048;
 const AskedThread = Type.String({
-  description: "The thread's suffix, or the `thread_id` of the frame that has asked.",
+  description: "The thread's suffix, or the `thread_id` of the request's frame.",
 });
-const Signaled = Type.Boolean({ description: "False when nobody waits for it: it is late, or not the first answer." });
+const Signaled = Type.Boolean({ description: "False if no run waits for it: it is late, or not the first answer." });
 
 const toolResult = route({
   method: "POST",
   path: "/chat/tool_result",
-  summary: "Says what came of a call that a run has asked its client to make by tool_request.",
+  summary: "Sends the result of a client tool call, which a run requested by tool_request.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -28,15 +28,15 @@ const toolResult = route({
       tool_call_id: Type.String({ minLength: 1, maxLength: 256, description: "`id` of the tool_request." }),
       content: Type.Union([Type.String(), OpenObject, Type.Array(Type.Unknown())], {
         default: "",
-        description: "The result, at most 256 KiB. What is no text reaches the model as JSON.",
+        description: "The result, at most 256 KiB. The model reads other values than a text as JSON.",
         examples: ["The page is open."],
       }),
-      error: Type.Boolean({ default: false, description: "The call has failed, and `content` says why." }),
+      error: Type.Boolean({ default: false, description: "The call failed; `content` is the reason." }),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "Whether a run has waited for it.",
+    description: "Whether a run was waiting for it.",
     schema: Type.Object({
       ok: Type.Boolean(),
       signaled: Signaled,
@@ -58,7 +58,7 @@ const toolResult = route({
 const ui = route({
   method: "POST",
   path: "/chat/ui",
-  summary: "Answers a question that a run has asked by ui_request.",
+  summary: "Answers a question, which a run asked by ui_request.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -72,13 +72,13 @@ const ui = route({
         description:
           "true or false to a confirm, one of `options` to a select, anything but null to an input; at most 256 KiB.",
       }),
-      cancelled: Type.Boolean({ default: false, description: "Whoever was asked does not want to answer." }),
+      cancelled: Type.Boolean({ default: false, description: "The user does not want to answer." }),
       note: Type.String({ default: "", maxLength: noteMax, description: "For the model." }),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "Whether a run has waited for it.",
+    description: "Whether a run was waiting for it.",
     schema: Type.Object({
       ok: Type.Boolean(),
       signaled: Signaled,

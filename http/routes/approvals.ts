@@ -39,11 +39,8 @@ const Approval = Type.Object({
   tenant_id: Type.String(),
   manifest_id: Type.String(),
   tool_name: Type.String(),
-  call_signature: Type.String({ description: "SHA-256 of the arguments and the rule: equal calls share a request." }),
-  args: Type.Object(
-    {},
-    { additionalProperties: true, description: "With `preview`, a diff, where the tool has something to show." },
-  ),
+  call_signature: Type.String({ description: "SHA-256 of the arguments and the rule; equal calls share a request." }),
+  args: Type.Object({}, { additionalProperties: true, description: "With `preview`, a diff, if the tool has one." }),
   evidence: Type.Object(
     {
       effect: Type.String(),
@@ -51,15 +48,15 @@ const Approval = Type.Object({
       cost_usd: Type.Number(),
       tool_calls: Type.Integer(),
       outcome: Type.Optional(
-        Type.Literal("unknown", { description: "The call may have run already: what is asked is what came of it." }),
+        Type.Literal("unknown", { description: "The call may have run already: the question is its result." }),
       ),
     },
-    { description: "What the tool can do, and what the run had used when it asked." },
+    { description: "The tool's risk and effect, and the usage of the run at the time of the request." },
   ),
   rule_id: Type.String(),
-  reason: Type.String({ description: "The rule's own words." }),
+  reason: Type.String({ description: "The reason in the rule." }),
   status: Status,
-  principal_subj: Type.String({ description: "Who has asked." }),
+  principal_subj: Type.String({ description: "The principal of the run." }),
   thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
   tool_call_id: Type.String(),
   created_at: EpochMs,
@@ -69,7 +66,7 @@ const Approval = Type.Object({
   decided_by: Type.String(),
   decision_note: Type.String(),
   edited_args: nullable(OpenObject),
-  result: Type.Optional(Type.String({ description: "What came of the call, as the decider has told it." })),
+  result: Type.Optional(Type.String({ description: "The result of the call, as the decider gave it." })),
   consumed_at: nullable(EpochMs),
 });
 
@@ -78,23 +75,23 @@ const ApprovalParams = Type.Object({ approval_id: Type.String({ description: "Of
 const listApprovals = route({
   method: "GET",
   path: "/approvals",
-  summary: "Tool calls that a person was asked about, the newest first.",
+  summary: "Approval requests, the newest first.",
   tag,
   access: readScopes,
   query: Type.Object({
     status: Type.Union(
       statuses.map((status) => Type.Literal(status)),
-      { default: "pending", description: "Only those of this status." },
+      { default: "pending", description: "Only requests of this status." },
     ),
-    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Requests on a page." }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Requests per page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
     thread_id: Type.Optional(
-      Type.String({ description: "Of this thread: its suffix, or its full id; empty for those of stateless turns." }),
+      Type.String({ description: "Only of this thread: its suffix, or its full id; empty for stateless turns." }),
     ),
   }),
   reply: {
     description:
-      "`items` and `requests` are the same list. It may be shorter than `limit`; next_cursor says whether there is more.",
+      "`items` and `requests` are the same list. A page may be shorter than `limit`; next_cursor is set if there are more.",
     schema: Type.Object({
       items: Type.Array(Approval),
       requests: Type.Array(Approval),
@@ -148,7 +145,7 @@ const decideFails: readonly ErrorCode[] = [
 const decide = route({
   method: "POST",
   path: "/approvals/{approval_id}/decide",
-  summary: "Approves or denies a call, and every equal one that waits; or says what came of one that was cut off.",
+  summary: "Approves or denies a call and all equal ones that wait; or gives the result of an interrupted call.",
   tag,
   access: writeScopes,
   params: ApprovalParams,
@@ -160,7 +157,7 @@ const decide = route({
       status: Type.Optional(
         Type.Union([Type.Literal("approved"), Type.Literal("denied")], { description: "The same as decision." }),
       ),
-      note: Type.String({ default: "", maxLength: noteMax, description: "For the model, when the call is denied." }),
+      note: Type.String({ default: "", maxLength: noteMax, description: "For the model, if the call is denied." }),
       edited_args: Type.Optional(
         nullable(
           Type.Object(
@@ -168,7 +165,7 @@ const decide = route({
             {
               additionalProperties: true,
               description:
-                "The call gets these arguments instead, and so does every equal one until the approval ends.",
+                "Arguments that replace those of the call, and of all equal calls until the approval expires.",
             },
           ),
         ),
@@ -178,8 +175,8 @@ const decide = route({
           Type.String({
             maxLength: resultBytesMax,
             description:
-              `What came of a call whose outcome is unknown, for the model; with denied, and at most ${resultBytesMax} bytes. ` +
-              "Refused on every other request.",
+              `The result of a call with an unknown outcome, for the model; only with denied, at most ${resultBytesMax} bytes. ` +
+              "Other requests refuse it.",
           }),
         ),
       ),
@@ -242,12 +239,12 @@ interface DecideBody {
 function readDecision({ decision, status, note, edited_args = null, result = null }: DecideBody): Decision {
   const said = decision ?? status;
   if (said === undefined) throw invalid("decision", "decision is missing", "missing");
-  if (status !== undefined && status !== said) throw invalid("status", "status says something else than decision");
-  if (result !== null && said === "approved") throw invalid("result", "result is for a call that is not run again");
+  if (status !== undefined && status !== said) throw invalid("status", "status differs from decision");
+  if (result !== null && said === "approved") throw invalid("result", "result needs the decision denied");
   if (result !== null && Buffer.byteLength(result) > resultBytesMax)
     throw invalid("result", `result has more than ${resultBytesMax} bytes`, "string_too_long");
   if (edited_args === null || said === "denied") {
-    if (edited_args !== null) throw invalid("edited_args", "edited_args are for a call that is approved");
+    if (edited_args !== null) throw invalid("edited_args", "edited_args need the decision approved");
     return { decision: said, note, edited_args: null, ...(result !== null && { result }) };
   }
   return { decision: said, note, edited_args: edited_args as Record<string, unknown> };
@@ -268,9 +265,9 @@ function invalid(field: string, msg: string, type = "conflict"): SvcError {
 /** Refuses with invalid_request what can be said of a call that has not run, but not of one that may have, and the other way round. */
 function refuseUnfit({ evidence }: ApprovalRow, { edited_args, result }: Decision): void {
   if (evidence.outcome === undefined && result !== undefined)
-    throw invalid("result", "result is for a call whose outcome is unknown");
+    throw invalid("result", "result is only for a call with an unknown outcome");
   if (evidence.outcome !== undefined && edited_args !== null)
-    throw invalid("edited_args", "a call whose outcome is unknown is run again as it was");
+    throw invalid("edited_args", "a call with an unknown outcome cannot have edited_args");
 }
 
 function refuseDecided({ status }: ApprovalRow): void {

@@ -7,7 +7,7 @@ import { answerTurn } from "../turns.ts";
 const ask = route({
   method: "POST",
   path: "/chat/ask",
-  summary: "Answers a question from what a thread says, and leaves the thread as it is.",
+  summary: "Answers a question from the content of a thread, without changing the thread.",
   tag: "Chat",
   access: "chat:write",
   body: Type.Object(
@@ -16,12 +16,12 @@ const ask = route({
   ),
   reply: {
     description:
-      "The answer of one model call without tools; with status `not_in_context` it is empty. A live run of the thread goes on meanwhile.",
+      "The answer of one model call without tools; with status `not_in_context` it is empty. A live run of the thread is not affected.",
     schema: Type.Object({
       thread_id: Type.String(),
       status: Type.Union([Type.Literal("answered"), Type.Literal("not_in_context")]),
       answer: Type.String(),
-      usage: Type.Object({}, { additionalProperties: true, description: "As of a turn; empty when there is none." }),
+      usage: Type.Object({}, { additionalProperties: true, description: "As in a turn; empty if there is none." }),
     }),
   },
   fails: [

@@ -45,12 +45,12 @@ const filterFields = {
 const audit = route({
   method: "GET",
   path: "/audit",
-  summary: "What was done, refused and found, the newest first.",
+  summary: "Audit events, the newest first.",
   tag,
   access: scopes,
   query: Type.Object({
-    limit: Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Events on a page." }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Events per page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
     ...filterFields,
   }),
   reply: {
@@ -79,7 +79,7 @@ const exportAudit = route({
   query: Type.Object(filterFields),
   reply: {
     description:
-      "As items of GET /audit. A file whose last line is `{error: export_incomplete, detail}` lacks what would have come after it.",
+      "As items of GET /audit. If the last line is `{error: export_incomplete, detail}`, later events are missing.",
     contentType: "application/x-ndjson",
     example: `${JSON.stringify(exampleOf(AuditEvent, "answer"))}\n`,
   },
@@ -99,7 +99,7 @@ const ToolMetrics = Type.Object({
   tool: Type.String(),
   calls: Type.Integer(),
   errors: Type.Integer(),
-  avg_latency_ms: Type.Number({ description: "The mean over the calls that were timed, 0 when none was." }),
+  avg_latency_ms: Type.Number({ description: "Mean over the timed calls, 0 if there are none." }),
 });
 
 const auditMetrics = route({
@@ -113,7 +113,7 @@ const auditMetrics = route({
     limit: Type.Integer({ minimum: 1, maximum: 2000, default: 200, description: "Tools listed." }),
   }),
   reply: {
-    description: "Calls that governance denied are not among them.",
+    description: "Without calls that governance denied.",
     schema: Type.Object({ tools: Type.Array(ToolMetrics), window_since: EpochMs }),
   },
   fails: ["storage_unavailable"],
@@ -134,7 +134,7 @@ async function* exportLines(context: HttpContext, tenantId: string, filter: Audi
     }
   } catch (error) {
     if (!begun) throw error;
-    context.log.warn({ err: error }, "an audit export was cut short");
+    context.log.warn({ err: error }, "an audit export was cut off while it was sent");
     yield `${JSON.stringify({ error: "export_incomplete", detail: SvcError.from(error).message })}\n`;
   }
 }

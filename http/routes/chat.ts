@@ -47,7 +47,7 @@ export const idempotencyFails: readonly ErrorCode[] = [
 export const IdempotencyKey = Type.Optional(
   Type.String({
     description:
-      "Visible ASCII, at most 255 characters, without braces. The same request again gets the first one's answer; behind a 5xx all but POST /chat/stream run anew, unless a call was begun that may change something.",
+      "Visible ASCII, at most 255 characters, without braces. A repeated request gets the answer of the first; after a 5xx all but POST /chat/stream run again, unless a call that may change something had started.",
   }),
 );
 
@@ -55,7 +55,7 @@ const IdempotencyHeaders = Type.Object({ "Idempotency-Key": IdempotencyKey });
 
 const accepted = {
   status: 202,
-  description: "Of a manifest with spec.execution.mode durable: the run is stored, and goes on by itself.",
+  description: "With a manifest of spec.execution.mode durable: the run is stored, and continues without the client.",
   schema: AcceptedRun,
 };
 
@@ -108,14 +108,14 @@ const chatStream = route({
 const chatContinue = route({
   method: "POST",
   path: "/chat/continue",
-  summary: "Takes a thread on after an abort or an error, without a new message.",
+  summary: "Continues a thread after an abort or an error, without a new message.",
   tag,
   access: "chat:write",
   drives: "turn",
   body: Type.Object(
     {
       thread_id: Type.String({ description: "The thread's suffix." }),
-      manifest: Type.Optional(Type.String({ description: "Default: the manifest that the thread last ran under." })),
+      manifest: Type.Optional(Type.String({ description: "Default: the manifest of the thread's last run." })),
       model: Type.Optional(nullable(Type.String())),
     },
     { additionalProperties: false },
@@ -150,7 +150,7 @@ const chatAbort = route({
     { additionalProperties: false },
   ),
   reply: {
-    description: "`aborted` is false when nothing was running.",
+    description: "`aborted` is false if no run was live.",
     schema: Type.Object({
       ok: Type.Boolean(),
       aborted: Type.Boolean(),
@@ -173,7 +173,7 @@ const chatAbort = route({
 const chatReattach = route({
   method: "GET",
   path: "/chat/stream/{thread_id}",
-  summary: "Listens to a thread: a snapshot or what came after Last-Event-ID, then what happens.",
+  summary: "Listens to a thread: a snapshot or the events after Last-Event-ID, then live events.",
   tag,
   access: "chat:read",
   params: ThreadParams,
@@ -181,15 +181,15 @@ const chatReattach = route({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
     resume_token: Type.Optional(
       Type.String({
-        description: "Of a durable run of the thread: the stream is of that run, and ends with it.",
+        description: "Token of a durable run of the thread: the stream shows that run, and ends with it.",
       }),
     ),
   }),
   headers: Type.Object({
-    "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last frame that was seen." })),
+    "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last received frame." })),
   }),
   reply: {
-    description: "Frames, until nothing has happened for a while.",
+    description: "Frames, until the stream was idle for a while.",
     contentType: "text/event-stream",
     events: tailEvents,
     example: streamExample(tailExample),

@@ -13,7 +13,7 @@ const instructionsMax = 4_000;
 const compact = route({
   method: "POST",
   path: "/chat/compact",
-  summary: "Sums up the older part of a thread, so that the model is shown less. The log keeps all of it.",
+  summary: "Replaces the older part of a thread by a summary in the model's context. The log keeps all events.",
   tag: "Chat",
   drives: "turn",
   access: "chat:write",
@@ -22,22 +22,22 @@ const compact = route({
       thread_id: ThreadId,
       manifest: Type.Optional(
         nullable(
-          Type.String({ description: "Whose model sums it up. Default: the manifest that the thread last ran under." }),
+          Type.String({ description: "Its model writes the summary. Default: the manifest of the thread's last run." }),
         ),
       ),
       instructions: Type.Optional(
-        nullable(Type.String({ maxLength: instructionsMax, description: "For the model that sums it up." })),
+        nullable(Type.String({ maxLength: instructionsMax, description: "Instructions for the summary." })),
       ),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "`compacted` is false where there was nothing to sum up, or somebody has stopped it.",
+    description: "`compacted` is false if there was nothing to summarise, or the request was aborted.",
     schema: Type.Object({
       ok: Type.Boolean(),
       compacted: Type.Boolean(),
       event_id: nullable(Type.String({ description: "The event of the compaction." })),
-      tokens_before: Type.Integer({ description: "Of the messages that the model is shown, by estimate." }),
+      tokens_before: Type.Integer({ description: "Estimated tokens of the messages in the model's context." }),
       tokens_after: Type.Integer(),
       thread_id: Type.String(),
       snapshot: Type.Object({}, { additionalProperties: true }),

@@ -59,10 +59,10 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     tag,
     access: "docs",
     headers: Type.Object({
-      "If-None-Match": Type.Optional(Type.String({ description: "The ETag of the document that the client has." })),
+      "If-None-Match": Type.Optional(Type.String({ description: "The ETag of the client's copy." })),
     }),
     reply: {
-      description: "OpenAPI 3.1. Who has it with this ETag, and says so, gets 304.",
+      description: "OpenAPI 3.1; 304 for a client with the current ETag.",
       schema: OpenObject,
       example: { openapi: "3.1.0", info: { title: "svc", version: "1.0.0" }, paths: {} },
     },
@@ -83,7 +83,7 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     tag,
     access: "docs",
     reply: {
-      description: "A page that loads nothing from elsewhere.",
+      description: "A page without external resources.",
       contentType: "text/html",
       example: docsPage(false),
     },

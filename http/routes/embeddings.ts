@@ -39,7 +39,7 @@ const EmbeddingsRequest = Type.Object(
         Type.Integer({
           minimum: 1,
           maximum: dimensionsMax,
-          description: "Of each vector, where the model lets one choose.",
+          description: "Dimensions of each vector, if the model supports the choice.",
         }),
       ),
     ),
@@ -57,7 +57,7 @@ const embeddings = route({
   body: EmbeddingsRequest,
   reply: {
     description:
-      "A list of embeddings in the order of the inputs. It may begin before the last vector is there, and is cut off when that fails to come.",
+      "A list of embeddings in the order of the inputs. It may start before the last vector is ready, and is cut off if a later one fails.",
     schema: Type.Object(
       {
         object: Type.String(),

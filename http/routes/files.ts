@@ -9,28 +9,28 @@ const tag = "Files";
 /** Bytes of an upload's body beside the base64. */
 const bodyRestBytes = 16 * 1024;
 
-const FileParams = Type.Object({ file_id: Type.String({ description: "As POST /files has answered it." }) });
+const FileParams = Type.Object({ file_id: Type.String({ description: "From the answer of POST /files." }) });
 
 /** The route that takes files of at most `fileMax` bytes. */
 const upload = (fileMax: number) =>
   route({
     method: "POST",
     path: "/files",
-    summary: "Keeps an image, to be referred to in messages by its id.",
+    summary: "Stores an image; messages refer to it by its id.",
     tag,
     access: ["files:write"],
     bodyBytesMax: Math.max(bodyBytesDefault, base64Chars(fileMax) + bodyRestBytes),
     body: Type.Object(
       {
-        data: Type.String({ description: `The bytes, at most ${fileMax / 1024} KiB of them, as padded base64.` }),
+        data: Type.String({ description: `The bytes, at most ${fileMax / 1024} KiB, as padded base64.` }),
         media_type: Type.String({
           maxLength: 127,
-          description: `One of ${imageTypes.join(", ")}; the bytes must be one.`,
+          description: `One of ${imageTypes.join(", ")}; the bytes must match it.`,
         }),
         filename: Type.String({
           maxLength: 255,
           default: "",
-          description: "For people; folders before it are cut off.",
+          description: "For people; folders in it are removed.",
         }),
       },
       { additionalProperties: false },
@@ -92,13 +92,13 @@ const download = route({
 const remove = route({
   method: "DELETE",
   path: "/files/{file_id}",
-  summary: "Deletes a file. Messages that refer to it are shown to models without it.",
+  summary: "Deletes a file. Models then read messages without it.",
   tag,
   access: ["files:write"],
   params: FileParams,
   reply: {
     description:
-      "`deleted` is also true when there was none; false for what is no id, and when the store does not work.",
+      "`deleted` is also true if there was no such file; false for an invalid id, and if the store is unavailable.",
     schema: Type.Object({ file_id: Type.String(), deleted: Type.Boolean() }),
   },
   async handle({ params, principal }, { files, store, log }) {

@@ -31,7 +31,7 @@ const page = route({
   summary: "A document as plain Markdown.",
   tag,
   access: "docs",
-  params: Type.Object({ page: Type.String({ description: "Its name, as /llms.txt has it.", examples: ["tools.md"] }) }),
+  params: Type.Object({ page: Type.String({ description: "Its name in /llms.txt.", examples: ["tools.md"] }) }),
   reply: { description: "Its text.", contentType: "text/markdown", example: "# Tools\n" },
   fails: ["not_found"],
   async handle({ params }) {

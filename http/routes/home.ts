@@ -10,7 +10,7 @@ const homeExample = homeOf("127.0.0.1:8080", { isTls: false, needsKey: false });
 const home = route({
   method: "GET",
   path: "/",
-  summary: "What runs here, and where to go on.",
+  summary: "The name of the service, and its addresses.",
   tag: "System",
   access: "public",
   reply: {

@@ -32,30 +32,30 @@ const nextTryMs = waitMs / 2;
 const namePattern = /^[a-z0-9_-]{1,64}$/;
 
 const payloadFields = {
-  prompt: Type.Optional(Type.String({ maxLength: promptCharsMax, description: "What the user says." })),
-  message: Type.Optional(
-    Type.String({ maxLength: promptCharsMax, description: "The same, where there is no prompt." }),
-  ),
+  prompt: Type.Optional(Type.String({ maxLength: promptCharsMax, description: "The user message." })),
+  message: Type.Optional(Type.String({ maxLength: promptCharsMax, description: "The same, if there is no prompt." })),
   fresh_thread: Type.Optional(
-    Type.Boolean({ description: "A conversation for each run; else all runs go on in one, `{tenant}:job:{name}`." }),
+    Type.Boolean({
+      description: "True: a thread for each run; otherwise all runs use one thread, `{tenant}:job:{name}`.",
+    }),
   ),
 };
 
 const Job = Type.Object({
   tenant_id: Type.String(),
   name: Type.String({ examples: ["morning-report"] }),
-  schedule: Type.String({ description: "Empty for a job that runs by hand only." }),
+  schedule: Type.String({ description: "Empty for a job that only runs on request." }),
   manifest_id: Type.String(),
   payload: Type.Object(payloadFields),
   enabled: Type.Boolean(),
   last_run_at: nullable(EpochMs),
   next_run_at: nullable(EpochMs),
-  last_status: Type.String({ description: "Of the newest run: running, ok or error; empty before the first." }),
+  last_status: Type.String({ description: "Status of the newest run: running, ok or error; empty before the first." }),
   last_error: Type.String(),
   created_at: EpochMs,
   principal: Type.Object(
     { sub: Type.String(), scopes: Type.Array(Type.String()), scheme: Type.String() },
-    { description: "Who has written it last: its runs have these scopes." },
+    { description: "The last writer; runs have its scopes." },
   ),
 });
 
@@ -68,8 +68,10 @@ const JobRun = Type.Object({
   started_at: EpochMs,
   finished_at: nullable(EpochMs),
   result: Type.Object({
-    status: Type.String({ description: "How the run ended; `refused` when it did not begin, `running` before." }),
-    answer: nullable(Type.String({ description: "Its first 16,384 characters; the conversation has all of it." })),
+    status: Type.String({
+      description: "How the run ended; `refused` if it could not start, `running` before its end.",
+    }),
+    answer: nullable(Type.String({ description: "Its first 16,384 characters; the thread has all of it." })),
     trigger: Type.Union([Type.Literal("manual"), Type.Literal("schedule")]),
     requested_by: Type.String(),
     thread_id: Type.String(),
@@ -113,7 +115,7 @@ const getJob = route({
 const putJob = route({
   method: "PUT",
   path: "/jobs/{name}",
-  summary: "Writes a job: a new one, or in the place of what is there.",
+  summary: "Creates or replaces a job.",
   tag,
   access: writeScopes,
   params: JobParams,
@@ -126,16 +128,16 @@ const putJob = route({
           "Minute, hour, day of month, month, day of week (Sunday is 0), in UTC: `*`, `a`, `a-b`, `*/n`, `a-b/n`, and lists of these. Empty for none.",
       }),
       manifest_id: Type.String({
-        ...{ default: "", maxLength: 128, description: "The agent that is asked.", examples: ["quick"] },
+        ...{ default: "", maxLength: 128, description: "The agent's manifest.", examples: ["quick"] },
       }),
       payload: Type.Object(payloadFields, {
         ...{ default: {}, additionalProperties: false, examples: [{ prompt: "Sum up what is on the list." }] },
       }),
-      enabled: Type.Boolean({ default: true, description: "False: it does not run by itself." }),
+      enabled: Type.Boolean({ default: true, description: "False: it only runs on request." }),
     },
     { additionalProperties: false },
   ),
-  reply: { description: "The job as it is now.", schema: Job },
+  reply: { description: "The job after the change.", schema: Job },
   fails: [
     "invalid_schedule",
     "invalid_manifest",
@@ -159,11 +161,11 @@ const putJob = route({
 const deleteJob = route({
   method: "DELETE",
   path: "/jobs/{name}",
-  summary: "Deletes a job and the records of its runs. A run that is under way goes on, and its conversation stays.",
+  summary: "Deletes a job and the records of its runs. A live run continues, and its thread stays.",
   tag,
   access: writeScopes,
   params: JobParams,
-  reply: { description: "It is gone.", schema: Type.Object({ status: Type.Literal("deleted") }) },
+  reply: { description: "It was deleted, or did not exist.", schema: Type.Object({ status: Type.Literal("deleted") }) },
   fails: ["not_found", "conflict", ...actorFails],
   async handle({ params: { name }, principal }, { bus }) {
     if (!namePattern.test(name)) throw new SvcError("not_found");
@@ -175,12 +177,12 @@ const deleteJob = route({
 const runJob = route({
   method: "POST",
   path: "/jobs/{name}/run",
-  summary: "Runs a job now, also one that is not enabled, and answers its run.",
+  summary: "Runs a job now, even if it is disabled, and returns its run.",
   tag,
   access: writeScopes,
   params: JobParams,
   reply: {
-    description: "The run as it has ended; as `running` when it waits for somebody, or has not ended within a minute.",
+    description: "The ended run; with status `running` if it waits for an answer, or did not end within a minute.",
     schema: JobRun,
   },
   fails: ["not_found", "run_in_progress", ...actorFails],
@@ -213,7 +215,7 @@ const listRuns = route({
   access: readScopes,
   params: JobParams,
   query: Type.Object({
-    limit: Type.Integer({ minimum: 1, maximum: 200, default: 20, description: "Runs in the list." }),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 20, description: "Maximum number of runs." }),
   }),
   reply: { description: "The runs.", schema: Type.Object({ items: Type.Array(JobRun) }) },
   fails: ["not_found", ...actorFails],

@@ -21,15 +21,15 @@ const Time = Type.Integer({ description: "Epoch milliseconds." });
 
 const LeaseStatus = Type.Object({
   locked: Type.Boolean({ description: "Somebody drives." }),
-  attached: Type.Boolean({ description: "Somebody drives or watches." }),
-  holder_id: nullable(Type.String({ description: "Of who drives." })),
+  attached: Type.Boolean({ description: "Whether the thread has a lease." }),
+  holder_id: nullable(Type.String({ description: "Holder of the exclusive lease." })),
   mode: nullable(Mode),
   observers: Type.Integer(),
   observer_holds: Type.Array(Type.Object({ holder_id: Type.String(), expires_at: Time })),
   expires_at: nullable(
-    Type.Integer({ description: "Epoch milliseconds: of the lease that drives, else of the last that watches." }),
+    Type.Integer({ description: "Epoch milliseconds: of the exclusive lease, otherwise of the last shared one." }),
   ),
-  token_hint: nullable(Type.String({ description: "The first characters of the token of who drives." })),
+  token_hint: nullable(Type.String({ description: "The first characters of the exclusive lease's token." })),
 });
 const Snapshot = Type.Object({}, { additionalProperties: true });
 const Token = Type.String({ minLength: 1, maxLength: 128 });
@@ -37,21 +37,25 @@ const Token = Type.String({ minLength: 1, maxLength: 128 });
 const take = route({
   method: "POST",
   path: "/chat/sessions/lease",
-  summary: "Takes or renews a lease of a thread: to drive it alone, or to watch it.",
+  summary: "Acquires or renews a lease of a thread: exclusive to drive it, or shared to watch it.",
   tag,
   access: "chat:write",
   body: Type.Object(
     {
       thread_id: Type.String({
-        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+        description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
       }),
-      holder_id: Type.String({ minLength: 1, maxLength: 128, description: "What the client calls itself." }),
+      holder_id: Type.String({
+        minLength: 1,
+        maxLength: 128,
+        description: "A name that the client chooses for itself.",
+      }),
       mode: Type.Union([Type.Literal("exclusive"), Type.Literal("shared")], { default: "exclusive" }),
       ttl_seconds: Type.Number({ minimum: 5, maximum: 86_400, default: 300 }),
       token: Type.Optional(
         nullable({
           ...Token,
-          description: "Of the lease that the client has, which is renewed, also with another mode.",
+          description: "Token of the client's lease, to renew it, also with another mode.",
         }),
       ),
     },
@@ -59,7 +63,7 @@ const take = route({
   ),
   reply: {
     description:
-      "`token` goes into `X-Svc-Lease-Token`; nobody is told it again. `held_by_other`: somebody else drives.",
+      "Send `token` in `X-Svc-Lease-Token`; it is not shown again. `held_by_other`: another client has the exclusive lease.",
     schema: Type.Object({
       ok: Type.Boolean(),
       renewed: Type.Boolean(),
@@ -94,14 +98,16 @@ const release = route({
     {
       thread_id: ThreadId,
       holder_id: Type.Optional(
-        nullable(Type.String({ minLength: 1, maxLength: 128, description: "Whose it must be. Default: anybody's." })),
+        nullable(
+          Type.String({ minLength: 1, maxLength: 128, description: "Required holder of the lease. Default: any." }),
+        ),
       ),
       token: Type.Optional(nullable(Token)),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "`released` is false when there was none, or it was over. Nobody takes its place.",
+    description: "`released` is false if there was no lease, or it had expired.",
     schema: Type.Object({
       ok: Type.Boolean(),
       released: Type.Boolean(),
@@ -123,11 +129,11 @@ const release = route({
 const read = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}/lease",
-  summary: "Who drives a thread and who watches it.",
+  summary: "The leases of a thread.",
   tag,
   access: "chat:read",
   params: ThreadParams,
-  reply: { description: "Of a thread that does not exist, nobody.", schema: LeaseStatus },
+  reply: { description: "Empty for a thread that does not exist.", schema: LeaseStatus },
   fails: ["invalid_thread_id", "storage_unavailable"],
   async handle({ params, principal }, { store }) {
     return json(await leaseStatus(store.tenant(principal.tenant_id), checkThreadSuffix(params.thread_id)));

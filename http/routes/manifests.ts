@@ -25,10 +25,10 @@ const NameParams = Type.Object({ name: Type.String({ description: "The manifest'
 const VersionNumber = Type.Integer({
   minimum: 1,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: "Of a stored version.",
+  description: "Number of a stored version.",
 });
 const Weight = Type.Integer({ minimum: 0, maximum: 100, description: "Percent of threads that get the canary." });
-const Comment = { maxLength: 2000, description: "For whoever reads the list of versions." };
+const Comment = { maxLength: 2000, description: "A note for the list of versions." };
 
 const Pointer = Type.Object({
   tenant_id: Type.String(),
@@ -58,17 +58,17 @@ const Listed = Type.Union([
       name: Type.String(),
       version: Type.Null(),
       source: Type.String(),
-      valid: Type.Optional(Type.Literal(false, { description: "Of a file of the operator's that cannot run." })),
-      problems: Type.Optional(Type.Array(Type.String(), { description: "The first of what is wrong with it." })),
+      valid: Type.Optional(Type.Literal(false, { description: "False for an invalid file of the operator." })),
+      problems: Type.Optional(Type.Array(Type.String(), { description: "Its first problems." })),
     },
-    { description: "A manifest that the tenant has not stored itself." },
+    { description: "A manifest that is not stored by the tenant." },
   ),
 ]);
 
 const list = route({
   method: "GET",
   path: "/manifests",
-  summary: "Every manifest that the tenant can name.",
+  summary: "Every manifest that the tenant can use.",
   tag,
   access: readScopes,
   reply: {
@@ -89,14 +89,14 @@ const list = route({
 const get = route({
   method: "GET",
   path: "/manifests/{name}",
-  summary: "The manifest as a request would get it, or one stored version of it.",
+  summary: "The manifest that a request would use, or one stored version of it.",
   tag,
   access: readScopes,
   params: NameParams,
   query: Type.Object({
     version: Type.Optional(VersionNumber),
     thread_id: Type.Optional(
-      Type.String({ description: "As a request of this thread would get it: its suffix or full id." }),
+      Type.String({ description: "The manifest that this thread would use: its suffix or full id." }),
     ),
   }),
   reply: {
@@ -137,17 +137,17 @@ const versions = route({
   access: readScopes,
   params: NameParams,
   query: Type.Object({
-    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Versions on a page." }),
-    before: Type.Optional(Type.Integer({ ...VersionNumber, description: "`next_before` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Versions per page." }),
+    before: Type.Optional(Type.Integer({ ...VersionNumber, description: "`next_before` of the previous page." })),
   }),
   reply: {
-    description: "None for a manifest that the tenant has not stored.",
+    description: "Empty for a manifest that the tenant has not stored.",
     schema: Type.Object({
       items: Type.Array(
         Type.Object({
           ...versionFields,
           active: Type.Boolean(),
-          canary: Type.Boolean({ description: "Whether some threads get it as the canary." }),
+          canary: Type.Boolean({ description: "Whether it is the canary of some threads." }),
         }),
       ),
       next_before: nullable(Type.Integer()),
@@ -181,7 +181,7 @@ const versions = route({
 const put = route({
   method: "PUT",
   path: "/manifests/{name}",
-  summary: "Stores a version, and makes it the active one.",
+  summary: "Stores a version, and activates it.",
   tag,
   access: writeScopes,
   params: NameParams,
@@ -199,7 +199,7 @@ const put = route({
   // Those of the manifest, and the field that it is in.
   bodyMembersMax: manifestMembersMax + 1,
   reply: {
-    description: "The stored version; the one that is there already when the manifest is no other. Secrets are masked.",
+    description: "The stored version; the existing one if the manifest has not changed. Secrets are masked.",
     schema: StoredVersion,
   },
   fails: ["name_mismatch", "invalid_manifest", "storage_quota_exceeded", "conflict", ...actorFails],
@@ -219,7 +219,7 @@ const setCanary = route({
   access: writeScopes,
   params: NameParams,
   body: Type.Object({ canary_version: VersionNumber, canary_weight: Weight }, { additionalProperties: false }),
-  reply: { description: "What is active now.", schema: Pointer },
+  reply: { description: "The active version and the canary.", schema: Pointer },
   fails: ["unknown_version", ...fails],
   async handle({ params, body, principal }, { bus }) {
     const { canary_version: version, canary_weight: weight } = body;
@@ -234,7 +234,7 @@ const clearCanary = route({
   tag,
   access: writeScopes,
   params: NameParams,
-  reply: { description: "What is active now; the same when there was no canary.", schema: Pointer },
+  reply: { description: "The active version; unchanged if there was no canary.", schema: Pointer },
   fails,
   async handle({ params, principal }, { bus }) {
     return json(await bus.ask(manifestsOf(principal), "clearCanary", { name: params.name, principal }));
@@ -252,7 +252,7 @@ const rollback = route({
     { version: VersionNumber, comment: Type.String({ ...Comment, default: "rollback" }) },
     { additionalProperties: false },
   ),
-  reply: { description: "What is active now.", schema: Pointer },
+  reply: { description: "The active version and the canary.", schema: Pointer },
   fails,
   async handle({ params, body, principal }, { bus }) {
     return json(await bus.ask(manifestsOf(principal), "rollback", { name: params.name, ...body, principal }));

@@ -36,11 +36,11 @@ const CompletionRequest = Type.Object(
       nullable(
         Type.String({
           description:
-            "The thread's suffix; without it the turn is stateless. No effect with SVC_OPENAI_USER=ignore, or beside X-Svc-Thread-Id.",
+            "The thread's suffix; without it the turn is stateless. Ignored with SVC_OPENAI_USER=ignore, or with X-Svc-Thread-Id.",
         }),
       ),
     ),
-    max_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
+    max_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the limit of the manifest." }))),
     max_completion_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "As max_tokens." }))),
     temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
     n: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "1 is accepted; more is refused." }))),
@@ -58,24 +58,24 @@ const CompletionRequest = Type.Object(
     tools: Type.Optional(
       Type.Unknown({
         description:
-          "Functions that the client has, at most 128, beside the manifest's own tools; a call of one ends the answer with `tool_calls`. A name of the manifest's is refused, and so are tools that are no functions.",
+          "Functions of the client, at most 128, in addition to the manifest's tools; a call of one ends the answer with `tool_calls`. Names of the manifest's tools and other tool types are refused.",
       }),
     ),
     tool_choice: Type.Optional(
       Type.Unknown({
         description:
-          "`none`, or, for the first step of the turn, `auto`, `required` or a function by its name, also one of the manifest's.",
+          "`none`, or, for the first step of the turn, `auto`, `required` or the name of a function, also of the manifest.",
       }),
     ),
-    functions: Type.Optional(Type.Unknown({ description: "Refused: `tools` has taken its place." })),
-    function_call: Type.Optional(Type.Unknown({ description: "Refused: `tool_choice` has taken its place." })),
+    functions: Type.Optional(Type.Unknown({ description: "Refused: use `tools`." })),
+    function_call: Type.Optional(Type.Unknown({ description: "Refused: use `tool_choice`." })),
     response_format: Type.Optional(
       Type.Unknown({
         description:
-          "`text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; where the manifest has an output_schema, that goes before.",
+          "`text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; the manifest's output_schema wins.",
       }),
     ),
-    stop: Type.Optional(Type.Unknown({ description: "Up to four texts before which the model ends." })),
+    stop: Type.Optional(Type.Unknown({ description: "Up to four texts at which the model stops." })),
     audio: Type.Optional(Type.Unknown({ description: "Refused." })),
   },
   {
@@ -88,7 +88,7 @@ const CompletionRequest = Type.Object(
 const CompletionHeaders = Type.Object({
   "Idempotency-Key": IdempotencyKey,
   "X-Svc-Thread-Id": Type.Optional(
-    Type.String({ description: "The thread's suffix, percent-encoded; it goes before `user`." }),
+    Type.String({ description: "The thread's suffix, percent-encoded; it wins over `user`." }),
   ),
 });
 
@@ -201,7 +201,7 @@ const models = route({
   access: "chat:read",
   anonymous: true,
   reply: {
-    description: "`svc` tells what the manifest says of itself.",
+    description: "`svc` has the metadata of the manifest.",
     schema: Type.Object({
       object: Type.String(),
       data: Type.Array(ModelObject),

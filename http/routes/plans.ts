@@ -33,16 +33,16 @@ const pageCharsMax = 4 * 1024 * 1024;
 const planFields = {
   id: Type.String(),
   tenant_id: Type.String(),
-  manifest_id: Type.String({ description: "The agent that has made it; empty when none has." }),
+  manifest_id: Type.String({ description: "The agent that made it; empty if none did." }),
   thread_id: Type.String({
-    description: "`{tenant}:{suffix}` of the conversation that it was made in; empty outside of one.",
+    description: "`{tenant}:{suffix}` of the thread in which it was made; empty without one.",
   }),
   created_at: EpochMs,
   updated_at: EpochMs,
   expires_at: nullable(EpochMs),
   plan: Type.Object(
     {},
-    { additionalProperties: true, description: "`edited` {by, at} says which person has changed it last." },
+    { additionalProperties: true, description: "`edited` {by, at} is the person who changed it last." },
   ),
 };
 const Plan = Type.Object(planFields);
@@ -51,7 +51,7 @@ const EditedPlan = Type.Object({
   agent_told: nullable(
     Type.Union([Type.Literal("queued"), Type.Literal("recorded")], {
       description:
-        "`queued`: a run has the plan's conversation, and its model reads of the edit before its next call. `recorded`: it is in the conversation's log. Null: the plan is of no conversation, or its agent could not be told.",
+        "`queued`: the plan's thread has a run, and its model reads a note before its next call. `recorded`: the note is in the thread's log. Null: the plan has no thread, or the note failed.",
     }),
   ),
 });
@@ -60,19 +60,21 @@ const PlanParams = Type.Object({ plan_id: Type.String({ description: "1 to 64 le
 const listPlans = route({
   method: "GET",
   path: "/plans",
-  summary: "Plans of agents, those that were changed last first.",
+  summary: "Plans of agents, the last changed first.",
   tag,
   access: readScopes,
   query: Type.Object({
-    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Plans on a page." }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Plans per page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
     thread_id: Type.Optional(
-      Type.String({ description: "Of this thread: its suffix, or its full id; empty for those of no thread." }),
+      Type.String({
+        description: "Only of this thread: its suffix, or its full id; empty for plans without a thread.",
+      }),
     ),
   }),
   reply: {
     description:
-      "`items` and `plans` are the same list. It may be shorter than `limit`; next_cursor says whether there is more.",
+      "`items` and `plans` are the same list. A page may be shorter than `limit`; next_cursor is set if there are more.",
     schema: Type.Object({ items: Type.Array(Plan), plans: Type.Array(Plan), next_cursor: nullable(Type.String()) }),
   },
   fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],
@@ -125,7 +127,7 @@ const putFails: readonly ErrorCode[] = ["plan_changed", "conflict", "storage_quo
 const putPlan = route({
   method: "PUT",
   path: "/plans/{plan_id}",
-  summary: "Writes a plan: a new one, or in the place of what is there.",
+  summary: "Creates or replaces a plan.",
   tag,
   access: writeScopes,
   params: PlanParams,
@@ -139,14 +141,14 @@ const putPlan = route({
         },
       ),
       manifest_id: Type.Optional(
-        nullable(Type.String({ maxLength: 128, description: "Stays as it is when left out; null for none." })),
+        nullable(Type.String({ maxLength: 128, description: "Unchanged if omitted; null for none." })),
       ),
       expires_at: Type.Optional(
         nullable(
           Type.Integer({
             minimum: 0,
             maximum: Number.MAX_SAFE_INTEGER,
-            description: "Epoch milliseconds. Stays as it is when left out; null for never.",
+            description: "Epoch milliseconds. Unchanged if omitted; null for never.",
           }),
         ),
       ),
@@ -155,15 +157,14 @@ const putPlan = route({
           Type.Integer({
             minimum: 0,
             maximum: Number.MAX_SAFE_INTEGER,
-            description:
-              "`updated_at` of the plan that was read. Without it what is there is replaced, whatever it is.",
+            description: "`updated_at` of the plan that was read. Without it any version is replaced.",
           }),
         ),
       ),
     },
     { additionalProperties: false },
   ),
-  reply: { description: "The plan as it is now.", schema: EditedPlan },
+  reply: { description: "The plan after the change.", schema: EditedPlan },
   fails: putFails,
   async handle({ params, body, principal }, context) {
     const { tenant_id } = principal;
@@ -181,7 +182,7 @@ const deletePlan = route({
   tag,
   access: writeScopes,
   params: PlanParams,
-  reply: { description: "It is gone.", schema: Type.Object({ status: Type.Literal("deleted") }) },
+  reply: { description: "It was deleted, or did not exist.", schema: Type.Object({ status: Type.Literal("deleted") }) },
   fails: ["not_found", "conflict", "storage_unavailable"],
   async handle({ params, principal }, context) {
     const store = context.store.tenant(principal.tenant_id);
@@ -253,7 +254,7 @@ async function tell(tenantId: string, row: PlanRow, { bus, log }: HttpContext): 
     const { status } = await bus.ask(address, "note", planNote({ plan_id: row.id, updated_at: row.ts }));
     return status;
   } catch (error) {
-    log.warn({ err: error, thread_id: address.key }, "an agent was not told of an edit of its plan");
+    log.warn({ err: error, thread_id: address.key }, "the note about an edited plan could not be queued for its agent");
     return null;
   }
 }

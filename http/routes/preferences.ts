@@ -15,21 +15,21 @@ const tag = "Chat";
 const chatThinking = route({
   method: "POST",
   path: "/chat/thinking",
-  summary: "Sets how hard the model thinks in a thread, from its next turn on.",
+  summary: "Sets the thinking level of a thread, from its next turn on.",
   tag,
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
     {
       thread_id: Type.String({
-        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+        description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
       }),
-      thinking_level: nullable(Type.Enum([...thinkingLevels], { description: "Null leaves it to the manifest." })),
+      thinking_level: nullable(Type.Enum([...thinkingLevels], { description: "Null uses the manifest's level." })),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "The level as it is kept.",
+    description: "The stored level.",
     schema: Type.Object({
       ok: Type.Boolean(),
       thread_id: Type.String(),
@@ -47,30 +47,32 @@ const chatThinking = route({
 const chatStyle = route({
   method: "POST",
   path: "/chat/style",
-  summary: "Picks one of the manifest's output styles for a thread, from its next turn on.",
+  summary: "Selects an output style of the manifest for a thread, from its next turn on.",
   tag,
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
     {
       thread_id: Type.String({
-        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+        description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
       }),
       style: nullable(
         Type.String({
           minLength: 1,
           maxLength: styleNameCharsMax,
-          description: "Name of a style of spec.output_styles, whatever its case; null is the manifest's default.",
+          description: "Name of a style of spec.output_styles, in upper or lower case; null is the manifest's default.",
         }),
       ),
       manifest: Type.Optional(
-        Type.String({ description: "Who declares the style. Default: the manifest that the thread last ran under." }),
+        Type.String({
+          description: "The manifest that declares the style. Default: the manifest of the thread's last run.",
+        }),
       ),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "The style as it is kept, its name as the manifest writes it.",
+    description: "The stored style, spelled as in the manifest.",
     schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), outputStyle: nullable(Type.String()) }),
   },
   fails: [
@@ -96,25 +98,26 @@ const chatStyle = route({
 const chatMode = route({
   method: "POST",
   path: "/chat/mode",
-  summary: "Sets what the agent may do in a thread without asking, from its next turn on.",
+  summary: "Sets the permission mode of a thread, from its next turn on.",
   tag,
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
     {
       thread_id: Type.String({
-        description: "The thread's suffix. One that does not exist is made, and listed from its first turn on.",
+        description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
       }),
       mode: Type.Enum([...permissionModes], { description: "bypass needs the scope approvals:bypass." }),
       manifest: Type.Optional(
-        Type.String({ description: "Who allows the mode. Default: the manifest that the thread last ran under." }),
+        Type.String({
+          description: "The manifest that allows the mode. Default: the manifest of the thread's last run.",
+        }),
       ),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description:
-      "The mode as it is kept. A turn under a manifest that does not allow it is in that one's default mode.",
+    description: "The stored mode. A turn under a manifest that does not allow it uses that manifest's default mode.",
     schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), mode: Type.Enum([...permissionModes]) }),
   },
   fails: [

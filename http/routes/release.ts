@@ -11,20 +11,20 @@ const listedMax = 1_000;
 const release = route({
   method: "POST",
   path: "/runs/release",
-  summary: "Lets durable runs go on that are held since their database was restored: one, those of a manifest, or all.",
+  summary: "Releases durable runs that are held since a restore: one, those of a manifest, or all.",
   tag: "Durable runs",
   access: ["runs:write"],
   body: Type.Object(
     {
-      token: Type.Optional(Type.String({ description: "The run, with its tasks and the run that it is a task of." })),
+      token: Type.Optional(Type.String({ description: "The run, with its tasks and its parent run." })),
       manifest: Type.Optional(Type.String({ maxLength: 256, description: "Runs of this manifest, with their tasks." })),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "How many runs go on, and which: at most 1,000 are named.",
+    description: "The number of released runs, and the ids of at most 1,000 of them.",
     schema: Type.Object({
-      released: Type.Integer({ description: "0 where none of them is held." }),
+      released: Type.Integer({ description: "0 if none of them is held." }),
       run_ids: Type.Array(Type.String({ examples: ["4a1f0c7be2d94c6f8b3e5d7a9c0b1e2f"] })),
     }),
   },

@@ -35,14 +35,13 @@ const requeueFails = [
 const requeue = route({
   method: "POST",
   path: "/runs/{run_id}/requeue",
-  summary:
-    "Goes on with a dead run, behind the last step that its log has, as a run of its own; the dead one stays dead.",
+  summary: "Continues a dead run after the last step of its log, as a new run; the dead one stays dead.",
   tag,
   access: ["runs:write"],
   params: RunParams,
   reply: {
     status: 202,
-    description: "The new run: with its own id, token, time and webhooks, on behalf of who has asked for the dead one.",
+    description: "The new run, with its own id, token, time and webhooks, and the principal of the dead one.",
     schema: Type.Object({
       ...AcceptedRunSchema.properties,
       requeued_from: Type.String({ description: "The dead run." }),
@@ -61,31 +60,35 @@ const requeue = route({
 const requeueMany = route({
   method: "POST",
   path: "/runs/requeue",
-  summary: `Goes on with dead runs that no other goes on with, the oldest first, at most ${bulkMax} of them.`,
+  summary: `Requeues dead runs that were not requeued before, the oldest first, at most ${bulkMax}.`,
   tag,
   access: ["runs:write"],
   body: Type.Object(
     {
-      manifest: Type.Optional(nullable(Type.String({ maxLength: 256, description: "Those of this manifest only." }))),
+      manifest: Type.Optional(nullable(Type.String({ maxLength: 256, description: "Only runs of this manifest." }))),
       until: Type.Optional(
-        nullable(Type.Integer({ ...EpochMs, description: "Those that were dead by then, in epoch milliseconds." })),
+        nullable(
+          Type.Integer({ ...EpochMs, description: "Only runs that were dead by this time, in epoch milliseconds." }),
+        ),
       ),
-      cursor: Type.Optional(nullable(Type.String({ description: "`next_cursor` of the answer before." }))),
+      cursor: Type.Optional(nullable(Type.String({ description: "`next_cursor` of the previous answer." }))),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "What became of each, in the order of their age.",
+    description: "The result for each run, oldest first.",
     schema: Type.Object({
       requeued: Type.Array(Type.Object({ run_id: Type.String(), requeued_as: Type.String() })),
       skipped: Type.Array(
         Type.Object({
           run_id: Type.String(),
-          error: Type.String({ description: "Why nothing goes on with it.", examples: ["run_in_progress"] }),
+          error: Type.String({ description: "Why it was not requeued.", examples: ["run_in_progress"] }),
         }),
       ),
-      more: Type.Boolean({ description: "There may be more: a page was full, the queue is, or the server ends." }),
-      next_cursor: nullable(Type.String({ description: "Where they begin; null for the oldest." })),
+      more: Type.Boolean({
+        description: "There may be more: the page or the queue is full, or the server is stopping.",
+      }),
+      next_cursor: nullable(Type.String({ description: "Cursor of the rest; null to start with the oldest." })),
     }),
   },
   fails: ["invalid_cursor", "storage_unavailable"],

@@ -127,18 +127,18 @@ const create = route({
 const retrieve = route({
   method: "GET",
   path: "/v1/responses/{response_id}",
-  summary: "A response that is kept, also while it goes on.",
+  summary: "A stored response, also while it is in progress.",
   tag,
   access: "chat:read",
   params: ResponseParams,
   query: Type.Object({
     stream: Type.Optional(
       Type.Boolean({
-        description: "Its events, of one that was asked for with `background`; of others it is refused.",
+        description: "Stream its events; only for a response with `background`.",
       }),
     ),
     starting_after: Type.Optional(
-      Type.Integer({ minimum: 0, description: "With `stream`: the number of the last event that was seen." }),
+      Type.Integer({ minimum: 0, description: "With `stream`: the number of the last received event." }),
     ),
   }),
   reply: { description: "The response, as far as it is in the log.", schema: ResponseObject },
@@ -184,20 +184,18 @@ const exampleItem = { examples: [`msg_${completedResponse.id.slice("resp_".lengt
 const listInput = route({
   method: "GET",
   path: "/v1/responses/{response_id}/input_items",
-  summary: "What a response was asked with, in pages.",
+  summary: "The input of a response, in pages.",
   tag,
   access: "chat:read",
   params: ResponseParams,
   query: Type.Object({
-    after: Type.Optional(Type.String({ description: "The id of the last item of the page before." })),
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: "20 when it is left out." })),
-    order: Type.Optional(
-      Type.Enum(["asc", "desc"], { description: "desc, the last item first, when it is left out." }),
-    ),
+    after: Type.Optional(Type.String({ description: "The id of the last item of the previous page." })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: "Default: 20." })),
+    order: Type.Optional(Type.Enum(["asc", "desc"], { description: "Default: desc, the last item first." })),
     include: Type.Optional(Type.String({ description: "Accepted without effect." })),
   }),
   reply: {
-    description: "The items of its own input; those of the responses before it are theirs.",
+    description: "The items of its own input, without those of earlier responses.",
     schema: Type.Object({
       object: Type.String(),
       data: Type.Array(InputItem),
@@ -223,11 +221,11 @@ const listInput = route({
 const cancel = route({
   method: "POST",
   path: "/v1/responses/{response_id}/cancel",
-  summary: "Stops a response that goes on.",
+  summary: "Stops a response in progress.",
   tag,
   access: "chat:write",
   params: ResponseParams,
-  reply: { description: "The response when it has stopped; one that is over stays as it is.", schema: ResponseObject },
+  reply: { description: "The stopped response; an ended one is unchanged.", schema: ResponseObject },
   fails: ["unknown_response", ...actorFails],
   refusal: openAiRefusal,
   async handle({ params, principal }, context) {
@@ -244,12 +242,12 @@ const cancel = route({
 const erase = route({
   method: "DELETE",
   path: "/v1/responses/{response_id}",
-  summary: "Deletes a response; with the last one of a conversation the conversation.",
+  summary: "Deletes a response; the last one of a conversation deletes the conversation.",
   tag,
   access: "chat:write",
   params: ResponseParams,
   reply: {
-    description: "Its words stay in the conversation while other responses go on from them.",
+    description: "Its text stays in the conversation while other responses continue it.",
     example: { id: completedResponse.id, object: "response.deleted" },
     schema: Type.Object({ id: Type.String(), object: Type.String(), deleted: Type.Boolean() }),
   },

@@ -20,37 +20,37 @@ const Bodies = Type.Object(
     system: Words("The whole system text."),
     messages: nullable(
       Type.Array(Type.Unknown(), {
-        description: "As an OpenAI-style provider takes them, the system message first, without images.",
+        description: "In OpenAI's format, the system message first, without images.",
       }),
     ),
     tools: nullable(Type.Array(Type.Unknown())),
     answer: Type.Unknown({ description: "The schema of the answer; null without one." }),
-    reply: Words("What the model has said, where no event of the conversation says it."),
+    reply: Words("The model's answer, if no event of the thread has it."),
     problems: Type.Array(Type.String(), {
-      description: "What is not as the record says: empty when this is what was sent.",
+      description: "Differences to the record: empty if this is exactly what was sent.",
     }),
   },
-  { description: "What was sent; null for callers without manifests:read." },
+  { description: "The request; null for callers without manifests:read." },
 );
 
 const ModelRequest = Type.Object({
   run_id: Type.String(),
   n: Type.Integer(),
-  of: Type.Integer({ description: "Model requests of the run that are on record." }),
+  of: Type.Integer({ description: "Recorded model requests of the run." }),
   purpose: Type.Union(["step", "summary", "question", "decider"].map((name) => Type.Literal(name))),
   agent: Type.String(),
   step: Type.Integer(),
-  route: Type.String({ description: "The route that was asked last." }),
+  route: Type.String({ description: "The model route of the last call." }),
   parameters: OpenObject,
   digests: Type.Object({ frame: Digest, system: Digest, tools: nullable(Digest), answer: nullable(Digest) }, open),
   shown: nullable(
     Type.Array(Type.Unknown(), {
       description:
-        "What the model was shown, in its order: the sequence number of an event, all messages from one to another, the opening of a turn that was cut, or the digest of words that are in no log. Null without a thread.",
+        "The messages of the request, in order: the sequence number of an event, a range of events, the shortened start of a turn, or the digest of a text outside the log. Null without a thread.",
     }),
   ),
   cleared: nullable(OpenObject),
-  files: Type.Array(Type.Unknown(), { description: "Digests of the images that were shown." }),
+  files: Type.Array(Type.Unknown(), { description: "Digests of the images in the request." }),
   tries: Type.Array(Type.Object({ route: Type.String(), outcome: Type.String(), ms: Type.Integer() })),
   started: EpochMs,
   first_token: nullable(EpochMs),
@@ -73,7 +73,7 @@ const ModelRequest = Type.Object({
 const runRequest = route({
   method: "GET",
   path: "/runs/{run_id}/requests/{n}",
-  summary: "The n-th model request of a run: digests, and what was sent for callers with manifests:read.",
+  summary: "The n-th model request of a run: digests, and for callers with manifests:read the complete request.",
   tag: "Durable runs",
   access: ["runs:read"],
   params: Type.Object({

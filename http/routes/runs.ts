@@ -29,7 +29,7 @@ export const RunParams = Type.Object({
 const runByToken = route({
   method: "GET",
   path: "/chat/runs/{resume_token}",
-  summary: "Where a durable run stands, and what came of it.",
+  summary: "The state of a durable run, and its result.",
   tag,
   access: "chat:read",
   params: TokenParams,
@@ -43,7 +43,7 @@ const runByToken = route({
 const runStream = route({
   method: "GET",
   path: "/chat/runs/{resume_token}/stream",
-  summary: "The stream of a durable run, from its beginning or behind Last-Event-ID, also when it is over.",
+  summary: "The stream of a durable run, from its start or after Last-Event-ID, also after its end.",
   tag,
   access: "chat:read",
   params: TokenParams,
@@ -51,10 +51,10 @@ const runStream = route({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
   }),
   headers: Type.Object({
-    "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last frame that was seen." })),
+    "Last-Event-ID": Type.Optional(Type.String({ description: "The id of the last received frame." })),
   }),
   reply: {
-    description: "What the run says, where it stands, and how it has ended.",
+    description: "The run's events and text, its status, and its end.",
     contentType: "text/event-stream",
     events: tailEvents,
     example: streamExample(runExample),
@@ -69,13 +69,13 @@ const runStream = route({
 const runAbort = route({
   method: "POST",
   path: "/chat/runs/{resume_token}/abort",
-  summary: "Stops a durable run, also one without a conversation: it ends as failed, with the error aborted.",
+  summary: "Stops a durable run, also one without a thread: it ends as failed, with the error aborted.",
   tag,
   access: "chat:write",
   drives: "turn",
   params: TokenParams,
   reply: {
-    description: "The run as it is then. `aborted` is false when it was over by itself.",
+    description: "The run afterwards. `aborted` is false if it had already ended.",
     schema: Type.Object({ ok: Type.Boolean(), aborted: Type.Boolean(), run: RunRecord }),
   },
   fails: ["run_not_found", ...actorFails],
@@ -94,7 +94,7 @@ const statuses = ["accepted", "running", "waiting", "completed", "failed", "expi
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
 
 const RequeuedAs = nullable(
-  Type.String({ description: "The run that goes on with this one, which is dead: see POST /runs/{run_id}/requeue." }),
+  Type.String({ description: "The run that continues this dead one: see POST /runs/{run_id}/requeue." }),
 );
 
 const ListedRun = Type.Object({
@@ -105,7 +105,7 @@ const ListedRun = Type.Object({
   accepted_at: EpochMs,
   begun_at: nullable(EpochMs),
   ended_at: nullable(EpochMs),
-  attempts: Type.Integer({ description: "Failures of the step that it is at." }),
+  attempts: Type.Integer({ description: "Failures of the current step." }),
   error: nullable(Type.String()),
   requeued_as: RequeuedAs,
 });
@@ -113,13 +113,13 @@ const ListedRun = Type.Object({
 const runList = route({
   method: "GET",
   path: "/runs",
-  summary: "The durable runs of the tenant, newest first. With `status=dead` what nobody will carry on by itself.",
+  summary: "The durable runs of the tenant, newest first. `status=dead` lists the runs that are no longer retried.",
   tag,
   access: ["runs:read"],
   query: Type.Object({
     status: Type.Optional(Status),
-    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Runs on a page." }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Runs per page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
   }),
   reply: {
     description: "A page of runs.",
@@ -150,8 +150,8 @@ const RunDetail = Type.Object({
   ...RunRecord.properties,
   run_id: Type.String(),
   thread_id: nullable(Type.String()),
-  principal_subj: Type.String({ description: "Who has asked for it, and as whom it goes on." }),
-  step: Type.Integer({ description: "Model calls that it has made in its present turn." }),
+  principal_subj: Type.String({ description: "Its principal." }),
+  step: Type.Integer({ description: "Model calls of the current turn." }),
   attempts: Type.Integer(),
   waiting_on: nullable(
     Type.Object(
@@ -159,19 +159,19 @@ const RunDetail = Type.Object({
       { description: "What it waits for." },
     ),
   ),
-  wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for somebody." })),
+  wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for an answer." })),
   accepted_at: EpochMs,
   begun_at: nullable(EpochMs),
   ended_at: nullable(EpochMs),
   stop_reason: nullable(Type.String()),
   requeued_as: RequeuedAs,
-  requeued_from: nullable(Type.String({ description: "The dead run that this one goes on with." })),
+  requeued_from: nullable(Type.String({ description: "The dead run that this one continues." })),
 });
 
 const runDetail = route({
   method: "GET",
   path: "/runs/{run_id}",
-  summary: "A durable run, with what it waits for and how often it has failed.",
+  summary: "A durable run, with its open questions and its failures.",
   tag,
   access: ["runs:read"],
   params: RunParams,
@@ -189,7 +189,7 @@ const runCancel = route({
   tag,
   access: ["runs:write"],
   params: RunParams,
-  reply: { description: "The run as it is then.", schema: RunDetail },
+  reply: { description: "The run afterwards.", schema: RunDetail },
   fails: ["run_not_found", "run_finished", ...actorFails],
   async handle({ params, principal }, { store, bus }) {
     const { tenant_id } = principal;
@@ -203,12 +203,12 @@ const runCancel = route({
 const runRetry = route({
   method: "POST",
   path: "/runs/{run_id}/retry",
-  summary: "Ends the back-off of a durable run whose step has failed: it is tried again at once.",
+  summary: "Retries a durable run at once whose step has failed.",
   tag,
   access: ["runs:write"],
   params: RunParams,
   reply: {
-    description: "The run as it is then. `retried` is false when it was waiting for no retry.",
+    description: "The run afterwards. `retried` is false if it was not waiting for a retry.",
     schema: Type.Object({ ...RunDetail.properties, retried: Type.Boolean() }),
   },
   fails: ["run_not_found", "run_finished", "storage_unavailable"],

@@ -18,7 +18,7 @@ const Ok = { ok: Type.Boolean(), thread_id: Type.String() };
 const name = route({
   method: "POST",
   path: "/chat/sessions/name",
-  summary: "Names a thread, for the list of sessions.",
+  summary: "Sets the title of a thread in the list of sessions.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -42,7 +42,7 @@ const name = route({
 const label = route({
   method: "POST",
   path: "/chat/sessions/label",
-  summary: "Labels an event of a thread, or takes its label away.",
+  summary: "Labels an event of a thread, or removes its label.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -55,7 +55,7 @@ const label = route({
     { additionalProperties: false },
   ),
   reply: {
-    description: "The label; null when there is none.",
+    description: "The label; null if there is none.",
     schema: Type.Object({ ...Ok, event_id: Type.String(), label: nullable(Type.String()) }),
   },
   fails: ["invalid_thread_id", "unknown_thread", "unknown_event_id", ...growthFails, "conflict", ...actorFails],
@@ -70,7 +70,7 @@ const label = route({
 const feedback = route({
   method: "POST",
   path: "/chat/sessions/feedback",
-  summary: "Rates a reply, or takes the rating back with null. The last rating counts.",
+  summary: "Rates a reply, or removes the rating with null. The last rating counts.",
   tag,
   access: "chat:write",
   body: Type.Object(
@@ -83,7 +83,7 @@ const feedback = route({
     { additionalProperties: false },
   ),
   reply: {
-    description: "The rating; null when it was taken back.",
+    description: "The rating; null if it was removed.",
     schema: Type.Object({
       ...Ok,
       event_id: Type.String(),
@@ -110,7 +110,7 @@ const feedback = route({
 const custom = route({
   method: "POST",
   path: "/chat/sessions/custom",
-  summary: "Appends an entry of the client's to a thread.",
+  summary: "Appends an entry of the client to a thread.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -121,7 +121,7 @@ const custom = route({
       in_context: Type.Boolean({
         default: false,
         description:
-          "Whether the model reads it, as a user's message, marked as the client's: from the next turn on. A run that is at work does not read it, a suspended one does when it is resumed.",
+          "Whether the model reads it, as a user's message, marked as the client's: from the next turn on. A live run does not read it; a suspended run does when it is resumed.",
       }),
       metadata: Type.Unsafe<Record<string, unknown>>({ ...OpenObject, default: {} }),
       role: Type.Union([Type.Literal("user"), Type.Literal("assistant"), Type.Literal("system")], {

@@ -38,8 +38,7 @@ const history = route({
     before_seq: Type.Optional(Type.Integer({ minimum: 0, description: "Only events before this one." })),
   }),
   reply: {
-    description:
-      "`messages` and `events` are the same list. It is shorter than was asked for when it would have more than 16 MiB; `has_more` says so.",
+    description: "`messages` and `events` are the same list. It is cut before 16 MiB; `has_more` is then true.",
     schema: Type.Object({
       thread_id: Type.String(),
       messages: Type.Array(HistoryItem),
@@ -77,13 +76,13 @@ const history = route({
 const eraseHistory = route({
   method: "DELETE",
   path: "/chat/history/{thread_id}",
-  summary: "Deletes a thread with everything in it, and the files of a workspace that is its alone.",
+  summary: "Deletes a thread with all its data, and the files of its own workspace.",
   tag,
   access: "chat:write",
   drives: "thread",
   params: ThreadParams,
   reply: {
-    description: "Also when there was none.",
+    description: "Also if there was no such thread.",
     example: { status: "deleted" },
     schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
   },
@@ -95,7 +94,9 @@ const eraseHistory = route({
     // The thread is gone; bytes of its files that cannot be deleted now are deleted by the sweep.
     await files
       .removeGone(store.tenant(principal.tenant_id))
-      .catch((error: unknown) => log.warn({ err: error }, "files of a deleted thread are left to the sweep"));
+      .catch((error: unknown) =>
+        log.warn({ err: error }, "the files of a deleted thread could not be deleted; the sweep deletes them later"),
+      );
     return json({ status: "deleted", thread_id: address.key });
   },
 });
@@ -118,7 +119,7 @@ const sessions = route({
   access: "chat:read",
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 500, default: 100 }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
   }),
   reply: {
     description: "`sessions` and `items` are the same list.",
@@ -143,7 +144,7 @@ const sessions = route({
 const session = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}",
-  summary: "The snapshot of a thread; of one that does not exist, an empty one.",
+  summary: "The snapshot of a thread; empty for a thread that does not exist.",
   tag,
   access: "chat:read",
   params: ThreadParams,
@@ -178,7 +179,7 @@ const searchSessions = route({
     limit: Type.Integer({ default: 20, description: "Clamped to 1 to 100." }),
   }),
   reply: {
-    description: "The best hits first; none for an empty query.",
+    description: "The best matches first; none for an empty query.",
     schema: Type.Object({
       query: Type.String(),
       hits: Type.Array(

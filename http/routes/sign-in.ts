@@ -7,11 +7,11 @@ import { route } from "../route.ts";
 const methods = route({
   method: "GET",
   path: "/auth/methods",
-  summary: "The ways to sign in that are open.",
+  summary: "The enabled ways to authenticate.",
   tag: "System",
   access: "public",
   reply: {
-    description: "`bearer_required` is false only where SVC_AUTH_MODE is none.",
+    description: "`bearer_required` is false only if SVC_AUTH_MODE is none.",
     example: { github_device: false, github_redirect: false, google_redirect: false, bearer_required: true },
     schema: Type.Object({
       github_device: Type.Boolean(),

@@ -12,13 +12,13 @@ import { checkThreadSuffix } from "../thread-id.ts";
 
 const tag = "Chat";
 const ThreadId = Type.String({
-  description: "The thread's suffix. One that does not exist is made, and listed when something is in it.",
+  description: "The thread's suffix. A missing thread is created, and listed once it has an event.",
 });
 
 const chatSteer = route({
   method: "POST",
   path: "/chat/steer",
-  summary: "Says something to the live run of a thread, or to its next one.",
+  summary: "Sends a message to the live run of a thread, or to its next one.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -32,13 +32,13 @@ const chatSteer = route({
       kind: Type.Union([Type.Literal("steer"), Type.Literal("follow_up")], {
         default: "steer",
         description:
-          "`steer`: calls that have begun come to their end, the others are left, and the model reads it next. `follow_up`: another turn when the run would end.",
+          "`steer`: running calls finish, the others are skipped, and the model reads it next. `follow_up`: another turn at the end of the run.",
       }),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "The message is stored, and waits.",
+    description: "The message is stored and queued.",
     schema: Type.Object({ queued: Type.String(), thread_id: Type.String() }),
   },
   fails: [
@@ -65,7 +65,7 @@ const FilePath = Type.String({ minLength: 1, maxLength: pathCharsMax, descriptio
 const workspaceEdited = route({
   method: "POST",
   path: "/chat/workspace/edited",
-  summary: "Lets the model know that the user has edited a file of the workspace.",
+  summary: "Reports to the model that the user edited a file of the workspace.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -74,14 +74,14 @@ const workspaceEdited = route({
       thread_id: ThreadId,
       path: FilePath,
       op: Type.Union([Type.Literal("write"), Type.Literal("delete"), Type.Literal("rename")], { default: "write" }),
-      bytes: Type.Optional(Type.Integer({ minimum: 0, description: "Size of the file; not of one that is deleted." })),
+      bytes: Type.Optional(Type.Integer({ minimum: 0, description: "Size of the file; not for a deleted one." })),
       to_path: Type.Optional(FilePath),
     },
     { additionalProperties: false },
   ),
   reply: {
     description:
-      "`queued`: a run has the thread, and its model reads it before its next call. `recorded`: it is in the thread's log.",
+      "`queued`: the thread has a run, and its model reads a note before its next call. `recorded`: the note is in the thread's log.",
     example: { status: "recorded" },
     schema: Type.Object({ status: Type.String(), thread_id: Type.String(), event_id: nullable(Type.String()) }),
   },

@@ -18,12 +18,12 @@ function health(path: string): Route {
   return route({
     method: "GET",
     path,
-    summary: "Says that the process answers; looks at nothing.",
+    summary: "Answers as long as the process works; checks nothing else.",
     tag,
     access: "public",
     unlimited: true,
     anyHost: true,
-    reply: { description: "Always the same.", schema: Health },
+    reply: { description: "The fixed answer.", schema: Health },
     handle: (_request, { settings, version }) =>
       json({ status: "ok", env: settings.environment, version, multi_region: false, federation: null }),
   });
@@ -39,7 +39,7 @@ const Readiness = Type.Object({
 const ready = route({
   method: "GET",
   path: "/ready",
-  summary: "Tries what the service needs, for two seconds at most.",
+  summary: "Checks the dependencies of the service, for at most two seconds.",
   tag,
   access: "public",
   unlimited: true,
@@ -84,14 +84,14 @@ svc_http_requests_total{route="POST /chat",status="200"} 1
 const metrics = route({
   method: "GET",
   path: "/metrics",
-  summary: "What the process has counted.",
+  summary: "The metrics of the process.",
   tag,
   access: "authenticated",
   anyHost: true,
   reply: { description: "Prometheus text.", contentType: "text/plain", example: metricsExample },
   otherReplies: [
     {
-      description: "OpenMetrics, when it is accepted.",
+      description: "OpenMetrics, if the client accepts it.",
       contentType: "application/openmetrics-text",
       example: `${metricsExample.replace("_total Requests", " Requests").replace("_total counter", " counter")}# EOF\n`,
     },
@@ -106,12 +106,12 @@ const metrics = route({
 const runTask = route({
   method: "POST",
   path: "/tasks/{name}/run",
-  summary: "Does a periodic task of the process now, whenever it is due.",
+  summary: "Runs a periodic task of the process now.",
   tag,
   access: ["tasks:run"],
   params: Type.Object({ name: Type.String({ description: "Of the task.", examples: ["run_scheduled_jobs"] }) }),
   reply: {
-    description: "It is done. What it has told others to look at goes on.",
+    description: "The task has run. Work that it started may continue.",
     schema: Type.Object({ task: Type.String(), status: Type.Literal("done") }),
   },
   fails: ["not_found", "duty_not_held", "shutting_down", "storage_unavailable"],

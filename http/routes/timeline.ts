@@ -15,9 +15,9 @@ const Item = Type.Object(
     kind: Type.String({
       examples: ["model_call"],
       description:
-        "accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. What else it has depends on it.",
+        "accepted, begun, input, model_call, tool_call, tool_result, wait, note, retry, ended. The other fields depend on it.",
     }),
-    seq: nullable(Type.Integer({ description: "Its place in the log; null for what is no event." })),
+    seq: nullable(Type.Integer({ description: "Its position in the log; null if it is not an event." })),
   },
   { additionalProperties: true },
 );
@@ -25,25 +25,25 @@ const Item = Type.Object(
 const timeline = route({
   method: "GET",
   path: "/runs/{run_id}/timeline",
-  summary: "What a durable run has done, in order: without what was said.",
+  summary: "The steps of a durable run, in order, without any text.",
   tag: "Durable runs",
   access: ["runs:read"],
   params: RunParams,
   query: Type.Object({
-    limit: Type.Integer({ minimum: 1, maximum: 500, default: 100, description: "Events of the log on a page." }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 500, default: 100, description: "Events of the log per page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
   }),
   reply: {
-    description: "A page of it.",
+    description: "A page of the timeline.",
     schema: Type.Object({
       run_id: Type.String(),
       status: Type.String(),
       thread_id: nullable(Type.String()),
       manifest_id: Type.String(),
-      claims: Type.Integer({ description: "How often it was taken up, in this process or another." }),
-      attempts: Type.Integer({ description: "Failures of the step that it is at." }),
-      lost: Type.Integer({ description: "How often that step was lost with its process." }),
-      wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for somebody." })),
+      claims: Type.Integer({ description: "How often a process resumed it." }),
+      attempts: Type.Integer({ description: "Failures of the current step." }),
+      lost: Type.Integer({ description: "How often the process crashed during that step." }),
+      wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for an answer." })),
       items: Type.Array(Item),
       next_cursor: nullable(Type.String()),
     }),

@@ -25,7 +25,7 @@ const copyMs = 600_000;
 const fork = route({
   method: "POST",
   path: "/chat/fork",
-  summary: "Copies a thread's active branch into a new thread. It may be done while a run is live.",
+  summary: "Copies a thread's active branch into a new thread. The source may have a live run.",
   tag,
   access: "chat:write",
   body: Type.Object(
@@ -36,7 +36,7 @@ const fork = route({
         nullable(
           Type.String({
             maxLength: 64,
-            description: "The last event that is copied, of any branch. One that the thread does not have is the leaf.",
+            description: "The last event to copy, of any branch. An unknown id means the leaf.",
           }),
         ),
       ),
@@ -44,7 +44,7 @@ const fork = route({
     { additionalProperties: false },
   ),
   reply: {
-    description: "`copied` is how many events the new thread has of the old one: up to the last without open calls.",
+    description: "`copied` is the number of copied events: up to the last one without open calls.",
     schema: Type.Object({
       ok: Type.Boolean(),
       source_thread_id: Type.String(),
@@ -75,7 +75,7 @@ const fork = route({
 const rewind = route({
   method: "POST",
   path: "/chat/rewind",
-  summary: "Moves a thread's leaf to an earlier event; what came after leaves the active branch.",
+  summary: "Moves a thread's leaf to an earlier event; later events leave the active branch.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -86,33 +86,34 @@ const rewind = route({
       summarize: Type.Optional(
         nullable(
           Type.Boolean({
-            description: "Whether what is left is summed up. Default: `spec.session.branch_summary` of the manifest.",
+            description:
+              "Whether to write a summary of the branch that is left. Default: `spec.session.branch_summary` of the manifest.",
           }),
         ),
       ),
       instructions: Type.Optional(
-        nullable(Type.String({ maxLength: 4000, description: "For the model that sums it up." })),
+        nullable(Type.String({ maxLength: 4000, description: "Instructions for the summary." })),
       ),
       manifest: Type.Optional(
         nullable(
-          Type.String({ description: "Whose model sums it up. Default: the manifest that the thread last ran under." }),
+          Type.String({ description: "Its model writes the summary. Default: the manifest of the thread's last run." }),
         ),
       ),
     },
     { additionalProperties: false },
   ),
   reply: {
-    description: "`branch_summary` where one was asked for. The leaf is the event, or the summary behind it.",
+    description: "`branch_summary` if one was requested. The leaf is the event, or the summary after it.",
     schema: Type.Object({
       ok: Type.Boolean(),
       leaf_id: Type.String(),
       thread_id: Type.String(),
       branch_summary: Type.Optional(
         Type.Object({
-          ok: Type.Boolean({ description: "False when the model did not answer, or the summary could not be kept." }),
+          ok: Type.Boolean({ description: "False if the model did not answer, or the summary could not be stored." }),
           summary: Type.String(),
           event_id: nullable(Type.String()),
-          fromId: Type.String({ description: "The leaf that was left." }),
+          fromId: Type.String({ description: "The previous leaf." }),
           details: Type.Object({
             readFiles: Type.Array(Type.String()),
             modifiedFiles: Type.Array(Type.String()),
@@ -166,12 +167,12 @@ const exportExample = {
 const exportSession = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}/export",
-  summary: "A thread's active branch, an event on each line.",
+  summary: "A thread's active branch, one event per line.",
   tag,
   access: "chat:read",
   params: ThreadParams,
   reply: {
-    description: "Oldest first; nothing for a thread that does not exist. What providers have signed is left out.",
+    description: "Oldest first; empty for a thread that does not exist. Signatures of providers are removed.",
     contentType: "application/x-ndjson",
     example: `${JSON.stringify(exportExample)}\n`,
   },

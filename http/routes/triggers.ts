@@ -34,9 +34,9 @@ const Ignored = Type.Object({ status: Type.Literal("ignored") });
 
 const signatureHeaders = Type.Object({
   "webhook-id": Type.Optional(Type.String({ description: "Standard Webhooks: the delivery." })),
-  "webhook-timestamp": Type.Optional(Type.String({ description: "Standard Webhooks: when it was signed." })),
+  "webhook-timestamp": Type.Optional(Type.String({ description: "Standard Webhooks: the time of the signature." })),
   "webhook-signature": Type.Optional(Type.String({ description: "Standard Webhooks: `v1,` and base64." })),
-  "x-github-event": Type.Optional(Type.String({ description: "GitHub: what has happened." })),
+  "x-github-event": Type.Optional(Type.String({ description: "GitHub: the event." })),
   "x-github-delivery": Type.Optional(Type.String({ description: "GitHub: the delivery." })),
   "x-hub-signature-256": Type.Optional(Type.String({ description: "GitHub: `sha256=` and hex." })),
 });
@@ -50,14 +50,14 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
   const deliver = route({
     method: "POST",
     path: "/triggers/{trigger_id}",
-    summary: "Sets a durable run going, by a request that its sender has signed.",
+    summary: "Starts a durable run by a signed request.",
     tag: "Triggers",
     access: "public",
     params: Type.Object({ trigger_id: Type.String({ description: "Of SVC_TRIGGERS.", examples: ["deploys"] }) }),
     headers: signatureHeaders,
     bodyBytesMax,
-    reply: { status: 202, description: "The run is in the store, or was by an earlier delivery.", schema: Accepted },
-    otherReplies: [{ status: 200, description: "Not an event that the trigger runs.", schema: Ignored }],
+    reply: { status: 202, description: "The run is stored, by this or an earlier delivery.", schema: Accepted },
+    otherReplies: [{ status: 200, description: "An event that the trigger ignores.", schema: Ignored }],
     fails: [
       "invalid_signature",
       "trigger_unavailable",
@@ -99,7 +99,7 @@ async function signingKeys(trigger: Trigger, { settings, mask, log }: HttpContex
   const found = await Promise.allSettled(trigger.secrets.map((text) => secrets.resolve(text)));
   const keys = found.flatMap((one) => (one.status === "fulfilled" ? (signingKey(one.value, trigger) ?? []) : []));
   if (keys.length > 0) return keys;
-  log.warn({ trigger: trigger.id }, "a trigger has no secret that resolves and has 16 bytes");
+  log.warn({ trigger: trigger.id }, "the secret of a trigger does not resolve, or has fewer than 16 bytes");
   throw new SvcError("trigger_unavailable");
 }
 
@@ -112,7 +112,7 @@ async function checkManifest(trigger: Trigger, { bus, log }: HttpContext): Promi
   } catch (error) {
     const { code } = SvcError.from(error);
     if (actorFails.includes(code) || code === "internal_error") throw error;
-    log.warn({ trigger: id, manifest: name, reason: code }, "a trigger cannot run its manifest");
+    log.warn({ trigger: id, manifest: name, reason: code }, "the manifest of a trigger cannot be run");
     throw new SvcError("trigger_unavailable");
   }
 }
@@ -188,7 +188,7 @@ function asDelivery(error: SvcError, { id, manifest }: Trigger, { log }: Pick<Ht
       return new SvcError("rate_limited", { retryAfterSeconds: 60 });
     default:
       if (actorFails.includes(error.code) || error.code === "internal_error") return error;
-      log.warn({ trigger: id, manifest, reason: error.code }, "a trigger's delivery begins no run");
+      log.warn({ trigger: id, manifest, reason: error.code }, "a trigger's delivery could not start a run");
       return new SvcError("trigger_unavailable");
   }
 }

@@ -31,7 +31,7 @@ const UsageItem = Type.Object({
   ...tokenCounts,
   estimated: Type.Optional(
     Type.Literal(true, {
-      description: "The provider reported nothing, or the call was stopped while it spoke: the tokens are estimated.",
+      description: "True: the tokens are estimated, because the provider reported none or the call was stopped.",
     }),
   ),
   thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
@@ -53,12 +53,12 @@ const windowFields = {
 const usage = route({
   method: "GET",
   path: "/usage",
-  summary: "What each model call used and cost, the newest first.",
+  summary: "Tokens and cost of each model call, the newest first.",
   tag,
   access: scopes,
   query: Type.Object({
-    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Rows on a page." }),
-    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before." })),
+    limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Rows per page." }),
+    cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
     manifest_id: Type.Optional(Type.String({ description: "Calls of this manifest." })),
     thread_id: Type.Optional(Type.String({ description: "Calls of this thread: its suffix, or its full id." })),
   }),
@@ -128,7 +128,7 @@ const threads = route({
     limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Threads listed." }),
   }),
   reply: {
-    description: "`totals` is over all threads, with those that `truncated` says were cut off.",
+    description: "`totals` is over all threads, including those cut off (`truncated`).",
     schema: Type.Object({
       since_ms: EpochMs,
       until_ms: EpochMs,

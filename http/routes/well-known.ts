@@ -8,12 +8,12 @@ import { route } from "../route.ts";
 const jwks = route({
   method: "GET",
   path: "/.well-known/jwks.json",
-  summary: "The public keys that tokens are verified with.",
+  summary: "The public keys that verify tokens.",
   tag: "System",
   access: "public",
   unlimited: true,
   reply: {
-    description: "`error` is `not_configured`, and `keys` empty, where SVC_JWKS_PUBLIC is not set.",
+    description: "`error` is `not_configured` and `keys` empty if SVC_JWKS_PUBLIC is not set.",
     example: {
       keys: [
         {

@@ -27,13 +27,13 @@ const Manifest = Type.Optional(
     minLength: 1,
     maxLength: 256,
     description:
-      "Whose `spec.workspace` says where the files are, for a thread that never ran. Otherwise the newest run's does; without any the scope is `thread`.",
+      "The manifest whose `spec.workspace` selects the folder, for a thread without runs. Otherwise the newest run's; without any the scope is `thread`.",
   }),
 );
 const Expected = Type.Optional(
   Type.String({
     pattern: "^[0-9a-fA-F]{64}$",
-    description: "SHA-256 of the file as the client has seen it. Any other file is 409 `workspace_changed`.",
+    description: "SHA-256 of the file that the client has read. Another version is 409 `workspace_changed`.",
   }),
 );
 const Sha256 = Type.String({ description: "Of the file's bytes." });
@@ -41,7 +41,7 @@ const ChangedFile = {
   status: nullable(
     Type.Union([Type.Literal("queued"), Type.Literal("recorded")], {
       description:
-        "`queued`: a run has the thread, and its model reads of it before its next call. `recorded`: it is in the thread's log. Null: it is done, and the agent could not be told.",
+        "`queued`: the thread has a run, and its model reads a note before its next call. `recorded`: the note is in the thread's log. Null: the change is made, but the note failed.",
     }),
   ),
   event_id: nullable(Type.String({ description: "Of the note in the log." })),
@@ -65,7 +65,7 @@ const pathFails: readonly ErrorCode[] = ["invalid_path", "reserved_path", "not_f
 const tree = route({
   method: "GET",
   path: "/chat/workspace/tree",
-  summary: "What there is in a thread's workspace.",
+  summary: "The files and folders of a thread's workspace.",
   tag,
   access: "chat:read",
   query: Type.Object({
@@ -75,7 +75,7 @@ const tree = route({
   }),
   reply: {
     description:
-      "Folders before what is in them, names in their order whatever their case. Links, `.git` and what is the service's own are left out. `truncated`: there is more than was asked for, or than a request looks at.",
+      "Folders come before their content, sorted by name without regard to case. Links, `.git` and files of the service are left out. `truncated`: there are more than the limit.",
     schema: Type.Object({
       root_kind: Type.Literal("scoped"),
       scope: Type.Union([Type.Literal("thread"), Type.Literal("tenant"), Type.Literal("deployment")]),
@@ -107,7 +107,7 @@ const file = route({
   access: "chat:read",
   query: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }),
   reply: {
-    description: "Text where the file is UTF-8 without a NUL.",
+    description: "Text, if the file is UTF-8 without NUL.",
     schema: Type.Object({
       path: Type.String(),
       bytes: Type.Integer(),
@@ -128,7 +128,7 @@ const file = route({
 const write = route({
   method: "POST",
   path: "/chat/workspace/write",
-  summary: "Creates or replaces a file of a thread's workspace, with the folders that it needs.",
+  summary: "Creates or replaces a file of a thread's workspace, and its folders.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -143,7 +143,7 @@ const write = route({
     { additionalProperties: false },
   ),
   reply: {
-    description: "The file as it is now.",
+    description: "The file after the change.",
     schema: Type.Object({ ...ChangedFile, bytes: Type.Integer(), sha256: Sha256 }),
   },
   fails: [...placeFails, ...pathFails, "not_a_file", "too_large", "workspace_changed"],
@@ -169,7 +169,7 @@ const erase = route({
     { thread_id: ThreadId, path: FilePath, expected_sha256: Expected, manifest: Manifest },
     { additionalProperties: false },
   ),
-  reply: { description: "It is gone.", schema: Type.Object(ChangedFile) },
+  reply: { description: "It was deleted, or did not exist.", schema: Type.Object(ChangedFile) },
   fails: [...placeFails, ...pathFails, "not_a_file", "workspace_changed"],
   async handle({ body, principal }, context) {
     const { bus } = context;
@@ -190,7 +190,7 @@ const eraseFolder = route({
   drives: "thread",
   body: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }, { additionalProperties: false }),
   reply: {
-    description: "How many files there were in it. What a failure has left can be deleted again.",
+    description: "Number of deleted files. After a failure, repeat the request.",
     schema: Type.Object({ ...ChangedFile, files: Type.Integer() }),
   },
   fails: [...placeFails, ...pathFails, "not_a_folder", "workspace_changed"],
@@ -207,7 +207,7 @@ const eraseFolder = route({
 const rename = route({
   method: "POST",
   path: "/chat/workspace/rename",
-  summary: "Moves a file of a thread's workspace to a path that nothing has.",
+  summary: "Moves a file of a thread's workspace to a free path.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -233,8 +233,7 @@ const rename = route({
 const renameFolder = route({
   method: "POST",
   path: "/chat/workspace/rename_folder",
-  summary:
-    "Moves a folder of a thread's workspace to a path that nothing has, and where a path still leads to all that is in it.",
+  summary: "Moves a folder of a thread's workspace to a free path that is short enough for all its files.",
   tag,
   access: "chat:write",
   drives: "thread",
@@ -242,7 +241,7 @@ const renameFolder = route({
     { thread_id: ThreadId, path: FilePath, to_path: FilePath, manifest: Manifest },
     { additionalProperties: false },
   ),
-  reply: { description: "It is there now.", schema: Type.Object({ ...ChangedFile, to_path: Type.String() }) },
+  reply: { description: "It was moved.", schema: Type.Object({ ...ChangedFile, to_path: Type.String() }) },
   fails: [...placeFails, ...pathFails, "not_a_folder", "target_exists", "workspace_changed"],
   async handle({ body, principal }, context) {
     const { bus } = context;
@@ -265,7 +264,7 @@ async function tell({ bus, log }: HttpContext, { tenant_id }: Principal, threadI
     const { status, event_id } = await bus.ask(address, "note", workspaceNote(edit));
     return { status, event_id };
   } catch (error) {
-    log.warn({ err: error, thread_id: address.key }, "an agent was not told of a change of its files");
+    log.warn({ err: error, thread_id: address.key }, "the note about a changed file could not be queued for its agent");
     return { status: null, event_id: null };
   }
 }

@@ -31,7 +31,7 @@ export const CompletionMessage = Type.Object(
     ...ofMessage,
     name: Type.Optional(nullable(name)),
     tool_call_id: Type.Optional(nullable(toolCallId)),
-    refusal: Type.Optional(Type.Unknown({ description: "Of an assistant that has said nothing else: its words." })),
+    refusal: Type.Optional(Type.Unknown({ description: "For an assistant message without content: its text." })),
   },
   { additionalProperties: true },
 );
@@ -49,7 +49,7 @@ export const ChatRequest = Type.Object(
         }),
       ),
     ),
-    model: Type.Optional(nullable(Type.String({ description: "A model for this turn, of those that are allowed." }))),
+    model: Type.Optional(nullable(Type.String({ description: "An allowed model for this turn." }))),
     template: Type.Optional(nullable(Type.String({ maxLength: 64, description: "Name of a prompt of the manifest." }))),
     template_args: Type.Array(Type.String(), { default: [], maxItems: 1000 }),
   },
@@ -72,7 +72,7 @@ export const TokenUsage = Type.Object({
   output: Type.Integer(),
   cacheRead: Type.Integer(),
   cacheWrite: Type.Integer(),
-  reasoning: Type.Optional(Type.Integer({ description: "Of `output`, where the provider says it." })),
+  reasoning: Type.Optional(Type.Integer({ description: "Part of `output`, if the provider reports it." })),
   totalTokens: Type.Integer(),
   cost: Type.Object(
     {
@@ -89,10 +89,10 @@ export const TokenUsage = Type.Object({
 /** What is answered where a durable run was accepted. */
 export const AcceptedRun = Type.Object({
   status: Type.Literal("accepted"),
-  resume_token: Type.String({ description: "Whoever of the tenant has it may ask for the run." }),
+  resume_token: Type.String({ description: "Token to read the run; valid for the whole tenant." }),
   fiber_id: Type.String(),
-  expires_at: Type.String({ description: "ISO 8601; it moves on with each step of the run." }),
-  thread_id: nullable(Type.String({ description: "`{tenant}:{suffix}`; null without a conversation." })),
+  expires_at: Type.String({ description: "ISO 8601; each step of the run extends it." }),
+  thread_id: nullable(Type.String({ description: "`{tenant}:{suffix}`; null without a thread." })),
 });
 
 /** A durable run (document 1, "Run record"). */
@@ -108,7 +108,7 @@ export const RunRecord = Type.Object({
     Type.Unsafe<Readonly<Record<string, string>>>({
       type: "object",
       additionalProperties: { type: "string", enum: ["pending", "delivered", "dead"] },
-      description: "How far the word of its end is, by endpoint; absent where nobody is told.",
+      description: "State of the webhook deliveries, by endpoint; absent without webhooks.",
     }),
   ),
 });

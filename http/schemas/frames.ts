@@ -28,7 +28,7 @@ const StopReason = Type.Enum([
   ...["end_turn", "tool_use", "max_tokens", "max_turns", "stop_sequence", "pause_turn", "refusal", "unknown"],
 ]);
 const Token = { resume_token: Text, fiber_id: Text };
-const Call = { name: Text, id: Type.String({ description: "Of the call: it is the same in every frame of it." }) };
+const Call = { name: Text, id: Type.String({ description: "Id of the call, the same in all its frames." }) };
 const Delta = { chunk: Type.Object({ content: Text }), delta: Text };
 
 /** A frame: what its data is, and an example of that. */
@@ -39,7 +39,7 @@ function native(name: string, description: string, data: TSchema, example: objec
       event: Type.Literal(name),
       type: Type.Literal(name),
       data,
-      text: Type.String({ description: "Text of the model in a frame that has any; else empty." }),
+      text: Type.String({ description: "Text of the model, if the frame has any; otherwise empty." }),
     },
     { description, examples: [JSON.parse(wire.slice("data: ".length))] },
   );
@@ -51,7 +51,7 @@ function native(name: string, description: string, data: TSchema, example: objec
 export const frames = {
   session_progress: native(
     "session_progress",
-    "Where the turn is: `phase` turn, compaction or held; or a piece of what the model says, which comes again in the next frame. With `replay` a client drops uncommitted text that it holds.",
+    "Progress of the turn: `phase` turn, compaction or held; or a piece of the model's text, which the next frame repeats. With `replay` a client discards its uncommitted text.",
     Type.Union([
       Type.Object({ phase: Type.Literal("turn"), replay: Type.Optional(Flag), truncated: Type.Optional(Flag) }),
       Type.Object({
@@ -77,7 +77,7 @@ export const frames = {
     chunk: { content: "The calculator knows." },
     delta: "The calculator knows.",
   }),
-  tool_start: native("tool_start", "A call of a tool begins.", Type.Object({ ...Call, input: Type.Unknown() }), {
+  tool_start: native("tool_start", "A tool call starts.", Type.Object({ ...Call, input: Type.Unknown() }), {
     name: "calculator",
     input: { expression: "6 * 7" },
     id: callId,
@@ -90,7 +90,7 @@ export const frames = {
   ),
   tool_end: native(
     "tool_end",
-    "A call is over, and this is what the model reads of it.",
+    "A tool call has ended; this is the result that the model reads.",
     Type.Object({
       ...Call,
       output: Text,
@@ -100,13 +100,13 @@ export const frames = {
   ),
   tool_request: native(
     "tool_request",
-    "The client is to make this call, and to say with POST /chat/tool_result what came of it.",
+    "The client must carry out this call, and send the result with POST /chat/tool_result.",
     Type.Object({ ...Call, args: Type.Unknown(), thread_id: Text, transport: Type.Literal("client") }),
     { id: callId, name: "open_page", args: { page: "orders" }, thread_id: threadId, transport: "client" },
   ),
   approval_required: native(
     "approval_required",
-    "The call waits for a person: POST /approvals/{approval_id}/decide.",
+    "The call waits for an approval: POST /approvals/{approval_id}/decide.",
     Type.Object({
       ...{ approval_id: Text, tool_name: Text, args: Type.Object({}, open), evidence: Type.Object({}, open) },
       ...{ rule_id: Text, reason: Text, thread_id: Text, tool_call_id: Text, expires_at: nullable(Count) },
@@ -120,7 +120,7 @@ export const frames = {
   ),
   ui_request: native(
     "ui_request",
-    "The agent asks the client's user something: POST /chat/ui answers.",
+    "The agent asks the user a question: answer with POST /chat/ui.",
     Type.Object({
       ...{ request_id: Type.String({ maxLength: 64 }), kind: Type.Enum(["select", "confirm", "input"]), prompt: Text },
       ...{ default: Type.Unknown(), thread_id: Text, options: Type.Unknown(), metadata: Type.Unknown() },
@@ -130,10 +130,10 @@ export const frames = {
       ...{ options: ["today", "later"], metadata: {} },
     },
   ),
-  steer: native("steer", "What somebody has said to the running turn.", Type.Object({ content: Text }), {
+  steer: native("steer", "A message to the running turn.", Type.Object({ content: Text }), {
     content: "Show the steps, too.",
   }),
-  follow_up: native("follow_up", "What somebody has left for the end of the turn.", Type.Object({ content: Text }), {
+  follow_up: native("follow_up", "A message for the end of the turn.", Type.Object({ content: Text }), {
     content: "And 42 / 5?",
   }),
   workspace_note: native(
@@ -150,7 +150,7 @@ export const frames = {
   ),
   todo_updated: native(
     "todo_updated",
-    "The agent's list as it is now.",
+    "The agent's current to-do list.",
     Type.Object({
       todos: Type.Array(
         Type.Object({
@@ -162,7 +162,7 @@ export const frames = {
   ),
   subagent_start: native(
     "subagent_start",
-    "Another agent works on a part.",
+    "A sub-agent starts to work.",
     Type.Object({
       ...{ agent: Text, background: Flag, task_id: Type.Optional(Text), thread_id: Type.Optional(Text) },
     }),
@@ -170,19 +170,19 @@ export const frames = {
   ),
   subagent_end: native(
     "subagent_end",
-    "That agent is done.",
+    "The sub-agent has ended.",
     Type.Object({ agent: Text, outcome: Type.Enum(["ok", "error"]) }),
     { agent: "researcher", outcome: "ok" },
   ),
   permission_mode_changed: native(
     "permission_mode_changed",
-    "The conversation is in another permission mode.",
+    "The permission mode of the thread has changed.",
     Type.Object({ mode: Type.Enum(["default", "plan", "accept_edits", "bypass"]) }),
     { mode: "plan" },
   ),
   max_turns: native("max_turns", "The turn ends at its step limit.", Type.Object({ limit: Count }), { limit: 20 }),
   aborted: native("aborted", "The turn was stopped.", Type.Object({ thread_id: Text }), { thread_id: threadId }),
-  on_error: native("on_error", "The model has failed, in words for a person.", Type.Object({ message: Text }), {
+  on_error: native("on_error", "The model failed; the message is for people.", Type.Object({ message: Text }), {
     message: "The model provider answered 503.",
   }),
   on_chain_end: native("on_chain_end", "The turn is over.", Type.Object({ output: Text }), {
@@ -201,7 +201,7 @@ export const frames = {
   ),
   run_accepted: native(
     "run_accepted",
-    "Of a durable run: it is stored, and goes on by itself.",
+    "A durable run was stored, and continues without the client.",
     Type.Object({ ...Token, status: Type.Literal("accepted"), expires_at: Text, thread_id: nullable(Text) }),
     {
       ...{ status: "accepted", resume_token: runId, fiber_id: runId, expires_at: "2026-11-24T12:00:00.000Z" },
@@ -210,7 +210,7 @@ export const frames = {
   ),
   run_status: native(
     "run_status",
-    "Where a durable run stands.",
+    "The status of a durable run.",
     Type.Object({
       ...Token,
       status: Type.Enum(["accepted", "running", "waiting", "completed", "failed", "expired", "dead"]),
@@ -230,7 +230,7 @@ export const frames = {
   ),
   final: native(
     "final",
-    "How a durable run has ended, with its record: the last frame of its stream.",
+    "The end of a durable run, with its record: the last frame of its stream.",
     Type.Object({
       ...{ status: Type.Literal("completed"), final: Reply, error: Type.Null(), stop_reason: StopReason },
       usage: Type.Optional(TokenUsage),
@@ -259,7 +259,7 @@ export const frames = {
   ),
   snapshot: native(
     "snapshot",
-    "The conversation as it is, for who comes without a place to go on from.",
+    "The current thread, for a client that connects without Last-Event-ID.",
     Type.Object({ id: Text, transcript: Type.Array(Type.Object({}, open)) }, open),
     { id: threadId, transcript: [], phase: "idle", leafId: "" },
   ),
@@ -274,7 +274,7 @@ const failure: StreamEvent = {
       error: Type.Object({ message: Type.String({ maxLength: 200 }), type: Type.Enum(["stream_error", "run_error"]) }),
     },
     {
-      description: "Something other than the model has failed, or a durable run has not come to an answer.",
+      description: "A failure outside the model, or a durable run without an answer.",
       examples: [{ error: { message: "storage_unavailable (request 7f3c2b1a)", type: "stream_error" } }],
     },
   ),

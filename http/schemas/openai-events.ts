@@ -83,7 +83,7 @@ export const completionEvents: readonly StreamEvent[] = [
     schema: Type.Object(
       { error: Failure },
       {
-        description: "The turn has failed when its stream had begun.",
+        description: "The turn failed after its stream had started.",
         examples: [
           {
             error: {
@@ -122,14 +122,14 @@ const words = ["output_text", "reasoning_text"];
 export const responseEvents: readonly StreamEvent[] = [
   responseEvent(
     "ResponseStateEvent",
-    "The response begins, goes on or has ended.",
+    "The response starts, is in progress, or has ended.",
     ["created", "queued", "in_progress", "completed", "incomplete", "failed"].map((state) => `response.${state}`),
     { response },
     { response: { id: responseId, object: "response", status: "in_progress" } },
   ),
   responseEvent(
     "ResponseItemEvent",
-    "An item of the output begins, or is whole.",
+    "An item of the output starts, or is complete.",
     ["response.output_item.added", "response.output_item.done"],
     { output_index: Index, item: Type.Object({ id: Text, type: Text }, open) },
     {
@@ -139,7 +139,7 @@ export const responseEvents: readonly StreamEvent[] = [
   ),
   responseEvent(
     "ResponsePartEvent",
-    "A part of an item begins, or is whole.",
+    "A part of an item starts, or is complete.",
     ["response.content_part.added", "response.content_part.done"],
     { ...place, part: Type.Object({ type: Text, text: Text }, open) },
     { ...placeExample, part: { type: "output_text", text: "", annotations: [], logprobs: [] } },
@@ -153,14 +153,14 @@ export const responseEvents: readonly StreamEvent[] = [
   ),
   responseEvent(
     "ResponseTextDoneEvent",
-    "The text of a part as a whole.",
+    "The complete text of a part.",
     words.map((kind) => `response.${kind}.done`),
     { ...place, text: Text, logprobs },
     { ...placeExample, text: "6 * 7 = 42", logprobs: [] },
   ),
   responseEvent(
     "ResponseCallEvent",
-    "The arguments of a call that the client is to make.",
+    "The arguments of a call for the client.",
     ["response.function_call_arguments.delta", "response.function_call_arguments.done"],
     {
       ...{ item_id: Text, output_index: Index, name: Type.Optional(Text) },
@@ -170,7 +170,7 @@ export const responseEvents: readonly StreamEvent[] = [
   ),
   responseEvent(
     "ResponseErrorEvent",
-    "Something other than the model has failed.",
+    "A failure outside the model.",
     ["error"],
     { code: nullable(Text), message: Text, param: nullable(Text) },
     { code: "storage_unavailable", message: "storage_unavailable (request 7f3c2b1a)", param: null },

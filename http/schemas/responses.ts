@@ -15,23 +15,25 @@ export const ResponseRequest = Type.Object(
       maxItems: 10_000,
       items: { type: "object" },
       description:
-        "A text, or items: `message`, `function_call` and `function_call_output` of `tools` (of anything else they are quotations), `reasoning`, which has no effect, and `item_reference` to an item of a response that is kept.",
+        "A text, or items: `message`, `function_call` and `function_call_output` of `tools` (other calls are treated as quotations), `reasoning`, which has no effect, and `item_reference` to an item of a stored response.",
     }),
     instructions: Type.Optional(
-      nullable(Type.String({ description: "Below the manifest's own, in this turn and no later one." })),
+      nullable(Type.String({ description: "Added below the manifest's own, for this turn only." })),
     ),
     previous_response_id: Type.Optional(
       nullable(
         Type.String({
           maxLength: 128,
           description:
-            "A response whose conversation goes on; one that something has followed already is gone on from in a copy of it.",
+            "The response to continue; if another response already follows it, a copy of the conversation is continued.",
         }),
       ),
     ),
     store: Type.Optional(nullable(Type.Boolean({ description: "false: the turn is stateless. Default true." }))),
     stream: Type.Optional(nullable(Type.Boolean())),
-    max_output_tokens: Type.Optional(nullable(Type.Integer({ minimum: 1, description: "Lowers the manifest's own." }))),
+    max_output_tokens: Type.Optional(
+      nullable(Type.Integer({ minimum: 1, description: "Lowers the limit of the manifest." })),
+    ),
     temperature: Type.Optional(nullable(Type.Number({ minimum: 0, maximum: 2 }))),
     metadata: Type.Optional(
       nullable(
@@ -40,7 +42,7 @@ export const ResponseRequest = Type.Object(
           maxProperties: 16,
           propertyNames: { type: "string", maxLength: 64 },
           additionalProperties: { type: "string", maxLength: 512 },
-          description: "Told again with the response.",
+          description: "Returned with the response.",
         }),
       ),
     ),
@@ -48,26 +50,26 @@ export const ResponseRequest = Type.Object(
       nullable(
         Type.Boolean({
           description:
-            "true: answered at once, as `queued`; the turn goes on by itself, also when this process ends. Beside `store: false` it is refused.",
+            "true: answered at once, as `queued`; the turn continues without the client, also after a restart. Refused with `store: false`.",
         }),
       ),
     ),
     tools: Type.Optional(
       Type.Unknown({
         description:
-          "Functions that the client has, at most 128, beside the manifest's own tools; a call of one ends the response with a `function_call`. A name of the manifest's is refused, and so are tools that are no functions.",
+          "Functions of the client, at most 128, in addition to the manifest's tools; a call of one ends the response with a `function_call`. Names of the manifest's tools and other tool types are refused.",
       }),
     ),
     tool_choice: Type.Optional(
       Type.Unknown({
         description:
-          "`none`, or, for the first step of the turn, `auto`, `required` or a function by its name, also one of the manifest's.",
+          "`none`, or, for the first step of the turn, `auto`, `required` or the name of a function, also of the manifest.",
       }),
     ),
     text: Type.Optional(
       Type.Unknown({
         description:
-          "`format` is `text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; where the manifest has an output_schema, that goes before.",
+          "`format` is `text`, `json_object`, or `json_schema` with a schema of at most 16,384 characters; the manifest's output_schema wins.",
       }),
     ),
     conversation: Type.Optional(Type.Unknown({ description: refused })),

@@ -65,7 +65,7 @@ class Walk {
         return path.length === 1 && isText(said) ? null : { path, says: "is not a text at the top" };
       case "$defs":
       case "definitions":
-        if (path.length > 1) return { path, says: "does not stand at the top" };
+        if (path.length > 1) return { path, says: "is only allowed at the top" };
         return this.#each(isFields(said) ? Object.entries(said) : null, path);
       case "properties":
         return this.#each(isFields(said) ? Object.entries(said) : null, path);
@@ -74,7 +74,7 @@ class Walk {
       case "enum":
         return isFilledList(said) ? this.#grow(said.length, path) : { path, says: "is not a list of values" };
       default:
-        return { path, says: "is not a keyword that is carried out" };
+        return { path, says: "is not a supported keyword" };
     }
   }
 

@@ -4,7 +4,7 @@ import { integer, jsonObject, nullable, optionalText, text, timeoutMsMax } from 
 
 /** What the model is told that the tool is for. */
 export function toldToTheModel() {
-  return optionalText("Told to the model.");
+  return optionalText("Description for the model.");
 }
 
 /** The credential that is sent along. */

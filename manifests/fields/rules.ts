@@ -31,13 +31,13 @@ export function unique<F extends string, K extends string>(field: F, key: K): Ru
 
 /** The same for a list that lies deeper. */
 export function uniqueIn<S, K extends string>(path: string, key: K, list: (spec: S) => Named<K>): Rule<S> {
-  return { says: "is there twice", broken: (spec) => twice(path, key, list(spec), (name) => name) };
+  return { says: "is listed twice", broken: (spec) => twice(path, key, list(spec), (name) => name) };
 }
 
 /** The same for names whose case does not matter. */
 export function uniqueAsideCase<S, K extends string>(path: string, key: K, list: (spec: S) => Named<K>): Rule<S> {
   return {
-    says: "is there twice, case aside",
+    says: "is listed twice (upper and lower case are the same)",
     broken: (spec) => twice(path, key, list(spec), (name) => name.toLowerCase()),
   };
 }

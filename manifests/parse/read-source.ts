@@ -39,11 +39,11 @@ export function readText(text: string): unknown {
 const plainWords: ReadonlyMap<string, string> = new Map([
   [
     "Nested mappings are not allowed in compact mappings",
-    "there is a second colon with a blank behind it in the line; a text that has one needs quotes",
+    "the line has a second colon followed by a blank; put a text with one in quotes",
   ],
   [
     "Block collections are not allowed within flow collections",
-    "there is a second colon with a blank behind it between two commas or brackets; a text that has one needs quotes",
+    "there is a second colon followed by a blank between two commas or brackets; put a text with one in quotes",
   ],
 ]);
 
@@ -102,11 +102,11 @@ function checkNodes(document: Document, report: (offset: number | undefined, wha
       for (const { key, value } of map.items) {
         const name = isScalar(key) ? key.value : key;
         const offset = isScalar(key) ? key.range?.[0] : undefined;
-        if (seen.has(name)) report(offset, `the key ${JSON.stringify(name)} is there twice`);
+        if (seen.has(name)) report(offset, `the key ${JSON.stringify(name)} occurs twice`);
         if (map.flow && value === null)
           report(
             offset,
-            `the key ${JSON.stringify(name)} has no value; between braces a comma ends a text, and one that has a comma needs quotes`,
+            `the key ${JSON.stringify(name)} has no value; between braces a comma ends a text, so put a text with a comma in quotes`,
           );
         seen.add(name);
       }
@@ -154,7 +154,7 @@ class JsonCopy {
     const copy: Record<string, unknown> = {};
     for (const [key, item] of members) {
       this.#text(key, key);
-      if (key === "__proto__") this.#add("is a key that is never taken", "extra_forbidden", [...this.#path, key]);
+      if (key === "__proto__") this.#add("is a key that is not allowed", "extra_forbidden", [...this.#path, key]);
       else copy[key] = this.#below(key, item);
     }
     return copy;

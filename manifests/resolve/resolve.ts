@@ -157,7 +157,7 @@ function openStoreLayer(store: Store, env: Env) {
     let manifest = parsed.get(key);
     if (manifest === undefined) {
       const row = await manifestVersion(tenant, name, version);
-      if (row === undefined) throw new Error(`version ${version} of the manifest ${name} is active and not stored`);
+      if (row === undefined) throw new Error(`version ${version} of the manifest ${name} is active but not stored`);
       manifest = parseNamed(JSON.parse(row.manifest), name, `version ${version}`);
     }
     // Taken out and put back: the first of the map is the one that was not asked for the longest.

@@ -109,9 +109,9 @@ type Sections = (typeof sections)[number];
 /** Every field of a manifest, with its default, its limits and its help. */
 export const manifestSchema = closed("An agent of svc.", {
   apiVersion: choice("Version of this schema.", ["svc/v1"], "svc/v1"),
-  kind: choice("What is described.", ["Agent"], "Agent"),
+  kind: choice("Kind of document.", ["Agent"], "Agent"),
   metadata,
-  spec: section("What the agent does; left out, a minimal react agent.", fieldsOf(sections)),
+  spec: section("What the agent does; without it, a minimal react agent.", fieldsOf(sections)),
 });
 
 /** A parsed manifest: every default filled in. */

@@ -4,16 +4,16 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
   a2a: unbuilt(
-    section("How other agents see this one.", {
-      publish: unbuilt(flag("False withholds the agent card.", true), {
+    section("The agent card for other agents.", {
+      publish: unbuilt(flag("False hides the agent card.", true), {
         promises: "true, but no agent card is served.",
       }),
       capabilities: list(
-        "What the card says it can do.",
+        "The skills on the card.",
         closed("One capability.", {
           id: text("Its id.", { maxLength: 128 }),
           description: optionalText("In words."),
-          input_schema_ref: optionalText("Where the schema of its input is."),
+          input_schema_ref: optionalText("URL of the schema of its input."),
         }),
       ),
     }),

@@ -6,22 +6,22 @@ import type { ToolSpec } from "../registries.ts";
 
 const fields = {
   approvals: list(
-    "Tool calls that wait for a person; a name goes before a glob, a later rule before an earlier one.",
+    "Tool calls that need an approval; a rule by name wins over a glob, a later rule over an earlier one.",
     closed("One rule.", {
       id: text("Its id.", { maxLength: 128 }),
-      description: optionalText("Why it asks, for those who decide.", { maxLength: 2048 }),
-      tools: toolGlobs("Tools it gates."),
+      description: optionalText("The reason, shown to the people who decide.", { maxLength: 2048 }),
+      tools: toolGlobs("Tools that need the approval."),
       ttl_seconds: nullable(
-        number("How long the question stands, and an approval for equal calls. Null is 300.", {
+        number("Time to decide, and time that an approval also allows equal calls. Null is 300.", {
           exclusiveMinimum: 0,
           maximum: 3600,
         }),
       ),
-      one_shot: flag("An approval is good for one call."),
-      bind_principal: flag("An approval is good for its caller only."),
-      require_other: flag("The caller who has asked may not decide."),
-      allow_unattended: flag("Lets calls pass in runs that nobody watches."),
-      when_args: texts("Names of arguments; only calls that carry all of them wait."),
+      one_shot: flag("An approval allows one call only."),
+      bind_principal: flag("An approval allows calls of the same caller only."),
+      require_other: flag("The caller of the run may not decide."),
+      allow_unattended: flag("Allows calls without an approval in runs that no client watches."),
+      when_args: texts("Names of arguments; only calls with all of them need the approval."),
     }),
   ),
 };

@@ -3,14 +3,14 @@ import { blank, each, isBlank, type Rule } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
-  auth: section("Who may call the agent, and which providers it may call.", {
-    inbound: section("Who may call.", {
-      schemes: texts("Kinds of caller; empty is any. jwt covers every JWT scheme."),
-      required_scopes: texts("Scopes that every caller must hold."),
-      allow_anonymous: flag("Admits callers without credentials."),
+  auth: section("Callers of the agent, and providers that it may call.", {
+    inbound: section("Callers.", {
+      schemes: texts("Kinds of credentials; empty is any. jwt covers every JWT scheme."),
+      required_scopes: texts("Scopes that every caller must have."),
+      allow_anonymous: flag("Accepts callers without credentials."),
     }),
     outbound: section("Which providers.", {
-      providers: texts("Providers that the model and every fallback must be of; empty is any."),
+      providers: texts("Allowed providers of the model and of every fallback; empty is any."),
     }),
   }),
 };

@@ -9,10 +9,10 @@ import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
   client_tools: list(
-    "Tools that the client carries out: POST /chat/stream asks it by tool_request, and it answers by POST /chat/tool_result.",
+    "Tools that the client carries out: it receives a tool_request on POST /chat/stream, and answers with POST /chat/tool_result.",
     closed("One tool.", {
       name: toolName("Its name."),
-      description: optionalText("Told to the model.", { maxLength: 4096 }),
+      description: optionalText("Description for the model.", { maxLength: 4096 }),
       args_schema: nullable(
         Type.Unsafe<Record<string, unknown>>({
           type: "object",
@@ -21,7 +21,7 @@ const fields = {
       ),
       timeout_seconds: Type.Unsafe<number | null>({
         type: ["number", "null"],
-        description: "How long the run waits. Null is the most that it may.",
+        description: "Time that the run waits. Null is the maximum.",
         exclusiveMinimum: 0,
         maximum: 3600,
         default: 120,

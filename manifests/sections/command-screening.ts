@@ -5,7 +5,7 @@ import { defineSection } from "../fields/section.ts";
 export const commandScreening = defineSection({
   fields: {
     command_screening: unbuilt(
-      section("Looks at commands before they run.", {
+      section("Checks commands before they run.", {
         enabled: flag("Switches it on."),
         include_defaults: flag("Adds the built-in rules.", true),
         rules: list(
@@ -13,11 +13,11 @@ export const commandScreening = defineSection({
           closed("One rule.", {
             pattern: text("Part of a command.", { maxLength: 256 }),
             decision: choice("What happens.", ["allow", "deny", "require_approval"]),
-            reason: nullable(Type.String({ description: "Told to whoever decides." })),
+            reason: nullable(Type.String({ description: "The reason, shown to the people who decide." })),
           }),
         ),
-        target_tools: toolGlobs("Tools that are looked at."),
-        approval_ttl_seconds: number("How long the question stands.", {
+        target_tools: toolGlobs("Tools whose commands are checked."),
+        approval_ttl_seconds: number("Time to decide.", {
           exclusiveMinimum: 0,
           maximum: 3600,
           default: 300,

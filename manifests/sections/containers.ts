@@ -8,14 +8,14 @@ import { notInMulti, type PatternSpec } from "./pattern.ts";
 const fields = {
   containers: unbuilt(
     list(
-      "Container images that are run as tools.",
+      "Container images that run as tools.",
       closed("One image.", {
-        name: toolName("What it is called."),
+        name: toolName("Its name."),
         description: toldToTheModel(),
         gateway_url: nullable(urlText("The gateway that runs it.")),
         image: text("The image.", { maxLength: 512 }),
         container_tool_name: nullable(toolName("Name of the tool.")),
-        timeout_ms: timeoutMs("For one call."),
+        timeout_ms: timeoutMs("Timeout of one call."),
         auth: credential(),
         args_schema: argsSchema(),
         fatal: fatal(),

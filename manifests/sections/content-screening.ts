@@ -5,11 +5,11 @@ import { type DeciderSpec, needsDecider } from "./decider.ts";
 
 const fields = {
   content_screening: unbuilt(
-    section("Looks for instructions in what comes from outside.", {
+    section("Searches external content for instructions.", {
       enabled: flag("Switches it on."),
       model: optionalText(modelIdHelp, { maxLength: 256 }),
-      tools: toolGlobs("Tools whose output is screened besides the untrusted ones."),
-      on_flag: choice("What becomes of flagged content.", ["quarantine", "block"], "quarantine"),
+      tools: toolGlobs("Tools whose output is screened in addition to the untrusted ones."),
+      on_flag: choice("Action for flagged content.", ["quarantine", "block"], "quarantine"),
       decider: flag("Lets the decider judge."),
       model_tools: toolGlobs("Tools whose output a model judges too."),
       image_model: optionalText("Route that judges images.", { maxLength: 256 }),

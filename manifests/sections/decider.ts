@@ -11,7 +11,7 @@ import { checkProvider, checkRates } from "./model-routes.ts";
 const fields = {
   decider: section("A small model that decides between choices.", {
     id: optionalText("Id of a decision route; empty is off.", { maxLength: 128 }),
-    min_confidence: share("Less sure decisions are not followed.", 0.5),
+    min_confidence: share("Minimum confidence of a decision; less certain ones are ignored.", 0.5),
   }),
 };
 
@@ -34,7 +34,7 @@ export const decider = defineSection({
     if (route === undefined) {
       context.refuse(
         loc,
-        `leads to the decider ${id}, which is not there${meant(id, [...context.registries.decisions.keys()])}`,
+        `leads to the decider ${id}, which does not exist${meant(id, [...context.registries.decisions.keys()])}`,
         "unresolved",
       );
       return { decider: null };
@@ -60,5 +60,5 @@ export function refuseWordsAlone(
 ): void {
   const { id } = spec.decider;
   if (registries.decisions.get(id)?.route === null)
-    refuse(loc, `needs a decider that judges; ${id} compares words alone`, "conflict");
+    refuse(loc, `needs a decider that can judge; ${id} only compares words`, "conflict");
 }

@@ -8,16 +8,18 @@ const fields = {
   delegation: nullable(
     closed("Manifests that the agent may hand tasks to.", {
       agents: list(
-        "Who may be asked.",
-        closed("One of them.", {
+        "The allowed agents.",
+        closed("An allowed agent.", {
           name: text("Name of a manifest.", { maxLength: 128 }),
-          description: optionalText("Told to the model."),
+          description: optionalText("Description for the model."),
         }),
         { minItems: 1 },
       ),
       worktree: flag("Gives each task its own checkout of the thread's repository. Refused by this version."),
-      background: flag("Lets tasks go on beside the conversation, as durable runs, and binds the tool task_result."),
-      max_background: integer("Background tasks in flight for one conversation.", {
+      background: flag(
+        "Allows background tasks, which are durable runs that continue independently of the turn, and binds the tool task_result.",
+      ),
+      max_background: integer("Maximum open background tasks of one thread.", {
         minimum: 1,
         maximum: 16,
         default: 3,

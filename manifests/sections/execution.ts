@@ -3,16 +3,18 @@ import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
-  execution: section("How runs are carried out.", {
+  execution: section("How runs are executed.", {
     mode: choice("transient answers at once; durable survives restarts.", ["transient", "durable"], "transient"),
     resume_token_ttl_seconds: nullable(
-      integer("How long a durable run may wait behind its last step; null is SVC_HIBERNATE_AFTER_SECONDS.", {
+      integer("Maximum wait of a durable run after its last step; null is SVC_HIBERNATE_AFTER_SECONDS.", {
         minimum: 1,
         maximum: 86_400,
       }),
     ),
     tools: choice("Whether calls of one reply run one after another.", ["sequential", "parallel"], "sequential"),
-    webhooks: list("Endpoints told when a durable run ends.", endpointId("Id of an endpoint."), { maxItems: 8 }),
+    webhooks: list("Webhook endpoints to notify when a durable run ends.", endpointId("Id of an endpoint."), {
+      maxItems: 8,
+    }),
   }),
 };
 

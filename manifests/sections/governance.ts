@@ -12,13 +12,13 @@ import type { PoliciesSpec } from "./policies.ts";
 
 const fields = {
   governance: unbuilt(
-    section("What the agent must live up to.", {
+    section("Requirements that the agent must meet.", {
       frameworks: list("Rule sets.", choice("A rule set.", ["soc2", "eu_ai_act"])),
       risk_tier: choice("Class under eu_ai_act.", ["limited", "high"], "limited"),
-      transparency_notice: flag("Says that an AI is speaking."),
-      forbid_plaintext_secrets: flag("Takes secret:NAME only where a credential stands."),
-      pin_compile: flag("Keeps a thread on the version it began with."),
-      retention_days: nullable(integer("Days that conversations are kept.", { minimum: 1, maximum: 3650 })),
+      transparency_notice: flag("Tells users that they talk to an AI."),
+      forbid_plaintext_secrets: flag("Allows secret:NAME only in fields for credentials."),
+      pin_compile: flag("Keeps a thread on the manifest version with which it started."),
+      retention_days: nullable(integer("Days that threads are kept.", { minimum: 1, maximum: 3650 })),
     }),
   ),
 };

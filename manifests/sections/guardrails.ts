@@ -17,18 +17,18 @@ import { type DeciderSpec, needsDecider } from "./decider.ts";
 
 const fields = {
   guardrails: unbuilt(
-    section("Looks for what must not pass.", {
+    section("Checks content for forbidden or sensitive text.", {
       providers: list("Detectors.", choice("A detector.", ["pii"])),
-      block_on_match: flag("True blocks, false masks what was found."),
+      block_on_match: flag("True blocks the content, false masks the findings."),
       targets: list("Where to look.", choice("A place.", ["input", "output", "final_response"]), {
         default: ["input", "output"],
       }),
       judges: list(
-        "Models that judge.",
+        "Checks by a model.",
         closed("One judge.", {
           name: text("Its name.", { maxLength: 128 }),
-          criteria: text("What is judged."),
-          threshold: share("A lower score is a refusal.", 0.7),
+          criteria: text("The criterion."),
+          threshold: share("Minimum score; a lower one blocks the content.", 0.7),
           model: optionalText(`${modelIdHelp} Empty is the agent's own.`, { maxLength: 256 }),
           target_tools: toolGlobs("Tools whose calls are judged."),
           final_response: flag("Judges the reply."),

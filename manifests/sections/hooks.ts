@@ -6,7 +6,7 @@ import { loopOnly, type PatternSpec } from "./pattern.ts";
 const fields = {
   hooks: unbuilt(
     list(
-      "Endpoints of the operator that are asked or told while a run goes on.",
+      "Endpoints of the operator that are called during a run.",
       closed("One hook.", {
         id: text("Its id.", { maxLength: 128 }),
         event: choice("When.", [
@@ -17,11 +17,11 @@ const fields = {
           "stop",
           "subagent_stop",
         ]),
-        endpoint: endpointId("Id of an endpoint that takes hooks."),
+        endpoint: endpointId("Id of an endpoint for hooks."),
         type: choice("How.", ["http"], "http"),
         tools: toolGlobs("Tools, for tool events; empty is all."),
-        timeout_ms: integer("For one call. Milliseconds.", { minimum: 1, maximum: 10_000, default: 5000 }),
-        on_error: choice("What a failing endpoint means.", ["allow", "block"], "allow"),
+        timeout_ms: integer("Timeout of one call. Milliseconds.", { minimum: 1, maximum: 10_000, default: 5000 }),
+        on_error: choice("Action if the endpoint fails.", ["allow", "block"], "allow"),
       }),
       { maxItems: 16 },
     ),

@@ -23,7 +23,7 @@ const fields = {
         name: toolName("Name of the tool."),
         description: toldToTheModel(),
         path_prefix: optionalText("URL that every address must begin with."),
-        timeout_ms: timeoutMs("For one call."),
+        timeout_ms: timeoutMs("Timeout of one call."),
         max_bytes: nullable(integer("Most bytes of an answer.", { minimum: 1, maximum: 5_000_000 })),
         format: choice("How the answer is shown.", ["text", "raw"], "text"),
         fatal: fatal(),

@@ -12,12 +12,12 @@ export const limitBounds = {
 } as const;
 
 const fields = {
-  limits: section("Bounds of one run.", {
+  limits: section("Limits of one run.", {
     max_tool_calls: limit("max_tool_calls", "Tool calls.", 0),
     max_wall_clock_seconds: limit("max_wall_clock_seconds", "Seconds from start to end.", 1),
     max_peer_hops: limit("max_peer_hops", "Agents in a chain of calls.", 0),
-    max_input_tokens: limit("max_input_tokens", "Tokens given to models.", 1),
-    max_output_tokens: limit("max_output_tokens", "Tokens written by models.", 1),
+    max_input_tokens: limit("max_input_tokens", "Input tokens of all model calls.", 1),
+    max_output_tokens: limit("max_output_tokens", "Output tokens of all model calls.", 1),
     max_cost_usd: nullable(
       number(`Cost in USD. Null is ${limitBounds.max_cost_usd.unset}.`, {
         minimum: 0,
@@ -25,7 +25,7 @@ const fields = {
       }),
     ),
     precount: flag(
-      "Counts input tokens before each call as the model does, where that is known; else they are estimated.",
+      "Counts input tokens before each call with the model's tokenizer, if it is known; otherwise they are estimated.",
     ),
   }),
 };

@@ -27,7 +27,7 @@ export function findRoute(id: string, loc: Path, { registries, refuse }: Compile
   if (route === undefined)
     refuse(
       loc,
-      `leads to the model route ${id}, which is not there${meant(id, [...registries.routes.keys()])}`,
+      `names the model route ${id}, which does not exist${meant(id, [...registries.routes.keys()])}`,
       "unresolved",
     );
   return route ?? null;
@@ -37,7 +37,7 @@ export function findRoute(id: string, loc: Path, { registries, refuse }: Compile
 export function checkProvider({ auth }: AuthSpec, route: ModelRoute, loc: Path, { refuse }: CompileContext): void {
   const allowed = auth.outbound.providers;
   if (allowed.length === 0 || allowed.includes(route.provider)) return;
-  refuse(loc, `leads to the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
+  refuse(loc, `uses the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
 }
 
 /** A declared cap on cost means nothing on a route whose calls cannot be priced; `priced` says that the manifest has rates of its own. */
@@ -49,6 +49,6 @@ export function checkRates(
   { refuse }: CompileContext,
 ): void {
   if (limits.max_cost_usd === null || route.price !== null || priced) return;
-  const says = `cannot be held: ${writePath(loc)} leads to the route ${route.id}, whose rates are not known`;
+  const says = `cannot be enforced: ${writePath(loc)} names the route ${route.id}, whose rates are unknown`;
   refuse(["spec", "limits", "max_cost_usd"], says, "conflict");
 }

@@ -26,27 +26,27 @@ import { loopOnly, type PatternSpec } from "./pattern.ts";
 const hedges = ["i'm not sure", "i am not certain", "i don't know", "it's unclear", "cannot determine"] as const;
 
 const fields = {
-  model: section("Which model answers, and how it is called.", {
+  model: section("The model, and the parameters of its calls.", {
     id: nullable(text(`${modelIdHelp} Null is SVC_DEFAULT_MODEL_ID.`, { maxLength: 256 })),
     temperature: number("Sampling temperature.", { minimum: 0, maximum: 2, default: 0 }),
     max_tokens: nullable(integer("Most tokens of one reply.", { minimum: 1 })),
     cache: flag("Marks the prompt for the provider's cache."),
     thinking_budget: nullable(integer("Tokens for thinking.", { minimum: 128, maximum: 64_000 })),
-    thinking_level: nullable(choice("Effort of thinking; goes before thinking_budget.", [...thinkingLevels])),
-    fallbacks: texts("Routes that are tried in order when the provider fails."),
+    thinking_level: nullable(choice("Effort of thinking; wins over thinking_budget.", [...thinkingLevels])),
+    fallbacks: texts("Model routes to try in order if the provider fails."),
     vision_model: nullable(
-      text("Route for turns with an image when id takes text only. Null is SVC_DEFAULT_VISION_MODEL_ID.", {
+      text("Model route for turns with an image if id accepts only text. Null is SVC_DEFAULT_VISION_MODEL_ID.", {
         maxLength: 256,
       }),
     ),
-    confidence_escalation: section("Asks a stronger model when the reply is not sure of itself.", {
+    confidence_escalation: section("Asks a stronger model if the reply is uncertain.", {
       enabled: flag("Switches it on."),
       escalate_to: optionalText(modelIdHelp, { maxLength: 256 }),
-      low_confidence_markers: texts("Phrases that make a reply doubtful.", { default: hedges }),
-      min_response_chars: integer("A shorter reply is doubtful.", { minimum: 0, default: 40 }),
+      low_confidence_markers: texts("Phrases that mark a reply as uncertain.", { default: hedges }),
+      min_response_chars: integer("Minimum length; a shorter reply is uncertain.", { minimum: 0, default: 40 }),
       decider: flag("Lets the decider judge instead."),
     }),
-    price: section("Rates in the place of the built-in ones.", {
+    price: section("Rates instead of the built-in ones.", {
       input: rate("Input tokens"),
       output: rate("Output tokens"),
       cache_read: rate("Input tokens read from the provider's cache"),
@@ -66,7 +66,7 @@ const rules: readonly Rule<Spec>[] = [
       when(escalation.enabled && escalation.escalate_to === "", "spec.model.confidence_escalation.enabled"),
   },
   {
-    says: "needs enabled and escalate_to beside it",
+    says: "needs enabled and escalate_to in the same section",
     broken: ({ model: { confidence_escalation: escalation } }) =>
       when(
         escalation.decider && !(escalation.enabled && escalation.escalate_to !== ""),
@@ -145,7 +145,7 @@ function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
     const route = findRoute(vision_model, loc, context);
     if (route === null) return null;
     if (!route.modalities.includes("image"))
-      context.refuse(loc, `leads to the model route ${route.id}, which takes no images`, "conflict");
+      context.refuse(loc, `names the model route ${route.id}, which accepts no images`, "conflict");
     checkProvider(spec, route, loc, context);
     checkRates(spec, route, false, loc, context);
     return route;
@@ -167,7 +167,7 @@ function escalationOf(spec: Spec, own: ModelRoute | null, context: CompileContex
   const route = namedRoute(spec, escalate_to, loc, context);
   if (decider) refuseWordsAlone(spec, ["spec", "model", "confidence_escalation", "decider"], context);
   if (route === null) return null;
-  if (route.id === own?.id) context.refuse(loc, "is the model that the manifest has already", "conflict");
+  if (route.id === own?.id) context.refuse(loc, "is already the model of the manifest", "conflict");
   return { route, markers: low_confidence_markers, min_response_chars, decides: decider };
 }
 
@@ -178,15 +178,11 @@ function mergePrice({ model: { price } }: Spec, route: ModelRoute, { refuse }: C
   const { input, output } = price;
   for (const key of ["input", "output"] as const)
     if (price[key] === undefined)
-      refuse(
-        ["spec", "model", "price", key],
-        `is required: the rates of the route ${route.id} are not known`,
-        "missing",
-      );
+      refuse(["spec", "model", "price", key], `is required: the rates of the route ${route.id} are unknown`, "missing");
   if (input === undefined || output === undefined) return null;
   return { input, output, cache_read: input, cache_write: input, ...price };
 }
 
 function rate(of: string) {
-  return Type.Optional(number(`${of}: USD for a million tokens.`, { minimum: 0 }));
+  return Type.Optional(number(`${of}: USD per million tokens.`, { minimum: 0 }));
 }

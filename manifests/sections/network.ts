@@ -5,7 +5,7 @@ import { admitsHost, isHostEntry } from "../hosts.ts";
 
 const fields = {
   network: unbuilt(
-    section("Which hosts the agent's tools may reach.", {
+    section("Hosts that the agent's tools may connect to.", {
       allow_hosts: nullable(
         list(
           "Hosts, *.host or IP addresses; null is unrestricted, an empty list allows nothing.",

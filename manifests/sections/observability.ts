@@ -2,9 +2,9 @@ import { flag, section, texts } from "../fields/fields.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
-  observability: section("What is recorded of a run.", {
+  observability: section("Traces and counters of a run.", {
     trace: flag("Traces runs when the service exports traces.", true),
-    metrics: texts("Counters that are counted; empty is every one."),
+    metrics: texts("Enabled counters; empty is all."),
   }),
 };
 

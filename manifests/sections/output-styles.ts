@@ -8,16 +8,16 @@ import { type CompiledSystemPrompt, joinedParts } from "./system-prompt.ts";
 export const styleNameCharsMax = 64;
 
 const fields = {
-  output_styles: section("Ways to answer that a conversation may pick from.", {
+  output_styles: section("Output styles that a thread may select.", {
     default: nullable(
-      text("Name of the style of conversations that picked none; case does not matter.", {
+      text("Default style of threads; upper and lower case are the same.", {
         maxLength: styleNameCharsMax,
       }),
     ),
     styles: list(
       "The styles.",
       closed("One style.", {
-        name: text("Its name; case does not matter.", {
+        name: text("Its name; upper and lower case are the same.", {
           maxLength: styleNameCharsMax,
           pattern: "^[A-Za-z0-9_-]+$",
           patternHelp: "may hold letters, digits, - and _ only",

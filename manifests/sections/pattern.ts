@@ -12,9 +12,13 @@ export const specifiedPatterns: readonly string[] = [...singlePatterns, ...multi
 
 const fields = {
   /** Which names there are is known where manifests are compiled: plugins bring some. */
-  pattern: text("How the agent works.", { default: "react", maxLength: 64, examples: specifiedPatterns }),
+  pattern: text("How the agent works through a turn.", {
+    default: "react",
+    maxLength: 64,
+    examples: specifiedPatterns,
+  }),
   sub_agents: list(
-    "Manifests that router, parallel and groupchat are made of.",
+    "Manifests of the sub-agents of router, parallel and groupchat.",
     text("Name of a manifest.", { maxLength: 128 }),
   ),
   aggregator_prompt: optionalText("Tells parallel and groupchat how to merge the answers."),

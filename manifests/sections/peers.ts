@@ -8,12 +8,12 @@ import { notInMulti, type PatternSpec } from "./pattern.ts";
 const fields = {
   peers: unbuilt(
     list(
-      "Agents elsewhere, each the tool peer__<name>.",
+      "External agents, each with the tool peer__<name>.",
       closed("One agent.", {
         name: toolName("Last part of the tool's name."),
         url: urlText("Its A2A endpoint."),
         auth: credential(),
-        timeout_ms: timeoutMs("For one call; null is 60 seconds."),
+        timeout_ms: timeoutMs("Timeout of one call; null is 60 seconds."),
       }),
     ),
   ),

@@ -9,14 +9,14 @@ import type { ToolSpec } from "../registries.ts";
 export const exitPlanModeName = "exit_plan_mode";
 
 const fields = {
-  permissions: section("Modes that a conversation may be in.", {
-    default_mode: choice("Mode of a new conversation.", permissionModes, "default"),
+  permissions: section("Permission modes of threads.", {
+    default_mode: choice("Mode of a new thread.", permissionModes, "default"),
     allowed_modes: {
-      ...list("Modes that may be chosen.", choice("A mode.", permissionModes), { maxItems: permissionModes.length }),
+      ...list("Modes that may be selected.", choice("A mode.", permissionModes), { maxItems: permissionModes.length }),
       default: ["default", "plan", "accept_edits"],
     },
-    read_only_tools: toolGlobs("Tools that run in plan mode beside those that change nothing."),
-    edit_tools: toolGlobs("Tools whose approvals accept_edits waives beside those that edit files."),
+    read_only_tools: toolGlobs("Tools that run in plan mode in addition to those that change nothing."),
+    edit_tools: toolGlobs("Tools that need no approval in accept_edits, in addition to those that edit files."),
   }),
 };
 

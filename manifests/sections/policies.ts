@@ -10,8 +10,8 @@ const fields = {
     closed("One policy.", {
       id: text("Its id.", { maxLength: 128 }),
       description: optionalText("For people."),
-      required_scopes: texts("Scopes that the caller must hold.", { minItems: 1 }),
-      tools: toolGlobs("Tools it guards.", { minItems: 1 }),
+      required_scopes: texts("Scopes that the caller must have.", { minItems: 1 }),
+      tools: toolGlobs("Tools that need the scopes.", { minItems: 1 }),
     }),
   ),
 };

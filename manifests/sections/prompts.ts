@@ -7,11 +7,11 @@ const fields = {
   prompts: list(
     "Templates; a name of letters, digits, - and _ is also a slash command.",
     closed("One template.", {
-      name: text("Its name; case does not matter.", { maxLength: 64 }),
+      name: text("Its name; upper and lower case are the same.", { maxLength: 64 }),
       body: optionalText("The text; $1 is the first argument, $@ all of them, and $1 in braces may bring a default."),
       file: nullable(objectKey("Object key of the body, used when body is empty.")),
       description: optionalText("Shown in menus.", { maxLength: 200 }),
-      argument_hint: optionalText("Shown behind the name.", { maxLength: 80 }),
+      argument_hint: optionalText("Shown after the name.", { maxLength: 80 }),
     }),
     { maxItems: 256 },
   ),

@@ -11,13 +11,13 @@ import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
   queues: list(
-    "Work that consumers outside take from a list of Redis; POST /internal/sessions/{session_id}/events says what came of it.",
+    "Tools that external consumers carry out, by jobs in a Redis list; they answer with POST /internal/sessions/{session_id}/events.",
     closed("One queue.", {
-      name: toolName("What it is called."),
+      name: toolName("Its name."),
       queue_binding: text("Key of the list.", { maxLength: 512 }),
       description: toldToTheModel(),
       deadline_ms: nullable(
-        integer("How long the run waits. Milliseconds; null is an hour.", { minimum: 1, maximum: timeoutMsMax }),
+        integer("Time that the run waits. Milliseconds; null is an hour.", { minimum: 1, maximum: timeoutMsMax }),
       ),
       args_schema: argsSchema(),
       fatal: fatal(),

@@ -10,9 +10,9 @@ import { namedRoute } from "./model-routes.ts";
 const fields = {
   reflect: section("Settings of the pattern reflect.", {
     verifier_model: nullable(text(`${modelIdHelp} Null is the agent's own.`, { maxLength: 256 })),
-    threshold: share("A reply below this score is tried again.", 0.7),
+    threshold: share("Minimum score; a reply below it is written again.", 0.7),
     max_iterations: integer("Most tries.", { minimum: 1, maximum: 5, default: 2 }),
-    criteria: optionalText("What the verifier looks for."),
+    criteria: optionalText("Criteria of the verifier."),
     decider: flag("Lets the decider judge."),
   }),
 };

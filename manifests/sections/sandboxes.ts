@@ -9,12 +9,12 @@ const fields = {
     list(
       "Sandboxes of the operator that run code.",
       closed("One sandbox.", {
-        name: toolName("What it is called."),
+        name: toolName("Its name."),
         binding: text("The operator's entry.", { maxLength: 512 }),
         description: toldToTheModel(),
         sandbox_tool_name: nullable(toolName("Name of the tool.")),
-        timeout_ms: timeoutMs("For one call."),
-        path_prefix: optionalText("Put before every path."),
+        timeout_ms: timeoutMs("Timeout of one call."),
+        path_prefix: optionalText("Prefix of every path."),
         args_schema: argsSchema(),
         fatal: fatal(),
       }),

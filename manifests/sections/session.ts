@@ -8,30 +8,30 @@ const queueModes = ["all", "one-at-a-time"] as const;
 export type QueueMode = (typeof queueModes)[number];
 
 const fields = {
-  session: section("What of the conversation the model sees.", {
+  session: section("The part of the thread that the model reads.", {
     strategy: text("full_replay, compacting, windowed:N, summarizing:N or semantic:N with N from 1 to 1000.", {
       default: "full_replay",
       pattern: "^(?:full_replay|compacting|(?:windowed|summarizing|semantic):(?:[1-9][0-9]{0,2}|1000))$",
       patternHelp: "must be full_replay, compacting, windowed:N, summarizing:N or semantic:N with N from 1 to 1000",
     }),
-    compaction_enabled: flag("Shortens a conversation that no longer fits.", true),
+    compaction_enabled: flag("Compacts a thread that no longer fits into the window.", true),
     reserve_tokens: integer("Tokens kept free for the reply; at most half of the window.", {
       minimum: 0,
       default: 16_384,
     }),
-    keep_recent_tokens: integer("Tokens that compaction leaves as they are; less where the window is small.", {
+    keep_recent_tokens: integer("Newest tokens that compaction does not change; fewer if the window is small.", {
       minimum: 0,
       default: 20_000,
     }),
     context_window_tokens: nullable(integer("Size of the window; null is the route's own.", { minimum: 1024 })),
-    steering_mode: choice("How many queued steering messages a model call takes.", queueModes, "all"),
-    follow_up_mode: choice("How many queued follow-ups a turn takes.", queueModes, "all"),
-    branch_summary: flag("Sums up a branch that is left, unless the request says otherwise.", true),
+    steering_mode: choice("Number of queued steering messages that a model call reads.", queueModes, "all"),
+    follow_up_mode: choice("Number of queued follow-ups that a turn reads.", queueModes, "all"),
+    branch_summary: flag("Writes a summary of a branch that is left, unless the request says otherwise.", true),
     compact_after_turn: flag("Compacts after every turn; for the strategy compacting."),
     clear_tool_results: nullable(
-      closed("Leaves old tool results out of what the model sees.", {
-        keep_turns: integer("User messages whose tool results stay.", { minimum: 1, maximum: 1000 }),
-        min_chars: integer("Results that are not longer stay, unless they have an image.", { minimum: 0 }),
+      closed("Removes old tool results from the model's context.", {
+        keep_turns: integer("Number of newest user messages whose tool results stay.", { minimum: 1, maximum: 1000 }),
+        min_chars: integer("Results up to this length stay, unless they have an image.", { minimum: 0 }),
       }),
     ),
   }),

@@ -17,7 +17,7 @@ const fields = {
           patternHelp: "may hold lower-case letters, digits and single hyphens only",
         }),
         version: Type.Optional(text("Pins a version that an operator uploaded.", { maxLength: 64 })),
-        description: optionalText("Stands in the place of the skill's own."),
+        description: optionalText("Replaces the skill's own description."),
       }),
     ),
   ),
@@ -28,7 +28,7 @@ const fields = {
   skill_authoring: unbuilt(
     section("Lets the agent write skills.", {
       enabled: flag("Switches it on."),
-      mode: choice("What becomes of a written skill.", ["draft", "publish"], "draft"),
+      mode: choice("Action for a written skill.", ["draft", "publish"], "draft"),
       max_pending: integer("Drafts that may wait for a person.", { minimum: 1, maximum: 200, default: 20 }),
       auto_eval: flag("Evaluates each draft."),
     }),
@@ -36,7 +36,7 @@ const fields = {
   skill_suggestion: unbuilt(
     section("Suggests a skill that fits the turn.", {
       enabled: flag("Switches it on."),
-      shortlist: integer("Skills that the decider looks at.", { minimum: 1, maximum: 10, default: 3 }),
+      shortlist: integer("Skills that the decider reads.", { minimum: 1, maximum: 10, default: 3 }),
       min_gate: Type.Number({ description: "Least confidence that any fits.", minimum: 0, maximum: 1, default: 0.3 }),
       min_fit: Type.Number({
         description: "Least confidence that this one fits.",

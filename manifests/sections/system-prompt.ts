@@ -8,13 +8,13 @@ export const promptPartCharsMax = 200_000;
 const part = { maxLength: promptPartCharsMax };
 
 const fields = {
-  system_prompt: section("What the model is told before the conversation.", {
+  system_prompt: section("Instructions for the model before the conversation.", {
     inline: optionalText("The agent's own instructions.", part),
     soul: flag("Puts the tenant's soul prompt first."),
     base: optionalText("Instructions before the inline ones.", part),
-    files: list("Texts of the object store that follow.", objectKey("Object key.")),
-    system_md: nullable(text("Stands in the place of soul, base, inline and files.", { ...part, minLength: 0 })),
-    append_system_md: nullable(text("Follows all of these.", { ...part, minLength: 0 })),
+    files: list("Texts of the object store that come next.", objectKey("Object key.")),
+    system_md: nullable(text("Replaces soul, base, inline and files.", { ...part, minLength: 0 })),
+    append_system_md: nullable(text("Added after all of these.", { ...part, minLength: 0 })),
     include_tool_guidance: flag("Adds the lines of tool_guidance.", true),
   }),
 };

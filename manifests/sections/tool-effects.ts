@@ -10,7 +10,7 @@ type SaidOfTool = ToolEffect | { readonly effect?: ToolEffect; readonly risk?: T
 
 const fields = {
   tool_effects: mapOf(
-    "What calls of a tool may do, where that is not what the tool declares; by its name, or by a glob with * and ?. A name goes before a glob, a longer glob before a shorter one.",
+    "Effects of a tool's calls that replace the declared ones, by tool name or glob with * and ?. A name wins over a glob, a longer glob over a shorter one.",
     Type.Unsafe<SaidOfTool>({
       type: ["object", "string"],
       description: "The effect, or an object with effect, risk or both.",
@@ -18,7 +18,7 @@ const fields = {
       patternHelp: `must be one of ${effects.join(", ")}`,
       properties: {
         effect: choice("How often a call may run: read changes nothing, idempotent may run again.", effects),
-        risk: choice("The most that a call can do to others.", toolRisks),
+        risk: choice("The highest risk of a call.", toolRisks),
       },
       additionalProperties: false,
     }),

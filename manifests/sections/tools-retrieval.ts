@@ -6,9 +6,9 @@ import { type DeciderSpec, needsDecider } from "./decider.ts";
 
 const fields = {
   tools_retrieval: unbuilt(
-    section("Tells the model of the fitting tools only.", {
+    section("Shows the model only the relevant tools.", {
       enabled: flag("Switches it on."),
-      top_k: integer("Tools that the model is told of.", { minimum: 1, default: 20 }),
+      top_k: integer("Number of tools that the model sees.", { minimum: 1, default: 20 }),
       model: Type.String({ description: "Embedding model.", minLength: 1, default: "bge-base-en-v1.5" }),
       decider: flag("Lets the decider choose."),
     }),

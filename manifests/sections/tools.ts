@@ -51,7 +51,7 @@ export function bindTools(
     if (tool === undefined)
       refuse(
         ["spec", "tools", at],
-        `names the tool ${name}, which is not there${meant(name, [...known.keys()])}`,
+        `names the tool ${name}, which does not exist${meant(name, [...known.keys()])}`,
         "unresolved",
       );
     else bound.set(name, asDeclared(tool, spec));
@@ -61,7 +61,7 @@ export function bindTools(
     if (tool !== undefined) bound.set(name, asDeclared(tool, spec));
   }
   for (const tool of delegationTools(spec)) {
-    if (bound.has(tool.name)) refuse(["spec", "delegation"], `brings a second tool ${tool.name}`, "conflict");
+    if (bound.has(tool.name)) refuse(["spec", "delegation"], `adds a second tool ${tool.name}`, "conflict");
     bound.set(tool.name, asDeclared(tool, spec));
   }
   return [...bound.values()];

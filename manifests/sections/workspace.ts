@@ -2,8 +2,8 @@ import { choice, section } from "../fields/fields.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
-  workspace: section("Where workspace tools work.", {
-    scope: choice("Who shares the directory.", ["thread", "tenant", "deployment"], "thread"),
+  workspace: section("The folder of workspace tools.", {
+    scope: choice("Sharing of the folder.", ["thread", "tenant", "deployment"], "thread"),
   }),
 };
 
@@ -18,11 +18,7 @@ export const workspace = defineSection({
   fields,
   compile({ workspace: { scope } }: Spec, { registries, tenantId, refuse }): CompiledWorkspace {
     if (scope === "deployment" && !registries.workspaceDeploymentTenants.includes(tenantId))
-      refuse(
-        ["spec", "workspace", "scope"],
-        "can be deployment for the tenants that the operator lists only",
-        "conflict",
-      );
+      refuse(["spec", "workspace", "scope"], "can be deployment only for tenants that the operator lists", "conflict");
     return { workspaceScope: scope };
   },
 });

@@ -9,7 +9,7 @@ import type { Manifest } from "../schema/manifest.ts";
 import { FileMemory, type FileStats } from "./file-memory.ts";
 
 /** Why a file is never found, whatever is in it. */
-export const unnameable = "no manifest can have this name; it may hold letters, digits, . _ and - only";
+export const unnameable = "a manifest cannot have this name; it may have letters, digits, . _ and - only";
 
 const extensions = [".yaml", ".yml", ".json"];
 
@@ -34,7 +34,7 @@ export function openManifestDirectory(directory: string, now: () => number): Fil
       for (const extension of extensions) {
         const found = findFile(directory, `${name}${extension}`);
         if (file !== null && found !== null)
-          refuseFile(file.name, `${found.name} is there too, and only one of them can count`);
+          refuseFile(file.name, `${found.name} exists too, and only one of them can be used`);
         file ??= found;
       }
       if (file === null) return null;
@@ -86,7 +86,7 @@ export function manifestFiles(directory: string): string[] {
 
 /** How what is looked for is called, for whoever is told that something else is not read. */
 export const readNames =
-  "manifests are the files of the directory itself whose names end with .yaml, .yml or .json in small letters";
+  "manifests are the files directly in the folder whose names end with .yaml, .yml or .json in lower case";
 
 /**
  * Whether something of a directory that is not read was likely meant to be: a file whose extension is written in another way, or a directory

@@ -65,19 +65,21 @@ export async function readContents(directory: string): Promise<Contents> {
   } catch (error) {
     const isAbsent = (error as NodeJS.ErrnoException).code === "ENOENT";
     throw new NoBackup(
-      `${directory} is no whole backup: ${contentsName} ${isAbsent ? "is not there" : "cannot be read"}.`,
+      `${directory} is not a complete backup: ${contentsName} ${isAbsent ? "is missing" : "cannot be read"}.`,
       { cause: error },
     );
   }
   if (contents.format !== format)
-    throw new NoBackup(`${directory} has the format ${String(contents.format)}, and this version reads ${format}.`);
+    throw new NoBackup(
+      `${directory} has the format ${String(contents.format)}, but this version reads format ${format}.`,
+    );
   // A path of ours never leaves the directory.
   for (const { path } of filesOf(contents as Contents))
     if (
       !/^[A-Za-z0-9._~/-]+$/.test(path) ||
       path.split("/").some((part) => part === "" || part === "." || part === "..")
     )
-      throw new NoBackup(`${directory} names the file ${JSON.stringify(path)}, which no backup has.`);
+      throw new NoBackup(`${directory} names the file ${JSON.stringify(path)}, which a backup never contains.`);
   return contents as Contents;
 }
 

@@ -55,8 +55,8 @@ export async function checkSaved(directory: string, { path, bytes, sha256 }: Sav
   const found = await savedFile(directory, path).catch((error: NodeJS.ErrnoException) => {
     throw new NoBackup(`${path} of the backup cannot be read (${error.code ?? error.message}).`, { cause: error });
   });
-  if (found.bytes !== bytes) throw new NoBackup(`${path} of the backup has ${found.bytes} bytes, and had ${bytes}.`);
-  if (found.sha256 !== sha256) throw new NoBackup(`${path} of the backup is not what was written: its digest differs.`);
+  if (found.bytes !== bytes) throw new NoBackup(`${path} of the backup has ${found.bytes} bytes instead of ${bytes}.`);
+  if (found.sha256 !== sha256) throw new NoBackup(`${path} of the backup was changed: its digest differs.`);
 }
 
 /** Flushes a file, or the names in a folder, to the disk. */

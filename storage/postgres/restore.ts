@@ -26,7 +26,7 @@ export async function openPostgresTarget(
       if (!tables.includes(restoringTable))
         return { reason: `the schema has tables already (${tables.slice(0, 3).join(", ")}, …)` };
       const { rows } = await client.query<{ id: string }>(`SELECT id FROM ${restoringTable}`);
-      return rows[0]?.id === id ? "ours" : { reason: "another backup was being restored into the schema" };
+      return rows[0]?.id === id ? "ours" : { reason: "another restore into the schema was interrupted" };
     },
     async begin(id) {
       await client.query(`CREATE TABLE IF NOT EXISTS ${restoringTable} (id TEXT PRIMARY KEY)`);
@@ -73,7 +73,7 @@ async function fill(client: Client, directory: string, { tables, sequences = {} 
       `SELECT CAST(COUNT(*) AS DOUBLE PRECISION) AS rows FROM ${name}`,
     );
     const found = rows[0]?.rows ?? 0;
-    if (found !== table.rows) throw new NoBackup(`${table.name} has ${found} rows, and had ${table.rows}.`);
+    if (found !== table.rows) throw new NoBackup(`${table.name} has ${found} rows instead of ${table.rows}.`);
   }
   for (const [name, last] of Object.entries(sequences))
     await client.query("SELECT setval(to_regclass(quote_ident($1)), $2::bigint)", [name, last]);
@@ -81,7 +81,7 @@ async function fill(client: Client, directory: string, { tables, sequences = {} 
 }
 
 async function fillTable(client: Client, directory: string, { name, file }: SavedTable): Promise<void> {
-  if (file === undefined) throw new NoBackup(`the backup has no file of the table ${name}.`);
+  if (file === undefined) throw new NoBackup(`the backup has no file for the table ${name}.`);
   const text = `INSERT INTO ${quoted(name)} SELECT * FROM json_populate_recordset(NULL::${quoted(name)}, $1::json)`;
   let lines: string[] = [];
   let characters = 0;

@@ -25,8 +25,8 @@ export function openSqliteTarget(path: string): RestoreTarget {
       if (existsSync(marker))
         return readFileSync(marker, "utf8") === id
           ? "ours"
-          : { reason: `${marker} says that another backup was being restored` };
-      return existsSync(path) ? { reason: `${path} is there already` } : "empty";
+          : { reason: `${marker} says that the restore of another backup was interrupted` };
+      return existsSync(path) ? { reason: `${path} already exists` } : "empty";
     },
     async begin(id) {
       makeDirectories(dirname(path));
@@ -34,18 +34,18 @@ export function openSqliteTarget(path: string): RestoreTarget {
       await flush(dirname(path));
     },
     async restore(directory, { tables, database }) {
-      if (database === undefined) throw new NoBackup("the backup has no database of SQLite in it.");
+      if (database === undefined) throw new NoBackup("the backup contains no SQLite database.");
       removeDraft();
       copyFileSync(join(directory, databaseName), draft);
       closeToOthers(draft);
       const copied = await savedFile(dirname(draft), draft.slice(dirname(draft).length + 1));
       if (copied.sha256 !== database.sha256)
-        throw new NoBackup("the database is not what was saved: its digest differs.");
+        throw new NoBackup("the database differs from the saved one: its digest differs.");
       const db = new Database(draft, { fileMustExist: true });
       try {
         for (const { name, rows } of tables) {
           const found = countRows(db, name);
-          if (found !== rows) throw new NoBackup(`${name} has ${found} rows, and had ${rows}.`);
+          if (found !== rows) throw new NoBackup(`${name} has ${found} rows instead of ${rows}.`);
         }
         // What is written beside a database is gone when it is closed.
         db.pragma("journal_mode = DELETE");

@@ -17,7 +17,7 @@ const busyMs = 30_000;
  * no part of it and does not make the copy begin again. The log grows until `close`. Throws where there is no database.
  */
 export async function openSqliteSnapshot(path: string, id: string): Promise<DatabaseSnapshot> {
-  if (!existsSync(path)) throw new Error(`${path} is not there: there is nothing to back up.`);
+  if (!existsSync(path)) throw new Error(`${path} does not exist: there is nothing to back up.`);
   const writer = new Database(path, { timeout: busyMs, fileMustExist: true });
   const holdKey = holdsOfObjects.prefix + id;
   const setHold = () =>

@@ -22,12 +22,12 @@ export interface PostgresConfig {
   readonly poolSize: number;
   /** Connections beyond them under load. */
   readonly maxOverflow: number;
-  /** How long a batch waits for a connection. */
+  /** Maximum wait of a batch for a connection. */
   readonly poolTimeoutSeconds: number;
-  /** Whether a connection is tried before it is used. */
+  /** Whether a connection is tested before use. */
   readonly prePing: boolean;
   readonly connectTimeoutSeconds: number;
-  /** False behind a pooler that does not track prepared statements. */
+  /** Set false with a pooler that does not track prepared statements. */
   readonly preparedStatements: boolean;
 }
 

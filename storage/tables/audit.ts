@@ -42,7 +42,7 @@ export interface ToolMetrics {
   readonly tool: string;
   readonly calls: number;
   readonly errors: number;
-  /** The mean over the calls that were timed, 0 when none was. */
+  /** Mean over the timed calls, 0 if there are none. */
   readonly avg_latency_ms: number;
 }
 

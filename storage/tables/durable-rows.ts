@@ -22,9 +22,9 @@ const durableColumns = {
   expires_at: integer,
   /** When it is to be taken up; null while it runs, while it waits for somebody outside, and when it is over. */
   wake_at: nullable(integer),
-  /** Failures of the step that it is at. */
+  /** Failures of the current step. */
   attempts: integer,
-  /** How often that step was lost with its process. */
+  /** How often the process crashed during that step. */
   lost: integer,
   updated_at: integer,
   ended_at: nullable(integer),

@@ -23,7 +23,7 @@ export interface JobPayload {
 
 const jobTable = table("jobs", {
   name: text,
-  /** Empty for a job that runs by hand only. */
+  /** Empty for a job that only runs on request. */
   schedule: text,
   manifest_id: text,
   payload: json<JobPayload>(),

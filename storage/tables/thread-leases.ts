@@ -12,7 +12,7 @@ const leaseTable = table("thread_leases", {
   /** SHA-256 of the token, as base64url. */
   token_hash: text,
   mode: oneOf("exclusive", "shared"),
-  /** What the client calls itself. */
+  /** A name that the client chooses for itself. */
   holder_id: text,
   /** The token's first characters, by which its holder knows it. */
   token_hint: text,

@@ -89,7 +89,7 @@ describe("a server whose data directory is", () => {
       "assistant: more",
     ]);
     assert.equal(
-      server.logs.find(({ msg }) => msg === "the store does not work")?.reason,
+      server.logs.find(({ msg }) => msg === "the store does not accept writes")?.reason,
       `${server.dataDir}/svc.db was removed or replaced`,
     );
   });

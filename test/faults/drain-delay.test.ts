@@ -87,9 +87,9 @@ for (const threads of ["1", "2"]) {
       assert.deepEqual(await server.exited, { code: 0, signal: null });
       // Each thread that runs turns says how many it has.
       const words = [...new Set(server.logs.map(({ msg }) => msg))].slice(-4);
-      const waiting = "waiting for turns; a second Ctrl-C ends them at once";
+      const waiting = "waiting for running turns; press Ctrl-C again to end them at once";
       assert.deepEqual(words, [
-        "asked to end: serving on for a while, /ready is draining",
+        "stop requested: still serving during the drain delay, /ready answers draining",
         "draining",
         waiting,
         "stopped",
@@ -125,5 +125,5 @@ test("a store that is lost within the delay ends the server with a failure", asy
   process.kill(server.pid, "SIGUSR2");
 
   assert.deepEqual(await server.exited, { code: 1, signal: null });
-  assert.ok(server.logs.some(({ msg }) => msg === "cannot go on"));
+  assert.ok(server.logs.some(({ msg }) => msg === "the server stops after a fatal error"));
 });

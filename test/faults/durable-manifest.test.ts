@@ -132,7 +132,7 @@ for (const dialect of dialects) {
       await server.kill();
       await server.restart(slips);
       const warned = await eventually("the warning", async () =>
-        server.logs.find(({ msg }) => String(msg).includes("cannot go on with these settings: each")),
+        server.logs.find(({ msg }) => String(msg).includes("cannot be resumed with these settings: each")),
       );
       for (const { approval } of parked)
         await server.post(`/approvals/${approval}/decide`, { decision: "approved" }, { key: keys.alice });
@@ -194,7 +194,7 @@ for (const dialect of dialects) {
       await server.kill();
       await server.restart({ ...good, ...slips, SVC_FIBER_MAX_ATTEMPTS: "1" });
       const warned = await eventually("the warning", async () =>
-        server.logs.find(({ msg }) => String(msg).includes("cannot go on with these settings: each")),
+        server.logs.find(({ msg }) => String(msg).includes("cannot be resumed with these settings: each")),
       );
       const ready = await server.get("/ready");
       const dead = await Promise.all(parked.map((each) => goOn(each)));

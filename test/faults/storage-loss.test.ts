@@ -68,7 +68,7 @@ describe("a store thread that dies", () => {
     assert.match(server.output, /^the store thread ended with code \d+$/m);
     assert.deepEqual(
       server.logs.filter(({ level }) => level === "fatal").map(({ msg }) => msg),
-      ["cannot go on"],
+      ["the server stops after a fatal error"],
     );
     const rest = await untilCut(stream);
     assert.ok(!rest.some(({ name }) => name === "done"));
@@ -153,9 +153,9 @@ describe("Postgres that goes away and comes back", { skip: skipPostgres }, () =>
     assert.equal(transcript[1]?.id, json.leaf_id);
     const taken = await server.post("/chat", turn("agent", "say on", { thread_id: "live" }));
     assert.equal(taken.status, 200);
-    await untilTold(server, "the store works again");
-    assert.deepEqual(healthWords(server), ["the store does not work", "the store works again"]);
-    const reason = server.logs.find(({ msg }) => msg === "the store does not work")?.reason;
+    await untilTold(server, "the store accepts writes again");
+    assert.deepEqual(healthWords(server), ["the store does not accept writes", "the store accepts writes again"]);
+    const reason = server.logs.find(({ msg }) => msg === "the store does not accept writes")?.reason;
     assert.ok(typeof reason === "string" && reason !== "" && reason !== "storage_unavailable", String(reason));
   });
 });
@@ -238,7 +238,7 @@ describe("a process that ends while Postgres says nothing", { skip: skipPostgres
 
     // A process that is killed, as this one would be after thirty seconds, has no code.
     assert.deepEqual(await server.stop(), { code: 0, signal: null });
-    assert.ok(server.logs.some(({ msg }) => msg.startsWith("the store does not answer: the last rows of the audit")));
+    assert.ok(server.logs.some(({ msg }) => msg.startsWith("the store does not answer: the last audit rows")));
   });
 });
 
@@ -297,9 +297,9 @@ describe("a full disk", () => {
       }
     };
     await check();
-    await untilTold(server, "the store works again");
+    await untilTold(server, "the store accepts writes again");
     const words = healthWords(server);
-    assert.equal(words[0], "the store does not work");
+    assert.equal(words[0], "the store does not accept writes");
     // What is left of the disk may do for a small write, and then for none again.
     assert.ok(
       words.every((word, at) => word !== words[at - 1]),

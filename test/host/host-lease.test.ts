@@ -116,7 +116,7 @@ for (const dialect of dialects)
       await turn.ended;
       assert.deepEqual(await stored("shared"), closed);
       await first.lease.keep();
-      assert.match(String(first.lost[0]?.message), /taken this one for gone/);
+      assert.match(String(first.lost[0]?.message), /declared this one dead/);
       assert.deepEqual(second.lost, []);
     });
 

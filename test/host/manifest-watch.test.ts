@@ -40,7 +40,7 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   assert.deepEqual(files().slice(3), ["fine.yaml", "lost.json"]);
   assert.match(String(logged()[3]?.problem), /nonsense/);
   assert.match(String(logged()[4]?.problem), /elsewhere/);
-  assert.match(String(logged()[2]?.problem), /^my agent\.yaml: no manifest can have this name; /);
+  assert.match(String(logged()[2]?.problem), /^my agent\.yaml: a manifest cannot have this name; /);
   for (const line of logged()) assert.equal(line.level, "warn");
   assert.deepEqual([typo.valid, typo.version, typo.source, typo.problems.length], [false, null, "directory", 3]);
   assert.equal(lost.valid, false);
@@ -92,7 +92,8 @@ test("what is not read of SVC_MANIFEST_DIR and looks like manifests is logged on
   write("prompts", "system.md");
   write("..data", "fine.yaml");
   const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
-  const logged = () => server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR has what is not read"));
+  const logged = () =>
+    server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR has entries that are ignored"));
 
   await eventually("the first line", async () => logged().length === 1);
   write("empty", "two.json");
@@ -103,5 +104,5 @@ test("what is not read of SVC_MANIFEST_DIR and looks like manifests is logged on
 
   const names = logged().map((line) => (line.names as string[]).sort());
   assert.deepEqual(names, [["loud.YAML", "team"], ["empty"], ["shout.Yml"]]);
-  assert.match(String(logged()[0]?.msg), /end with \.yaml, \.yml or \.json in small letters$/);
+  assert.match(String(logged()[0]?.msg), /end with \.yaml, \.yml or \.json in lower case$/);
 });

@@ -31,7 +31,7 @@ test("a scope of a key that is nearly one of svc's is warned of by the key's ent
     ofKey("Admin", "Did you mean admin?"),
     ofKey("usage", "Did you mean usage:read?"),
     ofKey("note:read", "Did you mean notes:read?"),
-    ofKey("chat:*", "Only * alone stands for others."),
+    ofKey("chat:*", "Only * alone matches other scopes."),
     "SVC_TRIGGERS: deploys has the scope files:raed, which no route asks for. Did you mean files:read?",
   ]);
   for (const key of Object.values(keys)) assert.ok(!warnings.join().includes(key));

@@ -96,7 +96,7 @@ describe("POST /v1/chat/completions", () => {
       const { status, json } = await ask(model, { stop: ["END", "\n"] });
 
       assert.deepEqual([status, json.error.code, json.error.param], [400, "invalid_request", "stop"]);
-      assert.match(json.error.message, /^stop: must hold more than blanks for claude: Anthropic's models refuse/);
+      assert.match(json.error.message, /^stop: must not be blank for claude: Anthropic's models refuse/);
     }
     assert.equal(mock.requests.length, calledBefore);
     assert.equal((await ask("spare", { stop: "END" })).status, 200);

@@ -160,7 +160,7 @@ describe("every route", () => {
         });
 
         assert.equal(answer.status, 405, method);
-        const message = `This path is not there for ${method}; it is for ${allow}.`;
+        const message = `This path does not accept ${method}; it accepts ${allow}.`;
         const code = "method_not_allowed";
         const openAi = { message: `${code}: ${message}`, type: "invalid_request_error", param: null, code };
         const isOpenAi = path.startsWith("/v1/");

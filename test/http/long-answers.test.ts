@@ -82,7 +82,7 @@ describe("a long answer", { skip }, () => {
 
     assert.equal(stream.status, 200);
     assert.throws(() => JSON.parse(text));
-    assert.ok(server.logs.some(({ msg }) => msg === "an answer was cut short"));
+    assert.ok(server.logs.some(({ msg }) => msg === "a reply was cut off while it was sent"));
     assert.equal((await server.get("/health")).status, 200);
     proxy.restore();
     await eventually("a server that is ready", async () => (await server.get("/ready")).status === 200 || undefined);

@@ -54,12 +54,12 @@ describe("messages of refusals", () => {
 
   test("a path that is not there names the nearest one, with parameters as the client has them", async () => {
     const said: [path: string, message: string][] = [
-      ["/chatt", "There is no such path. Did you mean /chat?"],
-      ["/Chat/Sesions", "There is no such path. Did you mean /chat/sessions?"],
-      ["/chat/histori/tour", "There is no such path. Did you mean /chat/history/{thread_id}?"],
-      ["/chat/history", "There is no such path. There is /chat/history/{thread_id}."],
-      ["/nothing/like/it", "There is no such path."],
-      [`/${"x".repeat(3_000)}`, "There is no such path."],
+      ["/chatt", "No route has this path. Did you mean /chat?"],
+      ["/Chat/Sesions", "No route has this path. Did you mean /chat/sessions?"],
+      ["/chat/histori/tour", "No route has this path. Did you mean /chat/history/{thread_id}?"],
+      ["/chat/history", "No route has this path. There is /chat/history/{thread_id}."],
+      ["/nothing/like/it", "No route has this path."],
+      [`/${"x".repeat(3_000)}`, "No route has this path."],
     ];
 
     for (const [path, message] of said) {
@@ -75,8 +75,8 @@ describe("messages of refusals", () => {
     const other = await server.get("/.well-known/chat");
 
     assert.deepEqual([guarded.status, guarded.json], [401, { error: "unauthorized", reason: "missing_credentials" }]);
-    assert.equal(open.json.message, "There is no such path.");
-    assert.equal(other.json.message, "There is no such path.");
+    assert.equal(open.json.message, "No route has this path.");
+    assert.equal(other.json.message, "No route has this path.");
   });
 
   test("below /v1 what is not there, and a method that is not, are told in the form that OpenAI clients read", async () => {
@@ -99,18 +99,18 @@ describe("messages of refusals", () => {
       [unknown.status, unknown.code, unknown.type, unknown.param],
       [404, "not_found", "invalid_request_error", null],
     );
-    assert.match(unknown.message, /^404 not_found: There is no such path\./);
+    assert.match(unknown.message, /^404 not_found: No route has this path\./);
     assert.match(near.json.error.message, /Did you mean \/v1\/chat\/completions\?$/);
     assert.deepEqual([method.status, method.code], [405, "method_not_allowed"]);
     assert.deepEqual([bare.json.error.code, beside.json.error], ["not_found", "not_found"]);
-    assert.match(method.message, /it is for GET, HEAD, OPTIONS\.$/);
+    assert.match(method.message, /it accepts GET, HEAD, OPTIONS\.$/);
     assert.equal(method.headers?.get("allow"), "GET, HEAD, OPTIONS");
   });
 
   test("a method that a path has not got is told with those that it has", async () => {
     const { status, json, headers } = await server.request("DELETE", "/chat/sessions", { key: keys.ann });
 
-    const message = "This path is not there for DELETE; it is for GET, HEAD, OPTIONS.";
+    const message = "This path does not accept DELETE; it accepts GET, HEAD, OPTIONS.";
     assert.deepEqual([status, json], [405, { error: "method_not_allowed", detail: "method_not_allowed", message }]);
     assert.equal(headers.allow, "GET, HEAD, OPTIONS");
   });
@@ -131,7 +131,7 @@ describe("messages of refusals", () => {
     );
     assert.equal(
       await send({ "content-type": "application/json", "content-encoding": "gzip" }),
-      "The body has the Content-Encoding gzip. Send it as it is, without one.",
+      "The body has the Content-Encoding gzip, which is not supported. Send it uncompressed, without that header.",
     );
   });
 
@@ -164,7 +164,7 @@ describe("messages of refusals", () => {
   });
 
   test("a key without Bearer is told the scheme, in either place of its characters", async () => {
-    const message = "The header Authorization has no scheme before its key: send `Authorization: Bearer KEY`.";
+    const message = "The Authorization header has no scheme before the key: send `Authorization: Bearer KEY`.";
     for (const authorization of [keys.ann, "sk-proj_0123456789.abc+/="]) {
       const { status, json } = await server.get("/v1/models", { headers: { authorization } });
 
@@ -178,8 +178,8 @@ describe("messages of refusals", () => {
   });
 
   for (const [base, advice] of [
-    ["", "The base URL of an OpenAI client ends in /v1 here."],
-    ["/v1/v1", "The base URL of the client ends in /v1 already: take one /v1 away."],
+    ["", "The base URL of an OpenAI client must end in /v1."],
+    ["/v1/v1", "The path has /v1 twice: remove /v1 from the base URL or from the path."],
   ])
     test(`a client with the base URL ${JSON.stringify(base)} is told the right one`, async () => {
       const client = new OpenAI({ baseURL: server.url + base, apiKey: keys.ann, maxRetries: 0 });
@@ -198,7 +198,7 @@ describe("messages of refusals", () => {
 
         assert.ok(error instanceof APIError);
         assert.deepEqual([error.status, error.code], [404, "not_found"]);
-        assert.equal(error.message, `404 not_found: There is no such path. ${advice}`);
+        assert.equal(error.message, `404 not_found: No route has this path. ${advice}`);
       }
     });
 
@@ -206,7 +206,7 @@ describe("messages of refusals", () => {
     const { status, json } = await server.get("/chat/sessions", { headers: { host: "svc.example.com:8080" } });
 
     const message =
-      "This server does not answer to svc.example.com. If it should, its operator puts that name into SVC_ALLOWED_HOSTS.";
+      "This server does not answer to svc.example.com. To allow it, the operator adds the name to SVC_ALLOWED_HOSTS.";
     assert.deepEqual([status, json], [403, { error: "host_not_allowed", detail: "host_not_allowed", message }]);
   });
 

@@ -70,7 +70,7 @@ describe("browsers", () => {
 
         const { message } = answer.json;
         assert.deepEqual(outcomeOf(answer), refusal(403, "host_not_allowed", message), route.path);
-        assert.match(message, /^This server does not answer to .+\. If it should, .+ SVC_ALLOWED_HOSTS\.$/);
+        assert.match(message, /^This server does not answer to .+\. To allow it, .+ SVC_ALLOWED_HOSTS\.$/);
         assert.ok(!/127\.0\.0\.1[^.]|localhost[^.]/.test(message.replace(host, "")), "what is served is not told");
         assertCommonHeaders(answer);
       }

@@ -360,7 +360,7 @@ describe("another tenant's id", () => {
       ]) {
         const { status, text } = await server.get(path, { key: keys.stranger });
 
-        const message = `The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: ${suffix}.`;
+        const message = `Answers show a thread id as tenant, colon and suffix. Send only the suffix: ${suffix}.`;
         const body = { error: "invalid_thread_id", detail: "invalid_thread_id", message };
         assert.deepEqual([status, JSON.parse(text)], [400, body], path);
       }

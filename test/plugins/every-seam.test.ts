@@ -200,7 +200,7 @@ describe("what a plugin brings", () => {
     assert.match(outputs[1], /^\[tool error\/invalid_arguments\] invalid expression/);
     const { text } = await server.get("/metrics", { key: keys.writer });
     assert.match(text, /^svc_control_degraded_total\{control="hook",manifest_id="agent",reason="notes_guard"\} 1$/m);
-    assert.ok(server.logs.some(({ msg, hook }) => msg === "a hook failed" && hook === "notes_guard"));
+    assert.ok(server.logs.some(({ msg, hook }) => msg === "a hook of a plugin failed" && hook === "notes_guard"));
   });
 
   test("what a plugin imports does not load the server before it is told how long a head may be", async () => {

@@ -59,9 +59,9 @@ test("a setting of a plugin that reads no plain data, or throws without words, i
   );
 
   assert.deepEqual(await refusals([odd], { SVC_ODD_A: "1", SVC_ODD_B: "1", SVC_ODD_C: "1" }), [
-    "SVC_ODD_A is read as something other than plain data, by the plugin that declares it",
-    "SVC_ODD_B is read as something other than plain data, by the plugin that declares it",
-    "SVC_ODD_C cannot be read by the plugin that declares it",
+    "SVC_ODD_A is read by its plugin as a value that is not plain data",
+    "SVC_ODD_B is read by its plugin as a value that is not plain data",
+    "SVC_ODD_C cannot be read by its plugin",
   ]);
   assert.deepEqual(await refusals([odd]), []);
 });
@@ -77,10 +77,7 @@ test("a file that is not there, throws, or exports nothing, and a package that i
   assert.equal(found.length, 5);
   assert.match(found[0] ?? "", /^SVC_PLUGINS names \S+missing\.ts, which cannot be loaded: Cannot find module/);
   assert.equal(found[1], `SVC_PLUGINS names ${throwing}, which cannot be loaded: no network on Sundays`);
-  assert.equal(
-    found[2],
-    `SVC_PLUGINS names ${empty}, which cannot be loaded: it exports nothing under the name plugin`,
-  );
+  assert.equal(found[2], `SVC_PLUGINS names ${empty}, which cannot be loaded: it has no export named plugin`);
   assert.ok(found[3]?.startsWith(`SVC_PLUGINS names ${unreadable}, which cannot be loaded: `));
   assert.match(found[4] ?? "", /names svc-plugin-that-is-nowhere, which cannot be loaded: Cannot find package/);
 });
@@ -95,8 +92,8 @@ test("a file whose import never ends is named, and those behind it are looked at
     assert.deepEqual(
       error.issues.map(({ reason }) => reason),
       [
-        `names ${waiting}, which cannot be loaded: its import has not ended within 0.1 s`,
-        `names ${empty}, which cannot be loaded: it exports nothing under the name plugin`,
+        `names ${waiting}, which cannot be loaded: its import did not finish within 0.1 s`,
+        `names ${empty}, which cannot be loaded: it has no export named plugin`,
       ],
     );
     return true;

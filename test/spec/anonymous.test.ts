@@ -366,7 +366,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
     assert.deepEqual([chat.status, chat.text], unauthorized);
     assert.equal(
       warning?.msg,
-      "SVC_ANONYMOUS_TENANT is not set, so nobody without credentials reaches the manifests that say allow_anonymous: open, shop of acme.",
+      "SVC_ANONYMOUS_TENANT is not set, so callers without credentials cannot use the manifests that set allow_anonymous: open, shop of acme.",
     );
   });
 
@@ -380,7 +380,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
   test("SVC_ANONYMOUS_TENANT that nobody could be of does not start a server", async () => {
     for (const [set, words] of [
       [{ ...env, SVC_ANONYMOUS_TENANT: "a:b" }, /SVC_ANONYMOUS_TENANT a tenant id has/],
-      [{ SVC_AUTH_MODE: "none", SVC_ANONYMOUS_TENANT: "public" }, /SVC_ANONYMOUS_TENANT is for api_key and jwt/],
+      [{ SVC_AUTH_MODE: "none", SVC_ANONYMOUS_TENANT: "public" }, /SVC_ANONYMOUS_TENANT needs api_key or jwt/],
       [
         { ...env, SVC_ANONYMOUS_TENANT: "other", SVC_ALLOWED_TENANTS: "public,acme" },
         /SVC_ANONYMOUS_TENANT names a tenant that is not in SVC_ALLOWED_TENANTS/,

@@ -176,7 +176,7 @@ describe("POST /chat", () => {
       { type: "file", file: { file_data: "x" } },
     ];
     const dropped = "input_audio, file without file_id";
-    const message = `Nothing is left of the user's messages but parts that cannot be taken: ${dropped}. Text, images and uploaded files can be.`;
+    const message = `The user's messages have only parts that are not supported: ${dropped}. Send text, images or uploaded files.`;
     const code = "messages_or_template_required";
     const messages = [{ role: "user", content }];
 
@@ -205,7 +205,7 @@ describe("POST /chat", () => {
 
   test("SESS-002 SESS-003 a suffix with : or # is 400 invalid_thread_id on every route that takes one", async () => {
     const code = '{"error":"invalid_thread_id","detail":"invalid_thread_id"';
-    const hint = "The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone";
+    const hint = "Answers show a thread id as tenant, colon and suffix. Send only the suffix";
     const bodies: [thread_id: string, body: string][] = [
       ["a:b", `${code},"message":"${hint}: b."}`],
       ["default:t1", `${code},"message":"${hint}: t1."}`],

@@ -19,7 +19,7 @@ const noModel =
 const surfaces = ["/chat", "/chat/stream"] as const;
 
 const noKey = "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.";
-const misnamed = "metadata.name is clerk, and the path says other: they must be the same.";
+const misnamed = "metadata.name is clerk, but the path has other: they must be the same.";
 /** Of other statuses than those that always have a sentence. */
 const spoken: ErrorCode[] = ["messages_or_template_required", "unresolved_secret", "unsupported_part"];
 
@@ -31,7 +31,7 @@ const wholeId = (suffix: string) =>
   both(
     "invalid_thread_id",
     "invalid_thread_id",
-    `The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: ${suffix}.`,
+    `Answers show a thread id as tenant, colon and suffix. Send only the suffix: ${suffix}.`,
   );
 const sentence = (code: string): string | undefined => {
   const [name] = code.split(":") as [ErrorCode];
@@ -181,7 +181,7 @@ describe("refusals", () => {
         { user: "a:b" },
         400,
         error(
-          "invalid_thread_id: The id of a thread in an answer is its tenant, a colon and a suffix. Send the suffix alone: b.",
+          "invalid_thread_id: Answers show a thread id as tenant, colon and suffix. Send only the suffix: b.",
           "invalid_request_error",
           "invalid_user",
         ),

@@ -406,7 +406,7 @@ describe("permission modes", () => {
     assert.ok(!offered().includes("exit_plan_mode"));
     const named = { manifest: { metadata: { name: "named" }, spec: { tools: ["exit_plan_mode"] } } };
     const refused = await server.request("PUT", "/manifests/named", { ...as("admin"), body: named });
-    assert.match(refused.text, /names the tool exit_plan_mode, which is not there/);
+    assert.match(refused.text, /names the tool exit_plan_mode, which does not exist/);
   });
 
   test("SESS-011 a run keeps the mode that it began in, whatever is set meanwhile", async () => {

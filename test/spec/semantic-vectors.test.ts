@@ -179,7 +179,7 @@ describe("semantic:N with an embedding route", () => {
     assert.ok(lastAsked().includes("The zeppelin is red"));
     assert.ok(asked > 0);
     assert.equal(embedded(from).length, asked);
-    assert.ok(server.logs.some(({ msg }) => msg === "no vectors: words are compared"));
+    assert.ok(server.logs.some(({ msg }) => msg === "no embeddings: texts are compared by their words"));
   });
 });
 

@@ -235,7 +235,7 @@ describe("probes", () => {
     const otherMethod = await guarded.request("DELETE", "/health");
 
     // This version has no A2A, so there is no card: the path is answered as one that does not exist.
-    const message = "There is no such path.";
+    const message = "No route has this path.";
     assert.deepEqual([nothing.status, nothing.json], [404, { error: "not_found", detail: "not_found", message }]);
     assert.deepEqual([otherMethod.status, otherMethod.headers.allow], [405, "GET, HEAD, OPTIONS"]);
     assert.equal((await guarded.get("/no/such/path")).status, 401);
@@ -375,7 +375,7 @@ describe("refusals", () => {
     const unknown = await server.get("/no/such/path");
     const twoWays = await server.get("/chat/history/a%2Fb");
 
-    const message = "There is no such path.";
+    const message = "No route has this path.";
     assert.deepEqual([unknown.status, unknown.json], [404, { error: "not_found", detail: "not_found", message }]);
     assert.deepEqual([twoWays.status, twoWays.json], [400, { error: "invalid_path", detail: "invalid_path" }]);
   });

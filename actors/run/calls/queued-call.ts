@@ -43,7 +43,7 @@ export async function pushJob(
     if (!isKnown) throw error;
     if (error instanceof RedisUnavailable && error.outcome === "unknown") return null;
     const reason = error instanceof RedisUnavailable ? "unavailable" : "refused";
-    deps.log.warn({ run_id, queue: row.subject, reason }, "a call could not be pushed to its queue");
+    deps.log.warn({ run_id, queue: row.subject, reason }, "a tool call could not be pushed to its queue");
     return toolError("transport_unavailable", `the queue ${row.subject} cannot be reached; nothing was sent`);
   }
   // What is pushed once more when this is lost may be.

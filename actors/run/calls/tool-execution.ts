@@ -58,7 +58,7 @@ export async function foreseenOf(runContext: RunContext, tool: Tool, { id, args 
   try {
     return (await tool.foresee?.(args as never, toolContext(runContext, id, neverGivenUp))) ?? null;
   } catch (err) {
-    deps.log.warn({ err, tool: tool.name, run_id: spec.run_id }, "what a call will do could not be foreseen");
+    deps.log.warn({ err, tool: tool.name, run_id: spec.run_id }, "the preview of a tool call failed");
     return null;
   } finally {
     run.admitting--;
@@ -78,7 +78,7 @@ export async function foundOf(
   } catch (err) {
     runContext.deps.log.warn(
       { err, tool: tool.name, run_id: runContext.spec.run_id },
-      "a call that was cut off could not be looked at",
+      "an interrupted tool call could not be inspected",
     );
     return null;
   }

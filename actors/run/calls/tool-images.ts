@@ -65,6 +65,6 @@ function reasonOf(error: unknown, { deps, spec }: RunContext): string {
   const code = error instanceof SvcError ? error.code : "";
   const known = code === "file_too_large" ? `larger than ${deps.files.fileBytesMax / 1024} KiB` : reasons[code];
   if (known !== undefined) return known;
-  deps.log.warn({ err: error, run_id: spec.run_id }, "an image of a tool could not be kept");
+  deps.log.warn({ err: error, run_id: spec.run_id }, "an image of a tool result could not be stored");
   return "it could not be kept";
 }

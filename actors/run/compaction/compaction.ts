@@ -95,7 +95,7 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
   if (made.kind === "failed") {
     runContext.deps.log.warn(
       { run_id: runContext.spec.run_id, cause: made.reason },
-      "a conversation could not be summed up",
+      "a thread could not be compacted: the summary failed",
     );
     return { kind: "failed", failure: made.failure };
   }

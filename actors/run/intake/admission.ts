@@ -121,7 +121,7 @@ export function admitStops(options: TurnOptions | null, routes: readonly ModelRo
   if (options === null || options.stop.every((text) => text.trim() !== "")) return;
   const refusing = routes.find((route) => isCallable(route, models) && models.provider(route).refusesBlankStops);
   if (refusing === undefined) return;
-  const msg = `must hold more than blanks for ${refusing.id}: Anthropic's models refuse a stop text of white space`;
+  const msg = `must not be blank for ${refusing.id}: Anthropic's models refuse a stop text of white space`;
   throw new SvcError("invalid_request", { detail: [{ loc: ["body", "stop"], msg, type: "value_error" }] });
 }
 

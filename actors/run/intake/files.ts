@@ -28,7 +28,7 @@ export async function findFiles(
   );
   const missing = ids.filter((id) => !found.has(id));
   if (missing.length > 0)
-    log.warn({ request_id: requestId, file_ids: missing }, "attachments dropped: there are no such files");
+    log.warn({ request_id: requestId, file_ids: missing }, "attachments dropped: their files do not exist");
   return {
     ...intake,
     entries: withFiles(intake.entries, found),

@@ -258,8 +258,8 @@ function nothingToAnswer(messages: readonly ClientMessage[], dropped: readonly s
   const ofUser = dropped.filter((part) => !part.includes(" of role "));
   if (ofUser.length === 0 || !messages.some(({ role }) => role === "user"))
     return new SvcError("messages_or_template_required");
-  const left = "Nothing is left of the user's messages but parts that cannot be taken";
-  const message = `${left}: ${ofUser.join(", ")}. Text, images and uploaded files can be.`;
+  const left = "The user's messages have only parts that are not supported";
+  const message = `${left}: ${ofUser.join(", ")}. Send text, images or uploaded files.`;
   return new SvcError("messages_or_template_required", { message });
 }
 

@@ -39,7 +39,7 @@ async function readAll(runContext: RunContext, shown: readonly ContextMessage[])
   const { shown: images, missing } = await readImages(shown, deps.files, store, deps.settings.maxBodyBytes);
   const untold = missing.filter((url) => !runContext.missingFiles?.has(url));
   if (untold.length > 0) {
-    deps.log.warn({ request_id: spec.request_id, files: untold }, "attachments dropped: the files are gone");
+    deps.log.warn({ request_id: spec.request_id, files: untold }, "attachments dropped: their files were deleted");
     runContext.missingFiles = new Set([...(runContext.missingFiles ?? []), ...untold]);
   }
   return images;

@@ -88,7 +88,7 @@ async function answerOf(
   } catch (error) {
     const isKnown = error instanceof ModelFailure || error instanceof LimitReached || error instanceof SvcError;
     if (!isKnown) throw error;
-    deps.log.warn({ run_id: spec.run_id, decider: id, cause: error.message }, "a decider has not decided");
+    deps.log.warn({ run_id: spec.run_id, decider: id, cause: error.message }, "a decider made no decision");
     return null;
   } finally {
     timer.cancel();

@@ -178,7 +178,10 @@ async function embed(
     }
     if (runContext.cancellation.cancelled) return null;
     vectors.rest(route, env.monotonic());
-    log.warn({ err: error, model: route.id, request_id: runContext.spec.request_id }, "no vectors: words are compared");
+    log.warn(
+      { err: error, model: route.id, request_id: runContext.spec.request_id },
+      "no embeddings: texts are compared by their words",
+    );
     return null;
   } finally {
     stopListening();

@@ -49,7 +49,7 @@ export async function askAside<V>(runContext: RunContext, asked: SideQuestion): 
     const { deps, spec } = runContext;
     deps.log.warn(
       { run_id: spec.run_id, problem: checked.problem },
-      "a question of a pattern was not answered in its form",
+      "a model's answer to an internal question did not fit its schema",
     );
     if (tries >= triesMax) return { kind: "unusable" };
     messages.push(

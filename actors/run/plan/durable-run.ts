@@ -43,7 +43,7 @@ interface DurableRunDeps {
 /** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
 export class DurableRun {
   readonly place: RunPlace;
-  /** Failures of the step that it is at. */
+  /** Failures of the current step. */
   attempts: number;
   readonly #row: RunRow;
   readonly #stored: StoredRow;

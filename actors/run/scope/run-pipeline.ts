@@ -91,7 +91,7 @@ export class Governed implements GovernedRun {
   }
 
   failed(err: unknown): void {
-    this.#deps.log.error({ err, run_id: this.#run.spec.run_id }, "a control could not judge");
+    this.#deps.log.error({ err, run_id: this.#run.spec.run_id }, "a control failed");
   }
 }
 

@@ -70,7 +70,10 @@ function canEscalate({ spec, deps }: RunContext, { route }: CompiledEscalation):
     return true;
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
-    deps.log.warn({ run_id: spec.run_id, model: route.id, code: error.code }, "the stronger model cannot be called");
+    deps.log.warn(
+      { run_id: spec.run_id, model: route.id, code: error.code },
+      "escalation failed: the stronger model cannot be called",
+    );
     return false;
   }
 }
@@ -112,7 +115,10 @@ async function strongerSteps(
   runContext.stepsBefore = 0;
   const stand = (cause: string): Ending | null => {
     if (first === null || runContext.step > 1 || runContext.cancellation.cancelled) return null;
-    runContext.deps.log.warn({ run_id: runContext.spec.run_id, model: route.id, cause }, "the first answer stands");
+    runContext.deps.log.warn(
+      { run_id: runContext.spec.run_id, model: route.id, cause },
+      "escalation failed: the run keeps its first answer",
+    );
     runContext.metrics.count("svc_control_degraded_total", { control: "confidence_escalation", reason: "failure" });
     runContext.route = before;
     return give(runContext, first);

@@ -144,7 +144,7 @@ async function ended(
     if (code !== "model_not_configured" && code !== "unresolved_secret") throw error;
     runContext.deps.log.warn(
       { run_id: runContext.spec.run_id, agent: agent.name, code },
-      "a member cannot call its model",
+      "a sub-agent cannot call its model",
     );
     return null;
   }

@@ -10,7 +10,7 @@ import { type Tool, toolError } from "../tool.ts";
 export interface ClientToolAnswer {
   /** For the model. */
   readonly content: string;
-  /** The call has failed, and `content` says why. */
+  /** The call failed; `content` is the reason. */
   readonly error: boolean;
 }
 

@@ -8,7 +8,7 @@ import { type Tool, toolError } from "../tool.ts";
 /** What a consumer says of a call. */
 export interface QueueAnswer {
   readonly content: unknown;
-  /** The call has failed, and `content` says why. */
+  /** The call failed; `content` is the reason. */
   readonly error: boolean;
 }
 

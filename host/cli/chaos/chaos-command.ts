@@ -22,15 +22,19 @@ const most = 1_000_000;
 /** `svc chaos`: kills a server of its own again and again, and holds what it has against what was promised. */
 export function chaosCommand(program: Program, plugin: string): Command {
   return {
-    summary: "Kill a server of its own under load, again and again, and see whether every promise was kept.",
+    summary: "Start a server, kill it repeatedly under load, and check that every guarantee held.",
     options: {
-      seed: { type: "string", value: "N", help: `What decides about moments and answers (${defaults.seed}).` },
-      runs: { type: "string", value: "N", help: `Durable runs of three tool calls each (${defaults.runs}).` },
-      kills: { type: "string", value: "N", help: `How often the server is killed meanwhile (${defaults.kills}).` },
+      seed: { type: "string", value: "N", help: `Seed of the random kill times and answers (${defaults.seed}).` },
+      runs: {
+        type: "string",
+        value: "N",
+        help: `Number of durable runs, of three tool calls each (${defaults.runs}).`,
+      },
+      kills: { type: "string", value: "N", help: `Number of times that the server is killed (${defaults.kills}).` },
       dir: {
         type: "string",
         value: "DIR",
-        help: "Where it keeps its data: a directory that is new or empty, and stays.",
+        help: "Data directory, new or empty; it is kept afterwards.",
       },
     },
     positionals: [],
@@ -43,10 +47,10 @@ export function chaosCommand(program: Program, plugin: string): Command {
       try {
         mkdirSync(dir, { recursive: true });
       } catch (error) {
-        return failed(2, "no_directory", `No directory can be made at ${dir}: ${errorText(error)}`);
+        return failed(2, "no_directory", `The directory ${dir} cannot be created: ${errorText(error)}`);
       }
       if (readdirSync(dir).length > 0)
-        return failed(2, "not_empty", `${dir} is not empty, and svc chaos kills only what it has made itself.`);
+        return failed(2, "not_empty", `${dir} is not empty: svc chaos needs a new or empty directory.`);
       try {
         return await carryOut({ seed, runs, kills, dir }, program, plugin, io);
       } finally {
@@ -87,8 +91,8 @@ async function carryOut(
   const lines = [
     `seed ${seed}: ${counts.runs} runs, ${counts.kills} kills, ${counts.model_calls} model calls, ${counts.effects} effects, ${counts.decisions} decisions, ${counts.webhooks} webhooks`,
     ...invariants.map(lineOf),
-    `from a kill to ready again: ${words(restarts.start_ms)}`,
-    `from ready to the next step of a run that was at work: ${words(restarts.running_again_ms)}`,
+    `from a kill to ready: ${words(restarts.start_ms)}`,
+    `from ready to the next step of an interrupted run: ${words(restarts.running_again_ms)}`,
     verdictOf(broken.length, unseen.length, `--seed ${seed} --runs ${runs} --kills ${kills} tries again.`),
   ];
   return { code: broken.length > 0 ? 1 : ok ? 0 : notLookedAtCode, json, text: lines.join("\n"), report: true };
@@ -105,14 +109,14 @@ const agents = {
 const notLookedAtCode = 3;
 
 function verdictOf(broken: number, unseen: number, again: string): string {
-  if (broken > 0) return `${broken} promises were broken; ${again}`;
-  return unseen === 0 ? "Every promise was kept." : `${unseen} promises were not looked at: more --runs are needed.`;
+  if (broken > 0) return `${broken} guarantees were broken; ${again}`;
+  return unseen === 0 ? "Every guarantee held." : `${unseen} guarantees were not checked: raise --runs.`;
 }
 
 function lineOf({ name, checked, broken }: Invariant): string {
-  if (checked === 0) return `not looked at ${name}`;
+  if (checked === 0) return `not checked ${name}`;
   const shown = broken.slice(0, 10).map((each) => `\n    ${each}`);
-  return `${broken.length === 0 ? "kept  " : "BROKEN"} ${name} (${checked} times looked${broken.length === 0 ? "" : `, ${broken.length} broken`})${shown.join("")}`;
+  return `${broken.length === 0 ? "kept  " : "BROKEN"} ${name} (${checked} checks${broken.length === 0 ? "" : `, ${broken.length} broken`})${shown.join("")}`;
 }
 
 function words({ count, p50, p95, max }: Took): string {
@@ -122,6 +126,6 @@ function words({ count, p50, p95, max }: Took): string {
 function count(args: CommandArgs, name: keyof typeof defaults, least: number): number {
   const text = textOption(args, name, String(defaults[name]));
   const value = /^\d{1,7}$/.test(text) ? Number(text) : -1;
-  if (value < least || value > most) throw new UsageError(`--${name} is a whole number from ${least} to ${most}.`);
+  if (value < least || value > most) throw new UsageError(`--${name} must be a whole number from ${least} to ${most}.`);
   return value;
 }

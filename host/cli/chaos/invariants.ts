@@ -33,13 +33,13 @@ class Check {
 /** Holds what clients were told and what has happened outside against what the server has at the end. */
 export async function checkInvariants(load: ChaosLoad, outside: Outside): Promise<Invariant[]> {
   const ends = new Check("every accepted run has ended");
-  const once = new Check("each run has one end, told the same everywhere");
-  const keys = new Check("a request that is sent again with its key is the same run");
-  const logs = new Check("every event that was heard is in the log, in its order; each call has one result");
+  const once = new Check("each run ends once, with the same result everywhere");
+  const keys = new Check("a request repeated with its key returns the same run");
+  const logs = new Check("every received event is in the log, in order; each call has one result");
   const effects = new Check("no effect with a key is applied twice");
-  const calls = new Check("a call that may be made once is made once, unless a person said so");
-  const denied = new Check("what was denied is not done");
-  const hooks = new Check("the webhook of each end arrives, under one id");
+  const calls = new Check("a once call runs once, unless a person approved a second try");
+  const denied = new Check("a denied call is not run");
+  const hooks = new Check("the webhook of each ended run arrives, with one id");
   for (const words of load.wrong) ends.expect(false, words);
   for (const run of load.runs.filter(({ tokens }) => tokens.size > 0)) {
     const { record, log } = await load.final(run);
@@ -68,7 +68,10 @@ function checkLog(run: ChaosRun, log: readonly StreamFrame[], logs: Check): void
     for (const { data } of heard) {
       const place = at.get(data.id) ?? -1;
       const isSame = place > before && lines[place] === JSON.stringify(data);
-      logs.expect(isSame, `run ${run.number}: event ${data.seq} was heard and is not there, or elsewhere`);
+      logs.expect(
+        isSame,
+        `run ${run.number}: event ${data.seq} was received and is missing from the log, or at another position`,
+      );
       before = place;
     }
   }
@@ -86,7 +89,7 @@ function checkHooks(run: ChaosRun, status: string, outside: Outside, hooks: Chec
   const ids = new Set(own.map(({ id }) => id));
   const bodies = new Set(own.map(({ body }) => body));
   const type = own[0] === undefined ? "" : (JSON.parse(own[0].body) as { type: string }).type;
-  hooks.expect(ids.size === 1 && bodies.size === 1, `run ${run.number} was told of under ${ids.size} ids`);
+  hooks.expect(ids.size === 1 && bodies.size === 1, `the webhooks of run ${run.number} have ${ids.size} ids`);
   hooks.expect(type === `run.${status}`, `run ${run.number} is ${status}, and its webhook says "${type}"`);
 }
 

@@ -55,7 +55,7 @@ export class KilledServer {
       });
       void exited.then(() => {
         late.cancel();
-        const words = `the server has ended by itself:\n${printed.join("\n")}`;
+        const words = `the server ended without being killed:\n${printed.join("\n")}`;
         reject(new Error(words));
         if (this.#child === child) this.onCrash(words);
       });

@@ -147,7 +147,7 @@ export class ChaosLoad {
         const [token = ""] = run.tokens;
         const answer = await this.#client.get(`/chat/runs/${token}`, this.#keyOf(run.tenant));
         if (answer === null) break;
-        if (answer.status === 404) this.wrong.push(`run ${run.number} was accepted, and is not known`);
+        if (answer.status === 404) this.wrong.push(`run ${run.number} was accepted, but the server does not know it`);
         if (over.includes(String(answer.json.status))) run.ends.add(endOf(answer.json));
       }
       await this.#beat();

@@ -15,13 +15,13 @@ import { Lines, wholeInput } from "./lines.ts";
 
 /** `svc chat`: a conversation with an agent of a running server. */
 export const chatCommand: Command = {
-  summary: "Talk to an agent of a running server; SVC_KEY is the key of a caller with chat:write.",
+  summary: "Chat with an agent of a running server; the key in SVC_KEY needs the scope chat:write.",
   options: {
     ...urlOption,
-    thread: { type: "string", value: "ID", help: "Go on with this conversation (a new one)." },
-    model: { type: "string", value: "MODEL", help: "Ask this model, of those that the manifest allows." },
-    lines: { type: "boolean", help: "Each line of a pipe is a message, or an answer to what is asked." },
-    thinking: { type: "boolean", help: "Show what the model thinks." },
+    thread: { type: "string", value: "ID", help: "Continue this thread (a new one)." },
+    model: { type: "string", value: "MODEL", help: "Use this model, one of those that the manifest allows." },
+    lines: { type: "boolean", help: "Read each line of a pipe as a message, or as the answer to an open question." },
+    thinking: { type: "boolean", help: "Show the model's thinking." },
   },
   positionals: ["[MANIFEST]"],
   async run(args, io) {
@@ -52,7 +52,7 @@ function openSession(args: CommandArgs, io: CommandIo): ChatSession {
   // As lists show it; the tenant is the caller's in any case.
   const thread = given.slice(given.indexOf(":") + 1);
   if (args.options.thread !== undefined && !/^[^\p{C}/]{1,200}$/u.test(thread))
-    throw new UsageError("--thread is the id of a conversation, 1 to 200 characters.");
+    throw new UsageError("--thread is a thread id of 1 to 200 characters.");
   return new ChatSession({
     io,
     url: serverUrl(args, io.environment),
@@ -71,7 +71,7 @@ async function talk(session: ChatSession, lines: Lines | null, io: CommandIo): P
     const text = await wholeInput(io.talk);
     const before = await session.open(null);
     if (before !== null && (before.kind !== "said" || text === "")) return before;
-    if (text === "") throw new UsageError("There is nothing to say: the input is empty.");
+    if (text === "") throw new UsageError("The input is empty: there is no message to send.");
     return session.say(text, null);
   }
   let last = await session.open(lines);
@@ -106,7 +106,7 @@ function mayGoOn(said: Spoken): boolean {
 
 function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null, program: string): Outcome {
   const { thread } = session;
-  const resume = `Go on with: ${program} chat ${session.words()}`;
+  const resume = `Continue with: ${program} chat ${session.words()}`;
   session.endLine();
   if (said.kind === "said")
     return { code: 0, json: { ok: true, thread_id: thread }, text: lines?.isTyped && session.hasSpoken ? resume : "" };
@@ -118,15 +118,15 @@ function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null, prog
 function withFile(outcome: Outcome, manifest: string): Outcome {
   const path = `agents/${manifest}.yaml`;
   if (outcome.json.error !== "unknown_manifest" || !existsSync(path)) return outcome;
-  return { ...outcome, text: `${outcome.text}\n${path} is here: start the server with SVC_MANIFEST_DIR=agents.` };
+  return { ...outcome, text: `${outcome.text}\n${path} exists: start the server with SVC_MANIFEST_DIR=agents.` };
 }
 
 function failure(said: Exclude<Spoken, { kind: "said" }>, manifest: string): Outcome {
   if (said.kind === "refused") return withFile(said.outcome, manifest);
   if (said.kind === "interrupted")
     return { code: 130, json: { ok: false, error: "interrupted" }, text: "Interrupted." };
-  if (said.kind === "failed") return failed(1, "turn_failed", "The turn has not come to its end.");
-  const why = said.message === null ? "The server has gone away in the middle of the turn" : said.message;
-  const more = said.message === null ? "; what it has said until then is kept, and it may go on." : "";
+  if (said.kind === "failed") return failed(1, "turn_failed", "The turn did not end.");
+  const why = said.message === null ? "The connection to the server was lost during the turn" : said.message;
+  const more = said.message === null ? "; its events until then are stored, and it may still be running." : "";
   return failed(1, "server_gone", `${why}${more}`);
 }

@@ -81,8 +81,8 @@ export class ChatSession {
 
   /** Says to somebody who types whom they speak to. */
   greet(): void {
-    this.#view.tell(`${this.#manifest}, in the ${this.#isResumed ? "" : "new "}conversation ${this.thread}`);
-    this.#view.tell("Ctrl-C stops a turn, Ctrl-D ends; a backslash at its end makes a line go on.");
+    this.#view.tell(`${this.#manifest}, in the ${this.#isResumed ? "" : "new "}thread ${this.thread}`);
+    this.#view.tell("Ctrl-C stops a turn, Ctrl-D quits; a backslash at the end of a line continues the message.");
   }
 
   /**
@@ -115,10 +115,10 @@ export class ChatSession {
   interrupt(): boolean {
     if (this.#stream === null || this.#isStopping) return false;
     this.#isStopping = true;
-    this.#view.tell("Stopping the turn; Ctrl-C again ends at once.");
+    this.#view.tell("Stopping the turn; press Ctrl-C again to quit at once.");
     this.#send("/chat/abort", { thread_id: this.thread }).then(
       ({ status, body }) =>
-        status < 300 || this.#view.tell(`The turn goes on: the server has answered ${status}: ${inert(body)}`),
+        status < 300 || this.#view.tell(`The turn is still running: the server answered ${status}: ${inert(body)}`),
       (error: Error) => this.#view.tell(error.message),
     );
     return true;
@@ -229,6 +229,6 @@ function spokenOf(end: StreamEnd, wasStopped: boolean, hasFailed: boolean, { thr
 }
 
 const sentences: Sentences = {
-  run_in_progress: (thread) => `A turn runs in ${thread}: wait until it is over, or go on with it by --thread.`,
-  invalid_thread_id: () => "--thread is no id that a conversation may have.",
+  run_in_progress: (thread) => `A turn is running in ${thread}: wait until it ends, or follow it with --thread.`,
+  invalid_thread_id: () => "--thread is not a valid thread id.",
 };

@@ -87,7 +87,7 @@ export async function wholeInput({ input }: Talk): Promise<string> {
   let text = "";
   for await (const piece of input) {
     text += typeof piece === "string" ? piece : decoder.decode(piece as Buffer, { stream: true });
-    if (text.length > wholeCharactersMax) throw new Error("the input is longer than any message");
+    if (text.length > wholeCharactersMax) throw new Error("the input is longer than a message may be");
   }
   return text.trim();
 }

@@ -73,11 +73,12 @@ export class Questions {
     this.#show(JSON.stringify(args, null, 2));
     if (typeof preview === "string") this.#show(preview);
     const by = `svc approvals approve ${inert(id)}`;
-    if (this.#lines === null) return this.#view.tell(`Nobody can be asked here: ${by}, or deny.`);
+    if (this.#lines === null) return this.#view.tell(`There is no terminal to ask on: decide with ${by}, or deny.`);
     for (;;) {
-      const said = (await this.#lines.next("Approve? y, n, n and why, or Enter to leave it: ", stop))?.trim();
-      if (said === undefined) return this.#view.tell(stop.aborted ? "It is decided." : `Left open: ${by}, or deny.`);
-      if (said === "") return this.#view.tell(`Left open: ${by}, or deny.`);
+      const said = (await this.#lines.next("Approve? y, n, n and a reason, or Enter to leave it open: ", stop))?.trim();
+      if (said === undefined)
+        return this.#view.tell(stop.aborted ? "Decided." : `Left open: decide with ${by}, or deny.`);
+      if (said === "") return this.#view.tell(`Left open: decide with ${by}, or deny.`);
       const [, word = "", note = ""] = /^(y|yes|n|no)(?:\s+(.*))?$/is.exec(said) ?? [];
       if (word === "" || (/^y/i.test(word) && note !== "")) continue;
       const decision = /^y/i.test(word) ? "approved" : "denied";
@@ -97,7 +98,7 @@ export class Questions {
     const prompted = `${what}${usual === "" ? ", or Enter for none" : `, or Enter for ${usual}`}: `;
     for (;;) {
       const said = (await this.#lines.next(prompted, stop))?.trim();
-      if (said === undefined && stop.aborted) return this.#view.tell("It is answered.");
+      if (said === undefined && stop.aborted) return this.#view.tell("Answered.");
       if (said === undefined || (said === "" && usual === "")) return answer({ cancelled: true });
       if (said === "") return answer({ value: data.default });
       const value = chosen(String(kind), said, options);
@@ -108,26 +109,27 @@ export class Questions {
   async #call(data: StreamFrame["data"], stop: AbortSignal): Promise<void> {
     const { id, thread_id, name } = data;
     const answer = (rest: object) => this.#answer("/chat/tool_result", { tool_call_id: id, thread_id, ...rest });
-    this.#view.tell(`${inert(String(name))} is to be done here:`);
+    this.#view.tell(`${inert(String(name))} is a call for you to carry out:`);
     this.#show(JSON.stringify(data.args, null, 2));
     if (this.#lines === null) return answer({ error: true, content: "nobody is there to do it" });
-    const said = (await this.#lines.next("What came of it, or Enter for nothing: ", stop))?.trim();
-    if (said === undefined && stop.aborted) return this.#view.tell("It is answered.");
+    const said = (await this.#lines.next("Its result, or Enter if you did not do it: ", stop))?.trim();
+    if (said === undefined && stop.aborted) return this.#view.tell("Answered.");
     return answer(said ? { content: said } : { error: true, content: "the user has not done it" });
   }
 
   async #answer(path: string, body: object): Promise<void> {
     const { status, body: text } = await this.#send(path, body);
-    if (status === 403) this.#view.tell("The key may not answer that; somebody else can.");
-    else if (status === 409) this.#view.tell("It was decided before, or may not be decided by who has asked for it.");
-    else if (status >= 300) this.#view.tell(`The server has answered ${status}: ${inert(text.slice(0, 500))}`);
+    if (status === 403) this.#view.tell("The key may not answer this; use one with the scope.");
+    else if (status === 409)
+      this.#view.tell("It was already decided, or must be decided by another person than the one who asked.");
+    else if (status >= 300) this.#view.tell(`The server answered ${status}: ${inert(text.slice(0, 500))}`);
   }
 
   /** Text of others, marked at the left so that no line of it can be taken for one of ours. */
   #show(text: string): void {
     const lines = harmless(text).split("\n");
     for (const line of lines.slice(0, linesMax)) this.#view.tell(`  │ ${line}`);
-    if (lines.length > linesMax) this.#view.tell(`  │ … and ${lines.length - linesMax} lines more`);
+    if (lines.length > linesMax) this.#view.tell(`  │ … and ${lines.length - linesMax} more lines`);
   }
 }
 

@@ -68,7 +68,7 @@ export class TurnView {
   fail(message: string): void {
     this.failure ??= message;
     this.endLine();
-    this.#talk.notes.write(`${this.#coloured(red, `The turn has failed: ${inert(message)}`)}\n`);
+    this.#talk.notes.write(`${this.#coloured(red, `The turn failed: ${inert(message)}`)}\n`);
   }
 
   /** What follows begins a line of its own. */

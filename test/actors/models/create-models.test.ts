@@ -275,12 +275,12 @@ for (const [name, environment, wanted] of [
   [
     "SET-012 an embedder that nobody has",
     { SVC_MEMORY_EMBEDDER: "nobody" },
-    /SVC_MEMORY_EMBEDDER names no embedding route and no provider of one; there is none in SVC_MODEL_ROUTES/,
+    /SVC_MEMORY_EMBEDDER names neither an embedding route nor a provider with one; there is none in SVC_MODEL_ROUTES/,
   ],
   [
     "SET-012 an embedder that is a chat route",
     { ...routesOf({ e: embedding("openai") }), SVC_MEMORY_EMBEDDER: "gpt-4.1" },
-    /SVC_MEMORY_EMBEDDER names no embedding route and no provider of one; known are e/,
+    /SVC_MEMORY_EMBEDDER names neither an embedding route nor a provider with one; known are e/,
   ],
   [
     "SET-012 an embedder that is not built",
@@ -298,7 +298,7 @@ for (const [name, environment, wanted] of [
   [
     "an account beside an address",
     options({ workers_ai: { account_id: "a", base_url: "http://x" } }),
-    /base_url stands in the place/,
+    /base_url and account_id exclude each other/,
   ],
   [
     "a route called demo",

@@ -38,7 +38,7 @@ describe("boot refusals", () => {
     [
       "several workers",
       { SVC_WORKERS: "2" },
-      /^SVC_WORKERS above 1 is for several processes .*which this version does not have; use 1\.$/,
+      /^SVC_WORKERS above 1 needs .*several processes, which this version does not support; use 1\.$/,
     ],
     ["no duty at all", { SVC_DUTIES: "," }, /SVC_DUTIES names no duty/],
     [

@@ -29,16 +29,13 @@ const wrong: Readonly<Record<string, readonly [object, RegExp]>> = {
   "an unknown kind": [{ mine: { base_url, kind: "gemini" } }, /mine: kind is one of openai, anthropic/],
   "an unknown member": [{ mine: { base_url, planted: 1 } }, /mine has a key other than base_url, api_key, headers/],
   "an empty key": [{ mine: { base_url, api_key: "" } }, /mine: api_key must be a non-empty string/],
-  "a key with a line end": [{ mine: { base_url, api_key: "planted\r\nx: y" } }, /no header can carry/],
+  "a key with a line end": [{ mine: { base_url, api_key: "planted\r\nx: y" } }, /a header cannot carry/],
   "headers in a list": [{ mine: { base_url, headers: ["planted"] } }, /mine: headers must be a JSON object/],
-  "a header name with a blank": [
-    { mine: { base_url, headers: { "planted x": "y" } } },
-    /a name that no header can have/,
-  ],
+  "a header name with a blank": [{ mine: { base_url, headers: { "planted x": "y" } } }, /an invalid header name/],
   "a header with a line end": [{ mine: { base_url, headers: { "x-a": "planted\nb" } } }, /x-a has a character/],
-  "a header of the connection": [{ mine: { base_url, headers: { Host: "h" } } }, /host is not for settings to say/],
+  "a header of the connection": [{ mine: { base_url, headers: { Host: "h" } } }, /host cannot be set/],
   "two keys": [{ mine: { base_url, api_key: "k", headers: { Authorization: "planted" } } }, /two keys; give one/],
-  "a header twice": [{ mine: { base_url, headers: { "x-a": "1", "X-A": "2" } } }, /x-a is there twice/],
+  "a header twice": [{ mine: { base_url, headers: { "x-a": "1", "X-A": "2" } } }, /x-a is set twice/],
   "too many headers": [
     { mine: { base_url, headers: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`x-${at}`, "v"])) } },
     /headers are at most 16/,
@@ -64,8 +61,14 @@ describe("SVC_MODEL_PROVIDERS", () => {
 
     assert.deepEqual(bootRefusals(loadSettings(routed)), []);
     assert.equal(createModels(loadSettings(routed), stillEnv().env).defaultModelId, "m");
-    assert.match(bootRefusals(loadSettings(optioned)).join(), /mine is of SVC_MODEL_PROVIDERS; say there/);
-    assert.throws(() => createModels(loadSettings(optioned), stillEnv().env), /mine: is of SVC_MODEL_PROVIDERS/);
+    assert.match(
+      bootRefusals(loadSettings(optioned)).join(),
+      /mine is declared in SVC_MODEL_PROVIDERS; set its options there/,
+    );
+    assert.throws(
+      () => createModels(loadSettings(optioned), stillEnv().env),
+      /mine: is declared in SVC_MODEL_PROVIDERS/,
+    );
   });
 
   test("a plugin's provider of the same name stops the start", () => {

@@ -27,7 +27,7 @@ describe("SVC_TRIGGERS", () => {
     ["a workflow beside the manifest", { workflow: "w" }, "deploys has both manifest and workflow"],
     ["inputs", { inputs: {} }, "deploys: inputs is not supported by this version (workflows)"],
     ["a revision", { revision: 1 }, "deploys: revision is not supported by this version (workflows)"],
-    ["events of another scheme", { events: ["push"] }, "deploys: events is for scheme github alone"],
+    ["events of another scheme", { events: ["push"] }, "deploys: events is only for scheme github"],
     ["another scheme", { scheme: "stripe" }, "deploys: scheme must be standard or github"],
     ["no secret", { secret: [] }, "deploys: secret must be a string, or a list of strings"],
     ["an empty secret", { secret: [""] }, "deploys: secret must be a list of non-empty strings"],
@@ -39,7 +39,7 @@ describe("SVC_TRIGGERS", () => {
       "deploys: scopes: a scope is visible ASCII without commas and quotes",
     ],
     ["a prompt beyond the most", { prompt: "x".repeat(32_769) }, "deploys: prompt has at most 32768 characters"],
-    ["a prompt of blanks", { prompt: " \n" }, "deploys: prompt must say something"],
+    ["a prompt of blanks", { prompt: " \n" }, "deploys: prompt must not be empty"],
     ["no tenant", { tenant: "" }, "deploys: tenant must be a non-empty string"],
     [
       "a tenant that is none",

@@ -30,8 +30,8 @@ for (const [what, entry] of [
   ["ops: url must not carry a fragment", { ...ops, url: "https://hooks.example/#x" }],
   ["ops: secret must be a non-empty string", { ...ops, secret: "" }],
   ["ops: secret has 1 to 8 secrets", { ...ops, secret: [] }],
-  ["ops: secret: behind whsec_ stands base64, and behind secret: a name", { ...ops, secret: "whsec_hunter2!" }],
-  ["ops: secret: behind whsec_ stands base64, and behind secret: a name", { ...ops, secret: "secret:" }],
+  ["ops: secret: whsec_ must be followed by base64, and secret: by a name", { ...ops, secret: "whsec_hunter2!" }],
+  ["ops: secret: whsec_ must be followed by base64, and secret: by a name", { ...ops, secret: "secret:" }],
   ["ops: private must be true or false", { ...ops, private: "yes" }],
   ["ops has a key other than url, secret, tenants, private", { ...ops, hunter2: 1 }],
 ] as const)

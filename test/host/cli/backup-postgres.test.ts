@@ -43,9 +43,9 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   assert.equal(saved.code, 0, saved.stderr);
   assert.deepEqual([taken.code, /the schema has tables already/.test(taken.stderr)], [2, true]);
   assert.equal(failed.code, 1);
-  assert.match(failed.stderr, /threads has 1 rows, and had 7/);
+  assert.match(failed.stderr, /threads has 1 rows instead of 7/);
   assert.equal(served.code, 1);
-  assert.match(served.stderr, /SVC_DATABASE_URL: .*a restore into the database was cut/);
+  assert.match(served.stderr, /SVC_DATABASE_URL: .*an interrupted restore left the database incomplete/);
   assert.equal(restored.code, 0, restored.stderr);
   await checkRestored(second, id, before);
   const usage = (server: TestServer) => server.get("/usage/summary", { key: keys.alice });
@@ -69,7 +69,7 @@ test("tables and sequences of somebody else in the schema keep no backup from be
 
   assert.equal(saved.code, 0, saved.stderr);
   assert.equal(restored.code, 0, restored.stderr);
-  assert.match(restored.stdout, /\nLeft out, for svc does not make them: the tables visitors\.$/m);
+  assert.match(restored.stdout, /\nNot restored, because svc does not create them: the tables visitors\.$/m);
   const { rows } = await onServer(to.url, (client) => client.query("SELECT to_regclass('visitors') AS found"));
   assert.deepEqual(rows, [{ found: null }]);
 });

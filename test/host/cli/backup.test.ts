@@ -60,12 +60,12 @@ describe("svc backup and svc restore", () => {
     assert.equal(saved.code, 0, saved.stderr);
     assert.match(
       saved.stdout,
-      /\d+ rows of \d+ tables and 2 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nSettings and keys/,
+      /\d+ rows of \d+ tables and 2 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nIt does not contain settings and keys/,
     );
     assert.deepEqual([whole.code, JSON.parse(whole.stdout).objects], [0, 2]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.match(restored.stdout, /^Restored and verified: /);
-    assert.deepEqual([again.code, again.stderr], [2, `Refused: ${target}/svc.db is there already.\n`]);
+    assert.deepEqual([again.code, again.stderr], [2, `Refused: ${target}/svc.db already exists.\n`]);
     assert.deepEqual(
       [taken.code, taken.stderr],
       [2, `Refused: SVC_DATA_DIR: another process uses the data directory ${server.dataDir}\n`],
@@ -144,16 +144,13 @@ describe("svc backup and svc restore", () => {
     const full = isMounted ? await svc(["backup", join(disk, "place")], server.dataDir) : null;
 
     assert.deepEqual([limited.code, limited.stdout], [1, ""]);
-    assert.match(limited.stderr, /^The backup has failed, and nothing of it is kept: /);
+    assert.match(limited.stderr, /^The backup failed and was removed: /);
     assert.deepEqual(readdirSync(join(target, "..")), []);
     // The deletion of objects does not wait for it any longer.
     assert.equal((await svc(["backup", target], server.dataDir)).code, 0);
     if (full === null) return context.skip("needs to mount a small disk");
     assert.equal(full.code, 1);
-    assert.match(
-      full.stderr,
-      /^The backup has failed, and nothing of it is kept: there is no room left on the disk \(\w+\)\.$/m,
-    );
+    assert.match(full.stderr, /^The backup failed and was removed: the disk is full \(\w+\)\.$/m);
     assert.deepEqual(readdirSync(disk), []);
   });
 
@@ -172,15 +169,12 @@ describe("svc backup and svc restore", () => {
     const second = await startServer({ atEnd, env: auth, dataDir: target });
 
     assert.equal(cut.code, 1);
-    assert.match(
-      cut.stderr,
-      /^The restore has failed: there is no room left on the disk.*\nNothing starts on what it has left/,
-    );
+    assert.match(cut.stderr, /^The restore failed: the disk is full.*\nNo server starts on the incomplete data/);
     assert.equal(served.code, 1);
-    assert.match(served.stderr, /a restore into the database was cut, and it is not whole/);
+    assert.match(served.stderr, /an interrupted restore left the database incomplete/);
     assert.equal(migrated.code, 2);
-    assert.match(examined.stdout, /a restore into the database was cut/);
-    assert.deepEqual([wrong.code, /another backup was being restored/.test(wrong.stderr)], [2, true]);
+    assert.match(examined.stdout, /an interrupted restore left the database incomplete/);
+    assert.deepEqual([wrong.code, /the restore of another backup was interrupted/.test(wrong.stderr)], [2, true]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.ok(!existsSync(join(target, "svc.restoring")));
     await checkRestored(second, fileId, history);
@@ -204,17 +198,17 @@ describe("svc backup and svc restore", () => {
       writeFileSync(path, bytes);
     };
     const cases: [string, RegExp][] = [
-      [place(), /is no whole backup: backup\.json is not there/],
-      [copy((_, at) => flip(join(at, "svc.db"))), /svc\.db of the backup is not what was written: its digest differs/],
+      [place(), /is not a complete backup: backup\.json is missing/],
+      [copy((_, at) => flip(join(at, "svc.db"))), /svc\.db of the backup was changed: its digest differs/],
       [
         copy((_, at) => flip(join(at, "objects/prompts/one.md"))),
-        /objects\/prompts\/one\.md of the backup is not what was/,
+        /objects\/prompts\/one\.md of the backup was changed/,
       ],
-      [copy((of) => (of.tables[0].rows += 1)), /has \d+ rows, and had \d+/],
-      [copy((of) => (of.format = 2)), /has the format 2, and this version reads 1/],
-      [copy((of) => of.revisions.push("9999")), /has revision 9999, which this version/],
+      [copy((of) => (of.tables[0].rows += 1)), /has \d+ rows instead of \d+/],
+      [copy((of) => (of.format = 2)), /has the format 2, but this version reads format 1/],
+      [copy((of) => of.revisions.push("9999")), /has revision 9999, which neither this version/],
       [copy((of) => (of.objects[0].path = "objects/../../x")), /names the file "objects\/\.\.\/\.\.\/x"/],
-      [copy((of) => (of.engine = "postgres")), /is one of Postgres, and SVC_DATABASE_URL asks for SQLite/],
+      [copy((of) => (of.engine = "postgres")), /is from Postgres, but SVC_DATABASE_URL names SQLite/],
     ];
 
     for (const [directory, word] of cases) {
@@ -227,8 +221,8 @@ describe("svc backup and svc restore", () => {
     mkdirSync(join(taken, "objects"), { recursive: true });
     writeFileSync(join(taken, "objects/mine"), "");
     assert.deepEqual((await svc(["restore", backup], taken)).stderr, "Refused: the object store is not empty.\n");
-    assert.match((await svc(["backup", backup], server.dataDir)).stderr, /is there already, and not empty/);
-    assert.match((await svc(["backup", place()], place())).stderr, /is not there: there is nothing to back up/);
+    assert.match((await svc(["backup", backup], server.dataDir)).stderr, /already exists and is not empty/);
+    assert.match((await svc(["backup", place()], place())).stderr, /does not exist: there is nothing to back up/);
     const bare = place();
     await svc(["migrate", "0001"], bare);
     assert.match((await svc(["backup", place()], bare)).stderr, /has no schema: there is nothing to back up/);

@@ -99,7 +99,10 @@ describe("a binary", () => {
     const { code, answer } = await runJson(doctor, [], { SVC_DATA_DIR: join(copy, "data") });
 
     assert.equal(status, "error");
-    assert.match(detail, /uws_linux_x64_127\.node is not that of uws-pack 20\.0\.8: its SHA-256 is [0-9a-f]{64}$/);
+    assert.match(
+      detail,
+      /uws_linux_x64_127\.node differs from the tested binary of uws-pack 20\.0\.8: its SHA-256 is [0-9a-f]{64}$/,
+    );
     assert.equal(code, 1);
     const checks = answer.checks as { name: string; status: string }[];
     assert.deepEqual(
@@ -122,7 +125,7 @@ describe("a binary", () => {
       found.map(({ status }) => status),
       ["ok", "ok", "error"],
     );
-    for (const [at, words] of [/the machine's own/, /Node's own server/, /is not there/].entries())
+    for (const [at, words] of [/the Node of this machine/, /Node's own HTTP server/, /is missing/].entries())
       assert.match(found[at]?.detail ?? "", words);
   });
 

@@ -28,7 +28,7 @@ describe("svc chaos", () => {
     assert.deepEqual([code, answer.ok], [1, false]);
     assert.deepEqual(
       broken.map(({ name }) => name),
-      ["no effect with a key is applied twice", "a call that may be made once is made once, unless a person said so"],
+      ["no effect with a key is applied twice", "a once call runs once, unless a person approved a second try"],
     );
     assert.match(broken[0]?.broken[0] ?? "", /^run-\d-chaos_look has the keys /);
   });

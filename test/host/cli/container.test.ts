@@ -114,7 +114,7 @@ test("what the image has starts, answers its health check, and ends by its stop 
 test("the image does not start where others can reach it without credentials", () => {
   const { settings } = readSettings(imageEnv);
 
-  assert.match(bootRefusals(settings)[0] ?? "", /SVC_AUTH_MODE=none is for loopback alone/);
+  assert.match(bootRefusals(settings)[0] ?? "", /SVC_AUTH_MODE=none is only for loopback/);
 });
 
 interface Service {

@@ -68,7 +68,7 @@ describe("scopes of a new credential", () => {
   const scopes = "chat:wrtie,chat:*,tickets:read,chat:read";
   const warnings = [
     "No route of svc asks for the scope chat:wrtie. Did you mean chat:write?",
-    "No route of svc asks for the scope chat:*. Only * alone stands for others.",
+    "No route of svc asks for the scope chat:*. Only * alone matches other scopes.",
   ];
 
   test("that are nearly one of svc's are warned of, and taken", async () => {
@@ -108,8 +108,8 @@ describe("svc mint-jwt", () => {
   test("its help says what must be given, and what a token without scopes is good for", () => {
     const { sub, scopes, ttl } = mintJwtCommand.options;
 
-    assert.match(sub?.help ?? "", /must be given/);
-    assert.match(scopes?.help ?? "", /none: it may read \/metrics alone/);
+    assert.match(sub?.help ?? "", /required/);
+    assert.match(scopes?.help ?? "", /none: the token only reads \/metrics/);
     assert.match(ttl?.help ?? "", /at most 31536000 \(3600\)/);
   });
 

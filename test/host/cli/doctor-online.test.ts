@@ -181,8 +181,8 @@ describe("svc doctor --online", () => {
     const none = await providers(context, {});
     const decider = await providers(context, { TYPESAFE_API_KEY: rightKey });
 
-    assert.match(none.text, /none has a key or an address/);
-    assert.match(decider.of("typesafe")?.detail ?? "", /not tried/);
+    assert.match(none.text, /no provider has a key or an address/);
+    assert.match(decider.of("typesafe")?.detail ?? "", /not tested/);
     assert.equal(asked.length, 0);
   });
 });

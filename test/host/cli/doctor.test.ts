@@ -55,7 +55,7 @@ describe("svc doctor", () => {
         ["http_engine", "ok"],
       ],
     );
-    assert.match(check("database")?.detail ?? "", /will be made/);
+    assert.match(check("database")?.detail ?? "", /will be created/);
     assert.ok(!existsSync(environment.SVC_DATA_DIR ?? ""));
   });
 
@@ -98,7 +98,7 @@ describe("svc doctor", () => {
     assert.match(good.stdout, /SVC_RATE_LIMIT +120\n/);
     assert.deepEqual([bad.code, bad.stderr], [1, ""]);
     assert.match(bad.stdout, /SVC_HOST +0\.0\.0\.0 {2}\(environment\)/);
-    assert.match(bad.stdout, /The server does not start\n {2}SVC_AUTH_MODE=none is for loopback alone/);
+    assert.match(bad.stdout, /The server would not start\n {2}SVC_AUTH_MODE=none is only for loopback/);
     assert.match(bad.stdout, /SVC_PROT is not a setting/);
   });
 
@@ -237,7 +237,7 @@ describe("svc doctor checks", () => {
         [0, "ok"],
       ],
     );
-    for (const [at, words] of ["is not there", "is not a directory", "has no .yaml", "1 valid"].entries())
+    for (const [at, words] of ["does not exist", "is not a directory", "has no .yaml", "1 valid"].entries())
       assert.ok(found[at]?.check("manifest_directory")?.detail.includes(words), words);
   });
 
@@ -268,7 +268,7 @@ describe("svc doctor checks", () => {
     const of = (name: string) => problems.filter((line) => line.startsWith(`${join(directory, name)}: `));
     assert.equal(code, 0);
     assert.equal(check("manifest_directory")?.status, "warning");
-    assert.match(check("manifest_directory")?.detail ?? "", /6 of 7 invalid, 2 not read$/);
+    assert.match(check("manifest_directory")?.detail ?? "", /6 of 7 invalid, 2 ignored$/);
     assert.equal(of("fine.yaml").length, 0);
     assert.equal(of("typo.yaml").length, 2);
     for (const line of of("typo.yaml")) {
@@ -276,12 +276,12 @@ describe("svc doctor checks", () => {
       assert.ok(printed.stdout.includes(line), line);
     }
     assert.match(of("other.json").join(), /must be other/);
-    assert.match(of("Bad Name.yaml").join(), /no manifest can have this name/);
+    assert.match(of("Bad Name.yaml").join(), /a manifest cannot have this name/);
     assert.match(of("lonely.yaml").join(), /nowhere/);
-    assert.match(of("link.yml").join(), /leads to no file/);
+    assert.match(of("link.yml").join(), /is a link to a file that does not exist/);
     assert.match(of("circle.yaml").join(), /circle\.yaml: it cannot be read/);
     for (const name of ["team", "loud.YAML"])
-      assert.match(of(name).join(), /: it is not read; manifests are the files of/);
+      assert.match(of(name).join(), /: ignored; manifests are the files directly in/);
     // Each file is named once.
     for (const line of problems) assert.doesNotMatch(line, /(\w+\.\w+): \1: /);
   });

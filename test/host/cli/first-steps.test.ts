@@ -43,7 +43,7 @@ describe("svc init", () => {
       assert.ok(made.stdout.includes(words), words);
     assert.equal(valid.code, 0, valid.stderr);
     assert.equal(unserved.code, 1);
-    assert.match(unserved.stderr, /\nagents\/helper\.yaml is here: start the server with SVC_MANIFEST_DIR=agents\.\n$/);
+    assert.match(unserved.stderr, /\nagents\/helper\.yaml exists: start the server with SVC_MANIFEST_DIR=agents\.\n$/);
     const [, schema = ""] = /\$schema=(.*)/.exec(readFileSync(join(cwd, "agents/helper.yaml"), "utf8")) ?? [];
     assert.ok(existsSync(join(cwd, "agents", schema)));
     assert.equal(answer.code, 0);
@@ -108,7 +108,7 @@ describe("svc init", () => {
     assert.deepEqual(there, {
       code: 1,
       stdout: "",
-      stderr: "mine/assistant.yaml is there already, and stays as it is.\n",
+      stderr: "mine/assistant.yaml already exists and was not changed.\n",
     });
     assert.equal(readFileSync(join(cwd, "mine/assistant.yaml"), "utf8"), "mine");
     assert.match(file.stderr, /^file\/assistant\.yaml cannot be written: EEXIST: file already exists, mkdir/);

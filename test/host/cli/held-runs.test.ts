@@ -83,7 +83,7 @@ describe("a backup with an open durable run", () => {
     });
 
     assert.equal(JSON.parse(restored.stdout).held, 1, restored.stdout);
-    assert.match(goesOn.stdout, /\n1 durable run is open and will go on with the next server\.\n$/);
+    assert.match(goesOn.stdout, /\n1 durable run is open and will resume when a server starts\.\n$/);
     assert.deepEqual([waiting.status, waiting.waiting_on], ["waiting", { kind: "release", id: token, until: null }]);
     assert.deepEqual([retried.status, retried.json.retried], [200, false]);
     assert.deepEqual([foreign.status, foreign.json.released], [200, 0]);
@@ -92,7 +92,7 @@ describe("a backup with an open durable run", () => {
     const [{ next_run_at, last_status }] = jobs;
     assert.ok(next_run_at > Date.now(), "a time that was missed is not made up for");
     assert.equal(last_status, "");
-    assert.equal(released.stdout, `${token}: goes on\n1 released.\n`);
+    assert.equal(released.stdout, `${token}: released\n1 released.\n`);
     assert.deepEqual(JSON.parse(again.stdout), { ok: true, released: 0, run_ids: [] });
     assert.match(ended.final.content, /42/);
     assert.match(other.final.content, /42/);

@@ -100,7 +100,10 @@ describe("svc validate-manifest", () => {
     // A tenant may have stored what is in no file.
     const { code, answer } = await runJson(validate, [made("open", "stored", "mine")], environment);
     assert.deepEqual([code, answer.unseen_sub_agents], [0, ["stored", "mine"]]);
-    assert.match((await run(validate, [made("mine")], environment)).stdout, /^Is in no file, .* sub-agent mine\.$/m);
+    assert.match(
+      (await run(validate, [made("mine")], environment)).stdout,
+      /^Not found in a file, .* sub-agent mine\.$/m,
+    );
     const bundledOnly = await runJson(validate, [made("mine")], { ...environment, SVC_MANIFEST_SOURCE: "bundled" });
     assert.equal(bundledOnly.code, 1);
   });
@@ -163,7 +166,7 @@ describe("svc validate-manifest", () => {
     const { code, stderr } = await run(validate, [path]);
 
     assert.equal(code, 1);
-    assert.match(stderr, /helper\.json is there too/);
+    assert.match(stderr, /helper\.json exists too/);
   });
 
   test("asks for no name in a file that the server does not look for", async (context) => {

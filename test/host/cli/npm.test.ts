@@ -141,7 +141,7 @@ describe("npm start", { skip }, () => {
     const svc = start({ atEnd: cleanup(t), command: [...npmStart, "--", "--role", "none"] });
 
     assert.equal(await svc.exited, 2);
-    assert.match(svc.output(), /--role is one of/);
+    assert.match(svc.output(), /--role must be one of/);
   });
 
   for (const node of nodes) {

@@ -70,7 +70,7 @@ describe("svc", () => {
       [["help", "bakcup"], /"bakcup" \(did you mean backup\?\)/],
       [["doctor", "--onlin"], /^svc doctor has no option --onlin \(did you mean --online\?\)\.\nRun "svc help doctor"/],
       [["doctor", "-json"], /^svc doctor has no option -json \(did you mean --json\?\)\./],
-      [["serve", "--port", "9000"], /no option --port \(there are .*\)\. SVC_PORT in the environment sets it\.\n/],
+      [["serve", "--port", "9000"], /no option --port \(there are .*\)\. SVC_PORT in the environment sets this\.\n/],
       [["version", "--colour=1"], /^svc version has no option --colour \(there are --json, --help\)\./],
       [["version", "--constructor"], /^svc version has no option --constructor \(there are --json, --help\)\./],
     ];
@@ -99,7 +99,7 @@ describe("svc", () => {
     const { code, stdout } = svc(["serve", "--json"], { SVC_HOST: "0.0.0.0", SVC_DATA_DIR: data });
 
     assert.equal(code, 1);
-    assert.match(JSON.parse(stdout).refusals[0], /SVC_AUTH_MODE=none is for loopback alone/);
+    assert.match(JSON.parse(stdout).refusals[0], /SVC_AUTH_MODE=none is only for loopback/);
     assert.ok(!existsSync(data));
   });
 

@@ -109,7 +109,10 @@ describe("svc replay", () => {
     }
     assert.equal(mock.requests.length, asked);
     const { stdout } = await run(replayCommand, [once, "--tenant", "acme"], keyless());
-    assert.match(stdout, /^\w+ \(agent, completed\): 3 of 3 model calls, 9 of 9 events .*\.\nAs it is on record\.\n$/);
+    assert.match(
+      stdout,
+      /^\w+ \(agent, completed\): 3 of 3 model calls, 9 of 9 events .*\.\nThe replay equals the record\.\n$/,
+    );
   });
 
   test("makes a durable run again that a person has let go on, under the manifest that it began with", async () => {
@@ -335,7 +338,7 @@ describe("svc replay", () => {
     const { code, answer } = await runJson(replayCommand, ["some-run"], { SVC_DATA_DIR: dataDir });
 
     assert.deepEqual([code, answer.error], [1, "schema_behind"]);
-    assert.match(String(answer.message), /at revision 0046, which is behind: svc serve or svc migrate brings it up/);
+    assert.match(String(answer.message), /at revision 0046, which is too old: svc serve or svc migrate brings it up/);
   });
 
   test("says of a run that is older than the records of model calls, or began before them, what is missing", async () => {

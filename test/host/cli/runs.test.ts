@@ -86,15 +86,15 @@ describe("svc runs", () => {
 
     assert.deepEqual(
       retried.map(({ stdout }) => stdout),
-      [one, two].map((token) => `${token}: is tried again\n`),
+      [one, two].map((token) => `${token}: retried\n`),
     );
     assert.deepEqual(
       dead.stdout.match(/^[0-9a-f]{32} {2}dead/gm)?.toSorted(),
       [one, two].map((id) => `${id}  dead`).toSorted(),
     );
-    const [, by = ""] = /goes on as (\w{32})/.exec(requeued.stdout) ?? [];
+    const [, by = ""] = /continues as (\w{32})/.exec(requeued.stdout) ?? [];
     await until(by, "completed");
-    assert.deepEqual(again, { code: 1, stdout: "", stderr: `${by} goes on with ${one} already.\n` });
+    assert.deepEqual(again, { code: 1, stdout: "", stderr: `${one} was already requeued: ${by} continues it.\n` });
     assert.equal(none.stdout, "0 requeued, 0 skipped.\n");
     assert.equal(old.stdout, "0 requeued, 0 skipped.\n");
     const { requeued: others, skipped } = all.answer as { requeued: { run_id: string }[]; skipped: unknown[] };
@@ -112,9 +112,9 @@ describe("svc runs", () => {
 
     const words = [
       /^There is no run unknown\.$/,
-      /^The key may not do this: missing scopes: runs:write\.$/,
+      /^The key lacks permission: missing scopes: runs:write\.$/,
       /^The server does not know the key in SVC_KEY\.$/,
-      /^--cursor is what a list/,
+      /^--cursor must be the cursor/,
       /^no answer from http:\/\/127\.0\.0\.1:1 \(connect ECONNREFUSED 127\.0\.0\.1:1\): is svc running/,
     ];
     for (const [at, word] of words.entries()) {

@@ -149,14 +149,14 @@ describe("svc serve that does not start", () => {
     assert.deepEqual(refused([], env), {
       code: 1,
       stdout: "",
-      stderr: `port ${port} of 127.0.0.1 is taken; SVC_PORT names another\n`,
+      stderr: `port ${port} of 127.0.0.1 is in use; set SVC_PORT to another\n`,
     });
     const { code, stdout } = refused(["--json"], env);
     assert.equal(code, 1);
     assert.deepEqual(JSON.parse(stdout), {
       ok: false,
       error: "failed",
-      message: `port ${port} of 127.0.0.1 is taken; SVC_PORT names another`,
+      message: `port ${port} of 127.0.0.1 is in use; set SVC_PORT to another`,
     });
   });
 
@@ -263,7 +263,7 @@ describe("svc serve that does not start", () => {
       assert.match(
         stderr,
         new RegExp(
-          `^--role ${role} is for several processes .*, which this version does not have; leave it out\\.$`,
+          `^--role ${role} needs .*several processes, which this version does not support; leave it out\\.$`,
           "m",
         ),
       );
@@ -272,7 +272,7 @@ describe("svc serve that does not start", () => {
     }
     const { code, stdout, stderr } = refused(["--role=everything"], env);
     assert.deepEqual([code, stdout], [2, ""]);
-    assert.match(stderr, /^--role is one of api, worker, scheduler, all\./);
+    assert.match(stderr, /^--role must be one of api, worker, scheduler, all\./);
     assert.ok(!existsSync(env.SVC_DATA_DIR));
   });
 });

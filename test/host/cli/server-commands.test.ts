@@ -54,9 +54,9 @@ describe("commands that look into a server", () => {
     );
     assert.match(show.stdout, /^user: A marigold\.\nassistant calls calculator \{"expression":"6\*7"\}\ntool/);
     assert.match(show.stdout, /\nassistant: Hello ␛\[2Jthere\.\n$/);
-    assert.match(full.stdout, /^\(There is more before; --limit shows it\.\)\n\nassistant: Hello/);
+    assert.match(full.stdout, /^\(Earlier messages are not shown; raise --limit\.\)\n\nassistant: Hello/);
     assert.equal(found.code, 0);
-    assert.deepEqual(none, { code: 1, stdout: "", stderr: "There is nothing in a conversation none.\n" });
+    assert.deepEqual(none, { code: 1, stdout: "", stderr: "The thread none does not exist or is empty.\n" });
   });
 
   test("svc usage sums up what models were asked, by day and by conversation", async () => {
@@ -70,7 +70,7 @@ describe("commands that look into a server", () => {
     assert.match(day ?? "", /^\d{4}-\d\d-\d\d +agent +scripted +2 +\d+ +\d+ +0 +0\.0/);
     assert.match(all ?? "", /^all +2 +\d+/);
     assert.match(threads.stdout, /^THREAD .*\none +2 /);
-    assert.equal(old.stdout, "No model was asked in that time.\n");
+    assert.equal(old.stdout, "There were no model calls in that time.\n");
     assert.equal((answer.totals as { calls: number }).calls, 2);
   });
 
@@ -126,24 +126,24 @@ describe("commands that look into a server", () => {
     assert.match(show.stdout, /^status +pending$/m);
     assert.match(show.stdout, /^ {2}"expression": "6\*7"$/m);
     assert.equal(denied.stdout, `${first}: denied, with the note\n`);
-    assert.deepEqual(again, { code: 1, stdout: "", stderr: `${first} is decided already.\n` });
-    assert.match(bad.stderr, /^The server has answered 422: invalid_edited_args/);
+    assert.deepEqual(again, { code: 1, stdout: "", stderr: `${first} was already decided.\n` });
+    assert.match(bad.stderr, /^The server answered 422: invalid_edited_args/);
     assert.equal(approved.stdout, `${second}: approved\n`);
     assert.ok(history);
   });
 
   test("what cannot be done is told in a sentence, and is exit 1; a wrong command line is exit 2", async () => {
     for (const command of [threadsCommand, usageCommand, approvalsCommand]) {
-      assert.match((await svc(command, [], keys.nobody)).stderr, /^The key may not do this: missing scopes: /);
+      assert.match((await svc(command, [], keys.nobody)).stderr, /^The key lacks permission: missing scopes: /);
       const stranger = await svc(command, [], "key-of-somebody-else-0123456789");
       assert.equal(stranger.stderr, "The server does not know the key in SVC_KEY.\n");
       const nobody = await run(command, ["--url", server.url]);
-      assert.equal(nobody.stderr, "The server asks for a key or a token: set SVC_KEY.\n");
+      assert.equal(nobody.stderr, "The server needs an API key or a token: set SVC_KEY.\n");
       const wrong = await svc(command, [...(command === usageCommand ? ["threads"] : []), "--limit", "none"]);
       assert.deepEqual(wrong, {
         code: 2,
         stdout: "",
-        stderr: "The server does not take this: limit must be an integer\n",
+        stderr: "The server refuses this: limit must be an integer\n",
       });
       const away = await run(command, ["--url", "http://127.0.0.1:1"]);
       assert.equal(away.code, 1);
@@ -154,12 +154,12 @@ describe("commands that look into a server", () => {
     const wrong: [Command, string[], RegExp][] = [
       [threadsCommand, ["show"], /THREAD is missing/],
       [threadsCommand, ["search"], /WORDS are missing/],
-      [usageCommand, ["--since", "yesterday"], /--since is a time/],
+      [usageCommand, ["--since", "yesterday"], /--since must be a time/],
       [usageCommand, ["threads", "--manifest", "a"], /--manifest is for/],
       [usageCommand, ["--limit", "5"], /--limit is for/],
       [approvalsCommand, ["approve"], /APPROVAL is missing/],
       [approvalsCommand, ["approve", "../x"], /APPROVAL is the id/],
-      [approvalsCommand, ["approve", "a", "--args", "[]"], /--args is a JSON object/],
+      [approvalsCommand, ["approve", "a", "--args", "[]"], /--args must be a JSON object/],
       [approvalsCommand, ["deny", "a", "--args", "{}"], /--args is for/],
       [approvalsCommand, ["approve", "a", "--result", "x"], /--result is for/],
     ];
@@ -168,8 +168,8 @@ describe("commands that look into a server", () => {
       assert.equal(code, 2, argv.join(" "));
       assert.match(stderr, word);
     }
-    assert.match((await svc(approvalsCommand, ["show", "none"])).stderr, /^There is no request none\.$/m);
-    assert.match((await svc(threadsCommand, ["--cursor", "x"])).stderr, /^--cursor is what a list/);
+    assert.match((await svc(approvalsCommand, ["show", "none"])).stderr, /^There is no approval request none\.$/m);
+    assert.match((await svc(threadsCommand, ["--cursor", "x"])).stderr, /^--cursor must be the cursor/);
   });
 });
 

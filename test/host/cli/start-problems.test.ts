@@ -40,7 +40,8 @@ describe("a search_path that names no schema", { skip: (await hasPostgresServer(
 describe("a .env in the working directory", () => {
   const dotEnv =
     "# comment\nexport SVC_AUTH_MODE=api_key\nSVC_PORT=1\nSVC_SECRET_DB=planted-secret-0001\nOTHER=1\nSVC_NOPE=1\n";
-  const warning = /The file \.env in the working directory is not read\. It sets SVC_AUTH_MODE, SVC_SECRET_DB, which/;
+  const warning =
+    /svc does not read the file \.env in the working directory\. It sets SVC_AUTH_MODE, SVC_SECRET_DB, which/;
 
   test("svc doctor names the settings that it sets and the process does not have", (t) => {
     const cwd = tempDir(cleanup(t));
@@ -61,14 +62,14 @@ describe("a .env in the working directory", () => {
 
     assert.match(unread, warning);
     assert.doesNotMatch(unread, /planted-secret-0001/);
-    assert.doesNotMatch(exported, /The file \.env/);
+    assert.doesNotMatch(exported, /the file \.env/);
   });
 
   test("svc doctor says nothing of a .env that is a directory or sets nothing of svc", (t) => {
     const cwd = tempDir(cleanup(t));
     writeFileSync(join(cwd, ".env"), "OTHER=1\n");
 
-    assert.doesNotMatch(svc("doctor", cwd, {}).said, /The file \.env/);
+    assert.doesNotMatch(svc("doctor", cwd, {}).said, /the file \.env/);
   });
 });
 

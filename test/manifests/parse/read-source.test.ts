@@ -30,23 +30,23 @@ test("words that other versions of YAML read as booleans and dates stay text", (
 
 test("a text that two parsers could read differently is refused with its place", () => {
   const cases: [string, string, RegExp][] = [
-    ["a duplicate key", "a: 1\na: 2", /^Line 2, column 1: the key "a" is there twice\.$/],
-    ["a duplicate key of JSON", '{"a": {"b": 1, "b": 2}}', /the key "b" is there twice/],
-    ["a number and a text as the same key", '1: a\n"1": b', /the key "1" is there twice/],
+    ["a duplicate key", "a: 1\na: 2", /^Line 2, column 1: the key "a" occurs twice\.$/],
+    ["a duplicate key of JSON", '{"a": {"b": 1, "b": 2}}', /the key "b" occurs twice/],
+    ["a number and a text as the same key", '1: a\n"1": b', /the key "1" occurs twice/],
     [
       "a text with a colon and without quotes",
       "name: x\ndescription: Note: this",
-      /^Line 2, column 14: there is a second colon with a blank behind it in the line; a text that has one needs quotes\.$/,
+      /^Line 2, column 14: the line has a second colon followed by a blank; put a text with one in quotes\.$/,
     ],
     [
       "a text with a colon between braces",
       "a: {b: Note: this}",
-      /^Line 1, column 8: there is a second colon with a blank behind it between two commas or brackets; .* needs quotes\.$/,
+      /^Line 1, column 8: there is a second colon followed by a blank between two commas or brackets; .* in quotes\.$/,
     ],
     [
       "a text with a comma between braces",
       "a: {b: Hello, world}",
-      /^Line 1, column 15: the key "world" has no value; between braces a comma ends a text, .* needs quotes\.$/,
+      /^Line 1, column 15: the key "world" has no value; between braces a comma ends a text, .* in quotes\.$/,
     ],
     ["a custom tag", "a: !secret x", /^Line 1, column 4: Unresolved tag: !secret/],
     ["a tag for code", 'a: !!js/function "x"', /Unresolved tag/],

@@ -91,7 +91,7 @@ test("an invalid file fails its own name only, says which file it is, and is men
   assert.deepEqual(refusal("other"), ["conflict", "other.yaml: metadata.name must be other, as other.yaml is named."]);
   assert.deepEqual(refusal("bytes"), ["syntax", "bytes.yaml: The text is not UTF-8."]);
   assert.match(refusal("huge")[1] ?? "", /^huge\.yaml: it is longer/);
-  assert.match(refusal("twice")[1] ?? "", /^twice\.yaml: twice\.json is there too/);
+  assert.match(refusal("twice")[1] ?? "", /^twice\.yaml: twice\.json exists too/);
 
   writeFileSync(join(directory, "typo.yaml"), "metadata: {name: typo}\nspec: {tools: []}\n");
   assert.equal(layer.get("typo")?.metadata.name, "typo");

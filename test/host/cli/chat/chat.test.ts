@@ -101,7 +101,7 @@ describe("svc chat", () => {
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says("Done.")));
 
     const run = talk(words("gated", "--thread", "other"), { ...as(keys.writer), input: "sum" });
-    await run.printed(/Nobody can be asked here: svc approvals approve \w+, or deny\./);
+    await run.printed(/There is no terminal to ask on: decide with svc approvals approve \w+, or deny\./);
     const [, id = ""] = /approve (\w+)/.exec(run.stderr()) ?? [];
     const listed = await server.post(`/approvals/${id}/decide`, { decision: "approved" }, { key: keys.alice });
     const code = await run.exited;
@@ -123,7 +123,7 @@ describe("svc chat", () => {
     assert.match(question.stderr, /^Which␛\[31m\?\n {2}1 {2}red\n {2}2 {2}blue$/m);
     assert.deepEqual(JSON.parse(read.at(-1)?.content ?? ""), { answered: true, value: "blue" });
     assert.deepEqual([call.code, call.stdout], [0, "Eggs.\n"]);
-    assert.match(call.stderr, /^clipboard is to be done here:\n {2}│ \{\n {2}│ {3}"of": "me"/m);
+    assert.match(call.stderr, /^clipboard is a call for you to carry out:\n {2}│ \{\n {2}│ {3}"of": "me"/m);
     assert.match(call.stderr, /^← clipboard: 2 eggs$/m);
     assert.match(unasked.stderr, /← clipboard: .*nobody is there to do it/);
   });
@@ -167,7 +167,7 @@ describe("svc chat", () => {
     process.kill(server.pid, "SIGCONT");
 
     assert.equal(code, 130);
-    assert.match(once.stderr(), /Go on with: node svc\.js chat agent --thread once --url/);
+    assert.match(once.stderr(), /Continue with: node svc\.js chat agent --thread once --url/);
     assert.equal(json.phase, "aborted");
     assert.equal(second, 130);
   });
@@ -195,8 +195,8 @@ describe("svc chat", () => {
 
     assert.equal(await run.exited, 1);
     assert.equal(run.stdout(), "Half\n");
-    assert.match(run.stderr(), /^The server has gone away in the middle of the turn;/);
-    assert.match(run.stderr(), /^Go on with: node svc\.js chat agent --thread gone --url http/m);
+    assert.match(run.stderr(), /^The connection to the server was lost during the turn;/);
+    assert.match(run.stderr(), /^Continue with: node svc\.js chat agent --thread gone --url http/m);
   });
 
   test("on a terminal of 40 columns notes are cut to it, colours are left out on demand, and Ctrl-D ends", async (context) => {
@@ -224,7 +224,7 @@ describe("svc chat", () => {
     const notes = plain.text.split(/\r?\n/).filter((line) => /^[→←]/.test(line));
     assert.equal(notes.length, 2);
     assert.ok(notes.every((line) => line.length <= 40));
-    assert.match(plain.text, /Go on with: node svc\.js chat gated --thread tty-true/);
+    assert.match(plain.text, /Continue with: node svc\.js chat gated --thread tty-true/);
   });
 
   test("what cannot be done is told in a sentence, and is exit 1 or 2", async () => {
@@ -241,13 +241,13 @@ describe("svc chat", () => {
         1,
         /^no answer from http:\/\/127\.0\.0\.1:1 /,
       ],
-      [words("agent"), keys.alice, " \n", 2, /^There is nothing to say: the input is empty\.$/m],
-      [words("agent", "--thread", "a/b"), keys.alice, "hi", 2, /^--thread is the id of a conversation/],
-      [words("agent", "--thread", ""), keys.alice, "hi", 2, /^--thread is the id of a conversation/],
+      [words("agent"), keys.alice, " \n", 2, /^The input is empty: there is no message to send\.$/m],
+      [words("agent", "--thread", "a/b"), keys.alice, "hi", 2, /^--thread is a thread id/],
+      [words("agent", "--thread", ""), keys.alice, "hi", 2, /^--thread is a thread id/],
       ...["no url", "localhost:8080", "ftp://localhost", "http://a:b@localhost", "http://localhost/?a=1"].map(
         (url): Case => [["chat", "--url", url], keys.alice, "hi", 2, noUrl],
       ),
-      [words("agent"), keys.alice, "hi", 1, /^The turn has failed: /m],
+      [words("agent"), keys.alice, "hi", 1, /^The turn failed: /m],
     ];
     const results = await Promise.all(
       cases.map(([argv, SVC_KEY, input]) => said(argv, { atEnd, env: { SVC_KEY }, input })),
