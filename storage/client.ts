@@ -8,19 +8,19 @@ import type { StoreConfig } from "./store/config.ts";
 import { StorePort } from "./store/port.ts";
 import { createStore, type Store } from "./store/store.ts";
 
-/** How long a look at the files counts for reads: a turn makes several, and each commit looks for itself. */
+/** Milliseconds for which a check of the database files stays valid for reads. Each commit checks them itself. */
 const lookMs = 100;
 
 /**
- * How long a turn of the event loop may have taken when a read is still made in it. Reads are made at once, so that a log read page
- * by page would be one turn, however long it is: the next page waits until others had theirs.
+ * Milliseconds of one event-loop turn that synchronous reads may use. Without this bound, reading a long log page by
+ * page would be one turn. Later reads wait, so that other work gets its turn.
  */
 const turnMs = 8;
 
 /**
- * A thread's own store over its port to the store thread. Writes always go there; on SQLite reads are made here, on a connection
- * of this thread, long ones of a large database in a pool of threads, and on Postgres they go there too. It is not to be used after
- * `close`.
+ * Opens a thread's own store, over its port to the store thread. Writes always go through the port, and so do reads on
+ * Postgres. On SQLite this thread reads over its own connection; long reads of a large database run in a thread pool.
+ * Not usable after `close`.
  */
 export function openStore(env: Env, config: StoreConfig, port: MessagePort): Store {
   const remote = new StorePort(env, port);
@@ -36,19 +36,20 @@ export function openStore(env: Env, config: StoreConfig, port: MessagePort): Sto
     files.check();
     lookAt = now + lookMs;
   }
-  /** When the turn's first read was made. */
+  /** Time of the first read in the current turn, or null. */
   let turnAt: number | null = null;
   let closed = false;
-  /** Reads that wait for another turn, the oldest first. */
+  /** Reads that wait for the next turn, oldest first. */
   const waiting: (() => void)[] = [];
   function isLong(now: number): boolean {
     return turnAt !== null && now - turnAt > turnMs;
   }
-  /** The oldest go on, each once what the one before was read for is done, as long as the turn has not taken long. */
+  /** Runs the oldest waiting read, then the next after the work that follows it, until the turn has used its time. */
   function goOn(): void {
     if (waiting.length === 0 || isLong(env.monotonic())) return;
     waiting.shift()?.();
-    // A tick that a promise's step asks for comes when no more such steps are left.
+    // A tick that is requested in a microtask runs after all pending microtasks, so after the continuation of this
+    // read.
     if (waiting.length > 0) queueMicrotask(() => process.nextTick(goOn));
   }
   function endTurn(): void {

@@ -11,31 +11,31 @@ import type { StoreConfig } from "./store/config.ts";
 import { makeDirectories } from "./store/directories.ts";
 import { holdMs, holdRenewMs } from "./store/object-hold.ts";
 
-/** What is backed up, and where to. */
+/** Source and target of a backup. */
 export interface BackupOf {
   readonly config: StoreConfig;
-  /** Null where there are none: they are kept in memory only, or their directory is not there. */
+  /** Null if the objects exist in memory only, or their directory does not exist. */
   readonly objects: ObjectStore | null;
   readonly env: Env;
   readonly version: string;
-  /** A directory that is not there, or empty. */
+  /** The target directory; it must be absent or empty. */
   readonly target: string;
 }
 
-/** The place of a backup is taken. */
+/** The target directory of a backup exists and is not empty. */
 export class TargetTaken extends Error {
   override readonly name = "TargetTaken";
 }
 
-/** Objects that are copied side by side. */
+/** Number of objects that are copied in parallel. */
 const objectsAtOnce = 8;
 const keysAtOnce = 1_000;
-/** Comes after the keys of all files, whatever their tenants are called: it ends in what is in no key, and behind all that is. */
+/** Sorts after the keys of all files, because it ends in a character that sorts after every character of a key. */
 const afterFiles = `${filesFolder}\x7f`;
 
 /**
- * Copies a database, at one moment, and then the objects that it names, while a server may go on with both. Until all is on the disk it lies
- * under another name, and what a failure leaves is removed.
+ * Copies a database as of one moment, and then the objects that it refers to, while a server may use both. The backup
+ * has a temporary name until all of it is on disk; a failed backup is deleted.
  */
 export async function makeBackup(of: BackupOf): Promise<Contents> {
   const { config, env } = of;
@@ -82,7 +82,7 @@ async function fill(draft: string, id: string, { objects, env, version }: Backup
   }
 }
 
-/** Renews the hold on objects for as long as they are copied; `check` throws when it has run out. */
+/** Renews the hold on objects while they are copied. `check` throws if the hold has expired. */
 function keepHeld(snapshot: DatabaseSnapshot, env: Env) {
   let heldAt = env.monotonic();
   const renew = (): void => {
@@ -90,7 +90,7 @@ function keepHeld(snapshot: DatabaseSnapshot, env: Env) {
     const renewed = (): void => {
       heldAt = at;
     };
-    // One that fails is tried again: a hold lasts for much longer.
+    // A failed renewal is retried at the next one: a hold lasts far longer than the interval.
     void snapshot.hold().then(renewed, () => {});
     next = env.timer(holdRenewMs, renew);
   };
@@ -111,7 +111,7 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
     check();
     const bytes = store === null ? null : await store.get(key);
     if (bytes === null) {
-      // What the operator has taken away meanwhile is no loss.
+      // An object of the operator may disappear during the copy; that is not reported.
       if (isNamed) missing.push(key);
       return;
     }
@@ -125,7 +125,8 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
   for await (const page of snapshot.keptFiles())
     await sideBySide(page, ({ tenant_id, file_id }) => copy(fileKey(tenant_id, file_id), true));
   if (store === null) return { objects, missing };
-  // Those of the operator. Of files the snapshot says which there are: others were made later, or are to be deleted.
+  // Copies the operator's own objects. Files are copied from the snapshot's list only: others are newer, or already
+  // deleted.
   for (let after = ""; ; ) {
     const keys = await store.list("", keysAtOnce, after);
     await sideBySide(keys, async (key) => (key.startsWith(filesFolder) ? undefined : copy(key, false)));

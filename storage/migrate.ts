@@ -4,39 +4,41 @@ import { markerOf } from "./sqlite/restore-marker.ts";
 import type { StoreConfig } from "./store/config.ts";
 import type { Migration, SchemaChange, SchemaSession } from "./store/migration.ts";
 
-/** The name of the empty schema, before the first revision. */
+/** Name of the empty schema, before the first revision. */
 const baseRevision = "base";
 
-/** Asked for what is not done without being asked twice, or for what does not exist. Nothing has changed. */
+/** The target does not exist, or needs a confirmation that is missing. Nothing has changed. */
 export class MigrationRefused extends Error {
   override readonly name = "MigrationRefused";
 }
 
-/** Where the schema is to go. */
+/** Target of a migration. */
 export interface MigrateOptions {
   /** "head", a revision, or "base" for the empty schema. */
   readonly target: string;
-  /** Whether the target is a revision to go back to. */
+  /** True to allow a target below the current revision. */
   readonly downgrade: boolean;
-  /** Whether it is the restore itself that asks: nobody else changes a database that is not whole. */
+  /** True if a restore calls: only the restore may change an incomplete database. */
   readonly isRestore?: boolean;
-  /** Awaited before each step, and again and again while a lock is waited for. Where it rejects so does `migrate`; steps already made stay made. */
+  /**
+   * Awaited before each step, and repeatedly while waiting for a lock. If it rejects, so does `migrate`; completed
+   * steps stay.
+   */
   readonly pause?: () => Promise<void>;
 }
 
-/** Where the schema was, where it is, and what was done. */
+/** The revisions before and after a migration, and its steps. */
 export interface MigrateResult {
   readonly from: string;
   readonly to: string;
-  /** Revisions that were applied, or undone, in that order. */
+  /** Revisions that were applied or undone, in that order. */
   readonly applied: string[];
 }
 
 /**
- * Brings the schema to a revision, each step in its own transaction; a new database gets all of its steps in one, which flushes the
- * disk once. Safe when several processes do it at once: each step is taken by one of them. `known` are all migrations of the
- * deployment, in the order of their revisions; what plugins have made that are not loaded is left as it is. Refuses with
- * `MigrationRefused`.
+ * Migrates the schema to a revision, with one transaction per step. A new database gets all steps in one transaction,
+ * to flush the disk once. Several processes may call this at once: each step runs once. `known` lists all migrations of
+ * the deployment in order. Revisions of plugins that are not loaded stay untouched. Refuses with `MigrationRefused`.
  */
 export async function migrate(
   config: StoreConfig,
@@ -78,10 +80,10 @@ export async function migrate(
   }
 }
 
-/** Refuses, with `MigrationRefused`, a database into which a backup was being put when that was cut. */
+/** Throws `MigrationRefused` if an interrupted restore left the database incomplete. */
 export async function refuseNotWhole(config: StoreConfig): Promise<void> {
   if (config.engine === "sqlite") {
-    // Looked at from outside: opening would make a database where there is none yet.
+    // Checks for the marker file only: opening the database would create one.
     if (existsSync(markerOf(config.path))) throw new MigrationRefused(notWhole);
     return;
   }
@@ -91,12 +93,15 @@ export async function refuseNotWhole(config: StoreConfig): Promise<void> {
 
 const notWhole = "an interrupted restore left the database incomplete: run svc restore with the same backup again";
 
-/** The highest revision that the database has, "base" when it has none. */
+/** Returns the highest applied revision, or "base". */
 export async function currentRevision(config: StoreConfig): Promise<string> {
   return highest(await appliedRevisions(config));
 }
 
-/** Whether the database lacks a revision that is needed. Opens its own connection; `storage/tables/schema-revisions.ts` asks through the store. */
+/**
+ * True if the database lacks a needed revision. Opens its own connection; `storage/tables/schema-revisions.ts` checks
+ * through the store.
+ */
 export async function schemaBehind(config: StoreConfig, needed: readonly Migration[] = migrations): Promise<boolean> {
   const applied = await appliedRevisions(config);
   return needed.some(({ revision }) => !applied.includes(revision));
@@ -111,20 +116,23 @@ async function appliedRevisions(config: StoreConfig): Promise<string[]> {
   }
 }
 
-/** Only the driver of the engine that is configured is loaded. */
+/** Loads only the driver of the configured engine. */
 async function openSchema(config: StoreConfig, pause?: () => Promise<void>): Promise<SchemaSession> {
   if (config.engine === "sqlite") return (await import("./sqlite/schema.ts")).openSqliteSchema(config.path, pause);
   return (await import("./postgres/schema.ts")).openPostgresSchema(config.postgres);
 }
 
-/** The revisions up to `goal` that are missing, the lowest first: also one that was skipped before, when another layer had none. */
+/**
+ * Returns the missing revisions up to `goal`, lowest first. They include lower ones that were skipped when another
+ * layer added its own.
+ */
 function stepsUp(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange[] {
   return known
     .filter(({ revision }) => !isBelow(goal, revision) && !revisions.includes(revision))
     .map(({ revision, name, up }) => ({ revision, name, direction: "up", steps: up }));
 }
 
-/** The revisions beyond `goal` that are there, the highest first. */
+/** Returns the applied revisions above `goal`, highest first. */
 function stepsDown(revisions: readonly string[], goal: string, known: readonly Migration[]): SchemaChange[] {
   return known
     .filter(({ revision }) => isBelow(goal, revision) && revisions.includes(revision))
@@ -132,10 +140,10 @@ function stepsDown(revisions: readonly string[], goal: string, known: readonly M
     .reverse();
 }
 
-/** Revisions of plugins begin with their names. */
+/** Matches the revisions of plugins, which begin with the plugin's name. */
 const ofPlugin = /^[a-z]/;
 
-/** The revisions without those of plugins that are not loaded: their tables are nobody's business now. */
+/** Returns the revisions without those of plugins that are not loaded, whose tables stay untouched. */
 function withoutAbsent(revisions: readonly string[], known: readonly Migration[]): string[] {
   return revisions.filter((revision) => !ofPlugin.test(revision) || known.some((one) => one.revision === revision));
 }

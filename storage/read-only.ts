@@ -5,7 +5,7 @@ import { SqliteReader } from "./sqlite/reader.ts";
 import type { StoreConfig } from "./store/config.ts";
 import { createStore, type Store } from "./store/store.ts";
 
-/** A store that is only looked at, also while a server works on it. What would be written is refused. */
+/** Opens a store for reading only, also while a server uses it. Writes are refused. */
 export function openReadOnly(config: StoreConfig, env: Env): Store {
   const write = () => Promise.reject(new SvcError("storage_unavailable", { subject: "read_only" }));
   const only = { inOrder: true, write, check: async () => {} };

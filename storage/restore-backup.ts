@@ -9,34 +9,34 @@ import type { ObjectStore } from "./objects/object-store.ts";
 import type { StoreConfig } from "./store/config.ts";
 import type { Migration } from "./store/migration.ts";
 
-/** What a backup is put into. */
+/** Source and target of a restore. */
 export interface RestoreInto {
   readonly directory: string;
   readonly config: StoreConfig;
   readonly objects: ObjectStore | null;
   /** The migrations of the deployment. */
   readonly known: readonly Migration[];
-  /** Whether open durable runs go on as soon as a server starts, and are not held. */
+  /** True if open durable runs resume when a server starts; false to hold them. */
   readonly isResumed: boolean;
 }
 
-/** What was restored. */
+/** Result of a restore. */
 export interface Restored {
   readonly contents: Contents;
-  /** Tables of the backup that are not svc's, and stayed out. */
+  /** Tables of the backup that do not belong to svc and were skipped. */
   readonly leftOut: readonly string[];
-  /** Durable runs that are not over. */
+  /** Number of durable runs that have not ended. */
   readonly openRuns: number;
 }
 
-/** There is something where the backup would go. Nothing has changed. */
+/** The target of the restore is not empty. Nothing has changed. */
 export class TargetNotEmpty extends Error {
   override readonly name = "TargetNotEmpty";
 }
 
 const keysAtOnce = 1_000;
 
-/** Holds every file of a backup against its digest. Throws NoBackup. */
+/** Compares every file of a backup with its digest. Throws NoBackup. */
 export async function checkBackup(directory: string): Promise<Contents> {
   const contents = await readContents(directory);
   for (const file of filesOf(contents)) await checkSaved(directory, file);
@@ -44,8 +44,8 @@ export async function checkBackup(directory: string): Promise<Contents> {
 }
 
 /**
- * Puts a backup into an empty deployment, once all of it has been held against its digests. When it is cut, the target says of itself that it
- * is not whole; the same backup can then be restored again. Throws NoBackup and TargetNotEmpty.
+ * Restores a backup into an empty deployment, after a check of all digests. An interrupted restore leaves the target
+ * marked as incomplete; the same backup can then be restored again. Throws NoBackup and TargetNotEmpty.
  */
 export async function restoreBackup({ directory, config, objects, known, isResumed }: RestoreInto): Promise<Restored> {
   const contents = await readContents(directory);
@@ -71,7 +71,7 @@ export async function restoreBackup({ directory, config, objects, known, isResum
 
 async function openTarget(config: StoreConfig, known: readonly Migration[]): Promise<RestoreTarget> {
   if (config.engine === "sqlite") return (await import("./sqlite/restore.ts")).openSqliteTarget(config.path);
-  // Those of the backup alone: what has come since, of svc or of a plugin, is for `svc migrate`.
+  // Applies only the backup's own migrations. `svc migrate` applies the newer ones of svc and of plugins.
   const migrateTo = (revisions: readonly string[]) =>
     migrate(
       config,

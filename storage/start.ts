@@ -4,22 +4,22 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import type { StoreConfig } from "./store/config.ts";
 import type { StoreControl } from "./thread.ts";
 
-/** The store thread, as the main thread sees it. */
+/** The store thread, as seen by the main thread. */
 export interface StoreThread {
-  /** Resolves when the database is open; rejects when it cannot be opened, or belongs to another process. */
+  /** Resolves when the database is open; rejects if it cannot be opened or belongs to another process. */
   readonly ready: Promise<void>;
-  /** A new connection, for the `openStore` of one thread; it may be used before `ready`. */
+  /** Returns a new port for the `openStore` of one thread; usable before `ready`. */
   attach(): MessagePort;
   readonly control: Remote<StoreControl>;
-  /** Calls back when the thread has ended without being asked to. Nothing that was not acknowledged is known to be stored: end. */
+  /** Calls back when the thread ends unexpectedly. Unacknowledged writes may be lost, so the process must end. */
   onExit(callback: (error: Error) => void): void;
-  /** Calls back with why the store has stopped working, in words for the log, and with null when it works again. */
+  /** Calls back with the cause when the store stops working, and with null when it works again. */
   onHealth(callback: (failure: string | null) => void): void;
-  /** Calls back with the cause, in words for the log, whenever a batch or a read is refused with internal_error. */
+  /** Calls back with the cause when a batch or a read is refused with internal_error. */
   onDefect(callback: (cause: string) => void): void;
-  /** Finishes what was asked, closes the database and ends the thread. */
+  /** Finishes pending work, closes the database and ends the thread. */
   close(): Promise<void>;
-  /** Ends the thread as it is, even while it opens the database: nothing was asked of it that anybody waits for. */
+  /** Terminates the thread at once, even while it opens the database. No caller may be waiting for a reply. */
   abandon(): Promise<void>;
 }
 
@@ -46,9 +46,9 @@ export function startStoreThread(config: StoreConfig): StoreThread {
   const gone = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
   worker.once("error", (error) => end(error as Error));
   worker.once("exit", (code) => end(new Error(`the store thread ended with code ${code}`)));
-  // The thread answers once it has opened the database.
+  // The thread replies after it has opened the database.
   const ready = Promise.race([exit.promise, control.failure().then(() => {})]);
-  // Both speak through `onExit` too; who does not wait for them must not end the process.
+  // `onExit` reports both rejections too; an unawaited one must not end the process.
   exit.promise.catch(() => {});
   ready.catch(() => {});
 

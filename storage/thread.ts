@@ -8,32 +8,32 @@ import type { Row } from "./store/statements.ts";
 import type { WriteOp } from "./store/store.ts";
 import type { WriteOutcome, Writer } from "./store/writer.ts";
 
-// The store thread: the only one that writes. On SQLite it commits what waits in groups; on Postgres it owns the process's
-// connections. Commits stall now and then, and here they stall nobody else.
+// The store thread, the only one that writes. On SQLite it commits waiting batches in groups; on Postgres it owns the
+// connections of the process. Commits stall at times, which blocks no other thread this way.
 
-/** What the main thread asks of the store thread. */
+/** The interface of the store thread to the main thread. */
 export interface StoreControl {
-  /** Serves a thread's `StorePort` at the other end. */
+  /** Serves the `StorePort` of a thread at the other end. */
   attach(port: MessagePort): void;
-  /** Why the store does not work, in words for the log; null while it works. */
+  /** Returns the cause of a failure, in words for the log; null while the store works. */
   failure(): string | null;
-  /** Calls back with that when the store stops working, and with null when it works again. */
+  /** Calls back with the cause when the store stops working, and with null when it works again. */
   onHealth(callback: (failure: string | null) => void): void;
-  /** Calls back with the cause of every internal_error, which does not travel with the refusal. */
+  /** Calls back with the cause of every internal_error, which is not sent with the refusal. */
   onDefect(callback: (cause: string) => void): void;
-  /** Finishes what was asked and closes the database; what is asked later is refused. */
+  /** Finishes pending work and closes the database. Later requests are refused. */
   close(): Promise<void>;
 }
 
-/** Batches in one commit; more wait for the next, so that the first is not kept waiting for the last. */
+/** Max batches of one commit, so that the first one does not wait for too many others. */
 const groupMax = 256;
 /**
- * Between the commits of a busy store: each costs a flush and as much processor time as thirty inserts, and batches that come
- * meanwhile share the next. A store with one or two writers commits at once.
+ * Pause between the commits of a busy store. A commit costs a flush and the processor time of thirty inserts, so
+ * batches that arrive in the pause share the next one. A store with one or two writers commits at once.
  */
 const paceMs = 2;
 const busyGroup = 3;
-/** Between two words about the store's health: on a disk that is nearly full, every other batch may fail. */
+/** Min interval between health reports: on a nearly full disk, every other batch may fail. */
 const healthMs = 5_000;
 
 interface Waiting {
@@ -42,7 +42,7 @@ interface Waiting {
   readonly ops: readonly WriteOp[];
 }
 
-/** Serves the store's ports with a writer: groups what waits into commits and answers after each. */
+/** Serves ports with a writer: commits waiting batches in groups and answers after each commit. */
 export function serveStore(writer: Writer): StoreControl {
   const queue: Waiting[] = [];
   const answers = new Map<MessagePort, Answer[]>();
@@ -66,7 +66,7 @@ export function serveStore(writer: Writer): StoreControl {
     };
     const early = writer.groups && lastGroup >= busyGroup && Date.now() - lastWriteAt < paceMs;
     if (early) setTimeout(write, paceMs);
-    // Requests of other threads that have arrived meanwhile are read before this runs, and join the group.
+    // Runs after the pending messages of other ports are read, so that those join the group.
     else setImmediate(write);
   }
 
@@ -87,7 +87,7 @@ export function serveStore(writer: Writer): StoreControl {
     sendAnswers();
   }
 
-  /** Answers of one turn of the event loop travel together. */
+  /** Sends the answers of one event-loop turn together. */
   function answer(port: MessagePort, message: Answer): void {
     const list = answers.get(port);
     if (list) list.push(message);
@@ -176,17 +176,17 @@ export function serveStore(writer: Writer): StoreControl {
   };
 }
 
-/** Opens the engine that is configured; the other one's driver is not even loaded. */
+/** Opens the configured engine, and loads only its driver. */
 async function openWriter(config: StoreConfig): Promise<Writer> {
   if (config.engine === "sqlite") {
     const { openSqliteWriter } = await import("./sqlite/writer.ts");
     return openSqliteWriter(config);
   }
   const { openPostgresWriter } = await import("./postgres/writer.ts");
-  // With node:crypto behind it, for which this thread has no other use.
+  // Imported here, because it loads node:crypto, which this thread needs for nothing else.
   const { systemEnv } = await import("../bus/env.ts");
   return openPostgresWriter(config.postgres, systemEnv(), (error) => {
-    // Ends this thread, and with it the process: nothing may be written any more.
+    // Ends this thread, and so the process, because nothing may be written any more.
     setImmediate(() => {
       throw error;
     });

@@ -1,63 +1,63 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-// A backup is a directory: `backup.json` says what is in it, and is written last; the database is `svc.db`, or a file of JSON lines for each
-// table; objects lie under `objects/` by their keys.
+// A backup is a directory. `backup.json` lists its contents and is written last. The database is `svc.db`, or one file
+// of JSON lines per table. Objects lie under `objects/` by key.
 
-/** What a directory of a backup is recognised by. */
+/** Name of the file that marks a directory as a backup. */
 export const contentsName = "backup.json";
-/** Where objects are, in a backup. */
+/** Folder of the objects inside a backup. */
 export const objectsFolder = "objects";
-/** The database of SQLite, in a backup. */
+/** Name of the SQLite database file inside a backup. */
 export const databaseName = "svc.db";
 const format = 1;
 
-/** A file of a backup. */
+/** One file of a backup. */
 export interface SavedFile {
-  /** From the directory of the backup, with slashes. */
+  /** Path relative to the backup directory, with forward slashes. */
   readonly path: string;
   readonly bytes: number;
   readonly sha256: string;
 }
 
-/** A table, with its own file where the database has no other. */
+/** One table of a backup; it has its own file when the engine is Postgres. */
 export interface SavedTable {
   readonly name: string;
   readonly rows: number;
   readonly file?: SavedFile;
 }
 
-/** What a backup has in it. */
+/** The list of a backup's contents, stored as `backup.json`. */
 export interface Contents {
   readonly format: number;
   readonly id: string;
-  /** Of the svc that has made it. */
+  /** Version of svc that made the backup. */
   readonly version: string;
-  /** ISO 8601: when the snapshot was taken. */
+  /** Time of the snapshot, in ISO 8601. */
   readonly taken_at: string;
   readonly engine: "sqlite" | "postgres";
   readonly revisions: readonly string[];
   readonly tables: readonly SavedTable[];
-  /** The database as one file. */
+  /** The whole database in one file; only for SQLite. */
   readonly database?: SavedFile;
-  /** Where sequences of Postgres stand. */
+  /** Last values of the Postgres sequences, by name. */
   readonly sequences?: Readonly<Record<string, string>>;
   readonly objects: readonly SavedFile[];
-  /** Keys of files whose bytes were not there to be copied. */
+  /** Keys of files that have a row but no object, so that no bytes could be copied. */
   readonly missing: readonly string[];
 }
 
-/** A directory is no whole backup, or one that cannot be restored. The message says why. */
+/** The directory is not a complete backup, or cannot be restored. The message gives the reason. */
 export class NoBackup extends Error {
   override readonly name = "NoBackup";
 }
 
-/** What a backup of this format begins as. */
+/** Returns the contents of a backup in the current format. */
 export function newContents(facts: Omit<Contents, "format">): Contents {
   return { format, ...facts };
 }
 
-/** Reads what is in a backup. Throws NoBackup. */
+/** Reads the list of a backup's contents. Throws NoBackup. */
 export async function readContents(directory: string): Promise<Contents> {
   let contents: Partial<Contents>;
   try {
@@ -73,7 +73,7 @@ export async function readContents(directory: string): Promise<Contents> {
     throw new NoBackup(
       `${directory} has the format ${String(contents.format)}, but this version reads format ${format}.`,
     );
-  // A path of ours never leaves the directory.
+  // A path written by svc never leaves the directory.
   for (const { path } of filesOf(contents as Contents))
     if (
       !/^[A-Za-z0-9._~/-]+$/.test(path) ||
@@ -83,7 +83,7 @@ export async function readContents(directory: string): Promise<Contents> {
   return contents as Contents;
 }
 
-/** Every file of a backup but the list itself. */
+/** Returns every file of a backup except `backup.json` itself. */
 export function filesOf({ database, tables, objects }: Contents): SavedFile[] {
   return [...(database ? [database] : []), ...tables.flatMap(({ file }) => file ?? []), ...objects];
 }

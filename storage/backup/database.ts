@@ -1,43 +1,45 @@
 import type { Contents } from "./contents.ts";
 
-// What each engine does for a backup and for a restore.
+// The interfaces that each database engine implements for backup and restore.
 
-/** A file of a tenant whose bytes are among the objects. */
+/** A file of a tenant whose bytes are in the object store. */
 export interface KeptFile {
   readonly tenant_id: string;
   readonly file_id: string;
   readonly size_bytes: number;
 }
 
-/** What a backup knows of the database alone. */
+/** The part of a backup's contents that describes the database. */
 export type SavedDatabase = Pick<Contents, "engine" | "revisions" | "tables" | "database" | "sequences">;
 
-/** A database at one moment, while others go on with it. */
+/** A consistent view of a database at one moment, while other connections continue to write. */
 export interface DatabaseSnapshot {
   /** Writes the database into the directory of the backup. */
   save(directory: string): Promise<SavedDatabase>;
-  /** The files that the snapshot names, in pages. */
+  /** Yields pages of the files that the snapshot refers to. */
   keptFiles(): AsyncIterable<readonly KeptFile[]>;
-  /** Objects stay for a while from now on, whatever is deleted. */
+  /** Extends the hold: until it expires, deletions leave the objects in place. */
   hold(): Promise<void>;
-  /** What was deleted may go. */
+  /** Ends the snapshot and the hold, so that deleted objects may be removed. */
   close(): Promise<void>;
 }
 
-/** A database that a backup is put into. */
+/** The database that a restore fills. */
 export interface RestoreTarget {
-  /** `empty`, or `ours` where a restore of this backup was cut; else why nothing can be put into it. */
+  /**
+   * Returns `empty`, `ours` if an interrupted restore of this backup left it, or the reason why it cannot be filled.
+   */
   state(id: string): Promise<"empty" | "ours" | { readonly reason: string }>;
-  /** From now until `finish` it is recognised as not whole, and no server starts on it. */
+  /** Marks the database as incomplete until `finish`; until then no server starts on it. */
   begin(id: string): Promise<void>;
   /**
-   * Puts the backup into it. Answers the tables that were left out: somebody else's, which no revision of the backup makes. Throws when what
-   * is then there is not what was saved.
+   * Copies the backup into the database. Returns the tables that it skipped because no migration of the backup creates
+   * them. Throws if the result differs from the backup.
    */
   restore(directory: string, contents: Contents): Promise<readonly string[]>;
-  /** Leaves the mark of a restore, by whether open durable runs go on at once. Answers how many of them there are. */
+  /** Records that the database was restored, and whether its open durable runs resume at once. Returns their number. */
   mark(contents: Contents, isResumed: boolean): Promise<number>;
-  /** It is whole. */
+  /** Marks the database as complete. */
   finish(): Promise<void>;
   close(): Promise<void>;
 }

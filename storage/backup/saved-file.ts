@@ -4,7 +4,7 @@ import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { NoBackup, type SavedFile } from "./contents.ts";
 
-/** A file of a backup that is being written; it is on the disk when `close` has resolved. */
+/** A file of a backup during its writing. It is flushed to disk when `close` has resolved. */
 export class FileBeingSaved {
   readonly #handle: FileHandle;
   readonly #path: string;
@@ -16,7 +16,7 @@ export class FileBeingSaved {
     this.#path = path;
   }
 
-  /** Begins a file that must not be there. */
+  /** Creates a file; rejects if it already exists. */
   static async create(directory: string, path: string): Promise<FileBeingSaved> {
     const full = join(directory, path);
     await mkdir(dirname(full), { recursive: true, mode: 0o700 });
@@ -39,7 +39,7 @@ export class FileBeingSaved {
   }
 }
 
-/** A file that somebody else has written, as it is. */
+/** Returns size and digest of a file that already exists in the directory. */
 export async function savedFile(directory: string, path: string): Promise<SavedFile> {
   const hash = createHash("sha256");
   let bytes = 0;
@@ -50,7 +50,7 @@ export async function savedFile(directory: string, path: string): Promise<SavedF
   return { path, bytes, sha256: hash.digest("hex") };
 }
 
-/** Holds a file against what the list says of it. Throws NoBackup. */
+/** Compares a file with its size and digest in the list. Throws NoBackup. */
 export async function checkSaved(directory: string, { path, bytes, sha256 }: SavedFile): Promise<void> {
   const found = await savedFile(directory, path).catch((error: NodeJS.ErrnoException) => {
     throw new NoBackup(`${path} of the backup cannot be read (${error.code ?? error.message}).`, { cause: error });
@@ -59,7 +59,7 @@ export async function checkSaved(directory: string, { path, bytes, sha256 }: Sav
   if (found.sha256 !== sha256) throw new NoBackup(`${path} of the backup was changed: its digest differs.`);
 }
 
-/** Flushes a file, or the names in a folder, to the disk. */
+/** Flushes a file, or the entries of a directory, to the disk. */
 export async function flush(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {

@@ -19,38 +19,38 @@ import {
 import { writeStored } from "../tables/stored-bytes.ts";
 import { imageTypeOf } from "./image-type.ts";
 
-// Files: a row and an object for each. A crash between the two leaves a row that nobody sees, by which the sweep finds what is to be
-// deleted; until then its bytes are charged. So no object is ever without a row.
+// Each file is a row and an object. A crash between the two writes leaves a draft row that no reader sees and that the
+// sweep deletes. Its bytes count against the quota until then. An object therefore never exists without a row.
 
-/** What the keys of all files begin with. */
+/** Prefix of the object keys of all files. */
 export const filesFolder = "files/";
-/** Bytes of one file (document 2, "Limits"). */
+/** Max bytes of one file (document 2, "Limits"). */
 export const fileBytesMax = 600 * 1024;
-/** A draft of this age was left by a process that is gone. */
+/** Age at which a draft counts as abandoned by a dead process. */
 const draftLifeMs = 3_600_000;
-/** Files that a sweep looks for at once. */
+/** Rows that a sweep reads per page. */
 const sweepRows = 500;
-/** Files that are deleted while somebody waits for it. */
+/** Max files that a request deletes itself; the sweep deletes the rest. */
 const promptMax = 50;
 const fileIdPattern = /^[0-9a-f]{32}$/;
 
-/** A file to be kept. */
+/** A file to store. */
 export interface NewFile {
   readonly bytes: Uint8Array;
-  /** What its sender says it is; null to go by the bytes alone. */
+  /** Media type that the sender declares; null to detect it from the bytes alone. */
   readonly declared: string | null;
   readonly filename: string;
   readonly created_by: string;
   readonly thread_key: number | null;
 }
 
-/** A file whose bytes are stored, and which is there as soon as `keep` is written. */
+/** A file whose bytes are stored. The file becomes visible when the operation `keep` is written. */
 export interface FileDraft {
   readonly file: FileRow;
   readonly keep: WriteOp;
 }
 
-/** Keeps files of all tenants. */
+/** Stores and deletes the files of all tenants. */
 export class FileStore {
   readonly #objects: ObjectStore | null;
   readonly #env: Env;
@@ -61,8 +61,8 @@ export class FileStore {
   readonly fileBytesMax: number;
 
   /**
-   * `objects` is null where there is no store that all threads share. A tenant may have so many bytes of files, and of all that it
-   * stores; 0 for any number.
+   * `objects` is null if no object store is shared by all threads. `filesBytesMax` limits a tenant's bytes of files,
+   * and `storedBytesMax` those of all its data; 0 means no limit.
    */
   constructor(
     objects: ObjectStore | null,
@@ -79,8 +79,8 @@ export class FileStore {
   }
 
   /**
-   * Stores the bytes of a file. Refuses with empty_data, file_too_large, media_type_mismatch, attachment_quota_exceeded,
-   * storage_quota_exceeded and object_store_unavailable.
+   * Stores the bytes of a file. Refuses with empty_data, file_too_large, media_type_mismatch,
+   * attachment_quota_exceeded, storage_quota_exceeded and object_store_unavailable.
    */
   async draft(store: TenantStore, { bytes, declared, filename, created_by, thread_key }: NewFile): Promise<FileDraft> {
     const objects = this.#opened();
@@ -105,27 +105,27 @@ export class FileStore {
     try {
       await objects.put(fileKey(store.tenantId, file_id), bytes);
     } catch (error) {
-      // It may have been stored all the same.
+      // The object may exist although the put failed.
       await this.#erase(store, { tenant_id: store.tenantId, ...file }).catch(() => {});
       throw error;
     }
     return { file: { ...file, state: "kept" }, keep: keepFileOp(store, file_id) };
   }
 
-  /** Keeps a file. Refuses as `draft`. */
+  /** Stores a file and makes it visible. Refuses as `draft` does. */
   async keep(store: TenantStore, file: NewFile): Promise<FileRow> {
     const draft = await this.draft(store, file);
     await store.write([draft.keep], requestMs);
     return draft.file;
   }
 
-  /** What is known of a file of this tenant; null when there is none under this id. */
+  /** Returns the row of a file of this tenant; null for an unknown id. */
   async find(store: TenantStore, fileId: string): Promise<FileRow | null> {
     if (this.#objects === null || !isFileId(fileId)) return null;
     return (await keptFile(store, fileId)) ?? null;
   }
 
-  /** A file of this tenant with its bytes; null when there is none under this id. */
+  /** Returns a file of this tenant with its bytes; null for an unknown id. */
   async read(store: TenantStore, fileId: string): Promise<{ file: FileRow; bytes: Uint8Array } | null> {
     const file = await this.find(store, fileId);
     if (file === null) return null;
@@ -133,7 +133,10 @@ export class FileStore {
     return bytes === null ? null : { file, bytes };
   }
 
-  /** Deletes a file, if the tenant has it; its bytes later, while a backup copies objects. When it rejects the file is not there any more all the same, or was not touched. */
+  /**
+   * Deletes a file of this tenant if it exists. Its bytes are deleted later while a backup copies objects. If the call
+   * rejects, the file is either no longer visible or unchanged.
+   */
   async remove(store: TenantStore, fileId: string): Promise<void> {
     this.#opened();
     const file = await this.find(store, fileId);
@@ -143,14 +146,15 @@ export class FileStore {
     if (gone !== undefined) await this.#erase(store, gone);
   }
 
-  /** Deletes the bytes of files of a tenant that are gone, as many as somebody can wait for. What is left is for the sweep. */
+  /** Deletes the bytes of up to `promptMax` deleted files of a tenant. The sweep deletes the rest. */
   async removeGone(store: TenantStore): Promise<void> {
     if (this.#objects === null) return;
     for (const file of await goneFiles(store, promptMax)) await this.#erase(store, file);
   }
 
   /**
-   * Deletes what is gone, and what was never stored whole. Answers how many files there were; when it rejects, all are deleted that can be.
+   * Deletes deleted files and abandoned drafts. Returns their number. A failure on one file does not stop the others;
+   * the first failure is thrown at the end.
    */
   async sweep(store: Store): Promise<number> {
     if (this.#objects === null) return 0;
@@ -181,30 +185,30 @@ export class FileStore {
     return this.#objects;
   }
 
-  /** The bytes first: the row is how they are found again. */
+  /** Deletes the object before the row, because the sweep finds the object by its row. */
   async #erase(store: TenantStore, file: DroppedFile): Promise<void> {
     await this.#opened().delete(fileKey(file.tenant_id, file.file_id));
     try {
       const change = { kind: "files", bytes: -file.size_bytes } as const;
       await writeStored(store, change, 0, [deleteFileOp(store, file.file_id)]);
     } catch (error) {
-      // Somebody else has deleted it meanwhile.
+      // Another process has deleted the row already.
       if (!(error instanceof SvcError && error.code === "conflict")) throw error;
     }
   }
 }
 
-/** Whether a text can name a file. */
+/** True if the text has the form of a file id. */
 export function isFileId(text: string): boolean {
   return fileIdPattern.test(text);
 }
 
-/** Where the bytes of a file are among the objects. */
+/** Returns the object key of a file. */
 export function fileKey(tenantId: string, fileId: string): string {
   return `${filesFolder}${tenantSegment(tenantId)}/${fileId}`;
 }
 
-/** A name without the folders before it, and without what cannot be shown. */
+/** Returns the last segment of a path, without control characters. */
 function baseName(filename: string): string {
   const shown = filename.toWellFormed().replaceAll(/\p{C}/gu, "");
   const name = shown.slice(Math.max(shown.lastIndexOf("/"), shown.lastIndexOf("\\")) + 1).trim();

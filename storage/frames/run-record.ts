@@ -2,7 +2,10 @@ import type { DeliveryState } from "../tables/deliveries.ts";
 import type { DurableRunRow } from "../tables/durable-rows.ts";
 import type { RunRow } from "../tables/runs.ts";
 
-/** What is told of a durable run, to whoever asks by its token and in the webhooks of its end (document 1, "Run record"). */
+/**
+ * The public record of a durable run, returned for its resume token and sent in the webhooks of its end (document 1,
+ * "Run record").
+ */
 export interface RunRecord {
   readonly status: string;
   readonly fiber_id: string;
@@ -12,11 +15,14 @@ export interface RunRecord {
   readonly final: { readonly role: "assistant"; readonly content: string } | null;
   readonly error: string | null;
   readonly manifest_id: string;
-  /** How far the webhooks of its end are, by endpoint; absent where it has none. */
+  /** State of the webhooks that report the run's end, by endpoint; absent if the run has none. */
   readonly webhooks?: Readonly<Record<string, DeliveryState>>;
 }
 
-/** The record of a run whose deliveries are known; of those that are not the run's end has not come, or has only just come. */
+/**
+ * Builds the record of a run. A webhook without a known delivery counts as pending: the run has not ended, or ended a
+ * moment ago.
+ */
 export function runRecord(
   { status, manifest, asked }: Pick<RunRow, "status" | "manifest" | "asked">,
   { run_id, expires_at, final, error }: Pick<DurableRunRow, "run_id" | "expires_at" | "final" | "error">,
@@ -35,7 +41,7 @@ export function runRecord(
   };
 }
 
-/** What the deliveries of a run's end are of. */
+/** Returns the `source` under which the deliveries of a run's end are stored. */
 export function deliverySource(runId: string): string {
   return `run_${runId}`;
 }

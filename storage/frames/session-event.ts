@@ -1,7 +1,10 @@
 import { frame } from "../../bus/frames/frames.ts";
 import { type EventExtra, eventId, type LogEvent } from "../tables/events.ts";
 
-/** An event of the log as streams carry it (document 1, "Session event"). Signatures and other metadata stay inside. */
+/**
+ * Returns an event of the log in its stream form (document 1, "Session event"). Signatures and other metadata are left
+ * out.
+ */
 function sessionEvent(uid: string, event: LogEvent) {
   const { extra } = event;
   const metadata = readableMetadata(extra);
@@ -18,7 +21,7 @@ function sessionEvent(uid: string, event: LogEvent) {
   };
 }
 
-/** What a person may read of an event's metadata: thinking and attachments; null when there is neither. */
+/** Returns the public metadata of an event, thinking and attachments; null if it has neither. */
 function readableMetadata(extra: EventExtra | null): Record<string, unknown> | null {
   if (extra?.metadata === undefined) return null;
   const thinking = readableThinking(extra.metadata.thinking);
@@ -27,12 +30,12 @@ function readableMetadata(extra: EventExtra | null): Record<string, unknown> | n
   return { ...(thinking !== null && { thinking }), ...(attachments !== undefined && { attachments }) };
 }
 
-/** The session_event frame of an event; its id is the sequence number that follows it. */
+/** Returns the session_event frame of an event. Its id is the sequence number of the next event. */
 export function sessionEventFrame(uid: string, event: LogEvent): string {
   return frame("session_event", sessionEvent(uid, event), event.seq + 1);
 }
 
-/** Reasoning that a person may read: text only, without the signatures that providers put beside it; null when there is none. */
+/** Returns the reasoning text without the signatures of providers; null if there is none. */
 export function readableThinking(blocks: unknown): { type: "thinking"; thinking: string }[] | null {
   if (!Array.isArray(blocks)) return null;
   const readable = blocks

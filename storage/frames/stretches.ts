@@ -1,12 +1,12 @@
-/** What a model has thought or said without a break. */
+/** A run of consecutive text, or of consecutive reasoning, of a model. */
 export interface Stretch {
   readonly kind: "thought" | "text";
   readonly text: string;
 }
 
 /**
- * What a model has thought and said, in the order in which it came. `blocks` are the thoughts as the log has them; each says behind how much
- * of the text it stood.
+ * Returns a model's reasoning and text in the order of their arrival. `blocks` are the reasoning blocks of the log;
+ * each records the length of the text before it.
  */
 export function stretchesOf(blocks: unknown, text: string): Stretch[] {
   const stretches: Stretch[] = [];

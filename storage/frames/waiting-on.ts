@@ -1,7 +1,7 @@
 import type { WaitingOn } from "../../bus/frames/run-status.ts";
 import type { WaitRow } from "../tables/waits.ts";
 
-/** What a run waits for, as it is told of durable runs. */
+/** Returns the public description of what a durable run waits for. */
 export function waitingOn({
   kind,
   wait_id,

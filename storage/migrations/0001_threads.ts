@@ -1,11 +1,11 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Conversations: the thread, its append-only log, and the mark of a run that is under way. */
+/** Threads, their append-only logs, and a marker for each live run. */
 export const migration: Migration = {
   revision: "0001",
   name: "threads",
   up: [
-    // The integer key is what the log refers to: 2.5 against 6.9 microseconds an event for a text key.
+    // Events refer to the integer key: an insert takes 2.5 microseconds, against 6.9 for a text key.
     `CREATE TABLE threads (
       tenant_id TEXT NOT NULL,
       thread_key {{key}},
@@ -27,7 +27,7 @@ export const migration: Migration = {
     "CREATE UNIQUE INDEX threads_suffix ON threads (tenant_id, suffix)",
     "CREATE INDEX threads_recent ON threads (tenant_id, updated_at, suffix)",
     "CREATE INDEX threads_unindexed ON threads (tenant_id, thread_key) WHERE indexed_seq < next_seq",
-    // event_key is the thread's key and the sequence number in one integer; see storage/tables/events.ts.
+    // event_key packs the thread's key and the sequence number into one integer; see storage/tables/events.ts.
     `CREATE TABLE events (
       tenant_id TEXT NOT NULL,
       event_key {{key}},
@@ -47,10 +47,11 @@ export const migration: Migration = {
       started_at BIGINT NOT NULL,
       idempotency_scope TEXT
     )`,
-    // Blocks of thread keys are handed out from here.
+    // The counter from which blocks of thread keys are allocated.
     "CREATE TABLE counters (name TEXT PRIMARY KEY, value BIGINT NOT NULL)",
     "INSERT INTO counters (name, value) VALUES ('thread_key', 1)",
-    // Holds a changed statement against its expected count while the batch can still be undone; see storage/postgres/guard.ts.
+    // Compares a statement's row count with its expected count while the batch can still roll back; see
+    // storage/postgres/guard.ts.
     {
       postgres: `CREATE FUNCTION svc_expect(rows_found BIGINT, rows_expected BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
         BEGIN

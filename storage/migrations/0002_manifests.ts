@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Manifests that tenants have stored: every version, and which of them answers. */
+/** Manifests of tenants: every version, and a pointer to the active one. */
 export const migration: Migration = {
   revision: "0002",
   name: "manifests",

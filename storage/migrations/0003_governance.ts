@@ -1,11 +1,11 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What was done and what it cost: audit, usage, approvals, and the keys that make a request safe to send twice. */
+/** Audit rows, usage rows, approvals, and idempotency keys. */
 export const migration: Migration = {
   revision: "0003",
   name: "governance",
   up: [
-    // Audit and usage rows come with every turn: one tree each, in the order in which they are read.
+    // Every turn inserts audit and usage rows. Each table is one tree in reading order, without a second index.
     `CREATE TABLE audit (
       tenant_id TEXT NOT NULL,
       ts BIGINT NOT NULL,
@@ -19,7 +19,7 @@ export const migration: Migration = {
       latency_ms {{float}},
       PRIMARY KEY (tenant_id, ts, id)
     ) {{clustered}}`,
-    // Of the types that every turn writes there are enough on every page.
+    // The two excluded types come with every turn, so every page has enough of them without an index.
     `CREATE INDEX audit_by_type ON audit (tenant_id, event_type, ts, id)
       WHERE event_type <> 'user_input' AND event_type <> 'final_response'`,
     `CREATE TABLE usage (

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Uploads (their bytes are in the object store) and small values under a key with a lifetime. */
+/** Uploaded files, whose bytes are in the object store, and small values under a key with a lifetime. */
 export const migration: Migration = {
   revision: "0004",
   name: "files",

@@ -1,12 +1,15 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Full text over what people and agents have said. Filled from the log by storage/tables/search.ts, so it can be rebuilt at any time. */
+/**
+ * Full-text index over the messages of users and agents. storage/tables/search.ts fills it from the log, so it can be
+ * rebuilt at any time.
+ */
 export const migration: Migration = {
   revision: "0005",
   name: "search",
   up: [
     {
-      // The text stays in the log; the index holds words only. Its tenant column lets a search read one tenant's words.
+      // The index holds words only; the text stays in the log. The tenant column limits a search to one tenant's words.
       sqlite: `CREATE VIRTUAL TABLE event_search USING fts5 (
         tenant, content, content='', contentless_delete=1, tokenize='porter unicode61'
       )`,
@@ -17,7 +20,7 @@ export const migration: Migration = {
       )`,
     },
     { postgres: "CREATE INDEX event_search_document ON event_search USING gin (document)" },
-    // English stems and no stop words, as on the other engine: a search for "the" finds it.
+    // English stems and no stop words, as on SQLite: a search for "the" finds it.
     { postgres: "CREATE TEXT SEARCH DICTIONARY svc_stem (TEMPLATE = snowball, LANGUAGE = english)" },
     { postgres: "CREATE TEXT SEARCH CONFIGURATION svc_words (PARSER = pg_catalog.default)" },
     {

@@ -1,11 +1,11 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Pages of audit rows by a status, and of usage rows by a manifest or a thread, are found and not walked to. */
+/** Indexes for pages of audit rows by status, and of usage rows by manifest or thread. */
 export const migration: Migration = {
   revision: "0019",
   name: "list_indexes",
   up: [
-    // Nearly every row is ok, and each index costs every turn.
+    // Nearly every row has the status ok, and an index entry for it would slow down every turn.
     "CREATE INDEX audit_by_status ON audit (tenant_id, status, ts, id) WHERE status <> 'ok'",
     "CREATE INDEX usage_by_manifest ON usage (tenant_id, manifest_id, ts, id)",
     "CREATE INDEX usage_by_thread ON usage (tenant_id, thread_id, ts, id)",

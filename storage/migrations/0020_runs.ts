@@ -1,15 +1,16 @@
 import type { Migration } from "../store/migration.ts";
 
 /**
- * A run is a row that stays when it ends, hosts hold leases, and a thread counts who has taken it. `live_runs` stays: what the
- * release before this one has left there is still to be closed.
+ * Rows for runs that stay after the end of the run, leases of hosts, and an epoch that counts the owners of a thread.
+ * `live_runs` stays, because rows of the previous release must still be closed.
  */
 export const migration: Migration = {
   revision: "0020",
   name: "runs",
   up: [
-    // run_key is the thread's key and the run's number in it, in one integer, so that the runs of a thread lie together and need
-    // no index; without a thread it is negative. What is only read back whole is JSON. See storage/tables/runs.ts.
+    // run_key packs the thread's key and the run's number into one integer. The runs of a thread are therefore adjacent
+    // and need no index. It is negative without a thread. Columns that are only read as a whole hold JSON. See
+    // storage/tables/runs.ts.
     `CREATE TABLE runs (
       tenant_id TEXT NOT NULL,
       run_key {{key}},
@@ -32,10 +33,10 @@ export const migration: Migration = {
       result TEXT,
       format BIGINT NOT NULL
     )`,
-    // Few rows at any time: one thread has one run that is not over, and recovery walks those that run.
+    // Both are small: a thread has at most one open run, and recovery scans only open runs.
     "CREATE UNIQUE INDEX runs_live ON runs (thread_key) WHERE ended_at IS NULL",
     "CREATE INDEX runs_ended ON runs (ended_at) WHERE ended_at IS NOT NULL",
-    // SQLite counts by itself, as it has one writer.
+    // SQLite derives the number in the statement, because it has one writer.
     { postgres: "CREATE SEQUENCE threadless_runs" },
     "CREATE TABLE hosts (id TEXT PRIMARY KEY, expires_at BIGINT NOT NULL) {{clustered}}",
     "ALTER TABLE threads ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
@@ -48,7 +49,7 @@ export const migration: Migration = {
     "ALTER TABLE threads DROP COLUMN epoch",
     "DROP TABLE hosts",
     { postgres: "DROP SEQUENCE threadless_runs" },
-    // What is not over is closed by the release that finds it: it cannot take up what waits.
+    // The previous release closes the open runs that it finds, because it cannot resume waiting ones.
     `INSERT INTO live_runs (tenant_id, thread_key, suffix, run_id, owner, started_at, idempotency_scope)
      SELECT r.tenant_id, r.thread_key, t.suffix, r.run_id, r.owner, r.started_at, r.idempotency_scope
      FROM runs r JOIN threads t ON t.thread_key = r.thread_key WHERE r.ended_at IS NULL`,

@@ -1,11 +1,11 @@
 import type { Migration } from "../store/migration.ts";
 
-/** A question that a run puts to the outside is a row: see storage/tables/waits.ts. */
+/** A row for each open question of a run; see storage/tables/waits.ts. */
 export const migration: Migration = {
   revision: "0021",
   name: "waits",
   up: [
-    // Not clustered by its key: SQLite would then walk a tenant's waits instead of using the indexes below.
+    // Not clustered by its key: SQLite would then scan a tenant's waits instead of using the indexes below.
     `CREATE TABLE waits (
       tenant_id TEXT NOT NULL,
       wait_id TEXT NOT NULL,
@@ -24,7 +24,7 @@ export const migration: Migration = {
     )`,
     "CREATE INDEX waits_of_run ON waits (tenant_id, run_id)",
     "CREATE INDEX waits_of_thread ON waits (tenant_id, thread_key)",
-    // What is answered and not taken up yet is found without walking what is still open.
+    // Finds answered waits that no run has processed yet, without a scan of the open ones.
     "CREATE INDEX waits_due ON waits (deadline) WHERE state = 'open' AND deadline IS NOT NULL",
     "CREATE INDEX waits_to_take ON waits (wait_id) WHERE state IN ('answered', 'expired')",
   ],

@@ -8,16 +8,19 @@ const addNew = (slot: string) => `INSERT INTO usage_days (${columns})
   VALUES (NEW.tenant_id, NEW.ts / 86400000, NEW.manifest_id, NEW.model_id, ${slot}, 1, ${tokens.map((name) => `NEW.${name}`).join(", ")})
   ON CONFLICT (${key}) DO UPDATE SET ${sums.map((name) => `${name} = usage_days.${name} + excluded.${name}`).join(", ")};`;
 
-/** All logs are indexed again, by the task that follows them. */
+/** Resets the index position of all logs, so that the indexing task indexes them again. */
 const indexAgain: Step = "UPDATE threads SET indexed_seq = 0 WHERE indexed_seq > 0";
 
-/** What a tenant has much of costs no more: sums of usage, words of its own in the index, and a count of the bytes it stores. */
+/**
+ * Keeps costs constant as a tenant grows: daily sums of usage, tenant-specific words in the index, and a count of
+ * stored bytes.
+ */
 export const migration: Migration = {
   revision: "0023",
   name: "growth",
   up: [
-    // See storage/tables/usage.ts. Written by a trigger: no more crosses a thread or a network for a turn. On Postgres connections
-    // have slots, so that turns that end together do not wait for each other's row.
+    // See storage/tables/usage.ts. A trigger writes the sums, so that a turn sends nothing more across a thread or a
+    // network. On Postgres each connection has a slot, so that concurrent turns do not wait for one row.
     `CREATE TABLE usage_days (
       tenant_id TEXT NOT NULL,
       day BIGINT NOT NULL,
@@ -41,7 +44,7 @@ export const migration: Migration = {
         BEGIN ${addNew("pg_backend_pid() % 64")} RETURN NULL; END $$`,
     },
     { postgres: "CREATE TRIGGER usage_add AFTER INSERT ON usage FOR EACH ROW EXECUTE FUNCTION svc_usage_add()" },
-    // Each word bears its tenant's mark: see storage/tables/search.ts.
+    // Each word carries the mark of its tenant; see storage/tables/search.ts.
     "DROP TABLE event_search",
     {
       sqlite: `CREATE VIRTUAL TABLE event_search USING fts5 (

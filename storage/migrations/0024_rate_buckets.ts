@@ -1,6 +1,9 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What callers have used of their rate outlives the process that has counted it: see storage/tables/rate-buckets.ts. */
+/**
+ * Stores the used part of each caller's rate limit, so that it outlives the process; see
+ * storage/tables/rate-buckets.ts.
+ */
 export const migration: Migration = {
   revision: "0024",
   name: "rate_buckets",

@@ -1,11 +1,14 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Labels and ratings of events, and logs that belong to no conversation: see storage/tables/event-marks.ts and unowned-logs.ts. */
+/**
+ * Labels and ratings of events, and logs without a thread of a client; see storage/tables/event-marks.ts and
+ * unowned-logs.ts.
+ */
 export const migration: Migration = {
   revision: "0025",
   name: "session_tree",
   up: [
-    // Keyed as the events that they are about, so that those of a conversation lie together.
+    // Keyed like the events that they mark, so that those of one thread are adjacent.
     "CREATE TABLE labels (tenant_id TEXT NOT NULL, event_key {{key}}, label TEXT NOT NULL)",
     `CREATE TABLE feedback (
       tenant_id TEXT NOT NULL,

@@ -1,11 +1,11 @@
 import type { Migration } from "../store/migration.ts";
 
-/** A file is a row before its bytes are stored and until they are gone, so that nothing lies in the object store of which no row knows. */
+/** A file has a row from before its bytes are stored until after they are deleted, so that every object has a row. */
 export const migration: Migration = {
   revision: "0026",
   name: "file_states",
   up: [
-    // Nothing could be uploaded before.
+    // Every existing row is visible, because uploads did not exist before.
     "ALTER TABLE files ADD COLUMN state TEXT NOT NULL DEFAULT 'kept'",
     "ALTER TABLE files ADD COLUMN thread_key BIGINT",
     "CREATE INDEX files_of_thread ON files (tenant_id, thread_key) WHERE thread_key IS NOT NULL",

@@ -1,11 +1,14 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Requests for approval are rows: see storage/tables/approvals.ts. A wait may be for one of them, and says what clients are told. */
+/**
+ * Rows for approval requests; see storage/tables/approvals.ts. A wait may refer to one, and stores the frame that
+ * clients receive.
+ */
 export const migration: Migration = {
   revision: "0027",
   name: "approvals",
   up: [
-    // Nothing has ever been written into the one of the first release.
+    // The first release never wrote to its approvals table.
     "DROP TABLE approvals",
     `CREATE TABLE approvals (
       tenant_id TEXT NOT NULL,
@@ -34,7 +37,7 @@ export const migration: Migration = {
       consumed_at BIGINT,
       PRIMARY KEY (tenant_id, id)
     )`,
-    // One question for one call, whoever asks it first.
+    // At most one pending request for a call, independent of the caller.
     `CREATE UNIQUE INDEX approvals_pending ON approvals (tenant_id, manifest_id, tool_name, call_signature)
       WHERE status = 'pending'`,
     "CREATE INDEX approvals_granted ON approvals (tenant_id, manifest_id, tool_name, call_signature, decided_at) WHERE status = 'approved'",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What clients answer is found by the id that they were told; what is open is counted for each tenant. */
+/** Finds a wait by the id that clients received, and counts the open waits of a tenant. */
 export const migration: Migration = {
   revision: "0028",
   name: "asked_waits",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What is said to a conversation and waits for its run: see storage/tables/queued-inputs.ts. */
+/** Messages to a thread that wait for its run; see storage/tables/queued-inputs.ts. */
 export const migration: Migration = {
   revision: "0029",
   name: "queued_inputs",
@@ -16,7 +16,7 @@ export const migration: Migration = {
       detail TEXT,
       PRIMARY KEY (tenant_id, thread_key, number)
     )`,
-    // How many wait: a conversation for which nothing does is loaded without a look at the table.
+    // Number of queued messages, so that loading a thread without any does not query the table.
     "ALTER TABLE threads ADD COLUMN queued BIGINT NOT NULL DEFAULT 0",
   ],
   down: ["ALTER TABLE threads DROP COLUMN queued", "DROP TABLE queued_inputs"],

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Who drives a conversation and who watches it is a row for each: see storage/tables/thread-leases.ts. */
+/** A row for each client that drives or watches a thread; see storage/tables/thread-leases.ts. */
 export const migration: Migration = {
   revision: "0030",
   name: "thread_leases",
@@ -15,7 +15,7 @@ export const migration: Migration = {
       expires_at BIGINT NOT NULL,
       PRIMARY KEY (tenant_id, thread_key, token_hash)
     )`,
-    // One driver, whoever comes first.
+    // At most one driver per thread; the first one wins.
     "CREATE UNIQUE INDEX thread_leases_driver ON thread_leases (tenant_id, thread_key) WHERE mode = 'exclusive'",
     "CREATE INDEX thread_leases_by_end ON thread_leases (expires_at)",
   ],

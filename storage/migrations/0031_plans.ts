@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Plans that agents have made, and operators have put there: see storage/tables/plans.ts. */
+/** Plans of agents, and plans that operators have stored; see storage/tables/plans.ts. */
 export const migration: Migration = {
   revision: "0031",
   name: "plans",

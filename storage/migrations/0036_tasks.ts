@@ -1,6 +1,8 @@
 import type { Migration } from "../store/migration.ts";
 
-/** A conversation's tasks have threads of their own, which are in no list and go with it: see bus/address.ts. */
+/**
+ * Tasks of a thread have threads of their own, which no list shows and which are deleted with it; see bus/address.ts.
+ */
 export const migration: Migration = {
   revision: "0036",
   name: "tasks",

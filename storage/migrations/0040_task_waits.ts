@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What a task asks is found, told and answered on the conversation that it belongs to: see storage/tables/waits.ts. */
+/** A task's waits are shown and answered on the thread that the task belongs to; see storage/tables/waits.ts. */
 export const migration: Migration = {
   revision: "0040",
   name: "task_waits",

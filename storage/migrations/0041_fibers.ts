@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What only durable runs have beside their row in `runs`: see storage/tables/fibers.ts. */
+/** The columns that only durable runs need, besides their row in `runs`; see storage/tables/fibers.ts. */
 export const migration: Migration = {
   revision: "0041",
   name: "fibers",
@@ -24,7 +24,8 @@ export const migration: Migration = {
       PRIMARY KEY (tenant_id, run_id)
     )`,
     "CREATE UNIQUE INDEX fibers_run ON fibers (run_key)",
-    // What is due, what may have come to the end of its time, and how many of a tenant wait for their first step.
+    // Indexes for due runs, for runs whose lifetime may have ended, and for a tenant's count of runs before their first
+    // step.
     "CREATE INDEX fibers_due ON fibers (wake_at, run_id) WHERE wake_at IS NOT NULL",
     "CREATE INDEX fibers_expiring ON fibers (expires_at) WHERE ended_at IS NULL AND wake_at IS NULL",
     "CREATE INDEX fibers_queued ON fibers (tenant_id) WHERE begun_at IS NULL AND ended_at IS NULL",
@@ -32,7 +33,7 @@ export const migration: Migration = {
     "CREATE INDEX fibers_newest ON fibers (tenant_id, accepted_at, run_id)",
   ],
   down: [
-    // The release before knows no run that has not begun: it closes what it finds.
+    // The previous release knows no run without a first step: it closes such runs as running ones.
     "UPDATE runs SET status = 'running' WHERE status = 'accepted'",
     "DROP TABLE fibers",
   ],

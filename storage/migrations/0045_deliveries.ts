@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What is to be told to the outside, from the batch in which it became true: see storage/tables/deliveries.ts. */
+/** The outbox: webhooks, written in the batch of the fact that they report; see storage/tables/deliveries.ts. */
 export const migration: Migration = {
   revision: "0045",
   name: "deliveries",
@@ -20,7 +20,7 @@ export const migration: Migration = {
       ended_at BIGINT,
       PRIMARY KEY (tenant_id, id)
     )`,
-    // All but the last are of what is on its way, which is little: what has arrived costs one entry.
+    // All indexes but the last cover pending rows only, which are few: a completed delivery costs one entry.
     "CREATE INDEX deliveries_due ON deliveries (tenant_id, endpoint_id, due_at) WHERE state = 'pending'",
     "CREATE INDEX deliveries_oldest ON deliveries (created_at) WHERE state = 'pending'",
     "CREATE INDEX deliveries_claimed ON deliveries (claimed_by) WHERE claimed_by IS NOT NULL",

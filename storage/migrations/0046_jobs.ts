@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Jobs of a tenant, and what came of them: see storage/tables/jobs.ts and storage/tables/job-runs.ts. */
+/** Jobs of a tenant and their results; see storage/tables/jobs.ts and storage/tables/job-runs.ts. */
 export const migration: Migration = {
   revision: "0046",
   name: "jobs",

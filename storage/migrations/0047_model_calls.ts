@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What each model call was made with: see storage/tables/model-calls.ts and storage/tables/model-frames.ts. */
+/** Context records of model calls; see storage/tables/model-calls.ts and storage/tables/model-frames.ts. */
 export const migration: Migration = {
   revision: "0047",
   name: "model_calls",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What durable runs were accepted with, by which they go on: see storage/tables/manifest-bodies.ts. */
+/** The manifests that durable runs were accepted with and resume with; see storage/tables/manifest-bodies.ts. */
 export const migration: Migration = {
   revision: "0048",
   name: "manifest_bodies",

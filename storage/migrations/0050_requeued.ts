@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Which run goes on with one that is dead, and the dead ones of a tenant by their age: see storage/tables/fibers.ts. */
+/** The run that continues a dead one, and an index of a tenant's dead runs by age; see storage/tables/fibers.ts. */
 export const migration: Migration = {
   revision: "0050",
   name: "requeued",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Open waits by their age, which operators watch. */
+/** Index of open waits by age, for the metric that operators watch. */
 export const migration: Migration = {
   revision: "0051",
   name: "oldest_waits",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What a run and its background tasks spend together: see storage/tables/run-budgets.ts. */
+/** The budget that a run shares with its background tasks; see storage/tables/run-budgets.ts. */
 export const migration: Migration = {
   revision: "0052",
   name: "run_budgets",

@@ -1,6 +1,9 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What background tasks ask is asked beside the conversation's run, and not ended with what that asks: see storage/tables/waits.ts. */
+/**
+ * Waits of background tasks do not block the thread's run, and do not end with its own waits; see
+ * storage/tables/waits.ts.
+ */
 export const migration: Migration = {
   revision: "0053",
   name: "waits_beside",

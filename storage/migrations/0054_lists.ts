@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Lists of a tenant under keys: see storage/tables/key-value.ts. */
+/** Lists of a tenant under keys; see storage/tables/key-value.ts. */
 export const migration: Migration = {
   revision: "0054",
   name: "lists",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What waits for a consumer is found by the id of its call, whatever has become of it; what is to be pushed again by its time. */
+/** Indexes of waits for queue consumers: by call id in any state, and by time for those to push again. */
 export const migration: Migration = {
   revision: "0055",
   name: "queued_waits",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Uploads that are too old are found by their age. */
+/** Index of uploads by age, to find the expired ones. */
 export const migration: Migration = {
   revision: "0056",
   name: "uploads_by_age",

@@ -1,6 +1,9 @@
 import type { Migration } from "../store/migration.ts";
 
-/** A run says which stored version it was of, and what share of a manifest's runs usually fails is known: see storage/tables/run-rates.ts. */
+/**
+ * The stored manifest version of a run, and the usual failure rate of a manifest's runs; see
+ * storage/tables/run-rates.ts.
+ */
 export const migration: Migration = {
   revision: "0057",
   name: "run_rates",

@@ -1,9 +1,12 @@
 import type { Migration, Step } from "../store/migration.ts";
 
-/** All logs are indexed again, by the task that follows them; what is there is found until its turn comes. */
+/**
+ * Resets the index position of all logs, so that the indexing task indexes them again. Existing entries stay searchable
+ * until then.
+ */
 const indexAgain: Step = "UPDATE threads SET indexed_seq = 0 WHERE indexed_seq > 0";
 
-/** Words of one and two letters stand in the index behind a mark of their own: see storage/tables/search-words.ts. */
+/** Words of one and two letters carry a mark of their own in the index; see storage/tables/search-words.ts. */
 export const migration: Migration = {
   revision: "0059",
   name: "short_words",

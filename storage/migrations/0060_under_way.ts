@@ -1,6 +1,9 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Few of many rows: claims that wait for their answer, what tasks ask, by their own conversation, and ends of tasks that nobody has heard of. */
+/**
+ * Partial indexes over few rows: open idempotency claims, open waits of tasks by the task's thread, and ends of tasks
+ * that no run has read.
+ */
 export const migration: Migration = {
   revision: "0060",
   name: "under_way",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Which conversations show a file beside the one that it was made in: their forks. */
+/** The threads that show a file besides the one that created it: their forks. */
 export const migration: Migration = {
   revision: "0061",
   name: "file_shares",

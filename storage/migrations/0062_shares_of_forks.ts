@@ -1,18 +1,18 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Events that forks have copied and that name files. Only tenants whose tools have made any are looked at, and of them the forks alone. */
+/** Joins forks with their copied events that refer to files. Limited to tenants whose tools have created files. */
 const copied = (join: string) =>
   `threads t ${join} events e ON e.event_key >= t.thread_key * 16777216 AND e.event_key < (t.thread_key + 1) * 16777216`;
 const isFork = `t.parent_session_id IS NOT NULL AND t.suffix NOT LIKE 'task-%'
      AND t.tenant_id IN (SELECT tenant_id FROM files WHERE thread_key IS NOT NULL)
      AND e.extra LIKE '%"forked_from"%' AND e.extra LIKE '%svc-file://%'`;
-/** A share is of a file that another conversation's tool has made, as in storage/tables/files.ts. */
+/** Limits shares to files that a tool of another thread created, as in storage/tables/files.ts. */
 const isOfAnother =
   "f.tenant_id = t.tenant_id AND f.state = 'kept' AND f.thread_key IS NOT NULL AND f.thread_key <> t.thread_key";
 const insert =
   "INSERT INTO file_shares (tenant_id, thread_key, file_id) SELECT DISTINCT t.tenant_id, t.thread_key, f.file_id";
 
-/** Forks of before 0061 show the files that their logs name. */
+/** Adds file shares for forks that are older than revision 0061. */
 export const migration: Migration = {
   revision: "0062",
   name: "shares_of_forks",
@@ -32,6 +32,6 @@ export const migration: Migration = {
          ON CONFLICT DO NOTHING`,
     },
   ],
-  // What a share says is as true before it.
+  // The shares are equally valid before this revision.
   down: [],
 };

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** What a run has used of a budget that it shares is counted once, also when it is said again: see storage/tables/run-budgets.ts. */
+/** A run's usage of a shared budget counts once, even if it is reported again; see storage/tables/run-budgets.ts. */
 export const migration: Migration = {
   revision: "0063",
   name: "settled_shares",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Few of many rows: open runs whose request may be sent again, by the claim that they settle. */
+/** Index of open runs by the idempotency claim that they settle; few of the rows. */
 export const migration: Migration = {
   revision: "0064",
   name: "claims_of_runs",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** A wait of a run without a thread names the worker that holds the run: see storage/tables/abandoned-waits.ts. */
+/** A wait of a run without a thread names the worker that holds the run; see storage/tables/abandoned-waits.ts. */
 export const migration: Migration = {
   revision: "0065",
   name: "threadless_waits",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** A thread's row says how many bytes its log has: see `eventBytes` of storage/tables/events.ts. */
+/** The byte count of a thread's log, in the row of the thread; see `eventBytes` of storage/tables/events.ts. */
 export const migration: Migration = {
   revision: "0066",
   name: "thread_bytes",

@@ -1,6 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 
-/** Durable runs of a backup that was restored are held until somebody lets them go: see storage/tables/held-runs.ts. */
+/** Durable runs of a restored backup are held until an operator releases them; see storage/tables/held-runs.ts. */
 export const migration: Migration = {
   revision: "0067",
   name: "held_runs",

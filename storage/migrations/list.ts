@@ -42,7 +42,7 @@ import { migration as threadlessWaits } from "./0065_threadless_waits.ts";
 import { migration as threadBytes } from "./0066_thread_bytes.ts";
 import { migration as heldRuns } from "./0067_held_runs.ts";
 
-/** Every migration, in the order of their revisions. */
+/** Every migration, in the order of the revisions. */
 export const migrations: readonly Migration[] = [
   threads,
   manifests,

@@ -7,18 +7,18 @@ import { makeDirectories } from "../store/directories.ts";
 import { checkKey, checkPrefix, isSegment } from "./keys.ts";
 import type { ObjectStore } from "./object-store.ts";
 
-// An object is a plain file under the root, at the path that its key spells, so that an operator can put files there. A put
-// writes a draft beside the objects, flushes it, moves it into place and flushes the folder. Links are not followed: below
-// the root there are folders and files, and what is anything else is not there.
+// An object is a plain file under the root, at the path of its key, so that an operator can add files there. A put
+// writes a draft in another folder, flushes it, renames it into place and flushes the target folder. Symbolic links are
+// not followed: the store sees only folders and regular files below the root.
 
-/** Where drafts are written: no key can begin with it. */
+/** Folder of the drafts; no key can begin with it. */
 const draftsFolder = "+drafts";
-/** Drafts older than this were left by a process that is gone. */
+/** Age at which a draft counts as abandoned by a dead process. */
 const draftLifeMs = 3_600_000;
-/** Folders are removed with their last object, and a put may meet that in the middle. */
+/** Max attempts of a put: a concurrent delete may remove the folder between its creation and the rename. */
 const putAttemptsMax = 5;
 
-/** Objects as files below `path`, which is made when it is not there. */
+/** Opens a store of objects as files below `path`, which is created if absent. */
 export function openFsStore(path: string, env: Env): ObjectStore {
   makeDirectories(path);
   const root = realpathSync(path);
@@ -26,7 +26,7 @@ export function openFsStore(path: string, env: Env): ObjectStore {
   makeDirectories(drafts);
   let cleaning: Promise<void> | null = null;
 
-  /** The file of a key, whose folders are what they seem; null when they are not there. */
+  /** Returns the file path of a key; null if its folder is absent or reached through a link. */
   async function locate(key: string): Promise<string | null> {
     const file = join(root, key);
     const folder = dirname(file);
@@ -42,7 +42,7 @@ export function openFsStore(path: string, env: Env): ObjectStore {
     const first = await mkdir(folder, { recursive: true, mode: 0o700 });
     if ((await realpath(folder)) !== folder) throw new SvcError("invalid_path");
     if (first === undefined) return;
-    // Each new folder is an entry of the one above it.
+    // Each new folder is an entry in its parent, which must be flushed.
     for (let made = folder; made.length >= first.length; made = dirname(made)) await flushFolder(dirname(made));
   }
 
@@ -65,7 +65,7 @@ export function openFsStore(path: string, env: Env): ObjectStore {
       if (isAbsent(error)) return [];
       throw error;
     });
-    // A folder comes where its keys do: as if its name ended in the slash.
+    // A folder sorts by the keys below it, so as if its name ended in a slash.
     const names = entries
       .filter((entry) => isSegment(entry.name) && (entry.isFile() || entry.isDirectory()))
       .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
@@ -78,7 +78,7 @@ export function openFsStore(path: string, env: Env): ObjectStore {
         continue;
       }
       const mayHold = key.startsWith(prefix) || prefix.startsWith(key);
-      // Every key of the folder begins with its name: all of them come before `after`, or `after` is among them.
+      // All keys of the folder share its prefix: either all of them precede `after`, or `after` is below the folder.
       const isPast = key < after && !after.startsWith(key);
       if (mayHold && !isPast) await collect(key, prefix, after, limit, found);
     }
@@ -105,7 +105,7 @@ export function openFsStore(path: string, env: Env): ObjectStore {
     async put(key, bytes) {
       checkKey(key);
       cleaning ??= removeOldDrafts(drafts, env.now()).catch((error: unknown) => {
-        // The next put tries again.
+        // Reset, so that the next put tries again.
         cleaning = null;
         throw error;
       });
@@ -130,7 +130,7 @@ export function openFsStore(path: string, env: Env): ObjectStore {
         throw error;
       }
       await flushFolder(dirname(file)).catch(ignoreAbsent);
-      // Folders go with their last object, so that their names are free.
+      // Empty parent folders are removed too, so that their names can be used as keys.
       for (let folder = dirname(file); folder !== root; folder = dirname(folder)) {
         try {
           await rmdir(folder);
@@ -188,18 +188,18 @@ async function removeOldDrafts(drafts: string, now: number): Promise<void> {
       await handle.close();
       if (now - mtimeMs > draftLifeMs) await unlink(file);
     } catch {
-      // Another process has just finished with it.
+      // Another process has just renamed or deleted it.
     }
   }
 }
 
-/** What a failure of the file system means to the caller. */
+/** Maps a failure of the file system to a refusal. */
 async function refusing<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
     if (error instanceof SvcError) throw error;
-    // A part of the path is an object, or the object is a folder.
+    // A parent in the path is an object, or the key names a folder.
     if (["ENOTDIR", "EISDIR", "ENOTEMPTY", "EEXIST"].includes(codeOf(error)))
       throw new SvcError("invalid_path", {}, { cause: error });
     throw new SvcError("storage_unavailable", {}, { cause: error });

@@ -2,13 +2,13 @@ import { SvcError } from "../../bus/errors.ts";
 import { checkKey, checkPrefix } from "./keys.ts";
 import type { ObjectStore } from "./object-store.ts";
 
-/** Bytes that are kept; more are refused. */
+/** Max bytes of all objects; further puts are refused. */
 const bytesMaxDefault = 256 * 1024 * 1024;
 
-/** A store that forgets everything at the end of the process. */
+/** Opens a store in memory, whose objects are lost when the process ends. */
 export function openMemoryStore(bytesMax: number = bytesMaxDefault): ObjectStore {
   const objects = new Map<string, Uint8Array>();
-  /** How many objects lie under each folder. */
+  /** Number of objects under each folder. */
   const folders = new Map<string, number>();
   let bytesKept = 0;
 
@@ -54,7 +54,7 @@ export function openMemoryStore(bytesMax: number = bytesMaxDefault): ObjectStore
   };
 }
 
-/** The folders that a key lies in, from the outermost. */
+/** Returns the folders of a key, outermost first. */
 function foldersOf(key: string): string[] {
   const parts = key.split("/");
   return parts.slice(1).map((_, i) => parts.slice(0, i + 1).join("/"));

@@ -1,18 +1,18 @@
 /**
- * Bytes under keys. Keys are paths of plain segments (`keys.ts`); another key is refused with invalid_path, and so is one that
- * would make an object the folder of another. Keys that differ in case only are different objects, which the fs store can keep
- * apart only on a file system that does.
+ * Stores bytes under keys. A key is a path of plain segments (`keys.ts`). Other keys are refused with invalid_path, as
+ * is a key that would make an object the folder of another. Keys that differ only in case are different objects; the fs
+ * store needs a case-sensitive file system for that.
  *
- * Every method refuses with storage_unavailable when the store does not work.
+ * Every method refuses with storage_unavailable when the store fails.
  */
 export interface ObjectStore {
   get(key: string): Promise<Uint8Array | null>;
-  /** Resolves when the object is durable. Who reads meanwhile gets the old object or the new, never a part. */
+  /** Resolves when the object is durable. A concurrent read gets the old or the new object, never a part. */
   put(key: string, bytes: Uint8Array): Promise<void>;
-  /** Deleting what is not there is no error. */
+  /** Deletes an object; an absent one is not an error. */
   delete(key: string): Promise<void>;
-  /** At most `limit` keys that begin with `prefix` and come after `after`, in the order of their characters. */
+  /** Returns up to `limit` keys that begin with `prefix` and sort after `after`, in character order. */
   list(prefix: string, limit: number, after?: string): Promise<string[]>;
-  /** Whether objects can be written and read now. */
+  /** Rejects unless objects can be written and read now. */
   check(): Promise<void>;
 }

@@ -3,10 +3,10 @@ import { openFsStore } from "./fs.ts";
 import { openMemoryStore } from "./memory.ts";
 import type { ObjectStore } from "./object-store.ts";
 
-/** Where objects are kept. */
+/** Location of the objects. */
 export type ObjectStoreConfig = { readonly kind: "fs"; readonly path: string } | { readonly kind: "memory" };
 
-/** The object store of a configuration. The fs one makes its directory when it is not there. */
+/** Opens the object store of a configuration. The fs store creates its directory if absent. */
 export function openObjectStore(config: ObjectStoreConfig, env: Env): ObjectStore {
   return config.kind === "fs" ? openFsStore(config.path, env) : openMemoryStore();
 }

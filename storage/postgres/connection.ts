@@ -1,31 +1,31 @@
 import { Client, type ClientConfig, type QueryConfig } from "pg";
 import type { PostgresConfig } from "../store/config.ts";
 
-/** How every connection to the database is made. */
+/** Returns the options of every connection to the database. */
 export function clientConfig(config: PostgresConfig): ClientConfig {
   return {
     connectionString: config.url,
     fallback_application_name: "svc",
     connectionTimeoutMillis: Math.ceil(config.connectTimeoutSeconds * 1000),
-    // A server that is gone without a word is noticed.
+    // Detects a server that vanished without closing the connection.
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };
 }
 
 /**
- * Opens a connection of its own, outside the pool. Throws when the search_path names no schema that the role may use: every later
- * statement would fail with a sentence that names neither.
+ * Opens a dedicated connection outside the pool. Throws if the search_path names no schema that the role may use: the
+ * errors of later statements would name neither.
  */
 export async function connectToSchema(config: PostgresConfig): Promise<Client> {
   const client = new Client(clientConfig(config));
-  // A lost connection fails the statement under way, which is where it is handled.
+  // A lost connection fails the pending statement, whose caller handles the error.
   client.on("error", () => {});
   await client.connect();
   try {
     const { rows } = await client.query<{ schema: string | null; path: string; database: string }>({
       text: "SELECT current_schema() AS schema, current_setting('search_path') AS path, current_database() AS database",
-      // A server that accepts connections and then is silent must not hold the start.
+      // A server that accepts connections but does not answer must not block the start.
       query_timeout: Math.ceil(config.connectTimeoutSeconds * 1000),
     } as QueryConfig);
     const [place] = rows;
@@ -36,22 +36,22 @@ export async function connectToSchema(config: PostgresConfig): Promise<Client> {
       );
     return client;
   } catch (error) {
-    // Not awaited: a silent server does not answer the goodbye.
+    // Not awaited: an unresponsive server does not answer the termination message.
     void client.end().catch(() => {});
     throw error;
   }
 }
 
 /**
- * Sets what batches rely on for the whole session. READ COMMITTED: under a stricter default of the database, concurrent turns fail
- * with serialization errors. See `durableCommits` for the other.
+ * Settings of a session that batches rely on. READ COMMITTED, because a stricter default of the database would fail
+ * concurrent turns with serialization errors. `durableCommits` explains the other.
  */
 export const sessionSettings = `SELECT set_config('default_transaction_isolation', 'read committed', false);
   ${durableCommits("session")}`;
 
 /**
- * The same for one transaction, behind a pooler that may hand each transaction another session. The isolation level comes first: it
- * cannot change once a statement has taken a snapshot.
+ * The same settings for one transaction, behind a pooler that may give each transaction another session. The isolation
+ * level comes first: it cannot change once a statement has taken a snapshot.
  */
 export const transactionSettings: readonly string[] = [
   "SET transaction_isolation TO 'read committed'",
@@ -59,8 +59,8 @@ export const transactionSettings: readonly string[] = [
 ];
 
 /**
- * Raises synchronous_commit to `on`: what is acknowledged is on the server's disk. A value that waits for standbys too stays as the
- * operator has set it.
+ * Raises synchronous_commit to `on`, so that acknowledged data is on the server's disk. A setting that also waits for
+ * standbys is left unchanged.
  */
 function durableCommits(scope: "session" | "transaction"): string {
   return `SELECT set_config('synchronous_commit', 'on', ${scope === "transaction"})

@@ -1,17 +1,17 @@
 import type { Statement } from "../store/statements.ts";
 
-/** The SQLSTATE that `svc_expect` raises; migration 0001 makes the function. */
+/** The SQLSTATE that `svc_expect` raises; migration 0001 creates the function. */
 export const unexpectedCount = "SV001";
 
 /**
- * The statement's text with an expected row count as one more parameter. A count that differs raises an error in the server, so
- * that the transaction is undone before anybody could commit it.
+ * Returns the statement's text with its expected row count as one more parameter. A different count raises an error in
+ * the server, which rolls back the transaction.
  */
 export function guarded(statement: Statement): string {
   const text = statement.text.postgres;
   const check = `svc_expect(count(*), $${statement.paramCount + 1}::bigint)`;
   if (!statement.returnsRows) return `WITH changed AS (${text} RETURNING 1) SELECT ${check} FROM changed`;
-  // The check is a row of its own: joined to the rows alone it would not run when there are none.
+  // The check is a separate CTE: joined to the rows alone it would not run when there are none.
   return `WITH changed AS (${text}), guard AS MATERIALIZED (SELECT ${check} AS held FROM changed)
     SELECT changed.* FROM guard LEFT JOIN changed ON true WHERE guard.held`;
 }

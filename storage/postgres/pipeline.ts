@@ -1,24 +1,24 @@
 import type { Client, Connection, FieldDef, Submittable } from "pg";
 import type { Param, Row } from "../store/statements.ts";
 
-// One batch on the wire: parse, bind and execute for every statement and a single Sync at the end, sent at once. Until that
-// Sync the server runs them as one transaction of its own making, which it commits there, or undoes at the first error and
-// skips the rest: a batch takes one round trip, and no half of it can stay.
+// One batch on the wire is parse, bind and execute for every statement, and a single Sync at the end, sent at once. The
+// server runs everything up to the Sync as one implicit transaction. It commits at the Sync, or rolls back at the first
+// error and skips the rest. A batch therefore takes one round trip and is atomic.
 
 /** One statement to execute. */
 export interface PipelineItem {
-  /** Under which the server keeps the plan. */
+  /** Name under which the server keeps the prepared statement. */
   readonly key: string;
   readonly text: string;
   readonly params: readonly Param[];
 }
 
-/** The statements that a connection has prepared, with the fields of those that answer rows. */
+/** The prepared statements of a connection, with their result fields, or null for statements without rows. */
 export type PreparedStatements = Map<string, readonly FieldDef[] | null>;
 
-/** One item of a pipeline has failed; the cause is the database's own error. */
+/** An item of a pipeline has failed; the cause is the database's error. */
 export class PipelineError extends Error {
-  /** The item that failed. */
+  /** Index of the failed item. */
   readonly index: number;
 
   constructor(cause: unknown, index: number) {
@@ -28,8 +28,9 @@ export class PipelineError extends Error {
 }
 
 /**
- * Runs the items as one transaction and answers the rows of each, null for one that has none; throws a `PipelineError`, and
- * then nothing has changed, unless the connection was lost. `prepared` is null when nothing is to be kept on the server.
+ * Runs the items as one transaction. Returns the rows of each item, null for an item without rows. Throws a
+ * `PipelineError`, after which nothing has changed unless the connection was lost. `prepared` is null to prepare no
+ * statements on the server.
  */
 export function runPipeline(
   client: Client,
@@ -41,7 +42,7 @@ export function runPipeline(
   });
 }
 
-/** The client drives it: the methods are its protocol for queries. */
+/** Implements the client's interface for queries; the `pg` client calls its methods. */
 class Pipeline implements Submittable {
   readonly #items: readonly PipelineItem[];
   readonly #prepared: PreparedStatements | null;
@@ -49,7 +50,7 @@ class Pipeline implements Submittable {
   readonly #resolve: (rows: (Row[] | null)[]) => void;
   readonly #reject: (error: PipelineError) => void;
   readonly #results: (Row[] | null)[] = [];
-  /** The items that were sent with a Parse, which the server answers in this order. */
+  /** Indexes of the items that were sent with a Parse; the server confirms them in this order. */
   readonly #parsing: number[] = [];
   #fields: readonly FieldDef[] | null = null;
   #rows: Row[] = [];
@@ -94,7 +95,7 @@ class Pipeline implements Submittable {
     this.#prepared?.set(item.key, null);
   };
 
-  /** Before the answers of the next item. */
+  /** Resets the state for the answers of the next item. */
   #begin(): void {
     const item = this.#items[this.#results.length];
     this.#fields = (item && this.#prepared?.get(item.key)) ?? null;
@@ -124,7 +125,7 @@ class Pipeline implements Submittable {
     this.#reject(new PipelineError(error, Math.min(this.#results.length, this.#items.length - 1)));
   }
 
-  /** The server has committed: every result before it was only provisional. */
+  /** The server has committed; earlier results were provisional. */
   handleReadyForQuery(): void {
     this.#connection.off("parseComplete", this.#onParsed);
     this.#resolve(this.#results);
@@ -135,7 +136,7 @@ function toText(value: Param | undefined): string | null {
   return value === null || value === undefined ? null : String(value);
 }
 
-// Type numbers of the server's catalogue.
+// Type numbers of the server's catalog.
 const boolType = 16;
 const numberTypes = new Set([20, 21, 23, 26, 700, 701, 1700]);
 

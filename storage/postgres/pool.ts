@@ -6,44 +6,44 @@ import { clientConfig, sessionSettings } from "./connection.ts";
 import { PipelineError, type PipelineItem, type PreparedStatements, runPipeline } from "./pipeline.ts";
 import { isStalePlan } from "./refusal.ts";
 
-/** How long a connection beyond the pool's size stays when nobody needs it. */
+/** Idle time after which a connection beyond the pool's size is closed. */
 const overflowIdleMs = 10_000;
-/** How long a connection is trusted without being tried. */
+/** Time since last use during which a connection is used without a ping. */
 const trustedMs = 1_000;
-/** How long the server may take for one batch before the connection is given up. */
+/** Max time of the server for one batch before the connection is closed. */
 const batchMs = 60_000;
-/** How long it may take to show that a connection is alive. */
+/** Max time of a ping. */
 const pingMs = 2_000;
-/** The server has no connection left for us; one of ours may become free. */
+/** SQLSTATE: the server's connections are exhausted. The pool retries, because one may become free. */
 const tooManyConnections = "53300";
 const connectionRetryMs = 50;
 
-/** The process's connections to the database, but for the one that holds the process lock. */
+/** The connections of the process to the database, except the one that holds the process lock. */
 export interface PostgresPool {
   /**
-   * Runs the items as one transaction on a free connection; throws as `runPipeline` does, and when no connection became free in
-   * time or could be made, or the server was silent for `answerMs`. Those who wait get their turn in order.
+   * Runs the items as one transaction on a free connection. Throws as `runPipeline` does; also if no connection becomes
+   * free or opens in time, or the server is silent for `answerMs`. Callers are served in order.
    */
   run(items: readonly PipelineItem[], answerMs?: number): Promise<(Row[] | null)[]>;
-  /** Goes on with connections that are made from now on; those there are close when nothing is under way on them. */
+  /** Uses only connections made from now on. Existing ones are closed when they are idle. */
   renew(): void;
-  /** Closes every connection; nothing may be under way. */
+  /** Closes every connection; none may be in use. */
   close(): Promise<void>;
 }
 
-/** What we know about a connection. */
+/** State of a connection. */
 interface Session {
   readonly prepared: PreparedStatements | null;
-  /** How often the pool had been renewed when it was made. */
+  /** The pool's generation at the time of the connection. */
   readonly generation: number;
   usedAt: number;
 }
 
-/** The pool of a database. It connects when it is first used. */
+/** Opens the pool of a database. It connects on first use. */
 export function openPool(config: PostgresConfig, env: Env, idleMs: number = overflowIdleMs): PostgresPool {
   const connectMs = Math.ceil(config.connectTimeoutSeconds * 1000);
   const waitMs = Math.ceil(config.poolTimeoutSeconds * 1000);
-  // One of the connections that are allowed holds the process lock.
+  // The process lock takes one of the allowed connections.
   const connectionsMax = Math.max(1, config.poolSize + config.maxOverflow - 1);
   const sessions = new WeakMap<Client, Session>();
   let generation = 0;
@@ -54,7 +54,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
     max: connectionsMax,
     min: Math.min(config.poolSize, connectionsMax),
     idleTimeoutMillis: idleMs,
-    // The pool hands its own options to its clients; connecting has a time limit of its own.
+    // The pool passes its own options to its clients; this overrides their connect timeout.
     Client: class extends Client {
       constructor(options?: object) {
         super({ ...options, connectionTimeoutMillis: connectMs });
@@ -62,9 +62,9 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
     },
     async onConnect(made) {
       const connected = made as Client;
-      // A lost connection fails what is under way on it, which is where it is handled.
+      // A lost connection fails the pending statement, whose caller handles the error.
       connected.on("error", () => {});
-      // The pool has a limit for connecting alone: one that falls silent here would keep its place for ever.
+      // The pool limits only the connecting itself: a server that stops answering here would occupy the slot forever.
       if (config.preparedStatements) await withDeadline(connected, connectMs, connected.query(sessionSettings));
       sessions.set(connected, {
         prepared: config.preparedStatements ? new Map() : null,
@@ -73,7 +73,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
       });
     },
   });
-  // An idle connection was lost; the pool has dropped it.
+  // An idle connection was lost; the pool has removed it.
   pool.on("error", () => {});
 
   async function acquire(): Promise<PoolClient> {
@@ -106,7 +106,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
     }
   }
 
-  /** Cuts the connection when the server does not answer, which fails what is under way on it. */
+  /** Destroys the connection when the server does not answer in time, which fails the pending statement. */
   async function withDeadline<T>(client: Client, ms: number, work: Promise<T>): Promise<T> {
     const deadline = env.timer(ms, () =>
       client.connection.stream.destroy(new Error("the server did not answer in time")),
@@ -140,7 +140,7 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
   };
 }
 
-/** Whether the connection cannot be used for another batch after this failure. */
+/** True if the connection cannot be used for another batch after this failure. */
 function isBroken(error: unknown): boolean {
   const cause = error instanceof PipelineError ? error.cause : null;
   if (!(cause instanceof DatabaseError)) return true;

@@ -4,12 +4,13 @@ import { SvcError } from "../../bus/errors.ts";
 import type { PostgresConfig } from "../store/config.ts";
 import { connectToSchema } from "./connection.ts";
 
-// One database belongs to one process: an advisory lock on a connection of its own, which ends with the process. When that
-// connection drops, writes wait until the lock is held again, and when another process has taken it meanwhile, this one ends.
+// A database belongs to one process. The process holds an advisory lock on a dedicated connection, which ends with it.
+// If that connection drops, writes wait until the process holds the lock again. If another process has taken the lock
+// by then, this process ends.
 
-/** Any number that nobody else takes; the second key of the lock is the schema. */
+/** An arbitrary number that identifies svc's lock; the second key of the lock is the schema. */
 const lockClass = 7_566_947;
-/** How long a lock of a process that has just ended may linger. */
+/** Time to wait for the lock of a process that has just ended. */
 const lingerMs = 2_000;
 const retryMs = 100;
 const reconnectMs = { first: 100, longest: 2_000 };
@@ -21,19 +22,19 @@ const holderQuery = `SELECT l.pid, host(a.client_addr) AS client, a.backend_star
     AND l.objid::bigint = (${schemaKey}::bigint & 4294967295)
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
 
-/** Another process has the database. */
+/** Another process holds the lock of the database. */
 class DatabaseInUse extends Error {
   override readonly name = "DatabaseInUse";
 }
 
-/** The mark that this process and no other writes to the database. */
+/** The guarantee that only this process writes to the database. */
 export interface ProcessLock {
   /**
-   * Resolves at once while the lock is held, else when it is held again; refuses with storage_unavailable after `timeoutMs`, and
-   * when the lock is lost for good.
+   * Resolves at once while the lock is held, else when it is held again. Refuses with storage_unavailable after
+   * `timeoutMs`, and when the lock is lost for good.
    */
   whenHeld(timeoutMs: number): Promise<void>;
-  /** Takes it again on a new connection: locks are no matter of a server's standby, which may have taken its place. */
+  /** Takes the lock again on a new connection, because a standby that replaced the server does not know the lock. */
   renew(): void;
   release(): Promise<void>;
 }
@@ -43,13 +44,16 @@ interface Waiting {
   stop(): void;
 }
 
-/** Takes the lock, or throws `DatabaseInUse`. Calls `onLost` when it is lost to another process later: nothing may be written then. */
+/**
+ * Takes the lock, or throws `DatabaseInUse`. Calls `onLost` if another process takes it later; nothing may be written
+ * then.
+ */
 export async function takeProcessLock(
   config: PostgresConfig,
   env: Env,
   onLost: (error: DatabaseInUse) => void,
 ): Promise<ProcessLock> {
-  // A pooler lends a server connection for a transaction at a time, so that the lock must be a transaction's.
+  // A pooler assigns a server connection per transaction, so the lock must belong to a transaction.
   const scope = config.preparedStatements ? "" : "_xact";
   const takeQuery = `SELECT pg_try_advisory${scope}_lock(${lockClass}, ${schemaKey}) AS taken, pg_backend_pid() AS pid`;
   const connectMs = Math.ceil(config.connectTimeoutSeconds * 1000);
@@ -61,7 +65,7 @@ export async function takeProcessLock(
 
   const pause = (ms: number) => new Promise<void>((resolve) => env.timer(ms, resolve));
 
-  /** Connects and takes the lock; `pid` is the server process that had it last for us. */
+  /** Connects and takes the lock. `pid` is the server process that last held it for this process. */
   async function take(): Promise<void> {
     const client = await connectToSchema(config);
     const deadline = env.timer(connectMs + 2 * lingerMs, () => client.connection.stream.destroy());
@@ -82,7 +86,7 @@ export async function takeProcessLock(
         await pause(retryMs);
       }
     } catch (error) {
-      // Not waited for: a server that is away does not say goodbye.
+      // Not awaited: an unreachable server does not answer the termination message.
       void client.end().catch(() => {});
       throw error;
     } finally {
@@ -96,7 +100,10 @@ export async function takeProcessLock(
     for (const { go } of waiting) go();
   }
 
-  /** Ends our own lost connection when the server has not noticed that it is lost; throws when somebody else has the lock. */
+  /**
+   * Terminates this process's own lost connection if the server still holds its lock. Throws if another process holds
+   * it.
+   */
   async function makeRoom(client: Client, patienceIsOver: boolean): Promise<void> {
     const { rows } = await client.query<{ pid: number; client: string | null; since: Date | null }>(holderQuery);
     const [holder] = rows;

@@ -2,12 +2,12 @@ import { DatabaseError } from "pg";
 import { SvcError } from "../../bus/errors.ts";
 import { unexpectedCount } from "./guard.ts";
 
-/** Classes of SQLSTATE: the statement or its values are wrong, whoever asks and whenever. */
+/** SQLSTATE classes of errors in the statement or its values, which a retry does not cure. */
 const defect = /^(22|42|0A|2F|38|39|08P01)/;
-/** Of those, a table, column or function that is missing: the schema is behind, an operator's matter. */
+/** Within those, a missing table, column or function: the schema is behind, and an operator must migrate it. */
 const schemaMissing = /^(42P01|42703|42883)/;
 
-/** What a failure of Postgres, or of the way there, means to the caller. */
+/** Maps a failure of Postgres, or of the connection to it, to a refusal. */
 export function postgresRefusal(error: unknown, statement: string): SvcError {
   if (error instanceof SvcError) return error;
   const state = sqlState(error);
@@ -17,19 +17,19 @@ export function postgresRefusal(error: unknown, statement: string): SvcError {
   return new SvcError("storage_unavailable", {}, { cause: error });
 }
 
-/** Whether the transaction was undone because others were in its way, and may succeed when it is run again. */
+/** True if the transaction was rolled back because of concurrent ones, so that a retry may succeed. */
 export function isTransient(error: unknown): boolean {
   return ["40001", "40P01"].includes(sqlState(error));
 }
 
-/** Whether the server takes no writes: it is a standby, or its operator has said so. */
+/** True if the server takes no writes: it is a standby, or was set read-only. */
 export function isReadOnly(error: unknown): boolean {
   return sqlState(error) === "25006";
 }
 
 /**
- * Whether the connection's prepared statements are not what we take them for: a pooler has moved us to another server, or the
- * schema has changed. The transaction was undone.
+ * True if the connection's prepared statements are invalid: a pooler has switched servers, or the schema has changed.
+ * The transaction was rolled back.
  */
 export function isStalePlan(error: unknown): boolean {
   const state = sqlState(error);

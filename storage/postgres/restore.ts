@@ -9,11 +9,11 @@ import { connectToSchema } from "./connection.ts";
 import { restoringTable } from "./schema.ts";
 import { patience, quoted, tablesOf } from "./snapshot.ts";
 
-/** Rows, and characters, that are sent at once. */
+/** Max rows, and below max characters, of one insert. */
 const rowsAtOnce = 500;
 const charactersAtOnce = 4 * 1024 * 1024;
 
-/** The schema of Postgres that a backup is put into. `migrateTo` gives it these revisions, and no others. */
+/** Opens a Postgres schema as the target of a restore. `migrateTo` applies exactly the given revisions. */
 export async function openPostgresTarget(
   config: PostgresConfig,
   migrateTo: (revisions: readonly string[]) => Promise<unknown>,
@@ -59,12 +59,12 @@ export async function openPostgresTarget(
   };
 }
 
-/** Answers the tables that are not there, and so nobody's whose revisions the backup has: others may use the schema too. */
+/** Fills the tables. Returns those that no migration of the backup creates: other applications may share the schema. */
 async function fill(client: Client, directory: string, { tables, sequences = {} }: Contents): Promise<string[]> {
   const there = await tablesOf(client);
   for (const table of tables.filter(({ name }) => there.includes(name))) {
     const name = quoted(table.name);
-    // What a trigger adds up is among the rows that were saved; so are the revisions that the migrations have just written.
+    // The saved rows include what triggers add up, and the revisions that the migrations have just written.
     await client.query(`ALTER TABLE ${name} DISABLE TRIGGER USER`);
     await client.query(`DELETE FROM ${name}`);
     await fillTable(client, directory, table);
@@ -90,7 +90,7 @@ async function fillTable(client: Client, directory: string, { name, file }: Save
     lines = [];
     characters = 0;
   };
-  // Not by readline, which ends lines at signs that JSON has in its texts.
+  // Not with readline, which also splits at U+2028 and U+2029 inside JSON texts.
   const decoder = new TextDecoder();
   let rest = "";
   for await (const piece of createReadStream(join(directory, file.path))) {

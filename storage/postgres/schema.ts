@@ -2,13 +2,13 @@ import type { PostgresConfig } from "../store/config.ts";
 import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { connectToSchema } from "./connection.ts";
 
-/** Any number that nobody else takes: sessions that change the schema of one database go one after the other. */
+/** An arbitrary number for the advisory lock that serializes schema changes of a database. */
 const schemaLock = 1_937_138_531;
 
-/** A table that is there for as long as a backup is being put into the schema. */
+/** Name of a table that exists while a restore fills the schema. */
 export const restoringTable = "svc_restoring";
 
-/** Whether a backup is being put into the schema, or was until that was cut: it is not whole. */
+/** True if a restore into the schema is in progress or was interrupted, so that the schema is incomplete. */
 export async function schemaIsBeingRestored(config: PostgresConfig): Promise<boolean> {
   const client = await connectToSchema(config);
   try {
@@ -19,7 +19,7 @@ export async function schemaIsBeingRestored(config: PostgresConfig): Promise<boo
   }
 }
 
-/** Opens a connection of its own for changing the schema. */
+/** Opens a dedicated connection for changing the schema. */
 export async function openPostgresSchema(config: PostgresConfig): Promise<SchemaSession> {
   const client = await connectToSchema(config);
 

@@ -11,8 +11,8 @@ const rowsAtOnce = 200;
 const filesAtOnce = 1_000;
 
 /**
- * Takes a snapshot of a schema that a server may be using: one transaction that sees what was there when it began. Each row becomes a line
- * of JSON, made by the database itself, so that every value comes back as it was.
+ * Takes a snapshot of a schema that a server may use: one transaction that sees the state at its start. The database
+ * renders each row as a line of JSON, so that every value is restored unchanged.
  */
 export async function openPostgresSnapshot(config: PostgresConfig, id: string): Promise<DatabaseSnapshot> {
   const writer = await connectToSchema(config);
@@ -39,10 +39,10 @@ export async function openPostgresSnapshot(config: PostgresConfig, id: string): 
   try {
     const { rows } = await writer.query("SELECT to_regclass('kv') AS name");
     if (rows[0].name === null) throw new Error("the schema is empty: there is nothing to back up.");
-    // Before the snapshot: what is deleted after this was there when it was taken.
+    // Before the snapshot, so that objects deleted from now on are still there when it is taken.
     await hold();
     await reader.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
-    // The snapshot is taken by the first statement; it stays while objects are copied.
+    // The first statement takes the snapshot; it lasts while objects are copied.
     await reader.query(patience);
   } catch (error) {
     await close();
@@ -99,11 +99,11 @@ export async function openPostgresSnapshot(config: PostgresConfig, id: string): 
   };
 }
 
-/** No limit on how long the statements of a transaction take, and the pauses between them. */
+/** Removes the time limits on statements and idle times of the transaction. */
 export const patience =
   "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)";
 
-/** The tables of the schema. */
+/** Returns the tables of the schema. */
 export async function tablesOf(client: Client): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
@@ -111,7 +111,7 @@ export async function tablesOf(client: Client): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** A name as it stands in SQL. */
+/** Returns a name quoted for SQL. */
 export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -12,26 +12,26 @@ import { takeProcessLock } from "./process-lock.ts";
 import { isReadOnly, isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
 
 /**
- * How long closing waits for what is under way, of which nobody waits for the outcome any more, and for the server to close its side: one
- * that is silent would be waited for as long as it may take for a batch.
+ * Max time of a close: for pending work, whose callers have given up, and for the server to close its side. An
+ * unresponsive server would otherwise delay the close by the batch timeout.
  */
 const goodbyeMs = 5_000;
 
-/** How often a transaction is run that others were in the way of. */
+/** Max attempts of a transaction that conflicts with others. */
 const attemptsMax = 3;
 
-/** How often connections are made anew while the server takes no writes. */
+/** Min interval between reconnections while the server takes no writes. */
 const renewMs = 2_000;
 
-/** How long the server may take to show that it works. */
+/** Max time of the server for a health check. */
 const checkMs = 2_000;
 
 /**
- * The process's side of a Postgres database. Each batch is a transaction of its own, in one round trip; batches run side by
- * side on the pool's connections, and the server lets them share its flushes to disk.
+ * Opens the writer of a Postgres database. Each batch is a transaction in one round trip. Batches run in parallel on
+ * the pool's connections, and the server groups their flushes to disk.
  *
- * Takes the process lock of the database first and throws when another process has it. `onFatal` is called when the lock is
- * lost to another process later; from then on everything is refused and the process has to end.
+ * Takes the process lock of the database first and throws if another process has it. Calls `onFatal` if another process
+ * takes the lock later; the writer then refuses everything and the process must end.
  */
 export async function openPostgresWriter(
   config: PostgresConfig,
@@ -51,14 +51,14 @@ export async function openPostgresWriter(
   });
   const pool = openPool(config, env);
 
-  /** A pooler may hand every transaction another session, so each transaction brings its settings. */
+  /** Settings that precede each transaction, because a pooler may give every transaction another session. */
   const preamble: PipelineItem[] = config.preparedStatements
     ? []
     : transactionSettings.map((text, index) => ({ key: `setting_${index}`, text, params: [] }));
 
   /**
-   * The server takes no writes. Connections outlive that: those to a primary that has become a standby lead to it for ever, and a session
-   * that began when all were read-only stays so. Only new ones lead to whoever takes writes now.
+   * Reconnects, because the server takes no writes. A connection to a former primary keeps leading to it, and a session
+   * that began read-only stays read-only. Only a new connection reaches the current primary.
    */
   function leaveReadOnly(): void {
     const now = env.monotonic();
@@ -79,7 +79,7 @@ export async function openPostgresWriter(
     return { key: `${name}!`, text, params: [...params, expect] };
   }
 
-  /** Runs a transaction, again when others were in its way; throws the refusal. */
+  /** Runs a transaction, and again on a conflict with others. Throws the refusal. */
   async function run(
     statements: readonly Statement[],
     items: readonly PipelineItem[],
@@ -109,7 +109,7 @@ export async function openPostgresWriter(
       failure = null;
       const rows: Row[][] = [];
       batch.forEach(({ statement, expect }, i) => {
-        // What was expected to be none answers the row of its guard.
+        // With an expected count of 0, the only row is that of the guard.
         if (statement.returnsRows) rows.push(expect === 0 ? [] : (results[i] ?? []));
       });
       return { rows, error: null };
@@ -125,10 +125,10 @@ export async function openPostgresWriter(
   async function check(): Promise<void> {
     try {
       await lock.whenHeld(0);
-      // A transaction with a number of its own is one that the server must write down: only that shows that writing works again.
+      // Only a transaction with its own number is written to disk, so only that proves that writes work again.
       const write = failure !== null;
       const setting = "current_setting('transaction_read_only')";
-      // A standby has no numbers to give, and would answer neither.
+      // A standby assigns no transaction numbers and would fail the query.
       const number = `CASE WHEN ${setting} = 'off' THEN txid_current() END`;
       const text = `SELECT ${setting} AS read_only${write ? `, ${number}` : ""}`;
       const [rows] = await track(run([], [{ key: write ? "check_write" : "check", text, params: [] }], checkMs));
@@ -172,7 +172,7 @@ export async function openPostgresWriter(
       return rows ?? [];
     },
     check() {
-      // Anybody may ask, as often as they like, and a server that is silent keeps a connection from others for each.
+      // Concurrent checks share one query: with a silent server each would occupy a connection.
       checking ??= check().finally(() => {
         checking = null;
       });

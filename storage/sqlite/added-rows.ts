@@ -2,15 +2,15 @@ import type { Param, Statement } from "../store/statements.ts";
 import type { WriteOp } from "../store/store.ts";
 import { sqliteRefusal } from "./refusal.ts";
 
-/** Rows in one statement, the most first: sixteen at once cost a little more than half of what they cost one by one. */
+/** Rows per insert statement, largest first. Sixteen at once cost a little more than half of sixteen single inserts. */
 const widths = [16, 4, 1];
 
-/** Finds or makes the prepared statement that adds so many rows. */
+/** Returns the cached or new prepared statement that inserts that many rows. */
 type Prepare = (statement: Statement, rows: number) => { run(...params: Param[]): unknown };
 
 /**
- * The rows that the batches of one commit add to logs, until they are added: those of one statement together, in their order, and
- * before anything that names a table that some of them are for.
+ * Collects the rows that the batches of one commit append to logs, and inserts those of one statement together. Their
+ * order is kept. They are written before any statement that names one of their tables.
  */
 export class AddedRows {
   readonly #prepare: Prepare;
@@ -20,7 +20,10 @@ export class AddedRows {
     this.#prepare = prepare;
   }
 
-  /** Whether the operation is left to `write`; adds what waits when the operation is none of that kind and could miss it. */
+  /**
+   * Takes over a plain append and returns true. Otherwise first writes the collected rows if the operation names one of
+   * their tables.
+   */
   take({ statement, params, expect }: WriteOp): boolean {
     if (statement.addsTo === null || expect !== undefined) {
       if (this.#isNamedBy(statement)) this.write();
@@ -32,7 +35,7 @@ export class AddedRows {
     return true;
   }
 
-  /** Adds what waits. Throws the refusal of the first statement that fails. */
+  /** Inserts the collected rows. Throws the refusal of the first statement that fails. */
   write(): void {
     for (const [statement, rows] of this.#waiting) {
       try {
@@ -57,7 +60,7 @@ export class AddedRows {
 
 const lowered = new WeakMap<Statement, string>();
 
-/** The text in small letters: a plugin may write names as it likes. */
+/** Returns the statement's text in lower case, because a plugin may spell names in any case. */
 function wordsOf(statement: Statement): string {
   const known = lowered.get(statement);
   if (known !== undefined) return known;
@@ -66,7 +69,7 @@ function wordsOf(statement: Statement): string {
   return words;
 }
 
-/** Of so many rows, one after the other. By hand: `flat` costs as much as is gained. */
+/** Concatenates the parameters of `width` rows. A loop, because `flat` would cost as much as the batching saves. */
 function paramsOf(rows: readonly (readonly Param[])[], from: number, width: number): readonly Param[] {
   const first = rows[from] as readonly Param[];
   if (width === 1) return first;
@@ -75,7 +78,10 @@ function paramsOf(rows: readonly (readonly Param[])[], from: number, width: numb
   return params;
 }
 
-/** A statement that adds one row, for so many: its text has the parameters of the row in the last parentheses. */
+/**
+ * Returns the text of a single-row insert for that many rows. The last parentheses of the text hold the parameters of
+ * the row.
+ */
 export function textForRows({ text: { sqlite } }: Statement, rows: number): string {
   const [from, to] = [sqlite.lastIndexOf("("), sqlite.lastIndexOf(")") + 1];
   return sqlite.slice(0, to) + `, ${sqlite.slice(from, to)}`.repeat(rows - 1) + sqlite.slice(to);

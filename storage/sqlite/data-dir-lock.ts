@@ -4,18 +4,18 @@ import { lockName } from "../store/config.ts";
 import { makeDirectories } from "../store/directories.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
-/** A data directory that belongs to this process until it is released. */
+/** The lock of a data directory, held by this process until it is released. */
 export interface DataDirLock {
   release(): void;
 }
 
-/** A connection that nobody refers to is closed by the garbage collector, and its lock with it. */
+/** Keeps the connections reachable: the garbage collector would close an unreferenced one and release its lock. */
 const held = new Set<Database.Database>();
 
 /**
- * Takes a data directory for this process, and makes the directory when it is not there; throws when another process has it. The
- * lock is the operating system's, on a file of its own, and ends with the process however it ends. Network file systems may not
- * have such locks.
+ * Locks a data directory for this process and creates it if absent. Throws if another process holds it. The operating
+ * system's lock on a separate file ends with the process, even after a crash. Network file systems may not support such
+ * locks.
  */
 export function lockDataDir(dir: string): DataDirLock {
   makeDirectories(dir);
@@ -24,7 +24,7 @@ export function lockDataDir(dir: string): DataDirLock {
   closeToOthers(path);
   const db = new Database(path, { timeout: 0 });
   try {
-    // A database that nobody writes, for the sake of the engine's portable file locks.
+    // An otherwise unused database, which provides the engine's portable file locks.
     db.pragma("journal_mode = DELETE");
     db.exec("BEGIN EXCLUSIVE");
   } catch (error) {

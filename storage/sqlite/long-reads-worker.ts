@@ -3,11 +3,14 @@ import type { LongRead, LongReadOutcome } from "./long-reads.ts";
 import { SqliteReader } from "./reader.ts";
 import { sqliteRefusal } from "./refusal.ts";
 
-// Entry of a thread of the compute pool, which calls `readLong` for each task.
+// Entry point of a thread of the read pool, which calls `readLong` for each task.
 
 let reader: SqliteReader | null = null;
 
-/** Makes one read on this thread's own connection. Never throws: an error would lose its class on the way. */
+/**
+ * Runs one read on this thread's own connection. Returns refusals as data, because a thrown error loses its class
+ * between threads.
+ */
 export function readLong({ statement, params }: LongRead): LongReadOutcome {
   try {
     reader ??= new SqliteReader(workerData as string);

@@ -3,29 +3,32 @@ import { SvcError, type WireError } from "../../bus/errors.ts";
 import type { Param, Row, Statement } from "../store/statements.ts";
 import type { SqliteReader } from "./reader.ts";
 
-/** What a thread of the pool is asked. */
+/** The message to a thread of the pool. */
 export interface LongRead {
   readonly statement: Statement;
   readonly params: readonly Param[];
 }
 
-/** What it answers: rows, or a refusal and what the log may say about it. */
+/** The reply of a thread of the pool: rows, or a refusal with its cause for the log. */
 export type LongReadOutcome =
   | { readonly rows: Row[]; readonly error: null }
   | { readonly rows: null; readonly error: WireError; readonly reason: string };
 
-/** No read of a database this small is long: it takes some milliseconds, and the start of a thread 300 and 25 MiB. */
+/**
+ * Database size below which every read is short: it takes some milliseconds, whereas a new thread costs 300 ms and 25
+ * MiB.
+ */
 const smallBytes = 1024 * 1024;
-/** Threads that read at once: one long search keeps nobody else's waiting. */
+/** Max threads that read in parallel, so that one long search does not block all others. */
 const threadsMax = 2;
-/** How long a thread that has nothing to read is kept, with its heap and its pages. */
+/** Time after which an idle thread ends and frees its heap and pages. */
 const idleMs = 60_000;
-/** Reads that wait for a thread; more are refused. */
+/** Max reads that wait for a thread; more are refused. */
 const waitingMax = 64;
 
 /**
- * Reads whose length nobody bounds, away from the thread that asks: searches, exports, sums over a window. The threads are
- * made when there is something to read, and end when there is not.
+ * Runs reads of unbounded length, such as searches, exports and sums, in other threads. The threads start on demand and
+ * end when idle.
  */
 export class LongReads {
   readonly #path: string;
@@ -33,13 +36,15 @@ export class LongReads {
   #pool: Promise<Piscina> | null = null;
   #closed = false;
 
-  /** `reader` is the thread's own, for what is not long after all. */
+  /** `reader` is the calling thread's own connection, for reads of a small database. */
   constructor(path: string, reader: SqliteReader) {
     this.#path = path;
     this.#reader = reader;
   }
 
-  /** Sees every commit that was acknowledged before the call. Refuses with storage_unavailable when too many reads wait. */
+  /**
+   * Sees every commit that was acknowledged before the call. Refuses with storage_unavailable if too many reads wait.
+   */
   async read(statement: Statement, params: readonly Param[]): Promise<Row[]> {
     if (this.#closed) throw new SvcError("storage_unavailable");
     if (this.#reader.bytes() <= smallBytes) return this.#reader.read(statement, params);
@@ -61,13 +66,13 @@ export class LongReads {
     return outcome.rows;
   }
 
-  /** What is being read is refused. */
+  /** Closes the pool; reads in progress are refused. */
   close(): void {
     this.#closed = true;
     if (this.#pool !== null) this.#drop(this.#pool);
   }
 
-  /** The package is loaded with the first long read: most threads never make one. */
+  /** Imports the package on the first long read: most threads never make one. */
   async #start(): Promise<Piscina> {
     const { Piscina } = await import("piscina");
     const pool = new Piscina({
@@ -86,8 +91,8 @@ export class LongReads {
   }
 
   /**
-   * Gives up a pool that has lost a thread: it would leave what waits behind that thread waiting. The next read starts another
-   * one.
+   * Destroys a pool that has lost a thread: reads queued for that thread would never finish. The next read starts a new
+   * pool.
    */
   #drop(started: Promise<Piscina>): void {
     if (this.#pool === started) this.#pool = null;

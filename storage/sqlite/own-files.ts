@@ -2,8 +2,8 @@ import { statSync } from "node:fs";
 import { SvcError } from "../../bus/errors.ts";
 
 /**
- * Files that are in use, as they were found. One that is removed or replaced stays open and can still be written to, but what is
- * written is lost, and whoever starts on the path does not know of us.
+ * Detects that open files were removed or replaced. Such a file can still be written, but the data is lost, and another
+ * process on the same path does not see this one.
  */
 export class OwnFiles {
   readonly #found: readonly { readonly path: string; readonly identity: string }[];
@@ -12,7 +12,10 @@ export class OwnFiles {
     this.#found = paths.map((path) => ({ path, identity: identityOf(path) }));
   }
 
-  /** Refuses with storage_unavailable when at one of the paths is not what was there at first. Costs two microseconds for each. */
+  /**
+   * Refuses with storage_unavailable if a path no longer names the file that was opened. Costs two microseconds per
+   * path.
+   */
   check(): void {
     for (const { path, identity } of this.#found)
       if (identityOf(path) !== identity)
@@ -20,7 +23,10 @@ export class OwnFiles {
   }
 }
 
-/** What tells a file from others, empty for none. Not found by opening: a file that is closed loses the locks of its process. */
+/**
+ * Returns device and inode of a file, or "" if absent. Uses stat and not open, because closing a file releases the
+ * locks of the process on it.
+ */
 function identityOf(path: string): string {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats ? `${stats.dev}:${stats.ino}` : "";

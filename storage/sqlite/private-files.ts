@@ -1,16 +1,19 @@
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 
-/** Makes an empty database for its owner alone where there is none. SQLite gives what it puts beside a database the same rights. */
+/**
+ * Creates an empty database file with owner-only rights if there is none. SQLite gives the files next to a database the
+ * same rights.
+ */
 export function makePrivate(path: string): void {
   try {
-    // Nothing is opened that was there before: closing it would end the locks that this process has on it.
+    // Opens new files only: closing an existing one would release the locks of this process on it.
     closeSync(openSync(path, "wx", 0o600));
   } catch {
-    // It is there, or SQLite says why it cannot be.
+    // The file exists already, or SQLite reports later why it cannot be created.
   }
 }
 
-/** Takes a database and what SQLite keeps beside it from everybody but the owner. */
+/** Removes the rights of group and others from a database and the files of SQLite next to it. */
 export function closeToOthers(path: string): void {
   for (const suffix of ["", "-wal", "-shm"]) {
     const stats = statSync(path + suffix, { throwIfNoEntry: false });
@@ -18,7 +21,7 @@ export function closeToOthers(path: string): void {
     try {
       chmodSync(path + suffix, stats.mode & 0o700);
     } catch {
-      // Somebody else's file that we may write to, or a file system that knows no owners.
+      // The file has another owner but is writable, or the file system has no owners.
     }
   }
 }

@@ -2,7 +2,7 @@ import Database from "better-sqlite3";
 import type { Param, Row, Statement } from "../store/statements.ts";
 import { sqliteRefusal } from "./refusal.ts";
 
-/** Memory for pages, for each reading thread. */
+/** Page cache of each reading thread. */
 const cacheKiB = 1024;
 
 /** A thread's own read-only connection. It sees every commit that was acknowledged before the read. */
@@ -30,7 +30,7 @@ export class SqliteReader {
     }
   }
 
-  /** How large the database is, with what its log has of it. */
+  /** Returns the size of the database, including pages that are still in its write-ahead log. */
   bytes(): number {
     try {
       return this.#bytes.get() as number;

@@ -1,10 +1,10 @@
 import Database from "better-sqlite3";
 import { SvcError } from "../../bus/errors.ts";
 
-/** Result codes that speak of the disk, the file or the memory, and not of the statement. */
+/** Result codes that concern the disk, the file or the memory, and not the statement. */
 const machinery = /^SQLITE_(FULL|IOERR|READONLY|CANTOPEN|BUSY|LOCKED|NOMEM|CORRUPT|NOTADB|PROTOCOL|PERM|AUTH|NOLFS)/;
 
-/** What a failure of SQLite means to the caller. */
+/** Maps a failure of SQLite to a refusal. */
 export function sqliteRefusal(error: unknown, statement: string): SvcError {
   if (error instanceof SvcError) return error;
   if (error instanceof Database.SqliteError) {
@@ -16,7 +16,10 @@ export function sqliteRefusal(error: unknown, statement: string): SvcError {
   return new SvcError("internal_error", {}, { cause: error });
 }
 
-/** Whether a table or a column is missing: the schema is behind, an operator's matter as a full disk is, but it concerns this statement alone. */
+/**
+ * True if a table or a column is missing because the schema is behind. An operator must act, as for a full disk, but
+ * only this statement fails.
+ */
 export function isSchemaMissing(error: unknown): boolean {
   return (
     error instanceof Database.SqliteError &&

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 
-/** The file beside a database that is there for as long as a backup is being put into it. */
+/** Returns the path of a file that exists while a restore fills the database. */
 export function markerOf(path: string): string {
   return join(dirname(path), "svc.restoring");
 }

@@ -10,10 +10,10 @@ import { closeToOthers } from "./private-files.ts";
 import { markerOf } from "./restore-marker.ts";
 import { countRows } from "./snapshot.ts";
 
-/** Where a database is put until it is whole. */
+/** Suffix of the database file until it is complete. */
 const draftSuffix = ".restoring";
 
-/** The place of a database that a backup is put into. */
+/** Opens the path of a SQLite database as the target of a restore. */
 export function openSqliteTarget(path: string): RestoreTarget {
   const draft = `${path}${draftSuffix}`;
   const removeDraft = (): void => {
@@ -47,7 +47,7 @@ export function openSqliteTarget(path: string): RestoreTarget {
           const found = countRows(db, name);
           if (found !== rows) throw new NoBackup(`${name} has ${found} rows instead of ${rows}.`);
         }
-        // What is written beside a database is gone when it is closed.
+        // In this journal mode, closing the database leaves no other files next to it.
         db.pragma("journal_mode = DELETE");
       } finally {
         db.close();

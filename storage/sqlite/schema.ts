@@ -4,13 +4,16 @@ import { makeDirectories } from "../store/directories.ts";
 import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
-/** How long a lock of somebody else's is waited for, and at a time: the thread does nothing else meanwhile, and hears no signal. */
+/**
+ * Max wait for another process's lock, and below the length of one wait. The thread is blocked during each and receives
+ * no signal.
+ */
 const busyMs = 30_000;
 const busyPieceMs = 200;
 
 /**
- * Opens the file for changing its schema; makes it, and its directory, when they are not there. A change also closes it to others.
- * `pause` is awaited again and again while a lock is waited for, which ends where it rejects.
+ * Opens the file for changing its schema; creates it and its directory if absent. A change also removes the rights of
+ * others. `pause` is awaited repeatedly while waiting for a lock; if it rejects, the wait ends.
  */
 export async function openSqliteSchema(path: string, pause?: () => Promise<void>): Promise<SchemaSession> {
   makeDirectories(dirname(path));
@@ -64,7 +67,7 @@ export async function openSqliteSchema(path: string, pause?: () => Promise<void>
   };
 }
 
-/** Does `work`, in as many pieces of waiting as it takes until nobody is in its way. */
+/** Retries `work` until the database is not locked, in short waits. */
 async function whenFree(work: () => unknown, pause?: () => Promise<void>): Promise<void> {
   for (let leftMs = busyMs; ; leftMs -= busyPieceMs) {
     try {

@@ -7,14 +7,14 @@ import { savedFile } from "../backup/saved-file.ts";
 import { holdMs, holdsOfObjects } from "../store/object-hold.ts";
 import { makePrivate } from "./private-files.ts";
 
-/** Pages in one step of a copy; between two the process does other things. */
+/** Pages per step of a copy; the process does other work between the steps. */
 const pagesAtOnce = 2_048;
 const filesAtOnce = 1_000;
 const busyMs = 30_000;
 
 /**
- * Takes a snapshot of a database that a server may be using: a transaction that reads is kept open, so that what others write meanwhile is
- * no part of it and does not make the copy begin again. The log grows until `close`. Throws where there is no database.
+ * Takes a snapshot of a database that a server may use. An open read transaction excludes later writes and prevents a
+ * restart of the copy. The write-ahead log grows until `close`. Throws if there is no database.
  */
 export async function openSqliteSnapshot(path: string, id: string): Promise<DatabaseSnapshot> {
   if (!existsSync(path)) throw new Error(`${path} does not exist: there is nothing to back up.`);
@@ -32,7 +32,7 @@ export async function openSqliteSnapshot(path: string, id: string): Promise<Data
   try {
     if (writer.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'kv'").get() === undefined)
       throw new Error(`${path} has no schema: there is nothing to back up.`);
-    // Before the snapshot: what is deleted after this was there when it was taken.
+    // Before the snapshot, so that objects deleted from now on are still there when it is taken.
     setHold();
     reader = new Database(path, { readonly: true, timeout: busyMs });
   } catch (error) {
@@ -80,7 +80,7 @@ export async function openSqliteSnapshot(path: string, id: string): Promise<Data
   };
 }
 
-/** How many rows a table has. */
+/** Returns the number of rows of a table. */
 export function countRows(db: Database.Database, table: string): number {
   return (
     db

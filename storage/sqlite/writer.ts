@@ -8,24 +8,26 @@ import { AddedRows, textForRows } from "./added-rows.ts";
 import { OwnFiles } from "./own-files.ts";
 import { isSchemaMissing, sqliteRefusal } from "./refusal.ts";
 
-/** Pages in the log before it is copied into the database file: 32 MiB, so that hot pages are copied once for many commits. */
+/** Pages in the write-ahead log before a checkpoint: 32 MiB, so that hot pages are copied once for many commits. */
 const checkpointPages = 8192;
 
-/** How long a writer of another process, an operator's shell, is waited for. Everything else waits meanwhile. */
+/** Max wait for another process's write, such as an operator's shell. All other work of the thread waits too. */
 const otherWriterMs = 5_000;
 
-/** What the log file keeps on disk after a reader has held it back and let it grow. */
+/** Bytes of the write-ahead log that stay on disk after a reader had delayed its checkpoint. */
 const logBytesKept = 64 * 1024 * 1024;
 
 /**
- * The one connection that writes. Batches that wait together share one transaction and one flush to disk: on this engine the
- * flush costs as much as fifty inserts.
+ * Opens the only connection that writes. Batches that wait together share one transaction and one flush to disk,
+ * because a flush costs as much as fifty inserts.
  *
- * A group is first run without savepoints and with the rows of its logs added together, which is the common case and half as
- * expensive. When one of its batches is refused, the group is undone and run again with a savepoint around each batch, so that only
- * that one is refused, be it that its table is missing. When the disk or the file fails, the whole group is refused and nothing of it is kept; nor is anything
- * acknowledged when the database, its log or the process's lock is not where it was. `clock` tells statements the time, in epoch
- * milliseconds, in the place of the machine's.
+ * A group first runs without savepoints and with combined inserts into its logs. This is the common case and costs
+ * half. If a batch is refused, the group rolls back and runs again with a savepoint per batch, so that only that batch
+ * is refused. This includes a batch whose table is missing.
+ *
+ * If the disk or the file fails, the whole group is refused and rolled back. Nothing is acknowledged if the database,
+ * its log or the lock file was removed or replaced. `clock` replaces the machine's time in statements, in epoch
+ * milliseconds.
  */
 export function openSqliteWriter(
   { path, lockPath }: SqliteConfig,
@@ -39,7 +41,7 @@ export function openSqliteWriter(
   db.pragma(`wal_autocheckpoint = ${checkpointPages}`);
   db.pragma(`journal_size_limit = ${logBytesKept}`);
   db.pragma("temp_store = MEMORY");
-  // The first read makes the log, which stays until the last connection is closed.
+  // The first read creates the write-ahead log, which stays until the last connection closes.
   db.pragma("schema_version");
   const files = new OwnFiles([path, `${path}-wal`, ...(lockPath === undefined ? [] : [lockPath])]);
 
@@ -53,7 +55,7 @@ export function openSqliteWriter(
 
   let failure: SvcError | null = null;
 
-  /** A statement; one that adds a row, for so many of them. */
+  /** Returns the prepared statement; for an insert, the one with that many rows. */
   function prepare(statement: Statement, rows = 1): Database.Statement<unknown[], Row> {
     const name = rows === 1 ? statement.name : `${statement.name} of ${rows}`;
     const known = prepared.get(name);
@@ -65,8 +67,8 @@ export function openSqliteWriter(
   }
 
   /**
-   * Runs one batch; throws the refusal of the first statement that fails or misses its expected count. What `added` takes is left to
-   * it.
+   * Runs one batch. Throws the refusal of the first statement that fails or misses its expected count. `added` takes
+   * over the operations that it accepts.
    */
   function apply(batch: readonly WriteOp[], added: AddedRows | null): WriteOutcome {
     const rows: Row[][] = [];
@@ -75,7 +77,7 @@ export function openSqliteWriter(
       const { statement, params, expect } = op;
       let changes: number;
       try {
-        // Bound one by one: as one array each of them would be looked up in it by the binding.
+        // Spread into arguments, because the binding looks up each element of an array parameter.
         if (statement.returnsRows) {
           const found = prepare(statement).all(...params);
           rows.push(found);
@@ -89,7 +91,7 @@ export function openSqliteWriter(
     return { rows, error: null };
   }
 
-  /** The same, but a batch that is refused leaves the transaction as it was before. */
+  /** Runs one batch in a savepoint: a refused batch leaves the transaction unchanged. */
   function applyApart(batch: readonly WriteOp[]): WriteOutcome {
     savepoint.run();
     try {
@@ -142,7 +144,7 @@ export function openSqliteWriter(
       try {
         files.check();
         outcomes = commitGroup(batches);
-        // What was committed into a file that has no name any more is not acknowledged.
+        // A commit to a file that was removed or replaced is not acknowledged.
         files.check();
         failure = outcomes.find(({ error }) => error?.code === "storage_unavailable")?.error ?? null;
       } catch (error) {
@@ -164,7 +166,7 @@ export function openSqliteWriter(
     async check() {
       try {
         files.check();
-        // Only a write shows that writing works again: this one dirties the first page and reaches the disk.
+        // Only a write proves that writes work again: this one changes the first page and reaches the disk.
         if (failure) transact(() => db.pragma("user_version = 0"));
         else db.pragma("schema_version");
         failure = null;
@@ -180,7 +182,7 @@ export function openSqliteWriter(
   };
 }
 
-/** Whether a refusal speaks of the disk, the file or the memory, which all batches share. */
+/** True if the refusal concerns the disk, the file or the memory, which all batches share. */
 function isOfStore(refusal: SvcError): boolean {
   return refusal.code === "storage_unavailable" && !isSchemaMissing(refusal.cause);
 }

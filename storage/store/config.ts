@@ -1,26 +1,26 @@
 import { join, resolve } from "node:path";
 
-/** The file in a data directory that is locked for as long as the directory belongs to a process. */
+/** Name of the lock file in a data directory, locked while a process uses the directory. */
 export const lockName = "svc.lock";
 
-/** Where rows are kept. The storage layer reads no settings itself: it is given this. */
+/** Location of the database. The storage layer reads no settings; its callers pass this in. */
 export type StoreConfig =
   | ({ readonly engine: "sqlite" } & SqliteConfig)
   | { readonly engine: "postgres"; readonly postgres: PostgresConfig };
 
-/** Where a SQLite database is. */
+/** Location of a SQLite database. */
 export interface SqliteConfig {
   readonly path: string;
-  /** The file whose lock says that the database belongs to this process, where there is one. */
+  /** The file whose lock says that the database belongs to this process, if any. */
   readonly lockPath?: string;
 }
 
-/** How a Postgres database is reached. The pool is per process. */
+/** Connection settings of a Postgres database. The pool is per process. */
 export interface PostgresConfig {
   readonly url: string;
   /** Connections that stay open. */
   readonly poolSize: number;
-  /** Connections beyond them under load. */
+  /** Additional connections under load. */
   readonly maxOverflow: number;
   /** Maximum wait of a batch for a connection. */
   readonly poolTimeoutSeconds: number;
@@ -31,7 +31,9 @@ export interface PostgresConfig {
   readonly preparedStatements: boolean;
 }
 
-/** The engine that a database URL asks for: postgres://…, sqlite:///path, or SQLite under the data directory when it is empty. */
+/**
+ * Returns the engine of a database URL: postgres://…, sqlite:///path, or SQLite in the data directory if it is empty.
+ */
 export function storeConfig(databaseUrl: string, dataDir: string, pool: Omit<PostgresConfig, "url">): StoreConfig {
   const lockPath = join(resolve(dataDir), lockName);
   if (databaseUrl === "") return { engine: "sqlite", path: join(resolve(dataDir), "svc.db"), lockPath };

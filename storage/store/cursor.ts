@@ -1,14 +1,17 @@
 import { SvcError } from "../../bus/errors.ts";
 
-/** A place in a list, as the client keeps it: the sort key of the last row it got. */
+/** Encodes a position in a list for the client: the sort key of the last row. */
 export function writeCursor(key: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(key)).toString("base64url");
 }
 
-/** The longest text that is looked at. */
+/** Max characters of a cursor. */
 const cursorCharsMax = 2048;
 
-/** The sort key in a cursor, of the types that `shape` names. Refuses with invalid_cursor what `writeCursor` did not make. */
+/**
+ * Decodes the sort key of a cursor, with parts of the types in `shape`. Refuses with invalid_cursor a text that
+ * `writeCursor` did not produce.
+ */
 export function readCursor<const Shape extends readonly ("string" | "number")[]>(
   text: string,
   shape: Shape,

@@ -2,8 +2,8 @@ import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 /**
- * Makes sure that there is a directory, for its owner alone where it is made, and makes those above it that are missing. Throws
- * where it cannot be made; Node's own way of making several tries for ever on a file system that takes none, as /proc.
+ * Creates a directory and its missing parents, each with owner-only rights. Throws if that fails. Node's recursive
+ * mkdir never returns on file systems without directories to create, such as /proc.
  */
 export function makeDirectories(path: string): void {
   const above = dirname(path);

@@ -4,17 +4,18 @@ import { type Row, type Statement, tenantSql } from "./statements.ts";
 import type { TenantStore } from "./store.ts";
 import type { Table } from "./table.ts";
 
-// Lists, newest first, in pages. A page goes on after the key of the row before it, so that its price is the same however far
-// down it is, and rows that come meanwhile shift nothing. Each combination of filters is a statement of its own, so that each finds
-// its rows by an index where there is one. SQLite has to be told which: it takes a tenant for ten rows, and would read them all.
+// Lists are read newest first, in pages. A page continues after the sort key of the previous row. Its cost is therefore
+// independent of its depth, and concurrent inserts shift nothing. Each combination of filters is a separate statement,
+// so that each can use its index. SQLite must be given the index: it estimates ten rows per tenant and would scan them
+// all.
 
-/** Which rows are asked for: all that match every filter that is given, in [since, until), epoch milliseconds. */
+/** The filters of a list: rows match all given columns and have a `ts` in [since, until), in epoch milliseconds. */
 export type ListFilter<Name extends string> = { readonly [N in Name]?: string | undefined } & {
   readonly since?: number | undefined;
   readonly until?: number | undefined;
 };
 
-/** One page. `next_cursor` is null on the last. */
+/** One page. `next_cursor` is null on the last one. */
 export interface Page<R> {
   readonly rows: R[];
   readonly next_cursor: string | null;
@@ -22,11 +23,11 @@ export interface Page<R> {
 
 /** A list over the rows of a table. */
 export interface List<R, Name extends string> {
-  /** One page after `cursor`. Refuses with invalid_cursor and invalid_window. */
+  /** Returns the page after `cursor`. Refuses with invalid_cursor and invalid_window. */
   page(store: TenantStore, filter: ListFilter<Name>, cursor: string | null, limit: number): Promise<Page<R>>;
   /**
-   * Every row that is there when its page is read, newest first, in pages. The first page is read by the first `next()`, so that a
-   * caller can still answer with a refusal.
+   * Yields all rows in pages, newest first, each page as of the time of its read. The first `next()` reads the first
+   * page, so that its caller can still reply with a refusal.
    */
   all(store: TenantStore, filter: ListFilter<Name>): AsyncGenerator<R[], void, void>;
 }
@@ -34,27 +35,27 @@ export interface List<R, Name extends string> {
 /** Rows of one page of `all`. */
 const pageRows = 500;
 
-/** How the rows lie that a list is filtered by. */
+/** Filters and indexes of a list. */
 interface ListOptions<Name extends string> {
   /**
-   * Values that so many rows have that the newest of them are found without an index. That of the column leaves those rows out, since
-   * every turn writes some.
+   * Frequent values of a column, whose newest rows are found without an index. The index of the column excludes them,
+   * because every turn writes some.
    */
   readonly common?: { readonly [N in Name]?: readonly string[] };
-  /** The indexes by tenant, a column, `ts` and `id`, the one first that leaves the fewest rows. */
+  /** Indexes by tenant, column, `ts` and `id`, the most selective first. */
   readonly indexes?: { readonly [N in Name]?: string };
-  /** Columns without an index: a page by one of them may pass over many rows. */
+  /** Columns without an index: a page filtered by one may skip many rows. */
   readonly unindexed?: readonly Name[];
-  /** Columns that may be long: a page ends before the row with which they would have more than `bytesMax`, but for its first. */
+  /** Columns with long values: a page ends before their total exceeds `bytesMax`, but has at least one row. */
   readonly long?: { readonly columns: readonly string[]; readonly bytesMax: number };
 }
 
-/** So few rows are read without asking how long they are. */
+/** Page size up to which the length of the rows is not checked. */
 const fewRows = 4;
 
 /**
- * Declares a list over rows that have `ts` and `id`, with an index for the filters, but for those that the options name. A page that
- * may pass over many rows, by a column without an index or by several, is read where that keeps nobody waiting.
+ * Declares a list over rows with `ts` and `id`. Each filter has an index unless the options say otherwise. A page that
+ * may skip many rows, by a column without an index or by several columns, is a long read.
  */
 export function list<R extends { readonly ts: number; readonly id: string }, const Name extends keyof R & string>(
   of: Table<R>,
@@ -63,7 +64,7 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
 ): List<R, Name> {
   const commonOf = (name: Name): readonly string[] => common[name] ?? [];
   const statements = new Map<string, Statement>();
-  /** How long the rows of a page are. */
+  /** Statements that return the lengths of a page's rows. */
   const lengths = new Map<string, Statement>();
   for (const conditions of combinations(filters.map((name) => conditionsOn(name, commonOf(name))))) {
     const keys = conditions.map(({ key }) => key).join();
@@ -88,12 +89,12 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
     const keys = names.map((name, at) => keyOf(name, commonOf(name), values[at] as string));
     const statement = from.get(keys.join()) as Statement;
     const isLong = inPool || names.length > 1 || names.some((name) => unindexed.includes(name));
-    // From where both begin: rows that are newer than the window are not passed over.
+    // Starts at the newer end of the window, so that newer rows are not scanned.
     const start = until <= before[0] ? [until, ""] : before;
     return store[isLong ? "readLong" : "read"](statement, ...values, ...start, since, limit);
   }
 
-  /** How many of so many rows fit on a page. */
+  /** Returns how many of `limit` rows fit on a page. */
   async function fitting(
     store: TenantStore,
     filter: ListFilter<Name>,
@@ -114,7 +115,7 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
     async page(store, filter, cursor, limit) {
       const before = cursor === null ? top : readCursor(cursor, ["number", "string"]);
       const size = await fitting(store, filter, before, limit);
-      // The row after the page, if there is one, says that there is another page.
+      // One row more than the page shows whether another page follows.
       const rows = (await read(statements, store, filter, before, size + 1, false)).map(of.decode);
       const more = rows.length > size;
       if (more) rows.pop();
@@ -134,18 +135,21 @@ export function list<R extends { readonly ts: number; readonly id: string }, con
   };
 }
 
-/** Before this key comes everything. */
+/** A sort key above all rows. */
 const top: readonly [ts: number, id: string] = [Number.MAX_SAFE_INTEGER, ""];
 
-/** A filter of a statement; the statement's name is made of the keys. */
+/** A filter of a statement. The keys of all filters form the statement's name. */
 interface Condition {
   readonly key: string;
   readonly sql: string;
-  /** The column whose index has the rows; null where it has none of the value. */
+  /** The column whose index is used; null if the index excludes the value. */
   readonly name: string | null;
 }
 
-/** The ways in which a column can be filtered by. For values that are not common the SQL says so: only then is the index used. */
+/**
+ * Returns the conditions for a column. The condition for rare values repeats the index's WHERE clause, as the engines
+ * require.
+ */
 function conditionsOn(name: string, common: readonly string[]): Condition[] {
   const sql = `${name} = ?`;
   if (common.length === 0) return [{ key: name, sql, name }];
@@ -181,7 +185,7 @@ function lengthOf(columns: readonly string[]): string {
   return `${columns.map((name) => `COALESCE(OCTET_LENGTH(${name}), 0)`).join(" + ")} AS bytes`;
 }
 
-/** Every choice of at most one of each of these lists, in their order. */
+/** Returns every combination of at most one element per list, in their order. */
 function combinations<T>(lists: readonly (readonly T[])[]): T[][] {
   const chosen: T[][] = [[]];
   for (const list of lists) chosen.push(...chosen.flatMap((before) => list.map((one) => [...before, one])));

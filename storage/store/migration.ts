@@ -1,11 +1,11 @@
 import { type Dialect, renderSchema } from "./dialect.ts";
 
-/** One statement of the schema: the same for both engines, or one for each, or for one alone. */
+/** A schema statement: shared by both engines, separate for each, or for one alone. */
 export type Step = string | Readonly<Partial<Record<Dialect, string>>>;
 
 /**
- * One step of the schema. Revisions are four digits, of which 0006 to 0018 belong to the commerce layer; those of a plugin begin
- * with its name, as `notes_0001`, so that they come after all others.
+ * One migration of the schema. Revisions have four digits; 0006 to 0018 are reserved for the commerce layer. Revisions
+ * of a plugin begin with its name, such as `notes_0001`, and so sort after all others.
  */
 export interface Migration {
   readonly revision: string;
@@ -24,17 +24,17 @@ export interface SchemaChange {
 
 /** A connection for changing the schema of one engine. */
 export interface SchemaSession {
-  /** The revisions that the database has; none when it is new. */
+  /** Returns the applied revisions; none for a new database. */
   revisions(): Promise<string[]>;
   /**
-   * Makes changes in one transaction that excludes every other session: `choose` is given the revisions as they are then.
-   * Answers whether there was a change to make.
+   * Applies changes in one transaction that excludes every other session. `choose` gets the revisions as of that
+   * transaction. Returns true if there was a change.
    */
   change(choose: (revisions: string[]) => readonly SchemaChange[]): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** The statements of a change for one engine. */
+/** Returns the statements of a change for one engine. */
 export function statementsOf(steps: readonly Step[], dialect: Dialect): string[] {
   return steps.flatMap((step) => {
     const text = typeof step === "string" ? step : step[dialect];
@@ -42,19 +42,19 @@ export function statementsOf(steps: readonly Step[], dialect: Dialect): string[]
   });
 }
 
-/** What the engine has said of a step, with the revision that it belongs to: it may be a plugin's, whose name it begins with. */
+/** Prefixes the engine's error with the revision of the failed step, which names the plugin if it is a plugin's. */
 export function inRevision(revision: string, error: unknown): unknown {
   if (error instanceof Error) error.message = `migration ${revision}: ${error.message}`;
   return error;
 }
 
-/** The tables that a migration makes. */
+/** Returns the tables that a migration creates. */
 export function createdTables({ up }: Migration): string[] {
   const text = [...statementsOf(up, "sqlite"), ...statementsOf(up, "postgres")].join("\n");
   const found = text.matchAll(/\bCREATE\s+(?:VIRTUAL\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)/gi);
   return [...new Set([...found].map(([, name = ""]) => name.toLowerCase()))];
 }
 
-/** Where an engine keeps the revisions it has, written by both engines' sessions. */
+/** Creates the table of applied revisions, for the sessions of both engines. */
 export const revisionsTable =
   "CREATE TABLE IF NOT EXISTS schema_revisions (revision TEXT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)";

@@ -6,21 +6,24 @@ import { type Answer, type Request, RequestWriter } from "./requests.ts";
 import type { Param, Row, Statement } from "./statements.ts";
 import { requestMs, type WriteOp } from "./store.ts";
 
-/** Unanswered requests of one thread, and the characters in them; more are refused, so that a stalled disk cannot fill the memory. */
+/**
+ * Max unanswered requests of one thread, and below their total characters. More are refused, so that a stalled disk
+ * cannot fill the memory.
+ */
 const unansweredMax = 20_000;
 const unansweredCharsMax = 64 * 1024 * 1024;
 
-/** How long a read is waited for, and one whose length grows with what is stored. */
+/** Max wait for a read, and below for a long read. */
 const readMs = requestMs;
 const longReadMs = 60_000;
-/** How often overdue requests are looked for: a deadline is kept to within this. */
+/** Interval of the search for overdue requests, and so the precision of deadlines. */
 const sweepMs = 100;
 
 interface Waiting {
   readonly chars: number;
-  /** On the monotonic clock; infinite for who waits as long as it takes, and for who was told that it took too long. */
+  /** On the monotonic clock; infinite without a deadline, and after the request was refused as late. */
   deadline: number;
-  /** It was told so, and who it is may want to know what comes of it. */
+  /** True if the request was refused as late; `onLate` may still report its outcome. */
   isLate: boolean;
   readonly onLate: (() => void) | undefined;
   resolve(value: never): void;
@@ -29,7 +32,7 @@ interface Waiting {
 
 /** A thread's end of the connection to the store thread. */
 export class StorePort {
-  /** On Postgres each batch has a connection of its own. */
+  /** False: on Postgres each batch has a connection of its own. */
   readonly inOrder = false;
   readonly #env: Env;
   readonly #port: MessagePort;
@@ -86,11 +89,11 @@ export class StorePort {
     return this.#ask(this.#requests.read(statement, params, answerMs), 0, answerMs);
   }
 
-  /** `message` gets its number, which is its second item. */
+  /** Sends `message` after setting its id, which is its second item. */
   #ask<T>(message: unknown[], chars: number, deadlineMs: number, onLate?: () => void): Promise<T> {
     const full =
       this.#waiting.size >= unansweredMax ||
-      // One that is larger than the bound by itself goes when nothing else waits.
+      // A request above the limit by itself is sent when no other is pending.
       (this.#unansweredChars > 0 && this.#unansweredChars + chars > unansweredCharsMax);
     if (this.#closed || full) return Promise.reject(new SvcError("storage_unavailable"));
     return new Promise<T>((resolve, reject) => {
@@ -102,7 +105,7 @@ export class StorePort {
       const { untold } = this.#requests;
       if (untold.length > 0) this.#outgoing.push(...untold.splice(0));
       this.#outgoing.push(message);
-      // What the store is asked while it has nothing to do starts at once; the rest of the turn of the event loop goes together.
+      // A request to an idle store is sent at once; the rest of the event-loop turn is sent together.
       if (this.#waiting.size === 1) this.#flush();
       else if (isFirst) this.#env.defer(this.#flush);
     });
@@ -120,7 +123,7 @@ export class StorePort {
     this.#env.timer(sweepMs, this.#sweep);
   }
 
-  /** Refuses what is overdue. The store holds it until it answers, so it counts against the bounds until then. */
+  /** Refuses overdue requests. The store keeps them until it answers, so they count against the limits until then. */
   #sweep = (): void => {
     this.#sweeping = false;
     const now = this.#env.monotonic();

@@ -2,28 +2,29 @@ import type { WireError } from "../../bus/errors.ts";
 import { learnStatement, type Param, type Row, type Statement } from "./statements.ts";
 import type { WriteOp } from "./store.ts";
 
-// What passes between a thread and the store thread. Requests of one event-loop turn travel as one array, and so do the answers of
-// one commit. A request is one flat array, in which a statement is a number: as an array of arrays with names, structured clone
-// takes twice as long for it.
+// Messages between a thread and the store thread. The requests of one event-loop turn are one array, as are the answers
+// of one commit. A request is a flat array that refers to statements by number: structured clone takes twice as long
+// for nested arrays with names.
 
 export const request = { write: 0, read: 1, check: 2, learn: 3 } as const;
 
 /**
- * `[request.write, id, number, expect, …params, number, expect, …params, …]`, expect -1 for none; `[request.read, id, number, answerMs,
- * …params]`; `[request.check, id]`; or `[request.learn, number, statement]`, before the first request that names the statement so.
+ * `[request.write, id, number, expect, …params, number, expect, …params, …]`, with expect -1 for none; `[request.read,
+ * id, number, answerMs, …params]`; `[request.check, id]`; or `[request.learn, number, statement]`, before the first
+ * request that uses the number.
  */
 export type Request = readonly unknown[];
-/** `[id, rows, null]` or `[id, null, error]`. Rows of a write are one list for each of its statements. */
+/** `[id, rows, null]` or `[id, null, error]`. The rows of a write are one list per statement. */
 export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null, WireError | null];
 
-/** Writes requests. The text of a statement travels once, with its first use. */
+/** Encodes requests. The text of a statement is sent once, before its first use. */
 export class RequestWriter {
   readonly #numbers = new Map<Statement, number>();
-  /** What introduces statements, to be sent before the request that was written last. */
+  /** Messages that introduce statements; send them before the last encoded request. */
   readonly untold: Request[] = [];
 
   write(ops: readonly WriteOp[]): unknown[] {
-    // Pushed: an array that was made with its length is one that may have holes, and those are cloned as objects are.
+    // Built with push: an array with a preset length may have holes, and is cloned as slowly as an object.
     const message: unknown[] = [request.write, 0];
     for (const { statement, params, expect } of ops) {
       message.push(this.#number(statement), expect ?? -1);
@@ -50,7 +51,7 @@ export class RequestWriter {
   }
 }
 
-/** Reads the requests that one `RequestWriter` has written. */
+/** Decodes the requests of one `RequestWriter`. */
 export class RequestReader {
   readonly #statements: Statement[] = [];
 

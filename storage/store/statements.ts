@@ -1,35 +1,38 @@
 import { type Dialect, storeClock } from "./dialect.ts";
 
-/** What a statement takes and gives, on both engines. Booleans are 0 and 1, times are epoch milliseconds, JSON is text. */
+/**
+ * A parameter or column value on both engines. Booleans are 0 and 1, times are epoch milliseconds, and JSON is text.
+ */
 export type Param = string | number | null;
-/** A row as both engines answer it, by column. */
+/** A row as both engines return it, by column. */
 export type Row = Record<string, Param>;
 
 /**
- * SQL written once; a text for each engine where they do not read it alike. `?` marks a parameter, `:tenant` the tenant, which the
- * store fills in, and `:now` the time by the store's own clock. `INDEXED BY` is SQLite's alone, whose planner knows nothing of how many rows
- * there are; Postgres is not told.
+ * SQL for both engines, or a text per engine where they differ. `?` marks a parameter. `:tenant` marks the tenant,
+ * which the store fills in, and `:now` the time of the store's clock. `INDEXED BY` applies to SQLite, whose planner
+ * does not know row counts, and is removed for Postgres.
  */
 type SqlText = string | Record<Dialect, string>;
 
-/** A declared statement, in the words of each engine. */
+/** A declared statement, with a text for each engine. */
 export interface Statement {
   readonly name: string;
   readonly text: Readonly<Record<Dialect, string>>;
-  /** Where among the parameters the tenant goes; empty when the statement belongs to the service and not to a tenant. */
+  /** Positions of the tenant among the parameters; empty for a statement of the service itself. */
   readonly tenantAt: readonly number[];
-  /** Parameters with the tenant's. */
+  /** Number of parameters, including the tenant's. */
   readonly paramCount: number;
-  /** Whether it answers rows: a SELECT, or a change with RETURNING. */
+  /** True if it returns rows: a SELECT, or a change with RETURNING. */
   readonly returnsRows: boolean;
   /**
-   * The table to which it adds one row, where the row's place among what else is written does not matter: it may be added with
-   * those of other batches, after whatever does not name the table. Null for every other statement.
+   * The table to which the statement appends one row, if the time of the insert within a commit does not matter. The
+   * writer may then insert it together with rows of other batches, before the next statement that names the table. Null
+   * for every other statement.
    */
   readonly addsTo: string | null;
 }
 
-/** Postgres cuts names of prepared statements at 63 bytes, and the engine adds a mark to some. */
+/** Postgres truncates names of prepared statements at 63 bytes, and the engine adds a suffix to some. */
 const nameCharsMax = 60;
 
 const declared = new Map<string, Statement>();
@@ -58,8 +61,8 @@ function declare(name: string, text: SqlText, addsTo: string | null = null): Sta
 }
 
 /**
- * Declares a statement on rows of one tenant: it names `:tenant` and can be run through `store.tenant(id)` only. `addsTo` as the
- * statement has it; behind VALUES its text has the one row's parameters and no other parentheses.
+ * Declares a statement on rows of one tenant. It must name `:tenant` and runs through `store.tenant(id)` only. With
+ * `addsTo`, the parameters of the row are the last parentheses of its text, after VALUES.
  */
 export function tenantSql(name: string, text: SqlText, addsTo: string | null = null): Statement {
   const statement = declare(name, text, addsTo);
@@ -67,33 +70,35 @@ export function tenantSql(name: string, text: SqlText, addsTo: string | null = n
   return statement;
 }
 
-/** Declares a statement that the service itself makes, over all tenants: recovery, sweeps, counters. */
+/** Declares a statement that the service runs over all tenants: recovery, sweeps, counters. */
 export function systemSql(name: string, text: SqlText): Statement {
   const statement = declare(name, text);
   if (statement.tenantAt.length > 0) throw new Error(`statement ${name} names :tenant`);
   return statement;
 }
 
-/** This thread's own copy of a statement of another one: the same for all of its name. */
+/**
+ * Returns this thread's copy of a statement that another thread sent: the same object for every statement of that name.
+ */
 export function learnStatement(statement: Statement): Statement {
   const known = declared.get(statement.name);
   if (known === undefined) declared.set(statement.name, statement);
   return known ?? statement;
 }
 
-/** Finds a statement that was declared on this thread, or that another has told it. */
+/** Returns a statement by name that this thread declared or learned from another. */
 export function statementNamed(name: string): Statement {
   const statement = declared.get(name);
   if (!statement) throw new Error(`no statement is declared under the name ${name}`);
   return statement;
 }
 
-/** All declared statements, for the test that holds each of them against both engines. */
+/** Returns all declared statements, for the test that checks each one against both engines. */
 export function allStatements(): readonly Statement[] {
   return [...declared.values()];
 }
 
-/** How many parameters a text takes, and which of them are the tenant. */
+/** Returns the number of parameters in a text, and the positions of the tenant. */
 function markers(text: string): { tenantAt: number[]; paramCount: number } {
   const tenantAt: number[] = [];
   let paramCount = 0;
@@ -110,9 +115,9 @@ function filled(text: string, dialect: Dialect): string {
 }
 
 /**
- * SQLite looks at what is bound to a parameter that stands alone behind `=` or LIMIT when it chooses a plan, and parses the statement again
- * each time another value is: 10 to 50 microseconds. Behind a plus sign, which does nothing else, it does not.
- * (`sqlite3ExprIsInteger` and `sqlite3_clear_bindings` in its source.)
+ * Puts a plus sign, which has no effect, before parameters after `=` or LIMIT. SQLite otherwise uses the bound value in
+ * its plan and reparses the statement for each new value, in 10 to 50 microseconds. (`sqlite3ExprIsInteger` and
+ * `sqlite3_clear_bindings` in its source.)
  */
 function steady(text: string): string {
   return text.replace(/(=|\bLIMIT)(\s*)\?/g, "$1$2+?");

@@ -1,73 +1,76 @@
 import type { Param, Row, Statement } from "./statements.ts";
 
 /**
- * How long somebody's request waits for the store, in milliseconds: less than who has asked an actor waits for it, so that the
- * cause is told and not that there was no answer.
+ * Max milliseconds that a client's request waits for the store. Less than the deadline of an ask, so that the caller
+ * learns the cause and not just of a missing answer.
  */
 export const requestMs = 8_000;
 
-/** One statement of a write batch. When `expect` is given, that many rows must change or the whole batch is undone. */
+/** One statement of a write batch. If `expect` is given, that many rows must change, or the whole batch rolls back. */
 export interface WriteOp {
   readonly statement: Statement;
   readonly params: readonly Param[];
   readonly expect: number | undefined;
 }
 
-/** What an engine offers to the rest; the same on SQLite and Postgres. */
+/** The interface of an engine, equal for SQLite and Postgres. */
 export interface Engine {
-  /** Whether batches are applied in the order in which a thread gives them. Where not, wait for one that another builds on. */
+  /**
+   * True if batches of a thread are applied in their order. Otherwise, await a batch before sending one that depends on
+   * it.
+   */
   readonly inOrder: boolean;
   /**
-   * Applies a batch as one atomic change and resolves after it is durable, with the rows of each statement that returns rows.
-   * Batches are independent of each other: see `inOrder`.
+   * Applies a batch atomically. Resolves when it is durable, with the rows of each statement that returns rows. Batches
+   * are independent of each other; see `inOrder`.
    *
-   * Refusals: `conflict` when an expected count differs or a key is taken, its subject the statement's name, and then nothing
-   * has changed; `storage_unavailable` when the engine cannot write, and then nothing was acknowledged, but a batch that was
-   * under way when a connection broke, or that was not answered within `deadlineMs`, may have been applied or yet be: send it
-   * again only when its keys make that harmless. Without a deadline a batch waits as long as the engine does. `onLate` is called when
-   * a batch that was not answered in time turns out to have been applied.
+   * Refuses with `conflict`, and changes nothing, if an expected count differs or a key exists; the subject is the
+   * statement's name. Refuses with `storage_unavailable` if the engine cannot write. A batch may then have been
+   * applied, or be applied later, if its connection broke or `deadlineMs` passed. Repeat it only if its keys make that
+   * harmless. Without a deadline it waits as long as the engine does. `onLate` is called when a batch that was refused
+   * as late has been applied.
    */
   write(ops: readonly WriteOp[], deadlineMs?: number, onLate?: () => void): Promise<readonly Row[][]>;
-  /** Sees every batch acknowledged before the call. Refuses with storage_unavailable when there is no answer in time. */
+  /** Sees every batch that was acknowledged before the call. Refuses with storage_unavailable after a timeout. */
   read(statement: Statement, params: readonly Param[]): Promise<Row[]>;
-  /** See `Scope`. An engine leaves it out when its reads never keep the calling thread busy. */
+  /** See `Scope`. Omitted by an engine whose reads never block the calling thread. */
   readLong?(statement: Statement, params: readonly Param[]): Promise<Row[]>;
-  /** Whether reads and writes work now. Refuses with storage_unavailable, or returns. */
+  /** Resolves if reads and writes work now; else refuses with storage_unavailable. */
   check(): Promise<void>;
   close(): void;
 }
 
-/** Statements with what they are run on: the rows of one tenant, or what the service owns itself. */
+/** Runs statements on the rows of one tenant, or on those of the service itself. */
 export interface Scope {
   /** See `Engine`. */
   readonly inOrder: boolean;
-  /** One operation of a batch. */
+  /** Returns one operation of a batch. */
   op(statement: Statement, params: readonly Param[], expect?: number): WriteOp;
   /** See `Engine`. */
   write(ops: readonly WriteOp[], deadlineMs?: number, onLate?: () => void): Promise<readonly Row[][]>;
   read(statement: Statement, ...params: Param[]): Promise<Row[]>;
   /**
-   * The same for reads whose length grows with what is stored: the calling thread goes on meanwhile. Refuses with
-   * storage_unavailable when too many of them wait.
+   * Runs a read whose length grows with the stored data, without blocking the calling thread. Refuses with
+   * storage_unavailable if too many such reads wait.
    */
   readLong(statement: Statement, ...params: Param[]): Promise<Row[]>;
 }
 
-/** Fills the tenant into every statement, and takes no statement that does not name one. */
+/** Fills the tenant into every statement, and rejects statements that name no tenant. */
 export interface TenantStore extends Scope {
   readonly tenantId: string;
 }
 
-/** Everything that is kept, behind one door for each tenant. */
+/** The database, accessed per tenant. */
 export interface Store {
   tenant(tenantId: string): TenantStore;
-  /** What the service owns itself, over all tenants: recovery, sweeps, counters. */
+  /** Access to the service's own rows, and across all tenants: recovery, sweeps, counters. */
   readonly system: Scope;
   check(): Promise<void>;
   close(): void;
 }
 
-/** The store on an engine. */
+/** Creates the store of an engine. */
 export function createStore(engine: Engine): Store {
   return {
     tenant: (tenantId) => new EngineScope(engine, tenantId) as TenantStore,
@@ -77,7 +80,7 @@ export function createStore(engine: Engine): Store {
   };
 }
 
-/** A class, because every turn makes some of these: its methods are made once. */
+/** A class and not an object literal, because every turn creates some, and its methods exist once. */
 class EngineScope implements Scope {
   readonly tenantId: string | null;
   readonly #engine: Engine;
@@ -109,14 +112,14 @@ class EngineScope implements Scope {
   }
 }
 
-/** The statement's parameters with the tenant in its places. */
+/** Returns the statement's parameters with the tenant inserted. */
 function fill(statement: Statement, params: readonly Param[], tenantId: string | null): readonly Param[] {
   const { name, tenantAt, paramCount } = statement;
   if (tenantId === null && tenantAt.length > 0) throw new Error(`${name} belongs to a tenant`);
   if (tenantId !== null && (tenantAt.length === 0 || tenantId === "")) throw new Error(`${name} is not for a tenant`);
   if (params.length + tenantAt.length !== paramCount)
     throw new Error(`${name} takes ${paramCount - tenantAt.length} parameters and got ${params.length}`);
-  // As long as it will be: one that grows is copied, and several are made in each turn.
+  // Preallocated, because a growing array is copied, and every turn builds several.
   const filled = new Array<Param>(paramCount);
   let next = 0;
   let tenants = 0;
@@ -130,8 +133,8 @@ function fill(statement: Statement, params: readonly Param[], tenantId: string |
 }
 
 /**
- * The value as both engines keep it. Postgres has no NUL in text, and SQLite's functions stop at one, so that it becomes the
- * character that stands for what cannot be shown; both drivers do the same with half of a surrogate pair.
+ * Returns the value in its storable form. NUL becomes U+FFFD, because Postgres rejects it in text and SQLite's
+ * functions stop at it. Both drivers replace a lone surrogate in the same way.
  */
 function storable(value: Param): Param {
   return typeof value === "string" && value.includes("\0") ? value.replaceAll("\0", "\uFFFD") : value;

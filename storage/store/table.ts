@@ -1,19 +1,19 @@
 import { type Param, type Row, type Statement, tenantSql } from "./statements.ts";
 import type { TenantStore, WriteOp } from "./store.ts";
 
-// A table as the code knows it, declared once: the type of its rows, how one is read, checked and written, and the statements that
-// every table needs. The schema itself is in the migrations, where it has a history.
+// Declares tables: the type of a row, how it is decoded, checked and encoded, and the statements that every table
+// needs. The migrations contain the schema itself.
 
-/** What a column holds. */
+/** Type of a column's value. */
 export interface Column<T> {
-  /** Throws when the store holds something else: a defect of the code that wrote it, or of a migration. */
+  /** Throws if the stored value has another type, which is a defect of its writer or of a migration. */
   decode(value: Param): T;
   encode(value: T): Param;
 }
 
 type Columns = Readonly<Record<string, Column<unknown>>>;
 
-/** The rows of a table with these columns. */
+/** The row type of a table with these columns. */
 export type RowOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never };
 
 /** A text. */
@@ -36,7 +36,7 @@ export function nullable<T>(column: Column<T>): Column<T | null> {
   };
 }
 
-/** JSON text. That it has the shape of `T` is the word of whoever wrote it. */
+/** JSON text. Its shape is not checked: the writer guarantees `T`. */
 export function json<T>(): Column<T> {
   return {
     decode: (value) => JSON.parse(text.decode(value)) as T,
@@ -57,43 +57,46 @@ function plain<T extends Param>(words: string, holds: (value: Param) => boolean)
 /** A table whose rows belong to tenants. */
 export interface Table<R> {
   readonly name: string;
-  /** The columns, as a SELECT names them. */
+  /** The columns in the form of a SELECT list. */
   readonly columns: string;
-  /** A row of the store, checked. Throws when it is not one of this table. */
+  /** Returns a checked row. Throws if it does not fit the table. */
   decode(row: Row): R;
-  /** Values for the columns, in their order. */
+  /** Returns the values of the columns, in their order. */
   encode(row: R): Param[];
 }
 
-/** A row of a table as tests fill it in: under the guessable names that the columns of other samples have too. */
+/** Returns a sample row for tests. Its names are guessable and equal to those in other tables' samples. */
 export type Sample<R> = (given: SampleGiven) => R;
 
-/** What a sample row is made with. */
+/** Values that a sample row contains. */
 export interface SampleGiven {
-  /** Stands in every column whose text nobody should read but its tenant. */
+  /** Text for every column that only the tenant may read. */
   readonly text: string;
-  /** The key of the tenant's thread. */
+  /** Key of the tenant's thread. */
   readonly threadKey: number;
 }
 
 /** A declared table with a sample row. */
 export interface SampledTable {
   readonly name: string;
-  /** Values for the columns, in their order. */
+  /** Returns the values of the columns, in their order. */
   readonly row: (given: SampleGiven) => readonly Param[];
 }
 
 const sampled: SampledTable[] = [];
 
-/** The declared tables that have a sample row, for the test that holds the rows of one tenant against the statements of another. */
+/** Returns the tables with a sample row, for the test that runs the statements of one tenant against the rows of another. */
 export function sampledTables(): readonly SampledTable[] {
   return sampled;
 }
 
-/** The rows of a table. */
+/** The row type of a table. */
 export type RowIn<T> = T extends Table<infer R> ? R : never;
 
-/** Declares a table. Its tenant is the store's and no column. A table with a sample row needs no entry in the tests of storage. */
+/**
+ * Declares a table. The tenant is not among its columns; the store adds it. A table with a sample row needs no entry in
+ * the tests of storage.
+ */
 export function table<C extends Columns>(name: string, columns: C, sample?: Sample<RowOf<C>>): Table<RowOf<C>> {
   const entries = Object.entries(columns);
   const declared: Table<RowOf<C>> = {
@@ -124,20 +127,20 @@ export function table<C extends Columns>(name: string, columns: C, sample?: Samp
 }
 
 /**
- * What a table is to who adds rows. Those of a `log` are only added, and read by no statement that does not name the table: they
- * are added together where many are written at once. Those of a `ledger` are so too and have random keys: one that is there is the same
- * row, sent again by who was not told that it was written, and nothing is refused.
+ * Kind of a table for inserts. Rows of a `log` are only appended and read only by statements that name the table, so a
+ * commit may insert them together. Rows of a `ledger` also have random keys: an existing key means a repeated write of
+ * the same row, and the insert is skipped.
  */
 type AddedTo = "table" | "log" | "ledger";
 
-/** Declares how a row is added. The batch refuses with conflict when its key is taken, but for a ledger. */
+/** Declares an insert. Its batch refuses with conflict if the key exists, except for a ledger. */
 export function insertInto<R>(into: Table<R>, kind: AddedTo = "table"): (store: TenantStore, row: R) => WriteOp {
   const sql = kind === "ledger" ? `${insertSql(into)} ON CONFLICT DO NOTHING` : insertSql(into);
   const statement = tenantSql(`${into.name}_insert`, sql, kind === "table" ? null : into.name);
   return (store, row) => store.op(statement, into.encode(row));
 }
 
-/** Declares how a row is added, or takes the place of the one that has its key. The batch refuses nothing. */
+/** Declares an insert that replaces a row with the same key. Never causes a refusal. */
 export function upsertInto<R>(
   into: Table<R>,
   key: readonly (keyof R & string)[],
@@ -157,7 +160,7 @@ function insertSql({ name, columns }: Pick<Table<never>, "name" | "columns">): s
   return `INSERT INTO ${name} (tenant_id, ${columns}) VALUES (:tenant, ${columns.replace(/\w+/g, "?")})`;
 }
 
-/** Declares how the one row of a key is found. */
+/** Declares the lookup of a row by its key. */
 export function selectOne<R>(
   from: Table<R>,
   key: readonly (keyof R & string)[],

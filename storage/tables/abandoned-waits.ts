@@ -5,9 +5,10 @@ import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
 import { type TaskAside, tasksAside } from "./task-waits.ts";
 import { deleteWaitOp, type WaitRow, waitsOfRun } from "./waits.ts";
 
-// Questions of runs that are lost. An answer to one would be taken and change nothing, so each is closed as soon as the loss is known.
+// Waits of lost runs. An answer to one would be accepted without effect, so they are closed as soon as the loss is
+// known.
 
-/** A question of a run without a thread. */
+/** A wait of a run without a thread. */
 export type ThreadlessWait = Pick<WaitRow, "wait_id" | "approval_id"> & { readonly tenant_id: string };
 
 const fields = "tenant_id, wait_id, approval_id";
@@ -25,7 +26,7 @@ const endWait = tenantSql(
   "UPDATE waits SET state = 'expired' WHERE tenant_id = :tenant AND wait_id = ? AND state = 'open'",
 );
 
-/** The oldest questions of runs without a thread whose process or worker is gone. */
+/** Returns the oldest waits of runs without a thread whose process or worker is gone. */
 export async function threadlessWaits(store: Scope, gone: Gone, limit: number): Promise<ThreadlessWait[]> {
   const rows =
     "worker" in gone
@@ -34,15 +35,15 @@ export async function threadlessWaits(store: Scope, gone: Gone, limit: number): 
   return rows as unknown as ThreadlessWait[];
 }
 
-/** Deletes such a question. The request that it was for is denied, unless another call waits for it. */
+/** Deletes such a wait. Its approval request is denied, unless another call waits for it. */
 export function dropThreadlessOps(store: TenantStore, { wait_id, approval_id }: ThreadlessWait): WriteOp[] {
   const drop = deleteWaitOp(store, wait_id);
   return approval_id === null ? [drop] : leaveOps(store, approval_id, "aborted", drop);
 }
 
 /**
- * Ends what the suspended tasks of a run ask, and the tasks below those. For the batch that ends the run: nothing carries on a task whose
- * run is over. The tasks themselves are resumed as if their time were over, and find that out.
+ * Returns operations that end the waits of a run's suspended tasks and of their own tasks. Use in the batch that ends
+ * the run, because no run continues its tasks afterwards. The tasks resume as if they had expired, and then end.
  */
 export async function endTasksOps(
   store: TenantStore,

@@ -4,74 +4,77 @@ import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, json, nullable, oneOf, type RowIn, real, selectOne, table, text } from "../store/table.ts";
 import { answerWaitsOfApprovalOp, closeWaitOp, isSuperseded, type WaitAnswer, type WaitRow } from "./waits.ts";
 
-// A request for approval is a row of its own, for it outlives the call that has asked: equal calls share it while it is pending, and
-// once it is approved it lets equal calls pass for a while. Each call that waits for it is a row of `waits`, which is answered in the
-// batch that decides. Times are the store's.
+// An approval request is a row of its own, because it outlives the call that asked for it. Equal calls share it while
+// it is pending. After approval it allows equal calls for some time. Each waiting call is a row of `waits`, which the
+// deciding batch answers. Times are those of the store's clock.
 
-/** What somebody has said to a request. */
+/** The decision on a request. */
 export interface Decision {
   readonly decision: "approved" | "denied";
-  /** The decider's own words; `timeout` and `aborted` are the server's. */
+  /** The decider's comment; `timeout` and `aborted` come from the server. */
   readonly note: string;
-  /** The arguments that the call is to have instead of its own. */
+  /** Arguments that replace those of the call. */
   readonly edited_args: Readonly<Record<string, unknown>> | null;
-  /** What came of a call of which nobody else knows it; absent where the decider has not said so. */
+  /** Outcome of a call whose result the server does not know; absent unless the decider gives it. */
   readonly result?: string;
 }
 
-/** What a decider can judge a call by. */
+/** Facts by which a decider can judge a call. */
 export interface Evidence {
   readonly effect: string;
   readonly risk: string;
-  /** What the run had used when it asked. */
+  /** The run's cost at the time of the request. */
   readonly cost_usd: number;
   readonly tool_calls: number;
-  /** The call may have run already, and its outcome is what is asked for. */
+  /** Set if the call may have run already, and the decider is asked for its outcome. */
   readonly outcome?: "unknown";
 }
 
 const approvalTable = table("approvals", {
   id: text,
-  /** When it was asked. */
+  /** Time of the request. */
   ts: integer,
   manifest_id: text,
   tool_name: text,
-  /** SHA-256 of the arguments as the gate has seen them, and of what its rule asks for: a stricter rule takes no grant of a looser one. */
+  /**
+   * SHA-256 over the arguments and over the requirements of the rule, so that a stricter rule does not accept a grant
+   * of a looser one.
+   */
   call_signature: text,
-  /** JSON of the arguments, with `preview` where there is one. */
+  /** JSON of the arguments, with `preview` if there is one. */
   args: text,
-  /** JSON Schema of the tool's arguments, for those that a decider puts in their place. */
+  /** JSON Schema of the tool's arguments, to validate edited ones. */
   parameters: text,
   evidence: json<Evidence>(),
   rule_id: text,
   reason: text,
-  /** The conversation and the call that asked first; empty without a conversation. */
+  /** Thread and call that asked first; empty without a thread. */
   thread_id: text,
   tool_call_id: text,
   principal_subj: text,
-  /** The one principal whose calls it is good for; empty for everybody's. */
+  /** The only principal whose calls the grant allows; empty for all. */
   bound_to: text,
-  /** The one principal who may not decide it, because it has asked; empty for none. */
+  /** The principal that may not decide, because it made the request; empty for none. */
   not_by: text,
   one_shot: integer,
   ttl_seconds: nullable(real),
-  /** Nobody may decide after it. A grant lasts as long from its decision. */
+  /** Time after which no decision is accepted. A grant lasts equally long after its decision. */
   deadline: integer,
   status: oneOf("pending", "approved", "denied", "expired"),
   decision: nullable(json<WaitAnswer>()),
   decided_at: nullable(integer),
-  /** The call that a grant for one call is for. */
+  /** The call that uses a one-shot grant. */
   claimed_by: nullable(text),
   consumed_at: nullable(integer),
 });
 
-/** A request for approval as it is stored. */
+/** A stored approval request. */
 export type ApprovalRow = RowIn<typeof approvalTable>;
 
-/** Which calls are equal. */
+/** The columns that equal calls share. */
 export type ApprovalKey = Pick<ApprovalRow, "manifest_id" | "tool_name" | "call_signature">;
 
-/** A request as it is made; the store says when, and until when. */
+/** A new request; the store sets its time and deadline. */
 export type NewApproval = Omit<
   ApprovalRow,
   "ts" | "deadline" | "status" | "decision" | "decided_at" | "claimed_by" | "consumed_at"
@@ -118,7 +121,7 @@ const decideApproval = tenantSql(
   `UPDATE approvals SET status = ?, decision = ?, decided_at = :now
    WHERE tenant_id = :tenant AND id = ? AND status = 'pending' AND deadline > :now`,
 );
-/** Whoever joins or leaves a request waits for who decides it, and the other way round. */
+/** Locks the request, so that joining, leaving and deciding wait for each other. */
 const lockApproval = tenantSql(
   "approval_lock",
   "UPDATE approvals SET status = status WHERE tenant_id = :tenant AND id = ?",
@@ -136,7 +139,10 @@ const joinApproval = tenantSql(
    WHERE tenant_id = :tenant AND wait_id = ? AND state = 'open' AND EXISTS
      (SELECT 1 FROM approvals a WHERE a.tenant_id = :tenant AND a.id = ? AND a.status IN ('approved', 'denied'))`,
 );
-/** The wait is for the pending request, whoever has asked it. Where that is another principal's, the wait is answered. */
+/**
+ * Links the wait to the pending request, whichever call made it. If the request belongs to another principal, the wait
+ * is answered with a denial.
+ */
 const adoptPending = tenantSql(
   "approval_adopt",
   `UPDATE waits SET approval_id = a.id,
@@ -164,33 +170,33 @@ const deleteOfThread = tenantSql(
        AND w.state = 'open')`,
 );
 
-/** Why a call may not wait for a request that is another principal's. */
+/** Denial text of a call whose pending request belongs to another principal. */
 export const pendingForAnother = "pending for another principal";
 
-/** Who says what nobody has said. */
+/** The decider's name in decisions of the server itself. */
 const server = "svc";
 const timeout = answerText({ decision: "denied", note: "timeout", edited_args: null }, server);
 const aborted = answerText({ decision: "denied", note: "aborted", edited_args: null }, server);
 const ofAnother = answerText({ decision: "denied", note: pendingForAnother, edited_args: null }, server);
 const superseded = answerText({ decision: "denied", note: "superseded", edited_args: null }, server);
 
-/** What a page of requests may have of arguments, but for its first. */
+/** Max bytes of arguments on a page of requests; the first request may exceed it. */
 const pageBytesMax = 4 * 1024 * 1024;
-/** One page, newest first; it is shorter where the requests are long. Refuses with invalid_cursor. */
+/** Returns one page, newest first; shorter if the requests are long. Refuses with invalid_cursor. */
 export const approvalPage = list(approvalTable, ["status", "thread_id"], {
   indexes: { thread_id: "approvals_by_thread", status: "approvals_by_status" },
   long: { columns: ["args", "parameters", "decision"], bytesMax: pageBytesMax },
 }).page;
-/** A request of a tenant by its id. */
+/** Returns a request of a tenant by its id. */
 export const approvalById = selectOne(approvalTable, ["id"]);
 
-/** The pending request for equal calls, if there is one. */
+/** Returns the pending request for equal calls, if any. */
 export async function pendingApproval(store: TenantStore, key: ApprovalKey): Promise<ApprovalRow | undefined> {
   const [row] = await store.read(selectPending, ...paramsOf(key));
   return row && approvalTable.decode(row);
 }
 
-/** What lets a call of this principal pass without being asked for again: the newest that does. */
+/** Returns the newest grant that allows a call of this principal. */
 export async function liveGrant(
   store: TenantStore,
   key: ApprovalKey,
@@ -201,8 +207,8 @@ export async function liveGrant(
 }
 
 /**
- * Asks, unless somebody has asked the same and nobody has answered yet. What has expired makes room. Nobody decides until the
- * batch is written.
+ * Returns operations that insert the request, unless an equal one is pending. They first expire an overdue one. The row
+ * lock delays decisions until the batch commits.
  */
 export function requestOps(store: TenantStore, { lastsMs, ...row }: NewApproval): WriteOp[] {
   return [
@@ -212,8 +218,8 @@ export function requestOps(store: TenantStore, { lastsMs, ...row }: NewApproval)
 }
 
 /**
- * Around the op that opens a wait for a request: asks, so that neither is there without the other. Where the same is asked already,
- * the wait is for that request. The frame of the wait says which it is, where it has the id and the deadline's mark.
+ * Returns operations around `open`, which opens a wait: they insert the request in the same batch, or link the wait to
+ * an equal pending request. The wait's frame then gets the id and the deadline of the request.
  */
 export function askOps(store: TenantStore, request: NewApproval, waitId: string, open: WriteOp): WriteOp[] {
   const { id, bound_to } = request;
@@ -222,12 +228,12 @@ export function askOps(store: TenantStore, request: NewApproval, waitId: string,
   return [...requestOps(store, request), open, store.op(adoptPending, adopted)];
 }
 
-/** What stands in a frame for the deadline of a request, which the store says as it is written. */
+/** Returns the placeholder of a request's deadline in a frame; the store replaces it on insert. */
 export function deadlineMark(id: string): string {
   return `${id}.deadline`;
 }
 
-/** Asks what no other call asks. `deadline` is epoch milliseconds. */
+/** Inserts a request that no other call shares. `deadline` is epoch milliseconds. */
 export function askApprovalOp(
   store: TenantStore,
   { deadline, ...row }: Omit<NewApproval, "lastsMs"> & Pick<ApprovalRow, "deadline">,
@@ -242,32 +248,41 @@ function askedParams(row: Omit<NewApproval, "lastsMs">): Param[] {
   return [...params, reason, thread_id, tool_call_id, principal_subj, bound_to, not_by, one_shot, ttl_seconds];
 }
 
-/** Marks every request of the tenant whose time is over. */
+/** Marks all overdue requests of the tenant as expired. */
 export async function lapseApprovals(store: TenantStore): Promise<void> {
   await store.write([store.op(lapseAll, [timeout])]);
 }
 
-/** Decides, and answers every call that waits. Refuses with conflict when it is decided, over or unknown. */
+/**
+ * Returns operations that decide a request and answer every waiting call. Refuses with conflict if the request is
+ * decided, expired or unknown.
+ */
 export function decideOps(store: TenantStore, id: string, decision: Decision, by: string): WriteOp[] {
   const answer = answerText(decision, by);
   return [store.op(decideApproval, [decision.decision, answer, id], 1), answerWaitsOfApprovalOp(store, id, answer)];
 }
 
-/** Around the op that opens a wait for a request: the wait is answered at once when the request is decided already. */
+/**
+ * Returns operations around `open`, which opens a wait: if the request is decided already, the wait is answered at
+ * once.
+ */
 export function joinOps(store: TenantStore, id: string, waitId: string, open: WriteOp): WriteOp[] {
   return [store.op(lockApproval, [id]), open, store.op(joinApproval, [id, waitId, id])];
 }
 
-/** Why a call does not wait any more: its time was over, its run was stopped, its user has said something else. */
+/** Reason for ending a wait: its time was over, its run was stopped, or the user sent another message. */
 export type WhyLeft = "timeout" | "aborted" | "superseded";
 
-/** Around the op that ends a wait without a decision: the request is closed too, unless somebody else waits for it. */
+/**
+ * Returns operations around `close`, which ends a wait without a decision: they close the request too, unless another
+ * call waits for it.
+ */
 export function leaveOps(store: TenantStore, id: string, why: WhyLeft, close: WriteOp): WriteOp[] {
   const closed = why === "timeout" ? ["expired", timeout] : ["denied", why === "aborted" ? aborted : superseded];
   return [store.op(lockApproval, [id]), close, store.op(leaveApproval, [...closed, id, id])];
 }
 
-/** The same for all that a run waits for which does not go on. Refuses with conflict when one of them is closed. */
+/** Does the same for all waits of a run that does not continue. Refuses with conflict if one of them is closed. */
 export function abandonOps(store: TenantStore, waits: readonly WaitRow[]): WriteOp[] {
   return waits.flatMap((wait) =>
     wait.approval_id === null
@@ -276,28 +291,28 @@ export function abandonOps(store: TenantStore, waits: readonly WaitRow[]): Write
   );
 }
 
-/** What has ended a wait of which its run has not heard any more. */
+/** Returns why a wait ended that its run has not processed. */
 function whyAbandoned(wait: WaitRow): WhyLeft {
   if (wait.state !== "expired") return "aborted";
   return isSuperseded(wait) ? "superseded" : "timeout";
 }
 
-/** Takes a grant that is good for one call. Refuses with conflict when another call has it. */
+/** Assigns a one-shot grant to a call. Refuses with conflict if another call has it. */
 export function claimGrantOp(store: TenantStore, id: string, call: string): WriteOp {
   return store.op(claimGrant, [call, id, call], 1);
 }
 
-/** The call that has a grant for one call is about to be made. */
+/** Marks a one-shot grant as used, before its call runs. */
 export function consumeGrantOp(store: TenantStore, id: string): WriteOp {
   return store.op(consumeGrant, [id]);
 }
 
-/** Deletes what a thread has asked for, but what another one waits for. */
+/** Deletes a thread's requests, except those that a call of another thread waits for. */
 export function deleteApprovalsOp(store: TenantStore, threadId: string, threadKey: number): WriteOp {
   return store.op(deleteOfThread, [threadId, threadKey]);
 }
 
-/** What was said to a request; null while nothing was. */
+/** Returns the decision on a request; null if there is none. */
 export function decisionOf({ decision }: Pick<ApprovalRow, "decision">): Decision | null {
   return decision === null ? null : (decision.value as Decision);
 }

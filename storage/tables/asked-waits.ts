@@ -1,7 +1,7 @@
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore } from "../store/store.ts";
 
-// Waits as clients know them: by the thread and the id that their frame has told.
+// Waits as clients identify them: by thread and by the id in their frame.
 
 const selectAsked = tenantSql(
   "wait_asked",
@@ -13,17 +13,17 @@ const selectNth = tenantSql(
   "SELECT 1 AS found FROM waits WHERE tenant_id = :tenant AND state = 'open' LIMIT 1 OFFSET ?",
 );
 
-/** Questions that all runs of one tenant may have open (decision 105). */
+/** Max open waits of all runs of one tenant (decision 105: resource limits per tenant are constants). */
 export const waitsOfTenantMax = 20_000;
 
-/** What clients are to answer. */
+/** A wait that clients answer. */
 export interface AskedWait {
   readonly kind: "client_tool" | "question";
-  /** The id that they were told. */
+  /** The id that clients received. */
   readonly asked_as: string;
 }
 
-/** The open wait that a client means which was asked on a thread, by its own run or a task; undefined when there is none. */
+/** Returns the open wait with this id on a thread, of its own run or of a task; undefined if there is none. */
 export async function openWaitAs(
   store: TenantStore,
   threadKey: number,
@@ -33,7 +33,7 @@ export async function openWaitAs(
   return row as { wait_id: string; run_id: string; suffix: string } | undefined;
 }
 
-/** Whether the tenant may put no other question. */
+/** True if the tenant has reached its limit of open waits. */
 export async function tenantWaitsAreFull(store: TenantStore, max = waitsOfTenantMax): Promise<boolean> {
   return (await store.read(selectNth, max - 1)).length > 0;
 }

@@ -14,13 +14,13 @@ const columns = {
   payload: text,
 };
 const auditTable = table("audit", columns);
-/** With what the metrics count of a tool call. */
+/** With the columns of a tool call that the metrics need. */
 const insertAudit = insertInto(
   table("audit", { ...columns, tool: nullable(text), latency_ms: nullable(real) }),
   "ledger",
 );
 
-/** An audit row as it is kept; the tenant is the store's. */
+/** A stored audit row; the store adds the tenant. */
 export type AuditRow = RowIn<typeof auditTable>;
 
 const audit = list(auditTable, ["event_type", "status", "manifest_id"], {
@@ -29,15 +29,15 @@ const audit = list(auditTable, ["event_type", "status", "manifest_id"], {
   unindexed: ["manifest_id"],
 });
 
-/** Which rows are asked for: all that match every field that is given. */
+/** The filters of an audit query: rows match all given fields. */
 export type AuditFilter = Parameters<typeof audit.page>[1];
 
-/** One page, newest first. Refuses with invalid_cursor and invalid_window. */
+/** Returns one page, newest first. Refuses with invalid_cursor and invalid_window. */
 export const auditPage = audit.page;
-/** Every row of a window, newest first, in pages. */
+/** Yields every row of a window, newest first, in pages. */
 export const auditExport = audit.all;
 
-/** How often a tool was called, and how it did. */
+/** Calls, errors and latency of a tool. */
 export interface ToolMetrics {
   readonly tool: string;
   readonly calls: number;
@@ -46,7 +46,7 @@ export interface ToolMetrics {
   readonly avg_latency_ms: number;
 }
 
-/** What the index of the types leaves out. */
+/** Repeats the WHERE clause of the index by type, as the engines require. */
 const isRareType = "event_type <> 'user_input' AND event_type <> 'final_response'";
 const selectToolMetrics = tenantSql(
   "audit_tool_metrics",
@@ -56,7 +56,7 @@ const selectToolMetrics = tenantSql(
    GROUP BY tool ORDER BY calls DESC, tool LIMIT ?`,
 );
 
-/** Keeps a row. What the metrics count of a tool call is taken from its payload. */
+/** Inserts a row. Takes the metrics columns of a tool call from its payload. */
 export function insertAuditOp(store: TenantStore, row: AuditRow): WriteOp {
   const call = row.event_type === "tool_call" ? readCall(row.payload) : {};
   return insertAudit(store, {
@@ -70,12 +70,12 @@ function readCall(payload: string): { tool?: unknown; latency_ms?: unknown } {
   try {
     return Object(JSON.parse(payload));
   } catch {
-    // Masking has cut through the JSON: the row is kept, and counted under no tool.
+    // Masking has cut through the JSON: the row is stored, but the metrics cannot name its tool.
     return {};
   }
 }
 
-/** Calls, errors and mean latency of each tool since a time, the most called first. */
+/** Returns calls, errors and mean latency of each tool since a time, the most called first. */
 export async function auditToolMetrics(store: TenantStore, since: number, limit: number): Promise<ToolMetrics[]> {
   const rows = await store.readLong(selectToolMetrics, since, limit);
   return rows.map((row) => ({

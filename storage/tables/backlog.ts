@@ -1,23 +1,23 @@
 import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
 
-// What operators watch of durable runs: how many there are that are not over, and how long the oldest of what waits has waited.
+// Metrics of durable runs for operators: the number of open ones, and the ages of the oldest waiting items.
 
-/** Runs that are looked at for one answer: with more than that the figures are too low, and high enough to be told by. */
+/** Max runs that one query counts. Above that the numbers are too low, but high enough to show the problem. */
 const runsMax = 100_000;
 
-/** How much is to be done. Ages are milliseconds, 0 where there is nothing. */
+/** The pending work. Ages are in milliseconds, 0 if there is none. */
 export interface Backlog {
-  /** Accepted, and not begun. */
+  /** Runs that are accepted, but not started. */
   readonly queued: number;
   readonly running: number;
-  /** Put aside. */
+  /** Suspended runs. */
   readonly parked: number;
-  /** Of the oldest run that is not over. */
+  /** Age of the oldest open run. */
   readonly oldestRunMs: number;
-  /** Of the run that is due and has waited longest to be taken up. */
+  /** Time since the due time of the run that has been due longest. */
   readonly oldestDueMs: number;
-  /** Of the oldest question that nobody has answered. */
+  /** Age of the oldest open wait. */
   readonly oldestWaitMs: number;
 }
 
@@ -33,7 +33,7 @@ const selectOldestWait = systemSql(
   "SELECT :now - opened_at AS age FROM waits WHERE state = 'open' ORDER BY opened_at LIMIT 1",
 );
 
-/** What is to be done now. */
+/** Returns the current backlog. */
 export async function backlog(store: Scope): Promise<Backlog> {
   const [rows, [wait]] = await Promise.all([store.readLong(selectRuns, runsMax), store.read(selectOldestWait)]);
   const of = (status: string) => Number(rows.find((row) => row.status === status)?.runs ?? 0);

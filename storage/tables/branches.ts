@@ -2,13 +2,16 @@ import type { TenantStore } from "../store/store.ts";
 import { readParents, type SeqRange } from "./events.ts";
 import type { ThreadRow } from "./threads.ts";
 
-// A branch of a log: an event and those before it, along the parents, up to the first. Parents are older than their children, and
-// nearly always the event just before, so that a branch is a few ranges of sequence numbers.
+// A branch is an event and its chain of parents up to the first event. A parent precedes its child, nearly always
+// directly. A branch is therefore a few ranges of sequence numbers.
 
-/** Rows of a page, of which only two numbers are read. */
+/** Rows per page; each has only two numbers. */
 const pageRows = 1_000;
 
-/** The branch that ends at `leafSeq`, oldest first. A thread that was never rewound has one branch, and nothing is read. */
+/**
+ * Returns the branch that ends at `leafSeq`, oldest range first. Reads nothing for a thread that was never rewound,
+ * because it has one branch.
+ */
 export async function branchRanges(
   store: TenantStore,
   { thread_key, meta }: Pick<ThreadRow, "thread_key" | "meta">,
@@ -28,19 +31,19 @@ export async function branchRanges(
       newestFirst.push({ from: seq, to });
       to = parent_seq + 1;
     }
-    // The log of a thread that is being deleted.
+    // The thread is being deleted, and its log with it.
     if (wanted === before) return [];
   }
   if (to > 0) newestFirst.push({ from: 0, to });
   return newestFirst.reverse();
 }
 
-/** Whether a branch has the event of a sequence number. */
+/** True if the event with this sequence number is on the branch. */
 export function isOnBranch(branch: readonly SeqRange[], seq: number): boolean {
   return branch.some(({ from, to }) => seq >= from && seq < to);
 }
 
-/** The part of a branch before a sequence number. */
+/** Returns the part of a branch before a sequence number. */
 export function branchBefore(branch: readonly SeqRange[], end: number): SeqRange[] {
   return branch.flatMap(({ from, to }) => (from < end ? [{ from, to: Math.min(to, end) }] : []));
 }

@@ -3,44 +3,46 @@ import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
 import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
 
-// The outbox: what is to be told to an endpoint is a row from the batch in which it became true, so that nothing is told that the log
-// does not say, and nothing that it says is left untold. Its id, type and body never change; the body goes when the delivery is over.
+// The outbox. A webhook is a row that is inserted in the batch of the fact it reports. So no webhook reports a fact
+// that is not stored, and every stored fact is reported. Its id, type and body never change; the body is cleared when
+// the delivery ends.
 //
-// A row is sent by whoever has claimed it. A claim raises the row's number and puts the row off until the claim is over; what came of
-// the attempt is written under that number only, so that who was taken for gone writes nothing. Times are the store's.
+// A worker sends a row after claiming it. A claim increments the claim number of the row and postpones it until the
+// claim expires. The outcome is written only under the same claim number, so a worker that lost its claim writes
+// nothing. Times are those of the store's clock.
 
 const deliveryTable = table("deliveries", {
-  /** What receivers tell deliveries apart by; ends with the endpoint's id. */
+  /** The id by which receivers recognize repeated deliveries; ends with the endpoint's id. */
   id: text,
   endpoint_id: text,
   type: text,
-  /** The bytes that every attempt sends; empty when it is over. */
+  /** The bytes that every attempt sends; empty after the end. */
   body: text,
   created_at: integer,
   state: oneOf("pending", "delivered", "dead"),
-  /** Those that have failed, and the one that was taken. */
+  /** Number of attempts, including the successful one. */
   attempts: integer,
-  /** Not before this. */
+  /** Earliest time of the next attempt. */
   due_at: integer,
-  /** How often it was claimed. */
+  /** Number of claims so far. */
   claim: integer,
   /** The worker that sends it. */
   claimed_by: nullable(text),
   ended_at: nullable(integer),
 });
 
-/** A delivery as it is stored. */
+/** A stored delivery. */
 export type DeliveryRow = RowIn<typeof deliveryTable>;
-/** How far a delivery is. */
+/** State of a delivery. */
 export type DeliveryState = DeliveryRow["state"];
 
-/** Deliveries of one tenant to one endpoint. */
+/** The deliveries of one tenant to one endpoint. */
 export interface DueEndpoint {
   readonly tenant_id: string;
   readonly endpoint_id: string;
 }
 
-/** Rows that are given up in one batch, so that nobody waits long behind it. */
+/** Max rows that one batch ends, so that other batches do not wait long. */
 const batchRows = 500;
 
 const { columns } = deliveryTable;
@@ -52,7 +54,7 @@ const insertDelivery = tenantSql(
   `INSERT INTO deliveries (tenant_id, ${columns}) VALUES (:tenant, ?, ?, ?, ?, :now, 'pending', 0, :now, 0, NULL, NULL)
    ON CONFLICT DO NOTHING`,
 );
-// Asked again outside, for another process may have claimed a row since the inner query has seen it.
+// The outer conditions repeat the inner ones, because another process may claim a row between the two.
 const claimDue = tenantSql(
   "deliveries_claim",
   `UPDATE deliveries SET claimed_by = ?, claim = claim + 1, due_at = :now + ?
@@ -110,8 +112,8 @@ const deleteEnded = systemSql(
 );
 
 /**
- * The deliveries of something that has become true, for the batch that says so: one to each endpoint, under `<source>_<endpoint>`, all
- * with the same body. Written again they are the first ones.
+ * Returns operations for the batch that stores a fact: one delivery per endpoint, with the id `<source>_<endpoint>` and
+ * the same body. Repeated operations have no effect.
  */
 export function outboxOps(
   store: TenantStore,
@@ -120,7 +122,7 @@ export function outboxOps(
   return endpoints.map((endpoint) => store.op(insertDelivery, [`${source}_${endpoint}`, endpoint, type, body]));
 }
 
-/** Takes what is due, for so long; at most `limit`. */
+/** Claims up to `limit` due deliveries for `forMs` milliseconds. */
 export async function claimDeliveries(
   store: TenantStore,
   endpointId: string,
@@ -131,7 +133,7 @@ export async function claimDeliveries(
   return (rows ?? []).map((row) => deliveryTable.decode(row));
 }
 
-/** A delivery is over. Refuses with conflict when the claim is not good any more. */
+/** Ends a delivery. Refuses with conflict if the claim is no longer valid. */
 export function endDeliveryOp(
   store: TenantStore,
   { id, claim }: Pick<DeliveryRow, "id" | "claim">,
@@ -140,7 +142,7 @@ export function endDeliveryOp(
   return store.op(endDelivery, [state, id, claim], 1);
 }
 
-/** A delivery is to be tried again, so much later. Refuses with conflict when the claim is not good any more. */
+/** Postpones a delivery after a failed attempt. Refuses with conflict if the claim is no longer valid. */
 export function putOffDeliveryOp(
   store: TenantStore,
   { id, claim }: Pick<DeliveryRow, "id" | "claim">,
@@ -149,26 +151,26 @@ export function putOffDeliveryOp(
   return store.op(putOffDelivery, [ms, id, claim], 1);
 }
 
-/** Ends some of what waits for an endpoint that is not there for the tenant any more. Answers their types; none when all are ended. */
+/** Ends some deliveries of an endpoint that the tenant no longer has. Returns their types; none when all have ended. */
 export async function giveUpSome(store: TenantStore, endpointId: string): Promise<string[]> {
   const [rows] = await store.write([store.op(giveUpEndpoint, [endpointId, endpointId, batchRows])]);
   return (rows ?? []).map((row) => row.type as string);
 }
 
-/** In how many milliseconds the next one is due that nobody has; null for none. */
+/** Returns the milliseconds until the next unclaimed delivery is due; null if there is none. */
 export async function nextDueMs(store: TenantStore, endpointId: string): Promise<number | null> {
   const [row] = await store.read(selectNextDue, endpointId);
   return row ? Math.max(0, (row.due_at as number) - (row.now as number)) : null;
 }
 
-/** How far the deliveries of a source are, by endpoint. */
+/** Returns the states of a source's deliveries, by endpoint. */
 export async function deliveryStates(store: TenantStore, source: string): Promise<Record<string, DeliveryState>> {
-  // Behind the source stands `_`, and the character after it ends the range.
+  // The id continues with `_` after the source; the backquote is the next character and ends the range.
   const rows = await store.read(selectStates, `${source}_`, `${source}\``);
   return Object.fromEntries(rows.map((row) => [row.endpoint_id as string, row.state as DeliveryState]));
 }
 
-/** Who has something that is due within `aheadMs`, in pages. */
+/** Returns tenants and endpoints with deliveries that are due within `aheadMs`, in pages. */
 export async function endpointsDue(
   store: Scope,
   aheadMs: number,
@@ -179,20 +181,20 @@ export async function endpointsDue(
   return rows as unknown as DueEndpoint[];
 }
 
-/** How long the oldest delivery is on its way, in milliseconds; 0 when there is none. */
+/** Returns the age of the oldest pending delivery in milliseconds; 0 if there is none. */
 export async function oldestDeliveryMs(store: Scope): Promise<number> {
   const [row] = await store.read(selectOldest);
   return row ? Math.max(0, (row.now as number) - (row.created_at as number)) : 0;
 }
 
-/** What somebody who is gone was sending is due at once. */
+/** Releases the claims of a dead host or worker, so that its deliveries are due at once. */
 export async function releaseDeliveries(store: Scope, gone: Gone): Promise<void> {
   const release =
     "worker" in gone ? store.op(releaseOfWorker, [gone.worker]) : store.op(releaseOfExpired, othersThan(gone.hostsBut));
   await store.write([release]);
 }
 
-/** Deletes at most `limit` deliveries that were over at or before a time; answers how many. */
+/** Deletes up to `limit` deliveries that ended at or before `until`. Returns their number. */
 export async function deleteEndedDeliveries(store: Scope, until: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
   return rows?.length ?? 0;

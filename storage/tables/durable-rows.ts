@@ -6,9 +6,10 @@ import { integer, nullable, type RowIn, selectOne, table, text } from "../store/
 import type { SeqRange } from "./events.ts";
 import { type RunRow, runKeys, runsMax } from "./runs.ts";
 
-// What only durable runs have: a row beside that in `runs`, from the batch that accepts the run until its thread is deleted or it is
-// swept. It says when the run is to be taken up, how often its step has failed or was lost, and how long it may wait. Times are the
-// store's. Who runs it is said by the row in `runs`: what is written here stands in one batch with something that is guarded by it.
+// The part of a durable run that other runs lack: a row next to the one in `runs`. It exists from the batch that
+// accepts the run until its thread is deleted or a sweep removes it. It stores when the run is due, how often its step
+// has failed or was lost, and how long it may wait. Times are those of the store's clock. The row in `runs` names the
+// owner; every write here is in one batch with a statement that checks it.
 
 const durableColumns = {
   /** Also the resume token. */
@@ -16,11 +17,11 @@ const durableColumns = {
   run_key: integer,
   suffix: text,
   accepted_at: integer,
-  /** When its first step has begun. */
+  /** Start of its first step. */
   begun_at: nullable(integer),
   ttl_ms: integer,
   expires_at: integer,
-  /** When it is to be taken up; null while it runs, while it waits for somebody outside, and when it is over. */
+  /** Time at which the run is due. Null while it runs, waits for an external answer, or has ended. */
   wake_at: nullable(integer),
   /** Failures of the current step. */
   attempts: integer,
@@ -28,50 +29,53 @@ const durableColumns = {
   lost: integer,
   updated_at: integer,
   ended_at: nullable(integer),
-  /** What it has answered. */
+  /** The reply. */
   final: nullable(text),
-  /** Why there is no answer, as `code` or `code: message`. */
+  /** Reason of a missing reply, as `code` or `code: message`. */
   error: nullable(text),
-  /** The run that goes on with this one, which is dead; null while none does. */
+  /** The run that continues this dead one; null if there is none. */
   requeued_as: nullable(text),
-  /** By which manifests it goes on: see manifest-bodies.ts. Null for one of a release that has not kept them. */
+  /**
+   * Digest of the manifests that it resumes with; see manifest-bodies.ts. Null for runs of releases that did not store
+   * them.
+   */
   manifest_body: nullable(text),
-  /** 1 for a run of a backup that was restored, until somebody lets it go: see held-runs.ts. */
+  /** 1 for a run of a restored backup until an operator releases it; see held-runs.ts. */
   held: integer,
 };
-/** The table itself, for the statements that join it with another. */
+/** Exported for statements that join it with another table. */
 export const durableTable = table("fibers", durableColumns);
 
-/** What only durable runs have, as it is stored. */
+/** The durable part of a run, as it is stored. */
 export type DurableRunRow = RowIn<typeof durableTable>;
 
-/** Where a durable run lives. */
+/** Tenant, thread and id of a durable run. */
 export interface DurablePlace {
   readonly tenant_id: string;
   readonly suffix: string;
   readonly run_id: string;
 }
 
-/** The same of one that is over. */
+/** A durable run that has ended. */
 export interface EndedAlone extends DurablePlace {
   readonly ended_at: number;
 }
 
-/** What came of a durable run. */
+/** Outcome of a durable run. */
 export type DurableEnd = Pick<DurableRunRow, "final" | "error" | "expires_at">;
 
-/** Runs of one tenant that wait for their first step (decision 105). */
+/** Max runs of one tenant that wait for their first step (decision 105: resource limits per tenant are constants). */
 const queuedMax = 10_000;
-/** How long behind its acceptance a run may go on waiting, if nothing that it waits for has a later deadline. */
+/** Max lifetime of a run after its acceptance, unless it waits for an answer with a later deadline. */
 const lifeMsMax = 7 * 86_400_000;
-/** How long a run stays behind the deadline of what it waits for. */
+/** Time that a run stays after the deadline of its wait. */
 const graceMs = 60_000;
-/** How long a run may wait for a slot. */
+/** Max wait of a run for a slot. */
 const queuedMsMax = 86_400_000;
 
 const { columns } = durableTable;
 const ofRun = "tenant_id = :tenant AND run_id = ?";
-/** Behind a step: its time again, within its life. */
+/** Expiry after a step: the TTL starts again, up to the max lifetime. */
 const renewed = { sqlite: "min(:now + ttl_ms, accepted_at + ?)", postgres: "LEAST(:now + ttl_ms, accepted_at + ?)" };
 const openDeadline = `(SELECT COALESCE(MAX(w.deadline), 0) + ${graceMs} FROM waits w
      WHERE w.tenant_id = :tenant AND w.run_id = ? AND w.state = 'open')`;
@@ -154,7 +158,7 @@ const requeueDurable = tenantSql(
   "fiber_requeue",
   `UPDATE fibers SET requeued_as = ? WHERE ${ofRun} AND requeued_as IS NULL AND ended_at IS NOT NULL`,
 );
-/** A run that goes on with a dead one has its log in the same place: that goes with the last of them. */
+/** A requeued run continues the log of the dead run, so the log is deleted with the last of them. */
 const selectEndedAlone = systemSql(
   "fibers_ended_alone",
   `SELECT tenant_id, suffix, run_id, ended_at FROM fibers f
@@ -163,7 +167,7 @@ const selectEndedAlone = systemSql(
         AND (n.ended_at IS NULL OR n.ended_at > ?))
    ORDER BY ended_at, run_id LIMIT ?`,
 );
-// A log that could not be deleted is found again by the row of its run.
+// Keeps the rows of runs whose log still exists, because a failed deletion is found again by them.
 const deleteEnded = systemSql(
   "fibers_delete_ended",
   `DELETE FROM fibers WHERE run_key IN
@@ -172,7 +176,7 @@ const deleteEnded = systemSql(
       ORDER BY ended_at LIMIT ?) RETURNING run_key`,
 );
 
-/** Runs without a conversation that ended at or before a time, in pages: their logs go with them. */
+/** Returns runs without a thread that ended at or before `until`, in pages. Their logs are deleted with them. */
 export async function endedAlone(
   store: Scope,
   until: number,
@@ -183,7 +187,10 @@ export async function endedAlone(
   return rows as unknown as EndedAlone[];
 }
 
-/** Deletes at most `limit` rows of runs that ended at or before a time, but for those whose own log is still there; answers how many. */
+/**
+ * Deletes up to `limit` rows of runs that ended at or before `until`, except those whose own log still exists. Returns
+ * their number.
+ */
 export async function deleteEndedDurables(store: Scope, until: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
   return rows?.length ?? 0;
@@ -202,7 +209,7 @@ const listed = `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest 
 const newestFirst = "ORDER BY f.accepted_at DESC, f.run_id DESC LIMIT ?";
 const selectPage = tenantSql("fibers_page", `${listed} ${newestFirst}`);
 const selectPageOfStatus = tenantSql("fibers_page_status", `${listed} AND r.status = ? ${newestFirst}`);
-// A run is begun when it is accepted, and few are dead: they have an index of their own.
+// Dead runs are few and have their own index. Their start time equals their acceptance.
 const dead = "FROM runs r JOIN fibers f ON f.run_key = r.run_key WHERE r.tenant_id = :tenant AND r.status = 'dead'";
 const selectPageOfDead = tenantSql(
   "fibers_page_dead",
@@ -215,7 +222,7 @@ const oldestFirst = "ORDER BY r.started_at, r.run_id LIMIT ?";
 const selectLeft = tenantSql("fibers_left", `${left} ${oldestFirst}`);
 const selectLeftOfManifest = tenantSql("fibers_left_manifest", `${left} AND r.manifest = ? ${oldestFirst}`);
 
-/** One page of durable runs, newest first, all or those of one status. Refuses with invalid_cursor. */
+/** Returns one page of durable runs, newest first, optionally of one status. Refuses with invalid_cursor. */
 export async function durablePage(
   store: TenantStore,
   status: string | null,
@@ -223,7 +230,7 @@ export async function durablePage(
   limit: number,
 ): Promise<{ rows: ListedDurable[]; next_cursor: string | null }> {
   const before = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
-  // The row after the page, if there is one, says that there is another page.
+  // One row more than the page shows whether another page follows.
   const found = await (status === null
     ? store.read(selectPage, ...before, limit + 1)
     : status === "dead"
@@ -236,24 +243,24 @@ export async function durablePage(
   return { rows, next_cursor: more && last ? writeCursor([last.accepted_at, last.run_id]) : null };
 }
 
-/** Which dead runs are meant. */
+/** The selection of dead runs. */
 export interface DeadRuns {
-  /** Of this manifest; null for any. */
+  /** Manifest id; null for any. */
   readonly manifest: string | null;
-  /** Dead by then, in epoch milliseconds. */
+  /** Latest time of death, in epoch milliseconds. */
   readonly until: number;
-  /** Behind the page that has ended there; null for the first. */
+  /** Cursor of the previous page; null for the first. */
   readonly cursor: string | null;
 }
 
-/** A dead run that no other goes on with, and the cursor of what is behind it. */
+/** A dead run that no other run continues, and the cursor after it. */
 export interface DeadRun {
   readonly run_id: string;
   readonly suffix: string;
   readonly cursor: string;
 }
 
-/** Dead runs that no other goes on with, oldest first. Refuses with invalid_cursor. */
+/** Returns dead runs that no other run continues, oldest first. Refuses with invalid_cursor. */
 export async function deadDurables(
   store: TenantStore,
   { manifest, until, cursor }: DeadRuns,
@@ -269,33 +276,35 @@ export async function deadDurables(
   });
 }
 
-/** Another run goes on with this one, which is over. Refuses with conflict when one does already. */
+/** Records that another run continues this dead one. Refuses with conflict if one does already. */
 export function requeueDurableOp(store: TenantStore, runId: string, by: string): WriteOp {
   return store.op(requeueDurable, [by, runId], 1);
 }
 
-/** A durable run that is not over. */
+/** A durable run that has not ended. */
 export interface OpenDurable extends DurablePlace {
   readonly run_key: number;
   readonly manifest_body: string | null;
 }
 
-/** Durable runs that are not over, in pages by their keys. */
+/** Returns durable runs that have not ended, in pages by key. */
 export async function openDurables(store: Scope, afterKey: number, limit: number): Promise<OpenDurable[]> {
   return (await store.readLong(selectOpen, afterKey, limit)) as unknown as OpenDurable[];
 }
 
-/** Whether a run rests until a time, since a step of it has failed or was lost, or is held: an answer to what it waits for changes nothing of that. */
+/**
+ * True if a run is postponed after a failed or lost step, or is held. An answer to its wait does not resume it then.
+ */
 export async function isResting(store: TenantStore, runId: string): Promise<boolean> {
   return (await store.read(selectResting, runId)).length > 0;
 }
 
-/** The durable run of a resume token, if the tenant has it. */
+/** Returns the durable row of a resume token, if the tenant has it. */
 export const durableRowById = selectOne(durableTable, ["run_id"]);
 
 /**
- * A durable run is accepted, and is due or has begun with that. `at` is when, by the clock of who accepts it: it is told when the run
- * expires.
+ * Inserts the durable row of an accepted run, which is due or has started. `at` is the acceptor's time, from which the
+ * reported expiry derives.
  */
 export function acceptDurableOp(
   store: TenantStore,
@@ -310,47 +319,49 @@ export function acceptDurableOp(
   return store.op(insertDurable, [run_id, run_key, suffix, ...times, asked.durable?.body ?? null]);
 }
 
-/** It is taken up. */
+/** Marks the run as running. */
 export function claimDurableOp(store: TenantStore, runId: string): WriteOp {
   return store.op(claimDurable, [runId], 1);
 }
 
-/** A step of it is in the log. */
+/** Resets the failure counts and renews the expiry, after a step is in the log. */
 export function stepDurableOp(store: TenantStore, runId: string): WriteOp {
   return store.op(stepDurable, [lifeMsMax, runId]);
 }
 
-/** It waits for somebody outside: until a minute after the last of them may answer, at least. */
+/**
+ * Suspends the run until an external answer. It expires at the earliest a minute after the last open wait's deadline.
+ */
 export function suspendDurableOp(store: TenantStore, runId: string): WriteOp {
   return store.op(suspendDurable, [lifeMsMax, runId, runId]);
 }
 
-/** It is put aside for so long: since its step has `failed`, or to let others go first. */
+/** Postpones the run for `ms` milliseconds, after a failed step or to let others run first. */
 export function putOffDurableOp(store: TenantStore, runId: string, ms: number, failed: boolean): WriteOp {
   return store.op(putOff, [ms, failed ? 1 : 0, lifeMsMax, ms, runId]);
 }
 
-/** Who ran it is gone: it is to be taken up in so many milliseconds. */
+/** Records the loss of the run's process; the run is due again in `ms` milliseconds. */
 export function loseDurableOp(store: TenantStore, runId: string, ms: number): WriteOp {
   return store.op(loseDurable, [ms, lifeMsMax, ms, runId]);
 }
 
-/** It is to be taken up at once. Changes nothing when it is over, or due already. */
+/** Makes the run due at once. No effect if it has ended or is due already. */
 export function wakeDurableOp(store: TenantStore, runId: string): WriteOp {
   return store.op(wakeDurable, [runId]);
 }
 
-/** It is over. */
+/** Ends the run. */
 export function endDurableOp(store: TenantStore, runId: string, { final, error, expires_at }: DurableEnd): WriteOp {
   return store.op(endDurable, [final, error, expires_at, runId]);
 }
 
-/** Deletes what the durable runs of a thread with numbers in a range have. Goes with `deleteRunsOp`. */
+/** Deletes the durable rows of a thread's runs with numbers in a range. Use together with `deleteRunsOp`. */
 export function deleteDurablesOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
   return store.op(deleteOfRuns, runKeys(threadKey, range));
 }
 
-/** Until when a run may wait whose step ends now, by the clock of who runs it. */
+/** Returns the expiry of a run whose step ends now, on the clock of the running process. */
 export function renewedUntil(
   now: number,
   { ttl_ms, accepted_at }: Pick<DurableRunRow, "ttl_ms" | "accepted_at">,
@@ -358,14 +369,14 @@ export function renewedUntil(
   return Math.min(now + ttl_ms, accepted_at + lifeMsMax);
 }
 
-/** Whether as many runs of the tenant wait for their first step as may. */
+/** True if the tenant's queue of durable runs is full. */
 export async function durableQueueIsFull(store: TenantStore): Promise<boolean> {
   return (await store.read(selectQueuedNth, queuedMax - 1)).length > 0;
 }
 
 /**
- * Whether a run that is to be taken up may not: its time is over, which it never is while it is due for less than a day, or it is held,
- * and then its time does not pass.
+ * Returns why a due run must not resume: it has expired, or it is held, during which it cannot expire. A run that has
+ * been due for less than a day never expires.
  */
 export async function whetherStopped(store: TenantStore, runId: string): Promise<"expired" | "held" | null> {
   const [row] = await store.read(selectMayGoOn, runId);
@@ -373,7 +384,7 @@ export async function whetherStopped(store: TenantStore, runId: string): Promise
   return Number(row?.expired ?? 0) === 1 ? "expired" : null;
 }
 
-/** Runs that are to be taken up, the longest waiting first, in pages. */
+/** Returns due runs, the longest due first, in pages. */
 export async function dueDurables(
   store: Scope,
   after: { readonly wake_at: number; readonly run_id: string },
@@ -383,7 +394,7 @@ export async function dueDurables(
   return rows as unknown as (DurablePlace & { wake_at: number })[];
 }
 
-/** Runs that wait for somebody outside, and have waited too long. */
+/** Returns runs that have waited too long for an external answer. */
 export async function expiredDurables(store: Scope, limit: number): Promise<DurablePlace[]> {
   const rows: Record<string, Param>[] = await store.read(selectExpired, limit);
   return rows as unknown as DurablePlace[];

@@ -3,8 +3,8 @@ import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, oneOf, type RowIn, table, text } from "../store/table.ts";
 import { eventKeys, eventsMax, type SeqRange } from "./events.ts";
 
-// What people say of events: a label, a rating. One of each for an event, and the last one counts. They are no part of the log,
-// and stay when a branch is left.
+// Labels and ratings that users give to events. An event has at most one of each; the last one replaces the others.
+// They are not part of the log, and stay when a rewind abandons a branch.
 
 const labelTable = table("labels", { event_key: integer, label: text });
 const feedbackTable = table("feedback", {
@@ -14,13 +14,13 @@ const feedbackTable = table("feedback", {
   at: integer,
 });
 
-/** What somebody thinks of a reply. */
+/** A user's rating of a reply. */
 export type Feedback = Omit<RowIn<typeof feedbackTable>, "event_key">;
 
 /** A mark with the sequence number of its event. */
 export type Marked<T> = T & { readonly seq: number };
 
-/** Marks that are read at once. */
+/** Max marks of one read. */
 export const marksMax = 100;
 
 const setLabel = tenantSql(
@@ -53,26 +53,26 @@ const selectFeedback = tenantSql(
    ORDER BY event_key LIMIT ?`,
 );
 
-/** Gives an event a label, or takes it away. */
+/** Sets the label of an event, or removes it if `label` is null. */
 export function labelOp(store: TenantStore, threadKey: number, seq: number, label: string | null): WriteOp {
   const keys = eventKeys(threadKey, { from: seq, to: seq + 1 });
   return label === null ? store.op(deleteLabels, keys) : store.op(setLabel, [keys[0], label]);
 }
 
-/** Rates an event, or takes the rating back. */
+/** Sets the rating of an event, or removes it if `feedback` is null. */
 export function feedbackOp(store: TenantStore, threadKey: number, seq: number, feedback: Feedback | null): WriteOp {
   const keys = eventKeys(threadKey, { from: seq, to: seq + 1 });
   if (feedback === null) return store.op(deleteFeedback, keys);
   return store.op(setFeedback, [keys[0], feedback.rating, feedback.note, feedback.at]);
 }
 
-/** Deletes what is said of the events of a thread in a range. */
+/** Deletes the marks of a thread's events in a range. */
 export function deleteMarksOps(store: TenantStore, threadKey: number, range: SeqRange): WriteOp[] {
   const keys = eventKeys(threadKey, range);
   return [store.op(deleteLabels, keys), store.op(deleteFeedback, keys)];
 }
 
-/** The labels of events from `fromSeq` on, in their order, at most `marksMax`. */
+/** Returns up to `marksMax` labels of events from `fromSeq` on, in order. */
 export async function readLabels(
   store: TenantStore,
   threadKey: number,
@@ -85,7 +85,7 @@ export async function readLabels(
   });
 }
 
-/** The ratings of events from `fromSeq` on, in their order, at most `marksMax`. */
+/** Returns up to `marksMax` ratings of events from `fromSeq` on, in order. */
 export async function readFeedback(
   store: TenantStore,
   threadKey: number,

@@ -2,20 +2,21 @@ import { type Row, tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, table, text } from "../store/table.ts";
 
-// The session log: append-only, in order, never changed. A row is found by one integer, the thread's key times 2^24 plus the
-// sequence number: one b-tree, clustered by thread, and the same integer is the row's key in the search index.
+// The event log: append-only, ordered, immutable. The key of a row is one integer, the thread's key times 2^24 plus the
+// sequence number. This makes one b-tree, clustered by thread, and the same integer is the key in the search index.
 //
-// Event ids are not stored: an id is the thread's random uid (20 hexadecimal digits) and the sequence number (12), so it is
-// unguessable, unique, and says where its event is. The tree is kept as the sequence number of each event's parent.
+// Event ids are not stored. An id is the thread's random uid (20 hexadecimal digits) and the sequence number (12). It
+// is unguessable and unique, and contains the event's position. Each row stores the sequence number of its parent,
+// which forms the tree.
 
-/** Events of one thread; an append beyond it is refused. Keys of two threads are so far apart in the key of an event. */
+/** Max events of one thread; further appends are refused. It is also the distance between the keys of two threads. */
 export const eventsMax = 2 ** 24;
 
-/** Rows read at once: a longer read is made in pages, so that no snapshot is pinned and no thread stalls. */
+/** Max rows of one read. Longer reads are paged, so that they pin no snapshot and block no thread. */
 export const pageRows = 500;
-/** Bytes of content read at once, about: a page ends with the event that goes beyond. */
+/** Approximate max bytes of content of one read: a page ends with the event that exceeds it. */
 const pageBytes = 512 * 1024;
-/** So few rows are read without asking how long they are. */
+/** Page size up to which the length of the rows is not checked. */
 const fewRows = 4;
 
 const kinds = [
@@ -34,20 +35,20 @@ const kinds = [
 ] as const;
 const roles = ["user", "assistant", "system", "tool"] as const;
 
-/** What an event of a log is. */
+/** Kind of an event. */
 export type EventKind = (typeof kinds)[number];
 
-/** Who speaks in an event that is a message. */
+/** Role of the author of a message. */
 export type EventRole = (typeof roles)[number];
 
-/** A call as the log keeps it. `args` are parsed where they could be, else the text itself. */
+/** A tool call as the log stores it. `args` is the parsed JSON, or the text itself if it is invalid. */
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
   readonly args: unknown;
 }
 
-/** What most events do not have. */
+/** Fields that most events do not have. */
 export interface EventExtra {
   readonly name?: string;
   readonly tool_call_id?: string;
@@ -55,10 +56,10 @@ export interface EventExtra {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** One entry of a thread's log. */
+/** One event of a thread's log. */
 export interface LogEvent {
   readonly seq: number;
-  /** The event before it on its branch, -1 for the first. */
+  /** Sequence number of the parent event, -1 for the first. */
   readonly parent_seq: number;
   readonly ts: number;
   readonly kind: EventKind;
@@ -67,10 +68,10 @@ export interface LogEvent {
   readonly extra: EventExtra | null;
 }
 
-/** What an event counts beside its text: its row and its place in memory. */
+/** Bytes that an event counts in addition to its text, for its row and its memory. */
 const eventRowBytes = 256;
 
-/** Bytes that an event counts in the size of its thread. */
+/** Returns the bytes that an event counts in the size of its thread. */
 export function eventBytes({ content, extra }: Pick<LogEvent, "content" | "extra">): number {
   return eventRowBytes + Buffer.byteLength(content) + (extra === null ? 0 : Buffer.byteLength(JSON.stringify(extra)));
 }
@@ -81,26 +82,26 @@ export interface SeqRange {
   readonly to: number;
 }
 
-/** Every sequence number that a thread can have; runs have as many numbers. */
+/** All sequence numbers of a thread. The numbers of its runs have the same limit. */
 export const wholeLog: SeqRange = { from: 0, to: eventsMax };
 
-/** The keys that events of a thread in a range lie between: the first, and one past the last. */
+/** Returns the key range of a thread's events: the first key, and the key after the last. */
 export function eventKeys(threadKey: number, { from, to }: SeqRange): [first: number, end: number] {
   const base = threadKey * eventsMax;
   return [base + from, base + Math.min(to, eventsMax)];
 }
 
-/** 20 hexadecimal digits for a new thread, from an id of the environment. */
+/** Returns the 20 hexadecimal digits of a new thread's uid, from an id of the environment. */
 export function threadUid(id: string): string {
   return id.slice(0, 20);
 }
 
-/** The id of an event: the thread's own 20 digits, then its place in the log. */
+/** Returns the id of an event: the thread's 20 digits, then the sequence number. */
 export function eventId(uid: string, seq: number): string {
   return uid + seq.toString(16).padStart(12, "0");
 }
 
-/** The sequence number that an event id of this thread names, or -1 when it names none. */
+/** Returns the sequence number in an event id of this thread, or -1 if the id is not one. */
 export function eventSeq(uid: string, id: string): number {
   if (id.length !== 32 || !id.startsWith(uid) || !/^[0-9a-f]{12}$/.test(id.slice(20))) return -1;
   return Number.parseInt(id.slice(20), 16);
@@ -117,7 +118,7 @@ const eventColumns = {
   extra: nullable(json<EventExtra>()),
 };
 const eventTable = table("events", eventColumns);
-/** With the run that the event belongs to, by its number in the thread: a byte or two, and no reader of a log asks for it. */
+/** With the run of the event, as its number within the thread. Readers of the log do not select it. */
 const insertEvent = insertInto(table("events", { ...eventColumns, run: nullable(integer) }), "log");
 const { columns } = eventTable;
 const selectForward = tenantSql(
@@ -158,7 +159,10 @@ const deleteEvents = tenantSql(
   "DELETE FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ?",
 );
 
-/** Appends an event, of the run that has this number in the thread, or of none. Refuses with conflict when its own number is taken. */
+/**
+ * Appends an event, optionally of the run with this number in the thread. Refuses with conflict if the sequence number
+ * is taken.
+ */
 export function appendOp(
   store: TenantStore,
   threadKey: number,
@@ -168,18 +172,18 @@ export function appendOp(
   return insertEvent(store, { ...event, event_key: threadKey * eventsMax + seq, run });
 }
 
-/** Deletes the events of a thread that are in a range. */
+/** Deletes the events of a thread in a range. */
 export function deleteEventsOp(store: TenantStore, threadKey: number, range: SeqRange = wholeLog): WriteOp {
   return store.op(deleteEvents, eventKeys(threadKey, range));
 }
 
-/** The number, in its thread, of the run that an event belongs to; null when there is no such event, or none of a run. */
+/** Returns the number of the run that wrote an event; null without such an event or run. */
 export async function runOfEvent(store: TenantStore, threadKey: number, seq: number): Promise<number | null> {
   const [row] = await store.read(selectRun, threadKey * eventsMax + seq);
   return (row?.run ?? null) as number | null;
 }
 
-/** Events with sequence numbers in [from, to), oldest first, at most a page in number and in length: one event more than `bytesMax`. */
+/** Returns events in [from, to), oldest first, up to one page. A page ends with the event that exceeds `bytesMax`. */
 export async function readEvents(
   store: TenantStore,
   threadKey: number,
@@ -193,7 +197,9 @@ export async function readEvents(
   return rows.map((row) => toEvent(row, base));
 }
 
-/** The key behind the last event of the page that begins with `from`. Lengths are known without reading what is long. */
+/**
+ * Returns the key after the last event of the page that begins with `from`. Queries the lengths without the contents.
+ */
 async function endOfPage(store: TenantStore, from: number, to: number, bytesMax: number): Promise<number> {
   if (to - from <= (bytesMax < pageBytes ? 1 : fewRows)) return to;
   let bytes = 0;
@@ -205,8 +211,8 @@ async function endOfPage(store: TenantStore, from: number, to: number, bytesMax:
 }
 
 /**
- * Where the window begins that is at the end of a range and has at most so many events, and about so many bytes of content, and how
- * many bytes these are: the newest event is in it however long it is.
+ * Returns where the window at the end of a range starts that has at most `countMax` events and about `bytesMax` bytes,
+ * and its bytes. The newest event is always included.
  */
 export async function windowStart(
   store: TenantStore,
@@ -233,7 +239,7 @@ export async function windowStart(
   return { start, bytes };
 }
 
-/** Events with sequence numbers below `before`, newest first, at most `limit` and at most a page in number and in length: one at least. */
+/** Returns events before `before`, newest first, up to `limit` or one page, but at least one. */
 export async function readEventsBefore(
   store: TenantStore,
   threadKey: number,
@@ -248,7 +254,7 @@ export async function readEventsBefore(
   return rows.map((row) => toEvent(row, base));
 }
 
-/** Bytes of all events in some ranges of a thread, as `eventBytes` counts them. */
+/** Returns the bytes of all events in some ranges of a thread, as `eventBytes` counts them. */
 export async function rangeBytes(store: TenantStore, threadKey: number, ranges: readonly SeqRange[]): Promise<number> {
   let sum = 0;
   for (const range of ranges) {
@@ -258,14 +264,14 @@ export async function rangeBytes(store: TenantStore, threadKey: number, ranges: 
   return sum;
 }
 
-/** The event of a sequence number, if the thread has it. */
+/** Returns the event with a sequence number, if it exists. */
 export async function readEvent(store: TenantStore, threadKey: number, seq: number): Promise<LogEvent | undefined> {
   const base = threadKey * eventsMax;
   const [row] = await store.read(selectEvent, base + seq);
   return row && toEvent(row, base);
 }
 
-/** Sequence numbers below `before`, newest first, at most `limit`, each with that of its event's parent. */
+/** Returns up to `limit` sequence numbers below `before`, newest first, each with the parent's. */
 export async function readParents(
   store: TenantStore,
   threadKey: number,
@@ -277,13 +283,13 @@ export async function readParents(
   return rows.map((row) => ({ seq: (row.event_key as number) - base, parent_seq: row.parent_seq as number }));
 }
 
-/** An event without what it says. */
+/** An event without its content. */
 export interface EventSize extends Pick<LogEvent, "seq" | "parent_seq" | "kind" | "role"> {
   /** As `eventBytes` counts them. */
   readonly bytes: number;
 }
 
-/** The sizes of the events with sequence numbers below `before`, newest first, at most `limit`. */
+/** Returns the sizes of up to `limit` events before `before`, newest first. */
 export async function readSizesBefore(
   store: TenantStore,
   threadKey: number,

@@ -10,12 +10,12 @@ import { deleteFullBuckets } from "./rate-buckets.ts";
 import { deleteEndedRuns } from "./runs.ts";
 import { deleteExpiredLeases } from "./thread-leases.ts";
 
-/** Rows of one batch, so that nobody waits long behind it. */
+/** Rows of one batch, small enough not to delay other batches. */
 const batchRows = 500;
 
 /**
- * Deletes what is past its time, in batches: idempotency keys, key-value entries, plans, rates that nothing is used of, holds of
- * conversations, and what model calls had in common of which none is on record. Answers how many there were of each.
+ * Deletes expired rows in batches: idempotency keys, key-value entries, plans, full rate buckets, thread leases, and
+ * prompt prefixes without a context record. Returns their numbers.
  */
 export async function deleteExpired(
   store: Store,
@@ -31,18 +31,18 @@ export async function deleteExpired(
   };
 }
 
-/** Deletes the rows of runs that ended at or before a time, in batches. Answers how many there were. */
+/** Deletes the rows of runs that ended at or before `until`, in batches. Returns their number. */
 export async function deleteOldRuns(store: Store, until: number): Promise<number> {
   await inBatches((limit) => deleteEndedDurables(store.system, until, limit));
   return inBatches((limit) => deleteEndedRuns(store.system, until, limit));
 }
 
-/** Deletes the manifests that no run goes on by any more, in batches. Answers how many there were. */
+/** Deletes the manifests that no run refers to, in batches. Returns their number. */
 export function deleteOldBodies(store: Store): Promise<number> {
   return inBatches((limit) => deleteUnusedBodies(store.system, limit));
 }
 
-/** Deletes deliveries that were over at or before a time, in batches. Answers how many there were. */
+/** Deletes deliveries that ended at or before `until`, in batches. Returns their number. */
 export function deleteOldDeliveries(store: Store, until: number): Promise<number> {
   return inBatches((limit) => deleteEndedDeliveries(store.system, until, limit));
 }

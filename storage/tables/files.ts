@@ -3,36 +3,37 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 
-// Uploads, and images that tools have made. The bytes are in the object store. A row comes before them and goes after them: it is
-// `draft` while they are being stored, `kept` when they are, `gone` when they are to be deleted. Only what is kept is seen by anybody.
+// Uploads, and images that tools have created. The bytes are in the object store. A row is inserted before its bytes
+// are stored and deleted after them. Its state is `draft` while they are being stored, then `kept`, and `gone` until
+// they are deleted. Only `kept` files are visible.
 //
-// What tools have made goes with the conversation that it was made in, unless a fork of it still shows it: then it is that one's.
+// A file that a tool created is deleted with its thread, unless a fork still shows it. The fork then owns it.
 
-/** What a file may be. */
+/** The allowed media types. */
 export const imageTypes = ["image/gif", "image/jpeg", "image/png", "image/webp"] as const;
-/** One of them. */
+/** One of the allowed media types. */
 export type ImageType = (typeof imageTypes)[number];
 
 const fileTable = table("files", {
   file_id: text,
   media_type: oneOf(...imageTypes),
   size_bytes: integer,
-  /** Without a path; empty when nobody has named it. */
+  /** File name without a path; empty if none was given. */
   filename: text,
   created_at: integer,
   created_by: text,
   state: oneOf("draft", "kept", "gone"),
-  /** The conversation that it goes with: that it was made in, or a fork that is still there; null for an upload. */
+  /** The thread that owns the file: the one that created it, or a remaining fork. Null for an upload. */
   thread_key: nullable(integer),
 });
 
-/** A file as it is stored. */
+/** A stored file. */
 export type FileRow = RowIn<typeof fileTable>;
 
-/** Where a page of files that are to be deleted ended. */
+/** Position after a page of files to delete. */
 export type DroppedFileCursor = Pick<DroppedFile, "tenant_id" | "file_id"> & { readonly created_at: number };
 
-/** A file whose bytes are to be deleted, or were never stored. */
+/** A file whose bytes must be deleted, or were never stored. */
 export interface DroppedFile {
   readonly tenant_id: string;
   readonly file_id: string;
@@ -57,7 +58,7 @@ const shareFile = tenantSql(
      (SELECT 1 FROM file_shares s WHERE s.tenant_id = :tenant AND s.thread_key = ? AND s.file_id = files.file_id))
    ON CONFLICT DO NOTHING`,
 );
-/** Whoever shares files of the tenant waits for who gives some up, and the other way round: each sees what the other has done. */
+/** Locks the tenant's shares, so that sharing and dropping files wait for each other and see each other's result. */
 const lockShares = tenantSql(
   "file_shares_lock",
   "UPDATE stored_bytes SET bytes = bytes WHERE tenant_id = :tenant AND kind = 'files'",
@@ -81,7 +82,7 @@ const deleteFile = tenantSql(
   "file_delete",
   "DELETE FROM files WHERE tenant_id = :tenant AND file_id = ? AND state <> 'kept'",
 );
-// Bytes that the snapshot of a backup names are not deleted before they are copied.
+// Excludes all files while a backup copies objects, because its snapshot may refer to them.
 const selectDropped = systemSql(
   "files_dropped",
   `SELECT tenant_id, file_id, size_bytes, created_at FROM files
@@ -98,28 +99,28 @@ const selectGone = tenantSql(
    WHERE tenant_id = :tenant AND state <> 'kept' AND state = 'gone' AND ${mayDeleteObjects} ORDER BY created_at LIMIT ?`,
 );
 
-/** A file that is there. */
+/** Returns a visible file. */
 export async function keptFile(store: TenantStore, fileId: string): Promise<FileRow | undefined> {
   const row = await selectFile(store, fileId);
   return row?.state === "kept" ? row : undefined;
 }
 
-/** Begins to store a file. */
+/** Inserts the draft row of a file. */
 export function draftFileOp(store: TenantStore, file: Omit<FileRow, "state">): WriteOp {
   return insertFile(store, { ...file, state: "draft" });
 }
 
-/** The bytes are stored: from now on the file is there. Refuses with conflict when it was given up meanwhile. */
+/** Makes a file visible after its bytes are stored. Refuses with conflict if it was deleted before. */
 export function keepFileOp(store: TenantStore, fileId: string): WriteOp {
   return store.op(keepFile, [fileId], 1);
 }
 
-/** From now on the file is not there. */
+/** Marks a file as deleted. */
 export function dropFileOp(store: TenantStore, fileId: string): WriteOp {
   return store.op(dropFile, [fileId]);
 }
 
-/** The thread shows these files too, as far as the thread `from` has them: they stay for as long as it is there. */
+/** Lets a thread show files that the thread `from` owns or shows. They stay as long as one of their threads exists. */
 export function shareFilesOps(
   store: TenantStore,
   threadKey: number,
@@ -130,7 +131,7 @@ export function shareFilesOps(
   return [store.op(lockShares, []), ...fileIds.map((id) => store.op(shareFile, [threadKey, id, from, from]))];
 }
 
-/** The files of a thread go, those that no other shows. */
+/** Drops the files of a thread that no other thread shows. */
 export function dropFilesOfThreadOps(store: TenantStore, threadKey: number): WriteOp[] {
   return [
     store.op(lockShares, []),
@@ -138,14 +139,14 @@ export function dropFilesOfThreadOps(store: TenantStore, threadKey: number): Wri
   ];
 }
 
-/** The bytes are gone. Refuses with conflict when that was written before. */
+/** Deletes the row after the bytes. Refuses with conflict if it is deleted already. */
 export function deleteFileOp(store: TenantStore, fileId: string): WriteOp {
   return store.op(deleteFile, [fileId], 1);
 }
 
 /**
- * Files of all tenants that are gone, and drafts from before a time, in pages: who was storing them is no more. None while objects are
- * held.
+ * Returns files of all tenants that are marked as deleted, and drafts from before a time, whose process is dead, in
+ * pages. None while objects are held.
  */
 export async function droppedFiles(
   store: Scope,
@@ -158,13 +159,13 @@ export async function droppedFiles(
   return rows as unknown as (DroppedFile & DroppedFileCursor)[];
 }
 
-/** A file of a tenant that is gone, if its bytes may go now. */
+/** Returns a deleted file of a tenant if its bytes may be deleted now. */
 export async function goneFile(store: TenantStore, fileId: string): Promise<DroppedFile | undefined> {
   const [row] = await store.read(selectOneGone, fileId);
   return row as unknown as DroppedFile | undefined;
 }
 
-/** Files of a tenant that are gone, and whose bytes may go now. */
+/** Returns deleted files of a tenant whose bytes may be deleted now. */
 export async function goneFiles(store: TenantStore, limit: number): Promise<DroppedFile[]> {
   return (await store.read(selectGone, limit)) as unknown as DroppedFile[];
 }

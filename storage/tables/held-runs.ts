@@ -3,9 +3,9 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore } from "../store/store.ts";
 import { type NextTime, skipMissedTimes } from "./stored-times.ts";
 
-// A backup is older than what its open runs have done since: what they are at may be done already. So the runs of a database that was
-// restored are held: nothing takes them up, and their time does not pass, until somebody lets them go. What was restored may be of an
-// older schema, so that the restore leaves a mark, and the first server that has the schema of its version carries it out.
+// A restored backup does not know what its open runs did after it was made. So open durable runs of a restored database
+// are held: they do not resume or expire until an operator releases them. The backup may have an older schema. The
+// restore therefore only leaves a mark, which the first server with its current schema processes.
 
 const selectMark = systemSql("restored_mark", "SELECT value FROM counters WHERE name = ?");
 const deleteMark = systemSql("restored_mark_delete", "DELETE FROM counters WHERE name = ?");
@@ -30,8 +30,8 @@ const releaseRun = tenantSql("fiber_release", {
 const pageRows = 500;
 
 /**
- * Carries out what a restore has left to be done, before anything goes on: jobs get the next time of their schedules, and open durable runs
- * are held, unless they are to go on. Answers how many are held by that; null where nothing was restored.
+ * Completes a restore before the server starts any work. Jobs get the next time of their schedules, and open durable
+ * runs are held unless they may resume. Returns the number of held runs; null if nothing was restored.
  */
 export async function carryOutRestore(store: Store, nextTime: NextTime): Promise<number | null> {
   const { system } = store;
@@ -44,7 +44,7 @@ export async function carryOutRestore(store: Store, nextTime: NextTime): Promise
   return isHeld ? (held?.length ?? 0) : 0;
 }
 
-/** Which held runs are meant: one and the runs that belong to it, or those of a manifest; all where neither is named. */
+/** The selection of held runs: one run and those related to it, or those of a manifest; all if both are null. */
 export interface HeldRuns {
   readonly token: string | null;
   readonly manifest: string | null;
@@ -56,10 +56,10 @@ interface HeldRun {
   readonly parent_run_id: string | null;
 }
 
-/** Lets held runs go, each with its tasks and the run that it is a task of. Answers their ids. */
+/** Releases held runs, each with its tasks and its parents. Returns their ids. */
 export async function releaseHeld(store: TenantStore, { token, manifest }: HeldRuns): Promise<string[]> {
   const held = new Map((await heldRuns(store)).map((run) => [run.run_id, run]));
-  /** The run above all that are held with this one. */
+  /** Returns the topmost held parent of a run. */
   const topOf = (run: HeldRun): HeldRun => {
     const above = run.parent_run_id === null ? undefined : held.get(run.parent_run_id);
     return above === undefined ? run : topOf(above);

@@ -12,16 +12,16 @@ const keyTable = table("idempotency", {
   state: oneOf("in_progress", "done"),
   owner: text,
   run_id: text,
-  /** JSON, in the form of the route that stored it. */
+  /** JSON, in the format of the route that stored it. */
   answer: nullable(text),
-  /** Of a claim: `neverExpires`, where the end of its run says when it expires. */
+  /** Expiry of the row; `neverExpires` for a claim whose expiry is set when its run ends. */
   expires_at: integer,
 });
 
-/** When a claim expires whose run may wait for as long as people take. */
+/** Expiry of a claim whose run may wait for people without a limit. */
 export const neverExpires = Number.MAX_SAFE_INTEGER;
 
-/** A request that may be sent again: what it was, whether it is over, and what it was answered. */
+/** A repeatable request: its fingerprint, its state and its answer. */
 export type IdempotencyRow = RowIn<typeof keyTable>;
 
 const selectKey = tenantSql(
@@ -29,7 +29,7 @@ const selectKey = tenantSql(
   `SELECT ${keyTable.columns} FROM idempotency
    WHERE tenant_id = :tenant AND scope = ? AND expires_at > ?`,
 );
-// A key that has expired is taken over; one that is alive leaves the row unchanged, and then the expected count fails.
+// An expired key is taken over. A live one leaves the row unchanged, so the expected count fails.
 const claimKey = tenantSql(
   "idempotency_claim",
   `INSERT INTO idempotency (tenant_id, scope, fingerprint, state, owner, run_id, answer, expires_at)
@@ -50,7 +50,7 @@ const releaseKey = tenantSql(
   "idempotency_release",
   "DELETE FROM idempotency WHERE tenant_id = :tenant AND scope = ? AND run_id = ? AND state = 'in_progress'",
 );
-/** A claim that no open run is going to settle. A suspended run has no process, and another one resumes it. */
+/** A claim that no open run will settle. A suspended run has no process, and another process resumes it. */
 const isAbandoned = `state = 'in_progress' AND NOT EXISTS
   (SELECT 1 FROM runs r WHERE r.tenant_id = idempotency.tenant_id AND r.idempotency_scope = idempotency.scope
    AND r.run_id = idempotency.run_id AND r.ended_at IS NULL)`;
@@ -69,7 +69,7 @@ const deleteExpired = systemSql(
    RETURNING expires_at`,
 );
 
-// The key of a stream says where in the log its answer is, and has no words of it.
+// The key of a stream holds a position in the log, and no text of the answer.
 const deleteOfRuns = tenantSql(
   "idempotency_delete_of_runs",
   `DELETE FROM idempotency WHERE tenant_id = :tenant AND scope NOT LIKE '["stream"%' AND (scope, run_id) IN
@@ -78,8 +78,8 @@ const deleteOfRuns = tenantSql(
 );
 
 /**
- * The place of a turn's key: a stream's belongs to its thread, those of other entry points to the caller alone. Routes of the
- * OpenAI protocol have a place each, streamed or not.
+ * Returns the namespace of a turn's key. A stream's key belongs to its thread, those of other entry points to the
+ * caller alone. Each OpenAI route has one namespace, streamed or not.
  */
 export function keyPlace(surface: EntryPoint, suffix: string | null): readonly (string | null)[] {
   switch (surface) {
@@ -98,15 +98,15 @@ export function keyPlace(surface: EntryPoint, suffix: string | null): readonly (
   }
 }
 
-/** Of keys whose answer is read from the log where the turn has one. */
+/** Namespace of keys whose answer is read from the log, if the turn has one. */
 const loggedPlace = "v1";
 
-/** True if the scope of a key is that of a route of the OpenAI protocol. */
+/** True if the scope of a key is that of an OpenAI route. */
 export function isLoggedScope(scope: string): boolean {
   return scope.startsWith(`["${loggedPlace}"`);
 }
 
-/** What a key belongs to: the place where it was sent, and who has sent it. */
+/** Returns the scope of a key: its namespace and the caller. */
 export function keyScope(
   place: readonly (string | null)[],
   { scheme, issuer, sub }: { readonly scheme: string; readonly issuer: string; readonly sub: string },
@@ -115,7 +115,7 @@ export function keyScope(
   return JSON.stringify([...place, scheme, issuer, sub, key]);
 }
 
-/** The row of a key that is claimed or answered and has not lapsed. */
+/** Returns the row of a claimed or answered key that has not expired. */
 export async function idempotencyKey(
   store: TenantStore,
   scope: string,
@@ -125,12 +125,12 @@ export async function idempotencyKey(
   return row && keyTable.decode(row);
 }
 
-/** Claims a key; the batch refuses with conflict when somebody holds it. */
+/** Claims a key. The batch refuses with conflict if the key is claimed. */
 export function claimKeyOp(store: TenantStore, key: Omit<IdempotencyRow, "state">, now: number): WriteOp {
   return store.op(claimKey, [key.scope, key.fingerprint, key.owner, key.run_id, key.answer, key.expires_at, now], 1);
 }
 
-/** Keeps the answer until `expiresAt` for those who send the request again. */
+/** Stores the answer until `expiresAt`, for repeated requests. */
 export function settleKeyOp(
   store: TenantStore,
   scope: string,
@@ -141,27 +141,26 @@ export function settleKeyOp(
   return store.op(settleKey, [answer, expiresAt, scope, runId]);
 }
 
-/** Says when a key expires that was settled before its run was over. */
+/** Sets the expiry of a key that was settled before its run ended. */
 export function expireKeyOp(store: TenantStore, scope: string, runId: string, expiresAt: number): WriteOp {
   return store.op(lapseKey, [expiresAt, scope, runId]);
 }
 
-/** Forgets a claim, so that the request can be sent again and runs. */
+/** Deletes a claim, so that the request can be repeated and runs again. */
 export function releaseKeyOp(store: TenantStore, scope: string, runId: string): WriteOp {
   return store.op(releaseKey, [scope, runId]);
 }
 
 /**
- * Forgets what was answered to requests of the runs of a thread with numbers in a range, and their keys. Those of streams stay: their
- * replay is empty without the log. Goes before `deleteRunsOp` in its batch: the runs say which there are.
+ * Deletes the keys and answers of a thread's runs with numbers in a range. Keys of streams stay, because without the
+ * log their replay is empty. Place it before `deleteRunsOp` in the batch, because it reads the runs.
  */
 export function deleteKeysOfRunsOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
   return store.op(deleteOfRuns, runKeys(threadKey, range));
 }
 
 /**
- * Deletes the claims of hosts or a worker that are gone, except those of suspended runs. Their interrupted runs must have been closed
- * before.
+ * Deletes the claims of dead hosts or a dead worker, except those of suspended runs. Close the interrupted runs first.
  */
 export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<void> {
   const release =
@@ -169,7 +168,7 @@ export async function releaseAbandonedKeys(store: Scope, gone: Gone): Promise<vo
   await store.write([release]);
 }
 
-/** Deletes at most `limit` keys whose time is over; answers how many. */
+/** Deletes up to `limit` expired keys. Returns their number. */
 export async function deleteExpiredKeys(store: Scope, now: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteExpired, [now, limit])]);
   return rows?.length ?? 0;

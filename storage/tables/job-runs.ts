@@ -3,10 +3,11 @@ import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 import type { JobOwner } from "./jobs.ts";
 
-// Runs of jobs: a row from the batch in which a job fires, so that a firing outlives a crash. It holds all that the run is asked, and
-// in the end what came of it. A job has one open run at most. How far the run itself is, is said by its rows in `runs` and `fibers`.
+// Runs of jobs. A row is inserted in the batch in which a job fires, so that a firing survives a crash. It holds the
+// request of the run, and later its outcome. A job has at most one open run. The rows in `runs` and `fibers` hold the
+// state of the run itself.
 
-/** What a run of a job is asked, as the job was when it fired. */
+/** The request of a job's run, as the job was when it fired. */
 export interface AskedOfJob {
   readonly manifest_id: string;
   readonly prompt: string;
@@ -16,40 +17,40 @@ export interface AskedOfJob {
 const jobRunTable = table("job_runs", {
   run_id: text,
   job_name: text,
-  /** Of its conversation. */
+  /** Suffix of its thread. */
   suffix: text,
   caused_by: oneOf("manual", "schedule"),
-  /** The subject that has asked for it now, or `cron`. */
+  /** The subject that started it manually, or `cron`. */
   requested_by: text,
   asked: json<AskedOfJob>(),
   status: oneOf("running", "ok", "error"),
   started_at: integer,
-  /** When it was seen that the run is in the store; null before. */
+  /** Time at which the run was found in the store; null before. */
   accepted_at: nullable(integer),
   finished_at: nullable(integer),
-  /** How the run ended, as runs end, or `refused`; empty before. */
+  /** Final status of the run, or `refused`; empty before the end. */
   outcome: text,
   error: text,
   answer: nullable(text),
 });
 
-/** A run of a job as it is stored. */
+/** A stored run of a job. */
 export type JobRunRow = RowIn<typeof jobRunTable>;
 
-/** What came of a run. */
+/** Outcome of a run. */
 export type JobRunEnd = Pick<JobRunRow, "status" | "outcome" | "error" | "answer">;
 
-/** How far a run is. */
+/** Current state of a run. */
 export interface JobRunStanding {
   readonly status: string;
   readonly ended_at: number | null;
-  /** When it is to be taken up. */
+  /** Time at which the run is due to resume. */
   readonly wake_at: number | null;
   readonly final: string | null;
   readonly error: string | null;
 }
 
-/** Runs that are kept of a job, the newest; as many as a page of them can have. */
+/** Max stored runs of a job, and max size of a page of them. */
 export const runsKept = 200;
 
 const { columns } = jobRunTable;
@@ -95,10 +96,13 @@ const selectTenants = systemSql(
   "SELECT DISTINCT tenant_id FROM job_runs WHERE status = 'running' AND tenant_id > ? ORDER BY tenant_id LIMIT ?",
 );
 
-/** A run of a job by its id. */
+/** Returns a run of a job by its id. */
 export const jobRunById = selectOne(jobRunTable, ["run_id"]);
 
-/** A job fires. The batch refuses with conflict when the job has an open run. Old runs of it go. */
+/**
+ * Inserts the run of a job that fires, and deletes its oldest runs. The batch refuses with conflict if the job has an
+ * open run.
+ */
 export function beginJobRunOps(
   store: TenantStore,
   run: Omit<JobRunRow, "status" | "accepted_at" | "finished_at" | "outcome" | "error" | "answer">,
@@ -114,49 +118,49 @@ export function beginJobRunOps(
   return [insertRun(store, { ...run, ...open }), store.op(dropOld, [run.job_name, run.job_name, runsKept - 1])];
 }
 
-/** Its run was accepted. */
+/** Records that the run was accepted. */
 export function acceptJobRunOp(store: TenantStore, runId: string): WriteOp {
   return store.op(acceptRun, [runId]);
 }
 
-/** It is over. Refuses with conflict when it was before. */
+/** Ends a run. Refuses with conflict if it has ended. */
 export function endJobRunOp(store: TenantStore, runId: string, { status, outcome, error, answer }: JobRunEnd): WriteOp {
   return store.op(endRun, [status, outcome, error, answer, runId], 1);
 }
 
-/** Deletes what is known of the runs of a job. */
+/** Deletes the run rows of a job. */
 export function deleteJobRunsOp(store: TenantStore, name: string): WriteOp {
   return store.op(deleteOfJob, [name]);
 }
 
-/** Deletes what is known of the runs of a conversation, but for one that is under way. */
+/** Deletes the job-run rows of a thread, except an open one. */
 export function deleteJobRunsOfThreadOp(store: TenantStore, suffix: string): WriteOp {
   return store.op(deleteOfThread, [suffix]);
 }
 
-/** The newest runs of a job. */
+/** Returns the newest runs of a job. */
 export async function jobRunsOf(store: TenantStore, name: string, limit: number): Promise<JobRunRow[]> {
   return (await store.read(selectNewest, name, limit)).map(jobRunTable.decode);
 }
 
-/** Open runs of the tenant's jobs, in pages by the name of the job. */
+/** Returns the open runs of the tenant's jobs, in pages by job name. */
 export async function openJobRuns(store: TenantStore, after: string, limit: number): Promise<JobRunRow[]> {
   return (await store.read(selectOpen, after, limit)).map(jobRunTable.decode);
 }
 
-/** The open run of a job, if it has one. */
+/** Returns the open run of a job, if any. */
 export async function openJobRun(store: TenantStore, name: string): Promise<JobRunRow | undefined> {
   const [row] = await store.read(selectOpenOfJob, name);
   return row && jobRunTable.decode(row);
 }
 
-/** How far a run is; nothing when there is no such run. */
+/** Returns the state of a run; undefined if it does not exist. */
 export async function jobRunStanding(store: TenantStore, runId: string): Promise<JobRunStanding | undefined> {
   const [row] = await store.read(selectStanding, runId);
   return row as unknown as JobRunStanding | undefined;
 }
 
-/** Tenants with open runs of jobs, in pages. */
+/** Returns tenants with open runs of jobs, in pages. */
 export async function tenantsWithOpenJobRuns(store: Scope, after: string, limit: number): Promise<string[]> {
   return (await store.read(selectTenants, after, limit)).map(({ tenant_id }) => tenant_id as string);
 }

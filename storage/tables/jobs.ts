@@ -3,10 +3,10 @@ import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
 import { writeStored } from "./stored-bytes.ts";
 
-// Jobs: what an agent is asked again and again, at the times of a schedule or when somebody says so. Times are the store's. Whoever
-// takes a job's next time out of its row has fired it: no two hosts do.
+// Jobs: requests to an agent that run on a schedule or on demand. Times are those of the store's clock. A host fires a
+// job by replacing the next time in its row, so no two hosts fire it.
 
-/** Who has written a job last: its runs have these scopes, whoever starts them. */
+/** The last author of a job. Its runs have these scopes, no matter how they start. */
 export interface JobOwner {
   readonly sub: string;
   readonly scopes: readonly string[];
@@ -14,7 +14,7 @@ export interface JobOwner {
   readonly issuer: string;
 }
 
-/** What a job asks its agent. */
+/** The request that a job sends to its agent. */
 export interface JobPayload {
   readonly prompt?: string;
   readonly message?: string;
@@ -32,22 +32,25 @@ const jobTable = table("jobs", {
   owner: json<JobOwner>(),
   created_at: integer,
   last_run_at: nullable(integer),
-  /** Null when it is not to run by itself. */
+  /** Null if it has no next scheduled time. */
   next_run_at: nullable(integer),
-  /** Of the newest run: empty before the first, and then as in job_runs. */
+  /** Status of the newest run: empty before the first, and then as in job_runs. */
   last_status: text,
   last_error: text,
-  /** What it counts for. Who changes that names what it was: a batch that was given up and applied late counts nothing twice. */
+  /**
+   * Bytes that the job counts against the quota. A change checks the previous value, so that a late retry of a batch
+   * does not count twice.
+   */
   bytes: integer,
 });
 
-/** A job as it is stored. */
+/** A stored job. */
 export type JobRow = RowIn<typeof jobTable>;
 
-/** What somebody writes of a job. */
+/** The columns that the author of a job sets. */
 export type JobWritten = Pick<JobRow, "name" | "schedule" | "manifest_id" | "payload" | "enabled" | "owner">;
 
-/** A row counts for more than its text, so that small ones are not for nothing. */
+/** Bytes that a row counts in addition to its text. */
 const rowBytes = 512;
 
 const insertJob = insertInto(jobTable);
@@ -89,28 +92,28 @@ const selectDue = tenantSql(
 );
 const selectClock = systemSql("store_clock", "SELECT :now AS now");
 
-/** A job of a tenant. */
+/** Returns a job of a tenant. */
 export const storedJob = selectOne(jobTable, ["name"]);
 
-/** The time by the store's clock. */
+/** Returns the time of the store's clock. */
 export async function storeNow(store: Scope): Promise<number> {
   const [row] = await store.read(selectClock);
   return row?.now as number;
 }
 
-/** The tenant's jobs by name. */
+/** Returns the tenant's jobs by name. */
 export async function jobsOf(store: TenantStore, limit: number): Promise<JobRow[]> {
   return (await store.read(selectJobs, limit)).map(jobTable.decode);
 }
 
-/** Whether the tenant has at least `count` jobs. */
+/** True if the tenant has at least `count` jobs. */
 export async function hasJobs(store: TenantStore, count: number): Promise<boolean> {
   return (await store.read(selectNth, count - 1)).length > 0;
 }
 
 /**
- * Writes a job in the place of `before`, or a new one, with `ops` in its batch. `limit` is the tenant's on what it stores. Refuses with
- * storage_quota_exceeded, and with conflict when it is another by now, or is there.
+ * Replaces the job `before`, or inserts a new one, with `ops` in the same batch. `limit` is the tenant's storage quota.
+ * Refuses with storage_quota_exceeded, and with conflict if the job has changed or exists.
  */
 export async function writeJob(
   store: TenantStore,
@@ -132,22 +135,25 @@ export async function writeJob(
 
 const neverRun = { last_status: "", last_error: "" };
 
-/** Deletes a job as it was read, with `ops` in its batch. Refuses with conflict when it is another by now, or gone. */
+/**
+ * Deletes a job as it was read, with `ops` in the same batch. Refuses with conflict if it has changed or does not
+ * exist.
+ */
 export async function removeJob(store: TenantStore, { name, bytes }: JobRow, ops: readonly WriteOp[]): Promise<void> {
   await writeStored(store, { kind: "jobs", bytes: -bytes }, 0, [store.op(deleteJob, [name, bytes], 1), ...ops]);
 }
 
-/** Takes the time at which a job is due, and gives it its next one. Refuses with conflict when somebody else has taken it. */
+/** Replaces the due time of a job by its next one. Refuses with conflict if another process has done so. */
 export function takeTimeOp(store: TenantStore, { name, next_run_at }: JobRow, next: number | null): WriteOp {
   return store.op(takeTime, [next, name, next_run_at], 1);
 }
 
-/** A run of the job begins. Refuses with conflict when the job is gone. */
+/** Records the start of a run in its job. Refuses with conflict if the job was deleted. */
 export function beginJobOp(store: TenantStore, name: string, startedAt: number): WriteOp {
   return store.op(beginJob, [startedAt, name], 1);
 }
 
-/** What came of the run of a job that has begun last. Changes nothing for an older one. */
+/** Records the outcome of the job's newest run. No effect for an older run. */
 export function endJobOp(
   store: TenantStore,
   name: string,
@@ -156,12 +162,12 @@ export function endJobOp(
   return store.op(endJob, [status, error, name, startedAt]);
 }
 
-/** Tenants with jobs whose time has come, in pages. */
+/** Returns tenants with due jobs, in pages. */
 export async function tenantsWithDueJobs(store: Scope, after: string, limit: number): Promise<string[]> {
   return (await store.read(selectDueTenants, after, limit)).map(({ tenant_id }) => tenant_id as string);
 }
 
-/** The jobs of a tenant whose time has come, the longest due first. */
+/** Returns the due jobs of a tenant, the longest due first. */
 export async function dueJobs(store: TenantStore, limit: number): Promise<JobRow[]> {
   return (await store.read(selectDue, limit)).map(jobTable.decode);
 }

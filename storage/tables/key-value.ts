@@ -2,31 +2,31 @@ import { SvcError } from "../../bus/errors.ts";
 import { type Row, tenantSql } from "../store/statements.ts";
 import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 
-// Values and lists under keys, for what several processes have to agree on. Each operation is on one key, so that a store without
-// transactions can do it; each is carried out as a whole or not at all, whoever else is at it.
+// Values and lists under keys, for state that several processes share. Each operation concerns one key, so that a store
+// without transactions can implement it. Each is atomic.
 
-/** What all keys of svc's own begin with, where others keep theirs beside them. */
+/** Prefix of svc's own keys, in stores that others also use. */
 export const ownKeys = "svc:";
 
 /**
- * Values and lists of one owner. A value and a list under one key are two things. `ttlMs` is how long a value stays, by the store's own
- * clock, null for as long as nobody changes it. Refuses with storage_unavailable when there is no answer, and then nobody knows whether it
- * was done.
+ * The values and lists of one owner. A value and a list may have the same key. `ttlMs` is the lifetime of a value on
+ * the store's clock, null for no limit. Refuses with storage_unavailable if there is no answer; the outcome is then
+ * unknown.
  */
 export interface KeyValue {
-  /** The value, unless its time is over. */
+  /** Returns the value, unless it has expired. */
   get(key: string): Promise<string | undefined>;
   set(key: string, value: string, ttlMs: number | null): Promise<void>;
-  /** Sets a value where it is `from`, undefined for none at all. Answers whether it was. */
+  /** Sets a value if the current one is `from`, undefined for absent. Returns true if it did. */
   compareAndSet(key: string, from: string | undefined, value: string, ttlMs: number | null): Promise<boolean>;
   /**
-   * Adds to a whole number, which begins at 0 and then lives `ttlMs`; later calls do not lengthen that. Answers the sum. Refuses with
-   * conflict where there is another value.
+   * Adds to a whole number. It starts at 0, with a lifetime of `ttlMs` that later calls do not extend. Returns the sum.
+   * Refuses with conflict if the value is no number.
    */
   increment(key: string, by: number, ttlMs: number | null): Promise<number>;
-  /** Puts a text behind the others of a list. Answers how many there are. */
+  /** Appends a text to a list. Returns the new length. */
   push(key: string, text: string): Promise<number>;
-  /** Takes the oldest text from a list: each goes to one caller. */
+  /** Removes and returns the oldest text of a list; each text goes to one caller. */
   pop(key: string): Promise<string | undefined>;
 }
 
@@ -45,7 +45,7 @@ const swapValue = tenantSql(
   `UPDATE kv SET value = ?, expires_at = :now + CAST(? AS BIGINT), version = CASE WHEN version >= :now THEN version + 1 ELSE :now END
    WHERE tenant_id = :tenant AND key = ? AND value = ? AND (expires_at IS NULL OR expires_at > :now)`,
 );
-// A count whose time is over begins again.
+// An expired counter starts again.
 const addToValue = (isNumber: string) => `INSERT INTO kv (tenant_id, key, value, version, expires_at)
    VALUES (:tenant, ?, ?, :now, :now + CAST(? AS BIGINT))
    ON CONFLICT (tenant_id, key) DO UPDATE SET
@@ -66,17 +66,17 @@ const pushText = tenantSql(
 );
 const popText = (lock: string) => `DELETE FROM kv_lists WHERE tenant_id = :tenant AND key = ? AND place =
    (SELECT place FROM kv_lists WHERE tenant_id = :tenant AND key = ? ORDER BY place LIMIT 1 ${lock}) RETURNING value`;
-// On Postgres two that take at once would else mean the same row, and one of them get nothing.
+// Without the lock, two concurrent calls on Postgres would select the same row, and one would get nothing.
 const takeText = tenantSql("kv_list_pop", { sqlite: popText(""), postgres: popText("FOR UPDATE SKIP LOCKED") });
 const countTexts = tenantSql(
   "kv_list_count",
   "SELECT COUNT(*) AS texts FROM kv_lists WHERE tenant_id = :tenant AND key = ?",
 );
 
-/** On Postgres whoever puts a text into a list at the same moment may have taken its place. */
+/** Max attempts of a push: on Postgres a concurrent push may take the same position. */
 const pushesMax = 50;
 
-/** What a tenant keeps in the store that everything else is in. */
+/** The key-value store of a tenant in the main database. */
 export class StoredKeyValue implements KeyValue {
   readonly #store: TenantStore;
 

@@ -1,18 +1,18 @@
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 
-// Small values of a tenant under a key, each with a version and, when it is given one, the end of its life. A version never
-// comes back: it is the time of the change or one more than the last, so that who holds one from before a value was deleted
-// and made again is refused.
+// Small values of a tenant under a key, each with a version and an optional expiry. A version is never reused: it is
+// the time of the change, or the previous version plus one. An old version is therefore refused even after the value
+// was deleted and created again.
 
-/** A value that is there. */
+/** A stored value. */
 export interface KvEntry {
   readonly value: string;
   readonly version: number;
   readonly expires_at: number | null;
 }
 
-/** A value and the time after which it is no longer there; null for none. */
+/** A value and its expiry; null for none. */
 export interface KvValue {
   readonly key: string;
   readonly value: string;
@@ -30,7 +30,7 @@ const setEntry = tenantSql(
   "kv_set",
   `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET ${change} RETURNING version`,
 );
-// What has expired counts as absent; one that is alive leaves the row unchanged, and then the expected count fails.
+// An expired entry counts as absent. A live one leaves the row unchanged, so the expected count fails.
 const createEntry = tenantSql(
   "kv_create",
   `${insertEntry} ON CONFLICT (tenant_id, key) DO UPDATE SET ${change} WHERE kv.expires_at <= ? RETURNING version`,
@@ -53,20 +53,20 @@ const deleteExpired = systemSql(
    RETURNING version`,
 );
 
-/** The value of a key that has not lapsed. */
+/** Returns the value of a key, unless it has expired. */
 export async function kvGet(store: TenantStore, key: string, now: number): Promise<KvEntry | undefined> {
   const [row] = await store.read(selectEntry, key, now);
   return row as unknown as KvEntry | undefined;
 }
 
-/** Sets a value, whatever was there. The batch answers a row with the new `version`. */
+/** Sets a value unconditionally. The batch returns a row with the new `version`. */
 export function kvSetOp(store: TenantStore, { key, value, expires_at }: KvValue, now: number): WriteOp {
   return store.op(setEntry, [key, value, now, expires_at]);
 }
 
 /**
- * Compare and set: sets a value when the entry's version is `version`, or when there is none and `version` is null; else the
- * batch refuses with conflict. The batch answers a row with the new `version`.
+ * Sets a value if the entry has this `version`, or does not exist and `version` is null; otherwise the batch refuses
+ * with conflict. The batch returns a row with the new `version`.
  */
 export function kvCompareAndSetOp(
   store: TenantStore,
@@ -80,8 +80,8 @@ export function kvCompareAndSetOp(
 }
 
 /**
- * Adds one to a count that begins at 0 and ends at `most`: then the batch refuses with conflict. Not for a key that expires and
- * is used again.
+ * Increments a count, which starts at 0. The batch refuses with conflict once it has reached `most`. Not for keys that
+ * expire and are reused.
  */
 export function kvCountOp(
   store: TenantStore,
@@ -92,12 +92,12 @@ export function kvCountOp(
   return store.op(countEntry, [key, "1", now, expires_at, most], 1);
 }
 
-/** Deletes an entry, whatever its version, or refuses with conflict when it is given one and the entry has another. */
+/** Deletes an entry. If a version is given, refuses with conflict unless it matches. */
 export function kvDeleteOp(store: TenantStore, key: string, version?: number): WriteOp {
   return version === undefined ? store.op(deleteEntry, [key]) : store.op(deleteEntryAt, [key, version], 1);
 }
 
-/** Deletes at most `limit` entries whose time is over; answers how many. */
+/** Deletes up to `limit` expired entries. Returns their number. */
 export async function deleteExpiredEntries(store: Scope, now: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteExpired, [now, limit])]);
   return rows?.length ?? 0;

@@ -2,23 +2,24 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, selectOne, table, text } from "../store/table.ts";
 
-// What a durable run was accepted with, kept once for each tenant and digest: a run goes on by it whatever becomes of the manifest
-// meanwhile (decision 101). It counts into no quota, and goes some time after the last run that refers to it.
+// The manifests that durable runs were accepted with, stored once per tenant and digest. A run resumes with the stored
+// one even if the manifest changes (decision 101). They count against no quota, and are deleted some time after the
+// last run that refers to them.
 
 const bodyTable = table("manifest_bodies", {
   /** SHA-256 of the body. */
   digest: text,
-  /** When it was kept last. */
+  /** Time of the last store. */
   kept_at: integer,
   body: text,
 });
 
-/** A body as it is stored. */
+/** A stored body. */
 export type ManifestBodyRow = RowIn<typeof bodyTable>;
 
-/** A body that no run refers to is there for this long, so that one which is just being accepted finds it. */
+/** Min lifetime of an unreferenced body, so that a run that is being accepted still finds it. */
 const graceMs = 3_600_000;
-/** Whoever has kept a body may rely on it for this long: well within its grace. */
+/** Time after a store during which the caller may rely on the body; well below the min lifetime. */
 export const keptMs = 600_000;
 
 const keepBody = tenantSql(
@@ -28,22 +29,22 @@ const keepBody = tenantSql(
 );
 const deleteUnused = systemSql(
   "manifest_bodies_delete_unused",
-  // The time is asked for twice: one that was kept again meanwhile stays.
+  // The outer condition repeats the time, so that a body that is stored again at the same moment stays.
   `DELETE FROM manifest_bodies WHERE kept_at <= :now - ${graceMs} AND (tenant_id, digest) IN
      (SELECT b.tenant_id, b.digest FROM manifest_bodies b WHERE b.kept_at <= :now - ${graceMs} AND NOT EXISTS
        (SELECT 1 FROM fibers f WHERE f.tenant_id = b.tenant_id AND f.manifest_body = b.digest) LIMIT ?)
    RETURNING digest`,
 );
 
-/** A body of a tenant by its digest. */
+/** Returns a body of a tenant by its digest. */
 export const manifestBody = selectOne(bodyTable, ["digest"]);
 
-/** Keeps a body; one that is there stays. */
+/** Stores a body, or renews the time of an existing one. */
 export function keepBodyOp(store: TenantStore, { digest, body }: Pick<ManifestBodyRow, "digest" | "body">): WriteOp {
   return store.op(keepBody, [digest, body]);
 }
 
-/** Deletes at most `limit` bodies that no run refers to; answers how many. */
+/** Deletes up to `limit` bodies that no run refers to. Returns their number. */
 export async function deleteUnusedBodies(store: Scope, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteUnused, [limit])]);
   return rows?.length ?? 0;

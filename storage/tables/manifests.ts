@@ -12,7 +12,7 @@ const summaryColumns = {
 };
 const versionTable = table("manifest_versions", {
   ...summaryColumns,
-  /** JSON as it was sent. */
+  /** JSON as the client sent it. */
   manifest: text,
 });
 const summaryTable = table("manifest_versions", summaryColumns);
@@ -26,10 +26,10 @@ const pointerTable = table("manifest_pointers", {
   updated_by: text,
 });
 
-/** One stored version of a tenant's manifest; versions of a name count up from 1 and never change. */
+/** One stored version of a tenant's manifest. The versions of a name count up from 1 and never change. */
 export type ManifestVersionRow = RowIn<typeof versionTable>;
 
-/** Which version answers, and which share of threads gets the canary. */
+/** The active version, and the share of threads that get the canary. */
 export type ManifestPointerRow = RowIn<typeof pointerTable>;
 
 const selectPointers = tenantSql(
@@ -42,7 +42,7 @@ const selectVersions = tenantSql(
    ORDER BY version DESC LIMIT ?`,
 );
 
-// As JSON writes it, with a blank or without; inside a text its marks would be escaped.
+// Matches the JSON with or without a space; inside a string the quotes would be escaped.
 const selectExpectingAnonymous = systemSql(
   "manifests_expecting_anonymous",
   `SELECT tenant_id, name FROM manifest_pointers AS pointer WHERE EXISTS (
@@ -57,18 +57,21 @@ const countChange = systemSql(
   "UPDATE counters SET value = value + 1 WHERE name = 'manifest_changes'",
 );
 
-/** Which versions of a manifest are in effect, if the tenant has stored it. */
+/** Returns the active versions of a manifest, if the tenant has stored it. */
 export const manifestPointer = selectOne(pointerTable, ["name"]);
 
-/** The same for every manifest of the tenant. */
+/** Returns the active versions of all manifests of the tenant. */
 export async function manifestPointers(store: TenantStore): Promise<ManifestPointerRow[]> {
   return (await store.read(selectPointers)).map(pointerTable.decode);
 }
 
-/** One stored version. */
+/** Returns one stored version. */
 export const manifestVersion = selectOne(versionTable, ["name", "version"]);
 
-/** Versions below `before`, newest first, without the manifests themselves: a page of them could be hundreds of megabytes. */
+/**
+ * Returns versions below `before`, newest first, without the manifests, because a page of those could be hundreds of
+ * megabytes.
+ */
 export async function manifestVersions(
   store: TenantStore,
   name: string,
@@ -78,18 +81,18 @@ export async function manifestVersions(
   return (await store.read(selectVersions, name, before, limit)).map(summaryTable.decode);
 }
 
-/** Refuses with conflict when the version exists. */
+/** Inserts a version. Refuses with conflict if it exists. */
 export const insertManifestVersionOp = insertInto(versionTable);
 
-/** Puts other versions into effect, or the first. `countManifestChangeOp` belongs into the same batch. */
+/** Sets the active versions. Use in one batch with `countManifestChangeOp`. */
 export const setManifestPointerOp = upsertInto(pointerTable, ["name"]);
 
-/** Tells everybody who keeps what is in effect, in any process, that it is not that any more. */
+/** Invalidates the cached manifests of all processes by counting a change. */
 export function countManifestChangeOp(store: Scope): WriteOp {
   return store.op(countChange, [], 1);
 }
 
-/** Manifests of all tenants whose version in effect admits callers without credentials. */
+/** Returns the manifests of all tenants whose active version admits callers without credentials. */
 export async function manifestsExpectingAnonymous(
   store: Scope,
   limit: number,
@@ -97,7 +100,7 @@ export async function manifestsExpectingAnonymous(
   return (await store.readLong(selectExpectingAnonymous, limit)) as { tenant_id: string; name: string }[];
 }
 
-/** A number that is another one after each change of what is in effect, of any tenant. */
+/** Returns a number that changes whenever an active version of any tenant changes. */
 export async function manifestChanges(store: Scope): Promise<number> {
   const [row] = await store.read(selectChanges);
   return (row?.value as number | undefined) ?? 0;

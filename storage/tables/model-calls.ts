@@ -7,32 +7,35 @@ import { integer, json, nullable, type RowIn, table, text } from "../store/table
 import type { SeqRange } from "./events.ts";
 import { runKeys } from "./runs.ts";
 
-// What each model call of a run was made with: which events of the log the model was shown, under which system text and with which tools,
-// and what came of it (decision 86). Nothing that the log has is in it: so a request can be made again, and costs one row. The row is
-// written with what the model has said, is found by its run and its number there, and goes with the row of the run.
+// The context records of model calls: the shown events of the log, the system text, the tools, and the outcome
+// (decision 86). A record repeats nothing of the log. So a request can be rebuilt, and costs one row. The row is
+// written with the model's reply, is found by run and number, and is deleted with the run.
 //
-// What is in no log and in no manifest (words that were shown once, what a request has brought along) stands in the row itself, by its
-// digest: nobody else has it, and it goes with the conversation. A text is there once for each time that a run is taken up.
+// Texts that are in no log and no manifest are in the row itself, by digest, and are deleted with the thread. Examples
+// are ephemeral instructions and messages of the request. Each text is stored once per resume of a run.
 
-/** What rows are written in now. */
+/** Current format of new rows. */
 const format = 1;
 
-/** What the model was shown, in its order: an event, all messages of the branch from one event to another, or words by their digest. */
+/**
+ * A shown item, in prompt order: an event, all messages of the branch from one event to another, or a text by its
+ * digest.
+ */
 export type ShownItem = number | readonly [from: number, to: number] | ShortItem | OpeningItem | string;
 
-/** An event of which the model was shown the first characters, with or without its images. */
+/** An event whose first characters the model was shown, with or without its images. */
 export interface ShortItem {
   readonly short: number;
   readonly chars: number;
   readonly images: boolean;
 }
 
-/** Records before it: the first 16,000 characters of the message that has opened a turn. */
+/** In older records: the first 16,000 characters of the message that opened a turn. */
 export interface OpeningItem {
   readonly opening: number;
 }
 
-/** One time that a provider was asked. */
+/** One request to a provider. */
 export interface CallTry {
   /** The id of its route. */
   readonly route: string;
@@ -42,29 +45,29 @@ export interface CallTry {
 
 /** The images of a message that were shown. */
 export interface ShownFiles {
-  /** The place of the message among those that were shown. */
+  /** Index of the message among those that were shown. */
   readonly message: number;
-  /** Which of its attachments, each with the digest of its base64 text, or of its URL where the provider fetches it. */
+  /** The shown attachments, each with the digest of its base64 text, or of its URL if the provider fetches it. */
   readonly images: readonly { readonly attachment: number; readonly digest: string }[];
-  /** How many were not shown. */
+  /** Number of attachments that were not shown. */
   readonly omitted: number;
 }
 
-/** What is on record of a call. */
+/** The recorded facts of a call. */
 export interface CallFacts {
-  /** A step of the conversation, or what a run asks beside it. */
+  /** A step of the thread, or an additional call of the run. */
   readonly purpose: "step" | "summary" | "question" | "decider";
-  /** The name of the agent that has asked. */
+  /** Name of the calling agent. */
   readonly agent: string;
-  /** The model call of the turn that it was, from 1. */
+  /** Number of the model call in the turn, from 1. */
   readonly step: number;
-  /** Where the log stood: what the model has said is behind it. -1 without a thread. */
+  /** Position of the log before the reply. -1 without a thread. */
   readonly at: number;
-  /** The id of the route that was asked last. */
+  /** The id of the last requested route. */
   readonly route: string;
   readonly parameters: {
     readonly temperature: number;
-    /** As the provider was told; null when it was told none. */
+    /** As sent to the provider; null if none was sent. */
     readonly max_tokens: number | null;
     readonly thinking?: { readonly level: ThinkingLevel; readonly budget_tokens: number };
     readonly stop?: readonly string[];
@@ -75,59 +78,59 @@ export interface CallFacts {
     readonly system: string;
     readonly tools: string | null;
     readonly answer: string | null;
-    /** Of the instructions of the request, below the system text; absent without any. */
+    /** Digest of the request's instructions, which follow the system text; absent without any. */
     readonly instructions?: string;
-    /** Of what was said last, as the caller's words, and kept nowhere; absent without any. */
+    /** Digest of the ephemeral instruction at the end of the prompt; absent without one. */
     readonly nudge?: string;
-    /** Of what the model has said, where no event says it. */
+    /** Digest of the reply, if no event holds it. */
     readonly reply?: string;
-    /** Of the JSON text of the message list, without images; absent in rows of before it was taken. */
+    /** Digest of the message list as JSON, without images; absent in older rows. */
     readonly messages?: string;
   };
-  /** Null without a thread: nothing of what was said is kept. */
+  /** Null without a thread: nothing of the messages is stored. */
   readonly shown: readonly ShownItem[] | null;
-  /** How many messages that are. */
+  /** Number of shown messages. */
   readonly messages: number;
-  /** By which rule old results were cleared from it; absent when none was. */
+  /** The rule that cleared old tool results; absent if none did. */
   readonly cleared?: { readonly keep_turns: number; readonly min_chars: number };
   readonly files?: readonly ShownFiles[];
-  /** The length of the message list as JSON text, without images. */
+  /** Length of the message list as JSON, without images. */
   readonly chars: number;
   readonly tries: readonly CallTry[];
-  /** Epoch milliseconds, as are the two below. */
+  /** Epoch milliseconds, as the two below. */
   readonly started: number;
-  /** When the model said its first word; null when it said none. */
+  /** Time of the first token; null if there was none. */
   readonly first_token: number | null;
   readonly ended: number;
-  /** `limited`: a limit of the run has ended it. */
+  /** `limited` if a limit of the run ended it. */
   readonly outcome: "ok" | "error" | "aborted" | "limited";
   readonly stop_reason: StopReason | null;
   readonly usage: TokenCount | null;
-  /** The figures are ours: the provider has reported none. */
+  /** Set if svc estimated the usage because the provider reported none. */
   readonly estimated?: true;
-  /** Null when nothing is known of what was used. */
+  /** Null if the usage is unknown. */
   readonly cost_usd: number | null;
 }
 
 const callTable = table("model_calls", {
   run_id: text,
-  /** Counts the calls of a run, as they were written, from 1. */
+  /** Number of the call in its run, in write order from 1. */
   n: integer,
   thread_key: nullable(integer),
-  /** Digest of what the call has in common with others of its agent. */
+  /** Digest of the prompt prefix that the agent's calls share. */
   frame: text,
   started_at: integer,
   facts: json<CallFacts>(),
   /** Texts by their digests. */
   bodies: nullable(json<Readonly<Record<string, string>>>()),
-  /** How the JSON is to be read. */
+  /** Format version of the JSON columns. */
   format: integer,
 });
 
-/** A call as it is stored. */
+/** A stored call. */
 export type ModelCallRow = RowIn<typeof callTable>;
 
-/** A call that is over. */
+/** A finished call. */
 export type NewModelCall = Omit<ModelCallRow, "n" | "format" | "started_at">;
 
 const { columns } = callTable;
@@ -155,29 +158,29 @@ const deleteOfRuns = tenantSql(
      (SELECT run_id FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ?)`,
 );
 
-/** Rows whose texts are read at once. */
+/** Max rows of one read of texts. */
 const pageBodies = 4;
 
-/** Puts a call on record, behind those of its run that are. */
+/** Appends a call to the records of its run. */
 export function modelCallOp(store: TenantStore, call: NewModelCall): WriteOp {
   const { run_id, thread_key, frame, facts, bodies } = call;
   const texts = bodies === null ? null : JSON.stringify(bodies);
   return store.op(insertCall, [run_id, run_id, thread_key, frame, facts.started, JSON.stringify(facts), texts, format]);
 }
 
-/** The n-th call of a run. */
+/** Returns the n-th call of a run. */
 export async function modelCall(store: TenantStore, runId: string, n: number): Promise<ModelCallRow | undefined> {
   const [row] = await store.read(selectCall, runId, n);
   return row && callTable.decode(row);
 }
 
-/** How many calls of a run are on record. */
+/** Returns the number of recorded calls of a run. */
 export async function countModelCalls(store: TenantStore, runId: string): Promise<number> {
   const [row] = await store.read(selectLast, runId);
   return Number(row?.n ?? 0);
 }
 
-/** The texts of these digests that a call was made with: they stand in its own row, or in one before it. */
+/** Returns the texts with these digests, from the call's own row or an earlier one of the run. */
 export async function bodiesOfCall(
   store: TenantStore,
   { run_id, n }: Pick<ModelCallRow, "run_id" | "n">,
@@ -195,7 +198,7 @@ export async function bodiesOfCall(
   return found;
 }
 
-/** Deletes the calls of the runs of a thread with numbers in a range. Goes before `deleteRunsOp` in its batch. */
+/** Deletes the calls of a thread's runs with numbers in a range. Place it before `deleteRunsOp` in the batch. */
 export function deleteModelCallsOp(store: TenantStore, threadKey: number, range: SeqRange): WriteOp {
   return store.op(deleteOfRuns, runKeys(threadKey, range));
 }

@@ -2,18 +2,18 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, selectOne, table, text } from "../store/table.ts";
 
-// What the model calls of an agent have in common: its system text, its tools, what its answers have to be like. It is the manifest's own
-// text and nobody's words, is kept once for each tenant, and goes when no call on record was made with it.
+// Prompt prefixes: the system text, tools and reply schema that the model calls of an agent share. They come from the
+// manifest and contain no user text. Each is stored once per tenant, and deleted when no context record refers to it.
 
 const frameTable = table("model_frames", {
-  /** SHA-256 of the body, hexadecimal. */
+  /** SHA-256 of the body, in hexadecimal. */
   digest: text,
   body: text,
-  /** By the store's clock, when somebody last said that it is in use. */
+  /** Time of the last use, on the store's clock. */
   touched_at: integer,
 });
 
-/** So long after somebody has said that a frame is in use calls may be on their way that no record names yet. */
+/** Time after the last use during which calls may be in progress whose records do not exist yet. */
 const graceMs = 24 * 3_600_000;
 
 const keepFrame = tenantSql(
@@ -29,15 +29,15 @@ const deleteUnused = systemSql(
    RETURNING digest`,
 );
 
-/** Keeps a frame, or says that it is in use. */
+/** Stores a prompt prefix, or renews the time of an existing one. */
 export function keepFrameOp(store: TenantStore, digest: string, body: string): WriteOp {
   return store.op(keepFrame, [digest, body]);
 }
 
-/** A frame by its digest. */
+/** Returns a prompt prefix by its digest. */
 export const frameByDigest = selectOne(frameTable, ["digest"]);
 
-/** Deletes at most `limit` frames that no call on record was made with; answers how many. */
+/** Deletes up to `limit` prompt prefixes that no context record refers to. Returns their number. */
 export async function deleteUnusedFrames(store: Scope, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteUnused, [limit])]);
   return rows?.length ?? 0;

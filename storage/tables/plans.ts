@@ -6,24 +6,25 @@ import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
 import { storedRows, writeStored } from "./stored-bytes.ts";
 
-// Plans: JSON objects that agents and operators both write. Each change names the one that it was made from by its time, which grows
-// with every change, so that nobody undoes what he has not seen. One whose time is over is not there, and its row goes later.
+// Plans: JSON objects that agents and operators write. Each change names the version that it was made from. The version
+// is a time that grows with every change, so that no change overwrites an unseen one. An expired plan counts as absent,
+// and its row is deleted later.
 
 const planTable = table(
   "plans",
   {
     id: text,
-    /** When it was changed last. */
+    /** Time of the last change, which is also its version. */
     ts: integer,
-    /** The agent that has made it; empty when none has. */
+    /** The agent that created it; empty for an operator. */
     manifest_id: text,
-    /** The conversation that it was made in and goes with; empty outside of one. */
+    /** The thread that created it and whose deletion deletes it; empty without one. */
     thread_id: text,
     created_at: integer,
     expires_at: nullable(integer),
-    /** JSON of an object. */
+    /** A JSON object. */
     plan: text,
-    /** What it counts for. */
+    /** Bytes that it counts against the quota. */
     bytes: integer,
   },
   ({ text }) => ({
@@ -32,15 +33,15 @@ const planTable = table(
   }),
 );
 
-/** A plan as it is stored. */
+/** A stored plan. */
 export type PlanRow = RowIn<typeof planTable>;
 
-/** What somebody writes of a plan. */
+/** The columns that the author of a plan sets. */
 export type PlanWritten = Omit<PlanRow, "ts" | "bytes">;
 
-/** Bytes of a plan as JSON. */
+/** Max bytes of a plan as JSON. */
 export const planBytesMax = 64 * 1024;
-/** A row counts for more than its text, so that small ones are not for nothing. */
+/** Bytes that a row counts in addition to its text. */
 const rowBytes = 256;
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
@@ -61,7 +62,7 @@ const selectNth = tenantSql(
   "plans_nth",
   "SELECT id FROM plans WHERE tenant_id = :tenant AND thread_id = ? ORDER BY ts, id LIMIT 1 OFFSET ?",
 );
-/** Whoever changes a plan of the thread waits for who deletes them all, and the other way round. */
+/** Locks the plans of a thread, so that a change and the deletion of all plans wait for each other. */
 const lockOfThread = tenantSql("plans_lock", "UPDATE plans SET ts = ts WHERE tenant_id = :tenant AND thread_id = ?");
 const giveBackOfThread = tenantSql(
   "plans_give_back",
@@ -75,38 +76,38 @@ const selectExpired = systemSql(
   "SELECT tenant_id, id, ts, bytes FROM plans WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
 );
 
-/** One page, newest first, with those whose time is over. Refuses with invalid_cursor. */
+/** Returns one page, newest first, including expired plans. Refuses with invalid_cursor. */
 export const planPage = list(planTable, ["thread_id"], { indexes: { thread_id: "plans_by_thread" } }).page;
 
-/** Whether a plan may be called so. */
+/** True if the text is a valid plan id. */
 export function isPlanId(id: string): boolean {
   return idPattern.test(id);
 }
 
-/** Whether a plan's time is over. */
+/** True if the plan has expired. */
 export function isExpired({ expires_at }: Pick<PlanRow, "expires_at">, now: number): boolean {
   return expires_at !== null && expires_at <= now;
 }
 
-/** A plan of a tenant, also one whose time is over. */
+/** Returns a plan of a tenant, even if it has expired. */
 export function storedPlan(store: TenantStore, id: string): Promise<PlanRow | undefined> {
   return selectPlan(store, id);
 }
 
-/** The plan of a conversation that was changed last. */
+/** Returns the most recently changed plan of a thread. */
 export async function newestPlan(store: TenantStore, threadId: string, now: number): Promise<PlanRow | undefined> {
   const [row] = await store.read(selectNewest, threadId, now);
   return row && planTable.decode(row);
 }
 
-/** Whether a conversation has so many plans, or more; those count whose time is over. */
+/** True if a thread has at least `count` plans, including expired ones. */
 export async function hasPlans(store: TenantStore, threadId: string, count: number): Promise<boolean> {
   return (await store.read(selectNth, threadId, count - 1)).length > 0;
 }
 
 /**
- * Writes a plan in the place of `before`, or a new one, with `ops` in its batch; null when somebody else has changed it since. `limit`
- * is the tenant's on what it stores. Refuses with storage_quota_exceeded.
+ * Replaces the plan `before`, or inserts a new one, with `ops` in the same batch. Returns null if another writer has
+ * changed it since. `limit` is the tenant's storage quota. Refuses with storage_quota_exceeded.
  */
 export async function writePlan(
   store: TenantStore,
@@ -125,7 +126,7 @@ export async function writePlan(
   return (await unlessChanged(() => writeStored(store, change, limit, [op, ...ops]))) ? row : null;
 }
 
-/** Deletes a plan as it was read; false when somebody else has changed it since. */
+/** Deletes a plan as it was read. Returns false if another writer has changed it since. */
 export function removePlan(
   store: TenantStore,
   { id, ts, bytes }: Pick<PlanRow, "id" | "ts" | "bytes">,
@@ -135,8 +136,8 @@ export function removePlan(
 }
 
 /**
- * Makes a change anew, from what is there then, for as long as it answers null because somebody else was faster. Null when that has
- * taken too long: of those who change a plan at the same time one is done at each try, so that a crowd has its turn in the end.
+ * Retries a change as long as it returns null because another writer was faster. Returns null after a time limit. Each
+ * round lets one of the concurrent writers succeed, so all of them finish eventually.
  */
 export async function untilFirst<T>(env: Env, change: () => Promise<T | null>): Promise<T | null> {
   const until = env.monotonic() + contendedMsMax;
@@ -148,13 +149,13 @@ export async function untilFirst<T>(env: Env, change: () => Promise<T | null>): 
   }
 }
 
-/** How long a change is made again. */
+/** Max time of the retries. */
 const contendedMsMax = 10_000;
-/** They come apart by chance, over a time that doubles. */
+/** The pauses are random, up to a bound that doubles. */
 const pauseMsFirst = 2;
 const pauseMsMax = 256;
 
-/** Deletes the plans of a conversation, which then count for nothing. */
+/** Deletes the plans of a thread and subtracts their bytes from the quota. */
 export function deletePlansOps(store: TenantStore, threadId: string): WriteOp[] {
   return [
     store.op(lockOfThread, [threadId]),
@@ -163,13 +164,13 @@ export function deletePlansOps(store: TenantStore, threadId: string): WriteOp[] 
   ];
 }
 
-/** Deletes at most `limit` plans of all tenants whose time is over; answers how many there were. */
+/** Deletes up to `limit` expired plans of all tenants. Returns their number. */
 export async function deleteExpiredPlans(store: Store, now: number, limit: number): Promise<number> {
   const lapsed = await store.system.read(selectExpired, now, limit);
   let deleted = 0;
   for (const row of lapsed) {
     const { tenant_id, ...plan } = row as unknown as Pick<PlanRow, "id" | "ts" | "bytes"> & { tenant_id: string };
-    // One that was changed meanwhile may have got more time.
+    // A concurrent change may have extended the plan's lifetime.
     if (await removePlan(store.tenant(tenant_id), plan)) deleted++;
   }
   return deleted;

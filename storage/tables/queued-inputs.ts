@@ -2,33 +2,34 @@ import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
 
-// What is said to a conversation beside its turns, and waits until its run takes it (decision 93): rows of the conversation, in the
-// order in which they came, without expiry. A row goes in the batch that puts its message into the log.
+// Messages to a thread outside its turns, which wait until its run reads them (decision 93: queued inputs are rows
+// without expiry). They are rows of the thread, in their order of arrival. A row is deleted in the batch that appends
+// its message to the log.
 
-/** What only notes of the service have. */
+/** Fields of notes from the service only. */
 export interface NoteDetail {
-  /** Of the event. */
+  /** Metadata of the event. */
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** What those who listen are told when the model is about to read it; null for nothing. */
+  /** Frame that subscribers receive when the model is about to read the note; null for none. */
   readonly frame: { readonly name: string; readonly data: Readonly<Record<string, unknown>> } | null;
 }
 
 const inputTable = table("queued_inputs", {
   thread_key: integer,
-  /** In the conversation, growing. */
+  /** Increasing number within the thread. */
   number: integer,
   kind: oneOf("steer", "follow_up", "note"),
-  /** What a note is about: only the newest of a subject waits. Empty for what people say. */
+  /** Topic of a note: only the newest note of a topic is kept. Empty for users' messages. */
   subject: text,
   content: text,
-  /** Subject of the principal who has said it; empty for the service. */
+  /** Subject of the principal that sent it; empty for the service. */
   sender: text,
   detail: nullable(json<NoteDetail>()),
 });
 
-/** What waits, as it is stored. */
+/** A stored input. */
 export type QueuedInput = RowIn<typeof inputTable>;
-/** The same without its words. */
+/** The same without its text. */
 export type InputHead = Pick<QueuedInput, "number" | "kind" | "subject">;
 
 const deleteInput = tenantSql(
@@ -51,34 +52,34 @@ const selectRange = tenantSql(
    ORDER BY number LIMIT ?`,
 );
 
-/** Messages of people that wait for one conversation at most. */
+/** Max queued messages of users for one thread. */
 export const messagesMax = 64;
-/** Notes of the service that do. */
+/** Max queued notes of the service for one thread. */
 export const notesMax = 256;
 const rowsMax = messagesMax + notesMax;
-/** Bytes of one message. */
+/** Max bytes of one message. */
 export const messageBytesMax = 64 * 1024;
 
-/** Adds to what waits. Refuses with conflict when the number is taken. */
+/** Adds an input. Refuses with conflict if the number is taken. */
 export const queueInputOp = insertInto(inputTable);
 
-/** Something does not wait any more. Refuses with conflict when it did not. */
+/** Removes an input. Refuses with conflict if it does not exist. */
 export function unqueueInputOp(store: TenantStore, threadKey: number, number: number): WriteOp {
   return store.op(deleteInput, [threadKey, number], 1);
 }
 
-/** Deletes all that waits for a conversation. */
+/** Deletes all queued inputs of a thread. */
 export function deleteInputsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteOfThread, [threadKey]);
 }
 
-/** What waits, without its words, in its order. */
+/** Returns the queued inputs without their texts, in order. */
 export async function queuedHeads(store: TenantStore, threadKey: number): Promise<InputHead[]> {
   const rows = await store.read(selectHeads, threadKey, rowsMax);
   return rows as unknown as InputHead[];
 }
 
-/** What waits with these numbers, in their order. */
+/** Returns the queued inputs with these numbers, in order. */
 export async function queuedInputs(
   store: TenantStore,
   threadKey: number,

@@ -2,7 +2,7 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import type { WaitAnswer, WaitPush } from "./waits.ts";
 
-// Waits of calls that were pushed to a list. A consumer knows one by its conversation and the id of the call, also when it is over.
+// Waits of tool calls that were pushed to a list. A consumer identifies one by thread and call id, even after its end.
 
 const selectQueued = tenantSql(
   "wait_queued",
@@ -21,7 +21,7 @@ const selectUnpushed = systemSql(
    ORDER BY opened_at, wait_id LIMIT ?`,
 );
 
-/** A wait for a consumer, as far as that is told of it. */
+/** The columns of a wait that a consumer needs. */
 export interface QueuedWait {
   readonly wait_id: string;
   readonly run_id: string;
@@ -31,7 +31,7 @@ export interface QueuedWait {
   readonly tool: string;
 }
 
-/** The wait of a call that was asked for on a conversation; undefined when there is none. */
+/** Returns the wait of a call on a thread; undefined if there is none. */
 export async function queuedWait(
   store: TenantStore,
   threadKey: number,
@@ -47,17 +47,19 @@ export async function queuedWait(
   };
 }
 
-/** Keeps what a consumer has said when the wait was over. Refuses with conflict when it is not, or when something was said. */
+/**
+ * Stores an answer that arrived after the end of the wait. Refuses with conflict if the wait is open, or has an answer.
+ */
 export function keepLateAnswerOp(store: TenantStore, waitId: string, answer: WaitAnswer): WriteOp {
   return store.op(keepLate, [JSON.stringify({ ...answer, late: true }), waitId], 1);
 }
 
-/** What was to be pushed is where it belongs. */
+/** Records that the call is in the list. */
 export function pushedOp(store: TenantStore, waitId: string): WriteOp {
   return store.op(pushed, [waitId]);
 }
 
-/** What should have been pushed `olderMs` ago and may not have been, the oldest first. */
+/** Returns calls that should have been pushed `olderMs` ago but possibly were not, oldest first. */
 export async function unpushed(
   store: Scope,
   olderMs: number,

@@ -1,15 +1,15 @@
 import { systemSql } from "../store/statements.ts";
 import type { Scope, WriteOp } from "../store/store.ts";
 
-// What is left of the rate of each caller, one row for each that has used some of it. A row is changed by whoever has read it, in one
-// guarded update: each change gives it a mark that no other change ever has, and the next one names the mark that it goes by. A caller
-// without a row has used nothing, so a row whose time is over can be deleted behind everybody's back.
+// The state of each caller's rate limit: one row per caller that has used some of it. A change is one guarded update by
+// a process that has read the row. It writes a unique mark and names the mark that it was based on. A caller without a
+// row has used nothing, so expired rows can be deleted at any time.
 
-/** A row, with the time by the store's clock at which it was read. */
+/** A row, and the time of the read on the store's clock. */
 export interface StoredBucket {
-  /** JSON; null when there is no row. */
+  /** JSON; null without a row. */
   readonly state: string | null;
-  /** Empty when there is no row. */
+  /** Empty without a row. */
   readonly mark: string;
   readonly now: number;
 }
@@ -19,11 +19,11 @@ export interface BucketChange {
   readonly bucket: string;
   readonly state: string;
   readonly mark: string;
-  /** Epoch milliseconds of the store from which on the row says nothing any more. */
+  /** Time on the store's clock from which the bucket is full and the row can be deleted. */
   readonly full_at: number;
 }
 
-// The time comes in a row of its own, so that it is there without a bucket too.
+// The time is selected from a separate row, so that it is returned even without a bucket.
 const selectBucket = systemSql(
   "rate_bucket_get",
   `SELECT :now AS now, bucket.state, bucket.mark
@@ -35,14 +35,14 @@ const changeBucket = systemSql(
    ON CONFLICT (bucket) DO UPDATE SET state = excluded.state, mark = excluded.mark, full_at = excluded.full_at
    WHERE rate_buckets.mark = ? RETURNING :now AS now`,
 );
-// Asked again outside, for a row may have been changed since the inner query has seen it.
+// The outer condition repeats the inner one, because a row may change between the two.
 const deleteFull = systemSql(
   "rate_buckets_delete_full",
   `DELETE FROM rate_buckets WHERE full_at <= :now
    AND bucket IN (SELECT bucket FROM rate_buckets WHERE full_at <= :now ORDER BY full_at LIMIT ?) RETURNING bucket`,
 );
 
-/** The row of a bucket, and the store's time. */
+/** Returns the row of a bucket, and the store's time. */
 export async function readBucket(store: Scope, bucket: string): Promise<StoredBucket> {
   const [row] = await store.read(selectBucket, bucket);
   return {
@@ -53,14 +53,14 @@ export async function readBucket(store: Scope, bucket: string): Promise<StoredBu
 }
 
 /**
- * Changes a bucket that has this mark, or has no row. Else the batch refuses with conflict. The batch answers a row with the store's
- * time, `now`.
+ * Changes a bucket that has the mark `from`, or has no row; otherwise the batch refuses with conflict. The batch
+ * returns a row with the store's time, `now`.
  */
 export function changeBucketOp(store: Scope, { bucket, state, mark, full_at }: BucketChange, from: string): WriteOp {
   return store.op(changeBucket, [bucket, state, mark, full_at, from], 1);
 }
 
-/** Deletes at most `limit` rows of which nothing is used any more; answers how many. */
+/** Deletes up to `limit` rows of full buckets. Returns their number. */
 export async function deleteFullBuckets(store: Scope, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteFull, [limit])]);
   return rows?.length ?? 0;

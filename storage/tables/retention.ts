@@ -2,14 +2,14 @@ import { type Param, type Statement, systemSql, tenantSql } from "../store/state
 import type { Store, TenantStore } from "../store/store.ts";
 import { lapseApprovals } from "./approvals.ts";
 
-// What tenants keep for so long and no longer: tenant by tenant, each in batches that nobody waits long behind. A tenant that has nothing so
-// old costs one look.
+// Deletes rows past the retention time, tenant by tenant, in batches small enough not to delay others. A tenant without
+// old rows costs one query.
 
 /** Rows of one batch. */
 const batchRows = 500;
 const dayMs = 86_400_000;
 
-/** Finds the tenants that have rows in a table, one after another, and whether they have any from before a time. */
+/** Declares a query for the next tenant with rows in a table; it also returns whether any of them are old. */
 function declareTenants(name: string, table: string, isOld: string): Statement {
   return systemSql(
     `${name}_next_tenant`,
@@ -38,7 +38,7 @@ const deleteUsageDays = tenantSql(
       ORDER BY day, manifest_id, model_id, slot LIMIT ?) RETURNING day`,
 );
 const approvalTenants = declareTenants("approvals", "approvals", "ts < ?");
-// A grant stays for as long as it lets calls pass.
+// A grant stays as long as it allows calls.
 const deleteApprovals = tenantSql(
   "approvals_delete_old",
   `DELETE FROM approvals WHERE tenant_id = :tenant AND id IN
@@ -55,12 +55,12 @@ const dropUploads = tenantSql(
 );
 const threadTenants = declareTenants("threads", "threads", "updated_at > 0 AND updated_at < ?");
 const selectIdle = declareIdle("threads_idle", "updated_at", "updated_at > 0");
-// Tasks and the logs of runs without a conversation have the time 0 too, and go with what they belong to.
+// Threads of tasks, and logs of runs without a thread, have the time 0 too; they are deleted with their owner.
 const isUnsaid = "updated_at = 0 AND parent_session_id IS NULL AND suffix NOT LIKE 'fiber:%'";
 const unsaidTenants = declareTenants("threads_unsaid", "threads", `${isUnsaid} AND created_at < ?`);
 const selectUnsaid = declareIdle("threads_unsaid", "created_at", isUnsaid);
 
-/** Finds conversations of which no run is open, by a time of theirs. */
+/** Declares a query for threads without an open run, by one of their times. */
 function declareIdle(name: string, time: "updated_at" | "created_at", which: string): Statement {
   return tenantSql(
     name,
@@ -71,12 +71,12 @@ function declareIdle(name: string, time: "updated_at" | "created_at", which: str
   );
 }
 
-/** Deletes audit rows from before a time. Answers how many there were. */
+/** Deletes audit rows older than `until`. Returns their number. */
 export function deleteOldAudit(store: Store, until: number): Promise<number> {
   return ofTenants(store, auditTenants, until, (tenant) => inBatches(tenant, deleteAudit, until));
 }
 
-/** Deletes usage from before a UTC day, with the sums of its days. Answers how many rows there were. */
+/** Deletes usage rows older than a UTC day, and the daily sums. Returns the number of rows. */
 export async function deleteOldUsage(store: Store, untilDay: number): Promise<number> {
   const until = untilDay * dayMs;
   const rows = await ofTenants(store, usageTenants, until, (tenant) => inBatches(tenant, deleteUsage, until));
@@ -85,8 +85,8 @@ export async function deleteOldUsage(store: Store, untilDay: number): Promise<nu
 }
 
 /**
- * Deletes requests for approval that were made and settled before a time, unless they still let calls pass. Nobody's question goes: what
- * nobody has answered in time is settled by that. Answers how many there were.
+ * Deletes approval requests that were made and decided before `until`, unless they still allow calls. Expired requests
+ * are marked as decided first; pending ones stay. Returns the number of deleted requests.
  */
 export function deleteOldApprovals(store: Store, until: number): Promise<number> {
   return ofTenants(store, approvalTenants, until, async (tenant) => {
@@ -95,14 +95,14 @@ export function deleteOldApprovals(store: Store, until: number): Promise<number>
   });
 }
 
-/** Uploads from before a time are not there any more; their bytes go with the sweep of the files. Answers how many there were. */
+/** Marks uploads older than `until` as deleted; the file sweep deletes their bytes. Returns their number. */
 export function dropOldUploads(store: Store, until: number): Promise<number> {
   return ofTenants(store, uploadTenants, until, (tenant) => inBatches(tenant, dropUploads, until));
 }
 
 /**
- * Gives the conversations in which nothing has happened since a time, and of which no run is open, to be deleted, in pages; those in which
- * nothing was ever said by when they were made. Answers how many of them were.
+ * Passes idle threads without an open run to `erase`, in pages. A thread without messages is idle since its creation.
+ * Returns the number of erased threads.
  */
 export async function eraseIdleThreads(
   store: Store,
@@ -112,7 +112,7 @@ export async function eraseIdleThreads(
 ): Promise<number> {
   const eraseOf = (statement: Statement) => async (tenant: TenantStore) => {
     let erased = 0;
-    // What has the time 0 is not even looked through.
+    // Starts above 0, so that threads with the time 0 are not scanned.
     for (let after: readonly [number, string] = [1, ""]; ; ) {
       const page = await tenant.read(statement, until, ...after, pageRows);
       const gone = await Promise.all(page.map(({ suffix }) => erase(tenant, suffix as string)));

@@ -3,28 +3,29 @@ import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, real, selectOne, table, text, upsertInto } from "../store/table.ts";
 
-// A run that has background tasks spends with them, and they go on when it is over (decision 99). What it may spend is then a row, under
-// its id: whoever is about to use something sets it aside there, in one update that changes nothing where it would be too much, and says
-// in the batch that keeps what the model has answered what was used of it. Each run that spends has a share, which says what of the sum
-// is set aside for it at the moment: who goes on after a crash gives that back first. The row goes with the last share.
+// The budget that a run shares with its background tasks, which continue after its end (decision 99: a shared budget is
+// a row). Its row has the id of the run. A run reserves an amount with one update, which changes nothing if it would
+// exceed the budget. The batch that stores a model's reply settles the reservation. Each spending run has a share,
+// which records its current reservation. A run that resumes after a crash first releases that. The budget is deleted
+// with its last share.
 //
-// What was used may also be said in a batch of its own, and such a batch is sent again when it is not known whether it was applied. Those
-// have numbers, and the share notes the last one: what it has noted changes nothing any more. The numbers of a process are above those of
-// any before.
+// A settlement may also be a separate batch, which is repeated if its outcome is unknown. Such batches are numbered,
+// and the share stores the last number, so that a repeated one has no effect. The numbers of a process are above those
+// of earlier processes.
 //
-// What reads the share and changes the budget locks the budget in a statement of its own first: on Postgres a statement that has waited
-// for a row sees the other tables as they were before.
+// Operations that read the share and change the budget lock the budget first, in a separate statement. On Postgres, a
+// statement that has waited for a row sees the old state of other tables.
 
 const budgetTable = table("run_budgets", {
   run_id: text,
-  /** The key of the conversation that all began in. */
+  /** Key of the thread in which the root run started. */
   root_key: integer,
   max_tool_calls: integer,
   max_hops: integer,
   max_input_tokens: integer,
   max_output_tokens: integer,
   max_cost_usd: real,
-  /** What was used and what is set aside, of all who spend it. */
+  /** Used and reserved amounts of all spending runs. */
   tool_calls: integer,
   hops: integer,
   input_tokens: integer,
@@ -32,11 +33,11 @@ const budgetTable = table("run_budgets", {
   cost_usd: real,
 });
 
-/** A budget as it is stored. */
+/** A stored budget. */
 export type RunBudgetRow = RowIn<typeof budgetTable>;
 
 const amounts = "input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost_usd = cost_usd + ?";
-/** The last digits of a sum. */
+/** Tolerance for rounding errors of a sum. */
 const cents = "0.000000001";
 
 const openBudget = upsertInto(budgetTable, ["run_id"]);
@@ -135,19 +136,19 @@ const selectSharers = tenantSql(
    FROM budget_shares WHERE tenant_id = :tenant AND budget_id = ?`,
 );
 
-/** The budget of a run that spends with others. */
+/** Returns the budget that a run shares with others. */
 export const runBudgetById = selectOne(budgetTable, ["run_id"]);
 
 /**
- * A run spends with others from now on; `unused` of what it has used by now is only set aside. May be said again with what is so by then
- * where it is not known whether it was written: nobody has joined it yet.
+ * Creates the shared budget of a run. `unused` is the part of its amounts that is only reserved. May be repeated with
+ * current amounts if its outcome is unknown, because no task has joined yet.
  */
 export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: BudgetUsed): WriteOp[] {
   const { run_id, root_key } = budget;
   return [openBudget(store, budget), store.op(openShare, [run_id, run_id, root_key, ...list(unused)], 1)];
 }
 
-/** A background task of a conversation, and which budgets it spends of. */
+/** A background task of a thread, and the budgets that it spends from. */
 export interface BackgroundShare {
   readonly run_id: string;
   readonly task_id: string;
@@ -157,12 +158,12 @@ export interface BackgroundShare {
 }
 
 /**
- * A background task begins. Refuses with conflict when as many of the conversation are in flight as may, or the budget is gone with the
- * conversation.
+ * Adds a background task to its budgets. Refuses with conflict if the thread has too many running tasks, or the budget
+ * was deleted with the thread.
  */
 export function joinBudgetOps(store: TenantStore, task: BackgroundShare, tasksMax: number): WriteOp[] {
   const { run_id, task_id, root_key, budgets } = task;
-  // Of those who begin at the same time each sees the others.
+  // The lock lets concurrent tasks see each other's shares.
   return budgets.flatMap((id, at) => [
     store.op(lockBudget, [id], 1),
     at === 0
@@ -171,7 +172,7 @@ export function joinBudgetOps(store: TenantStore, task: BackgroundShare, tasksMa
   ]);
 }
 
-/** Sets something aside for a run. Refuses with conflict when one of the budgets has not got it. */
+/** Reserves an amount for a run. Refuses with conflict if it exceeds one of the budgets. */
 export function reserveOps(
   store: TenantStore,
   budgets: readonly string[],
@@ -185,15 +186,15 @@ export function reserveOps(
   ]);
 }
 
-/** What was set aside for a run, and what was used of it. */
+/** A reservation, and the amount that was used of it. */
 export interface Settlement {
   readonly aside: BudgetUsed;
   readonly used: BudgetUsed;
 }
 
 /**
- * Says what was used of what was set aside. With a number it changes nothing when that or a later one was written before: they are above
- * that with which the share was reset, 0 for one that was not, and in the order in which the batches are sent.
+ * Settles a reservation. With a number, it has no effect if that or a later number was stored before. Numbers grow in
+ * the order of sending, and start above the number at the reset of the share, or 0.
  */
 export function settleOps(
   store: TenantStore,
@@ -216,21 +217,21 @@ export function settleOps(
   );
 }
 
-/** Counts a tool call, and a task where it is one. Refuses with conflict when it is one too many. */
+/** Counts a tool call, and a task if it is one. Refuses with conflict if the limit is reached. */
 export function countCallOps(store: TenantStore, budgets: readonly string[], isTask: boolean): WriteOp[] {
   const hops = isTask ? 1 : 0;
   return budgets.map((id) => store.op(countCall, [hops, id, hops], 1));
 }
 
 /**
- * A run that goes on has nothing set aside: what it had was lost with its process. What that may yet say has a number up to `number`, and
- * changes nothing.
+ * Releases the reservations of a run that resumes, because they were lost with its process. Late settlements have
+ * numbers up to `number` and no effect.
  */
 export function resetShareOps(store: TenantStore, runId: string, number: number): WriteOp[] {
   return [...giveBackOps(store, runId), store.op(clearShares, [number, runId])];
 }
 
-/** A run spends nothing any more. Changes nothing for one that has spent with nobody. */
+/** Removes a run from its budgets. No effect if it shares none. */
 export function leaveBudgetOps(store: TenantStore, runId: string): WriteOp[] {
   return [...giveBackOps(store, runId), store.op(deleteLeft, [runId, runId]), store.op(deleteShares, [runId])];
 }
@@ -239,18 +240,18 @@ function giveBackOps(store: TenantStore, runId: string): WriteOp[] {
   return [store.op(lockBudgets, [runId]), store.op(giveBack, [runId, runId, runId, runId])];
 }
 
-/** Deletes the budgets of a conversation. */
+/** Deletes the budgets of a thread. */
 export function deleteBudgetsOps(store: TenantStore, rootKey: number): WriteOp[] {
   return [store.op(deleteOfRoot, [rootKey]), store.op(deleteSharesOfRoot, [rootKey])];
 }
 
-/** How many background tasks of a conversation are in flight. */
+/** Returns the number of running background tasks of a thread. */
 export async function backgroundTasks(store: TenantStore, rootKey: number): Promise<number> {
   const [row] = await store.read(countTasks, rootKey);
   return Number(row?.tasks ?? 0);
 }
 
-/** How many runs spend a budget, and for how many but this one something of it is set aside. */
+/** Returns the number of runs that share a budget, and how many others hold reservations. */
 export async function sharersOf(
   store: TenantStore,
   budgetId: string,

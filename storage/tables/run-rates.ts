@@ -3,14 +3,15 @@ import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
 import { integer, type RowIn, real, selectOne, table, text, upsertInto } from "../store/table.ts";
 
-// How runs have ended: of late, read from the runs themselves in pages, and usually, in a row for each manifest whose sums fade. Runs that
-// somebody has stopped, that a crash has cut off, or that nobody has answered in time say nothing of their manifest and are not counted.
+// Failure rates of runs. The recent rate is read from the runs in pages. The usual rate is a row per manifest, with
+// sums that decay. Runs that were stopped, interrupted by a crash, or expired without an answer are not counted,
+// because they say nothing about the manifest.
 
 const rateTable = table(
   "run_rates",
   {
     manifest: text,
-    /** Both fade, so that they say what was usual of late. */
+    /** Both decay, so that recent runs count more. */
     runs: real,
     failures: real,
     seen_at: integer,
@@ -18,22 +19,22 @@ const rateTable = table(
   ({ text }) => ({ manifest: text, runs: 1, failures: 1, seen_at: 5 }),
 );
 
-/** How a manifest's runs usually end. */
+/** The usual failure rate of a manifest's runs. */
 export type RateRow = RowIn<typeof rateTable>;
 
-/** How the runs of one version of a manifest have ended. */
+/** Outcomes of the runs of one version of a manifest. */
 export interface VersionOutcomes extends Outcomes {
   readonly tenant_id: string;
   readonly manifest: string;
-  /** Of the tenant's store; null for a manifest that it has not stored. */
+  /** Version in the tenant's store; null for a manifest that is not stored there. */
   readonly version: number | null;
-  /** When the pointer was last moved, while it has a canary; else null. */
+  /** Time of the last pointer change, if there is a canary; else null. */
   readonly rollout: number | null;
-  /** Of those that began since then. */
+  /** Outcomes of the runs that started since then. */
   readonly ofRollout: Outcomes;
 }
 
-/** A place among ended runs. */
+/** A position among ended runs. */
 export interface EndedPlace {
   readonly ended_at: number;
   readonly run_key: number;
@@ -67,15 +68,15 @@ const deleteUnseen = systemSql(
      (SELECT tenant_id, manifest FROM run_rates WHERE seen_at < ? ORDER BY seen_at LIMIT ?) RETURNING seen_at`,
 );
 
-/** How a manifest's runs usually end, if that is known. */
+/** Returns the usual failure rate of a manifest, if known. */
 export const usualRate = selectOne(rateTable, ["manifest"]);
 
-/** Says how a manifest's runs usually end. */
+/** Sets the usual failure rate of a manifest. */
 export const setUsualRateOp = upsertInto(rateTable, ["manifest"]);
 
 /**
- * How runs have ended behind a place, up to a time, by version; at most `limit` runs of all tenants at once, and where that ended: null
- * behind the last of them.
+ * Returns the outcomes of runs after a position and up to a time, by version, from at most `limit` runs of all tenants.
+ * `last` is the position of the last run; null if there are none.
  */
 export async function outcomesPage(
   store: Scope,
@@ -99,7 +100,7 @@ export async function outcomesPage(
   return { items, last: { ended_at: last.ended_at as number, run_key: last.run_key as number } };
 }
 
-/** Deletes at most `limit` rates of manifests that have not run since a time; answers how many. */
+/** Deletes up to `limit` rates of manifests that have not run since a time. Returns their number. */
 export async function deleteUnseenRates(store: Scope, until: number, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteUnseen, [until, limit])]);
   return rows?.length ?? 0;

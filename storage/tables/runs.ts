@@ -10,140 +10,141 @@ import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, tabl
 import { type SeqRange, wholeLog } from "./events.ts";
 import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
 
-// Every run is a row, from its beginning until its thread is deleted or the row is swept. A row is found by one integer, the thread's
-// key times 2^24 plus the run's number in the thread, which is the thread's epoch at its beginning: the runs of a thread lie together,
-// the newest last. A run without a thread is written once, at its end, under a negative key of the store's own.
+// Every run is a row, from its start until its thread is deleted or a sweep removes the row. The key is one integer,
+// the thread's key times 2^24 plus the run's number. The number is the thread's epoch at the start of the run. The runs
+// of a thread are therefore adjacent, the newest last. A run without a thread is written once, at its end, with a
+// negative key from the store.
 //
-// Who runs it has its epoch: the claim, which each resumption raises. What is written under an older one is refused.
+// The owner of a run knows its epoch, which each resumption raises. Writes with an older epoch are refused.
 
-/** Takings of one thread, so many runs among them at most: keys of two threads are so far apart. */
+/** Max epochs of one thread, and so max runs. It is the distance between the keys of two threads. */
 export const runsMax = 2 ** 24;
 
-/** What rows are written in now. */
+/** Current format of new rows. */
 const format = 1;
 
-/** What was asked, by whom, and what it may use: enough to begin again at the step that the log says. */
+/** The request, its principal and its limits: enough to restart at the step that the log shows. */
 export interface RunAsked {
   readonly surface: EntryPoint;
   readonly request_id: string;
   readonly principal: Omit<Principal, "tenant_id">;
-  /** The ids of the model's route and of those to fall back on. */
+  /** Ids of the model's route and of its fallbacks. */
   readonly routes: readonly string[];
   readonly temperature: number;
   readonly max_tokens: number | null;
-  /** What its conversation had picked when it began; absent when nothing. */
+  /** Output style of the thread at the start of the run; absent if none was chosen. */
   readonly output_style?: string;
-  /** The permission mode that it began in; absent for default. */
+  /** Permission mode at the start of the run; absent for the default. */
   readonly permission_mode?: PermissionMode;
-  /** Of a task only: who has handed it out. */
+  /** The parent of a task's run; absent for others. */
   readonly parent?: ParentRun;
-  /** Of a run that a trigger has set going. */
+  /** The trigger that started the run; absent for others. */
   readonly trigger?: TriggerDelivery;
-  /** Of POST /v1/responses only. */
+  /** Set for POST /v1/responses only. */
   readonly response?: ResponseAsked;
-  /** Of the OpenAI entry point; absent where the request had none. */
+  /** Options of a request to the OpenAI routes; absent if it had none. */
   readonly options?: TurnOptions;
-  /** Of a durable run only: see storage/tables/durable-rows.ts. */
+  /** Set for durable runs only; see storage/tables/durable-rows.ts. */
   readonly durable?: DurableAsked;
-  /** Of a run whose client has sent a failed turn again: the first event of that turn as it was asked for the first time. */
+  /** First event of the original turn, if the client has repeated a failed turn. */
   readonly again_of?: number;
-  /** Of a run that goes on with one that is dead. */
+  /** Set for a run that continues a dead one. */
   readonly requeued?: RequeuedRun;
 }
 
-/** With what a run begins that goes on with another one, which is dead. */
+/** Data of the dead run that a new run continues. */
 export interface RequeuedRun {
   readonly run_id: string;
-  /** The first of those that have gone on with each other: the keys of their calls bear its name. */
+  /** The first run in a chain of requeued ones; its id is part of the keys of their calls. */
   readonly first_run_id: string;
-  /** The first event of that one. */
+  /** The first event of that run. */
   readonly first_seq: number;
-  /** What they have used of their limits; null for nothing. */
+  /** Usage of their limits so far; null if none. */
   readonly spent: RunSpent | null;
 }
 
-/** What a durable run was accepted with. */
+/** Options of a durable run. */
 export interface DurableAsked {
-  /** How long it may wait behind its last step, in milliseconds. */
+  /** Max milliseconds that it may wait after its last step. */
   readonly ttl_ms: number;
-  /** The endpoints that are told of its end; absent for none. */
+  /** Endpoints that receive a webhook about its end; absent if none. */
   readonly webhooks?: readonly string[];
-  /** The digest under which its manifests are kept. */
+  /** Digest of its stored manifests. */
   readonly body?: string;
 }
 
-/** What a run has used of its limits. */
+/** The amounts that a run has used of its limits. */
 export interface RunSpent {
   readonly tool_calls: number;
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cost_usd: number;
-  /** The permission mode that it was put aside in; absent for the one that it began in. */
+  /** Permission mode at its last suspension; absent if equal to the one at its start. */
   readonly permission_mode?: PermissionMode;
-  /** Tasks that it has handed out, or that were handed out below it; absent for none. */
+  /** Tasks that it or its tasks have started; absent if none. */
   readonly hops?: number;
-  /** Of a durable run: the step that it is at, and milliseconds that it was at work. */
+  /** For a durable run: its current step, and its active milliseconds. */
   readonly step?: number;
   readonly active_ms?: number;
-  /** Requests for approval that its tasks have waited for; absent for none. */
+  /** Approval requests that its tasks have waited for; absent if none. */
   readonly approvals?: readonly string[];
-  /** It has begun a call of a tool that may change something; absent where it has not. */
+  /** Set if it has started a tool call that may change something. */
   readonly acted?: true;
-  /** What its model calls reported, as its answer will say; null when none did. */
+  /** Usage reported by its model calls, for the reply; null if none was reported. */
   readonly usage: TurnUsage | null;
 }
 
-/** What came of a run. */
+/** Outcome of a run. */
 export interface RunResult {
   readonly stop_reason: StopReason | null;
-  /** Why it has failed, as a code; null when it has not. */
+  /** Error code of a failure; null on success. */
   readonly error: string | null;
-  /** The failure in words that a client may read; absent where it has none. */
+  /** Text of the failure for the client; absent if there is none. */
   readonly failure?: string;
-  /** Which of a model's failures it was; absent for every other. */
+  /** Kind of a model failure; absent for other failures. */
   readonly failure_code?: FailureCode;
-  /** Null when no provider reported any. */
+  /** Null if no provider reported usage. */
   readonly usage: TurnUsage | null;
-  /** Of a task only: what who has handed it out is told. */
+  /** Result of a task for its parent; absent for other runs. */
   readonly task?: TaskOutcome;
 }
 
-/** The table itself, for the statements that join it with another. */
+/** Exported for statements that join it with another table. */
 export const runTable = table("runs", {
   run_key: integer,
   run_id: text,
   thread_key: nullable(integer),
   status: oneOf("accepted", "running", "waiting", "completed", "failed", "expired", "dead"),
-  /** The host and the worker that run it, or ran it last. */
+  /** The worker that runs it, or ran it last. */
   owner: text,
   epoch: integer,
   manifest: text,
   manifest_digest: text,
-  /** The tenant store's number of it; null for manifests of the operator. */
+  /** Version in the tenant's store; null for manifests of the operator. */
   manifest_version: nullable(integer),
   parent_run_id: nullable(text),
-  /** How many agents the request has come through before. */
+  /** Number of agents that the request has passed through before. */
   hops: integer,
   asked: json<RunAsked>(),
-  /** The idempotency key to settle when the run turns out to be interrupted. */
+  /** The idempotency key to settle if the run is interrupted. */
   idempotency_scope: nullable(text),
   started_at: integer,
   ended_at: nullable(integer),
-  /** Events of other runs are never between its first and its last; null without a thread. */
+  /** No event of another run lies between its first and its last event; null without a thread. */
   first_seq: nullable(integer),
-  /** One less than the first when it has written none. */
+  /** `first_seq` - 1 if it has written no event. */
   last_seq: nullable(integer),
-  /** As of the last time it was put aside. */
+  /** As of its last suspension. */
   spent: nullable(json<RunSpent>()),
   result: nullable(json<RunResult>()),
-  /** How the JSON is to be read. */
+  /** Format version of the JSON columns. */
   format: integer,
 });
 
-/** A run as it is stored. */
+/** A stored run. */
 export type RunRow = RowIn<typeof runTable>;
 
-/** A run as it begins. */
+/** A new run. */
 export type NewRun = Pick<
   RunRow,
   | "run_id"
@@ -158,34 +159,34 @@ export type NewRun = Pick<
   | "started_at"
 >;
 
-/** Where a run begins: its thread, the epoch under which that was taken for it, and the sequence number of its first event. */
+/** The start of a run: its thread, its epoch, and the sequence number of its first event. */
 export interface RunPlace {
   readonly thread_key: number;
   readonly epoch: number;
   readonly first_seq: number;
 }
 
-/** A run as its claim knows it. */
+/** Key and epoch of a run, which guard the writes of its owner. */
 export type HeldRun = Pick<RunRow, "run_key" | "epoch">;
 
-/** How a run ends, and what came of it. */
+/** Final status and outcome of a run. */
 export interface RunEnding extends RunResult {
   readonly status: "completed" | "failed" | "expired" | "dead";
 }
 
-/** The end of a run, and when and where in the log it was. */
+/** End of a run, with its time and its position in the log. */
 export interface RunEnd extends RunEnding {
   readonly ended_at: number;
   readonly last_seq: number | null;
 }
 
-/** What a run that is no more has left on its thread. Without a key it is one of the release before, in `live_runs`. */
+/** A run whose process is dead. Without a key it is a marker in `live_runs`, from the previous release. */
 export interface InterruptedRun {
   readonly run_key: number | null;
   readonly run_id: string;
   readonly epoch: number;
   readonly idempotency_scope: string | null;
-  /** It is taken up again, and not closed. */
+  /** True if it will be resumed, not closed. */
   readonly durable: boolean;
 }
 
@@ -275,20 +276,20 @@ const deleteEnded = systemSql(
    RETURNING run_key`,
 );
 
-/** The key of the run that has this number in its thread. */
+/** Returns the key of the run with this number in its thread. */
 export function runKey(threadKey: number, number: number): number {
   return threadKey * runsMax + number;
 }
 
-/** The number that a run has in its thread. */
+/** Returns the number of a run in its thread. */
 export function runNumber(key: number): number {
   return key % runsMax;
 }
 
-/** A run of a tenant by its key. */
+/** Returns a run of a tenant by its key. */
 export const runByKey = selectOne(runTable, ["run_key"]);
 
-/** The row of a run that begins on a thread, or is accepted to begin later. */
+/** Builds the row of a run that starts on a thread, or is accepted to start later. */
 export function runBegun(
   run: NewRun,
   { thread_key, epoch, first_seq }: RunPlace,
@@ -309,25 +310,25 @@ export function runBegun(
   };
 }
 
-/** Adds the row of a run. Refuses with conflict when its thread has one that is not over. */
+/** Inserts the row of a run. Refuses with conflict if its thread has an open run. */
 export const beginRunOp: (store: TenantStore, run: RunRow) => WriteOp = insertRun;
 
-/** A run begins on a thread. Refuses with conflict when one runs there already. */
+/** Inserts the row of a run that starts on a thread. Refuses with conflict if the thread has an open run. */
 export function insertRunOp(store: TenantStore, run: NewRun, place: RunPlace): WriteOp {
   return insertRun(store, runBegun(run, place));
 }
 
-/** A run that nobody runs any more is put aside. Refuses with conflict when it is another's, or does not run. */
+/** Suspends a run whose owner is dead. Refuses with conflict if it has another epoch, or does not run. */
 export function suspendRunOp(store: TenantStore, { run_key, epoch }: HeldRun): WriteOp {
   return store.op(suspendRun, [run_key, epoch], 1);
 }
 
-/** What a run has used by now. Beside an operation that is guarded by the claim of the run. */
+/** Stores the usage of a run. Use in one batch with an operation that checks the run's epoch. */
 export function spentOp(store: TenantStore, runKey: number, spent: RunSpent): WriteOp {
   return store.op(keepSpent, [JSON.stringify(spent), runKey], 1);
 }
 
-/** A run without a thread, which is written when it is over. */
+/** Inserts a run without a thread, after its end. */
 export function insertEndedRunOp(store: TenantStore, run: NewRun, end: RunEnd): WriteOp {
   const { status, ended_at, stop_reason, error, usage } = end;
   const row: RunRow = {
@@ -343,16 +344,18 @@ export function insertEndedRunOp(store: TenantStore, run: NewRun, end: RunEnd): 
     result: { stop_reason, error, usage },
     format,
   };
-  // The key, the first column, is the store's to give.
+  // The key, which is the first column, is assigned by the statement.
   return store.op(insertThreadless, runTable.encode(row).slice(1));
 }
 
-/** A run is put aside until something comes that it waits for. Refuses with conflict when it is another's, or does not run. */
+/** Suspends a run until an answer arrives. Refuses with conflict if it has another epoch, or does not run. */
 export function suspendLiveRunOp(store: TenantStore, { run_key, epoch }: HeldRun, spent: RunSpent): WriteOp {
   return store.op(suspendLiveRun, [JSON.stringify(spent), run_key, epoch], 1);
 }
 
-/** A run that waits is taken up, under a higher epoch. Refuses with conflict when somebody else has done it, or it does not wait. */
+/**
+ * Resumes a suspended run with a higher epoch. Refuses with conflict if it was resumed already, or is not suspended.
+ */
 export function resumeRunOp(
   store: TenantStore,
   { run_key, epoch }: HeldRun,
@@ -361,24 +364,24 @@ export function resumeRunOp(
   return store.op(resumeRun, [by.owner, by.epoch, run_key, epoch], 1);
 }
 
-/** A run is over, whether it ran or waited. Refuses with conflict when it is another's, or is over already. */
+/** Ends a running or suspended run. Refuses with conflict if it has another epoch, or has ended. */
 export function endRunOp(store: TenantStore, { run_key, epoch }: HeldRun, end: RunEnd): WriteOp {
   const { status, ended_at, last_seq, ...result } = end;
   return store.op(endRun, [status, ended_at, last_seq, JSON.stringify(result), run_key, epoch], 1);
 }
 
-/** Deletes a run that is over; its words stay in the log. */
+/** Deletes an ended run; its events stay in the log. */
 export function deleteRunOp(store: TenantStore, runKey: number): WriteOp {
   return store.op(deleteRun, [runKey]);
 }
 
-/** Whether a thread has a run on record. */
+/** True if the thread has at least one run row. */
 export async function hasRuns(store: TenantStore, threadKey: number): Promise<boolean> {
   const rows = await store.read(selectAnyRun, runKey(threadKey, 0), runKey(threadKey + 1, 0));
   return rows.length > 0;
 }
 
-/** The keys that runs of a thread with numbers in a range lie between: the first, and one past the last. */
+/** Returns the key range of a thread's runs with numbers in a range: the first key, and the key after the last. */
 export function runKeys(threadKey: number, { from, to }: SeqRange): [first: number, end: number] {
   return [threadKey * runsMax + from, threadKey * runsMax + Math.min(to, runsMax)];
 }
@@ -388,31 +391,31 @@ export function deleteRunsOp(store: TenantStore, threadKey: number, range: SeqRa
   return store.op(deleteRuns, runKeys(threadKey, range));
 }
 
-/** The run that is marked as running on a thread, of which whoever loads the thread knows that it does not. */
+/** Returns the open run of a thread. Its process is dead if the caller has just loaded the thread. */
 export async function interruptedRun(store: TenantStore, threadKey: number): Promise<InterruptedRun | undefined> {
   const [row] = await store.read(selectInterrupted, threadKey, threadKey);
   return row && ({ ...row, durable: Boolean(row.durable) } as unknown as InterruptedRun);
 }
 
-/** The run of a thread that is put aside, if it has one. */
+/** Returns the suspended run of a thread, if any. */
 export async function waitingRun(store: TenantStore, threadKey: number): Promise<RunRow | undefined> {
   const [row] = await store.read(selectWaiting, threadKey);
   return row && runTable.decode(row);
 }
 
-/** The last run that has begun on a thread. */
+/** Returns the newest run of a thread. */
 export async function newestRun(store: TenantStore, threadKey: number): Promise<RunRow | undefined> {
   const [row] = await store.read(selectNewest, ...runKeys(threadKey, wholeLog));
   return row && runTable.decode(row);
 }
 
-/** A run of a thread by its id. */
+/** Returns a run of a thread by its id. */
 export async function runOfThread(store: TenantStore, threadKey: number, runId: string): Promise<RunRow | undefined> {
   const [row] = await store.read(selectOfThread, ...runKeys(threadKey, wholeLog), runId);
   return row && runTable.decode(row);
 }
 
-/** Threads with a run that nobody runs any more, in pages by thread key. */
+/** Returns threads with a run whose owner is dead, in pages by thread key. */
 export async function abandonedRuns(
   store: Scope,
   gone: Gone,
@@ -426,9 +429,9 @@ export async function abandonedRuns(
   return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }
 
-/** Deletes at most `limit` runs that ended at or before a time, with what is on record of their model calls; answers how many. */
+/** Deletes up to `limit` runs that ended at or before `until`, with their context records. Returns their number. */
 export async function deleteEndedRuns(store: Scope, until: number, limit: number): Promise<number> {
-  // The calls first: the runs say which there are.
+  // Context records first, because their deletion reads the runs.
   const [rows] = await store.write([
     store.op(deleteCallsOfEnded, [until, limit]),
     store.op(deleteEnded, [until, limit]),

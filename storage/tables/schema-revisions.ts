@@ -9,17 +9,19 @@ const countTables = systemSql("schema_revisions_tables", {
 });
 const selectRevisions = systemSql("schema_revisions", "SELECT revision, applied_at FROM schema_revisions");
 
-/** When each revision of an open store's database was applied, in epoch milliseconds; empty for a database without a schema. */
+/**
+ * Times at which the revisions were applied, in epoch milliseconds, by revision; empty for a database without a schema.
+ */
 export type AppliedRevisions = ReadonlyMap<string, number>;
 
-/** Reads the revisions of the database. */
+/** Reads the applied revisions. */
 export async function appliedRevisions(store: Scope): Promise<AppliedRevisions> {
   const [found] = await store.read(countTables);
   const rows = found?.tables === 0 ? [] : await store.read(selectRevisions);
   return new Map(rows.map(({ revision, applied_at }) => [String(revision), Number(applied_at)]));
 }
 
-/** True if the database of an open store lacks a revision that is needed. */
+/** True if the database of an open store lacks a needed revision. */
 export async function isSchemaBehind(store: Scope, needed: readonly Migration[] = migrations): Promise<boolean> {
   const applied = await appliedRevisions(store);
   return needed.some(({ revision }) => !applied.has(revision));

@@ -1,37 +1,40 @@
 import { createHash } from "node:crypto";
 
-/** Characters of one text that are looked at; the rest of a longer one is not found by a search. */
+/** Max indexed characters of a text; searches do not find the rest. */
 export const searchedCharsMax = 100_000;
-/** Some characters are several words: in so many characters there are no more of any language. */
+/** Max words of a text. Some characters become several words, but no natural text exceeds this. */
 const searchedWordsMax = 100_000;
 /**
- * Bytes that the words of one text take in the index of Postgres, about; it refuses more than 1,048,575. Only a text that is made for it
- * has so many different words.
+ * Approximate max bytes that the words of one text take in the Postgres index, whose own limit is 1,048,575. Only
+ * artificial texts have so many distinct words.
  */
 const entryBytesMax = 1_000_000;
-/** What each word takes beside its letters, once: its mark, its end, and the count of its places. And each of its places. */
+/**
+ * Bytes of each distinct word besides its letters: its mark, its end, and the count of its positions. Below, bytes per
+ * position.
+ */
 const wordBytes = 18;
 const placeBytes = 2;
 
-/** Words that are made in one go: a few milliseconds. */
+/** Words per part, which take a few milliseconds. */
 const partWords = 4_096;
 
-/** Longer words are cut: engines have limits of their own, and nobody types them. */
+/** Longer words are truncated: engines have limits of their own, and searches rarely contain such words. */
 const wordCharsMax = 100;
 
-/** Words that are written without spaces between them are found by their characters. */
+/** Scripts without spaces between words are indexed by character. */
 const words =
   /[[\p{L}\p{N}]&&[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]|[[\p{L}\p{N}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}]]+/gv;
 
 /**
- * The words of a text as both engines index and look for them: lower case, without accents, nothing but letters and digits. What
- * an engine could take for syntax is not among them.
+ * Returns the words of a text in the form that both engines index: lower case, without accents, only letters and
+ * digits. They contain no character of an engine's query syntax.
  */
 export function searchWords(text: string): string[] {
   return [...wordParts(text)].flat();
 }
 
-/** The same, some words at a time: all of a long text take tens of milliseconds. There is one part at least. */
+/** Yields the words in parts, because a long text takes tens of milliseconds in total. Yields at least one part. */
 export function* wordParts(text: string): Generator<string[]> {
   const different = new Set<string>();
   let part: string[] = [];
@@ -50,7 +53,10 @@ export function* wordParts(text: string): Generator<string[]> {
   yield part;
 }
 
-/** Marks go first: to bring a long row of them into its order takes the square of its length, here seconds. */
+/**
+ * Removes combining marks before normalization, because sorting a long sequence of them takes quadratic time, here
+ * seconds.
+ */
 function plainText(text: string): string {
   return withoutMarks(withoutMarks(text.slice(0, searchedCharsMax)).normalize("NFKD")).toLowerCase();
 }
@@ -59,14 +65,17 @@ function withoutMarks(text: string): string {
   return text.replace(/\p{M}+/gu, "");
 }
 
-/** The same for every word of a tenant. No vowels and no y: the engines' English stems begin after the first vowel. */
+/**
+ * The letters of a tenant's mark. They exclude vowels and y, because the engines' English stemmers start after the
+ * first vowel.
+ */
 const markLetters = "bcdfghjklmnpqrstvwxz";
 const markChars = 14;
 
 /**
- * The words as they stand in the index: behind their tenant's mark, so that they are no words of any other tenant. SQLite's stemmer
- * leaves words of one or two letters alone, and so it must find them with a digit at the end. Their mark is another, so that
- * the digit does not make a longer word of them: "10" is not "100".
+ * Returns the words with the tenant's mark as a prefix, so that they match no other tenant's words. SQLite's stemmer
+ * skips words of one or two letters, so these also get a digit at the end. They have a different mark, so that "10"
+ * with its digit does not equal "100".
  */
 export function markWords(tenantId: string, words: readonly string[]): string[] {
   const bytes = createHash("sha256").update(tenantId).digest();

@@ -5,37 +5,37 @@ import type { Scope, Store, TenantStore, WriteOp } from "../store/store.ts";
 import { type EventRole, eventKeys, eventsMax, type SeqRange, wholeLog } from "./events.ts";
 import { markWords, searchedCharsMax, searchWords, wordParts } from "./search-words.ts";
 
-// Full text over the messages of people and agents. Turns do not pay for it: a thread's row says how far its log is indexed,
-// and the rest is fetched before a search, and now and then. On SQLite the index is FTS5 without the texts, on Postgres a
-// tsvector. Each word bears its tenant's mark, so that a search walks the entries of one tenant's words only and costs what that
-// tenant has of them: a rare word is found at once, however much else is stored.
+// Full-text search over the messages of users and agents. Turns do not index: the row of a thread stores its index
+// position, and a search or a timer indexes the rest. The index is FTS5 without the texts on SQLite, and a tsvector on
+// Postgres. Each word carries the mark of its tenant. A search therefore scans entries of one tenant only, and finds a
+// rare word quickly in any database.
 
-/** A message that a search has found. */
+/** A message that matches a search. */
 export interface SearchHit {
-  /** The thread's part of its id, and the uid that its event ids are made from. */
+  /** Suffix of the thread, and the uid from which its event ids are built. */
   readonly suffix: string;
   readonly uid: string;
   readonly seq: number;
   readonly ts: number;
   readonly role: EventRole;
   readonly content: string;
-  /** 1 for the best hit of this search, less for the others. It says nothing about other tenants' texts. */
+  /** 1 for the best hit of this search, less for the others. It reveals nothing about other tenants' texts. */
   readonly rank: number;
 }
 
-/** Words of one search; the rest is ignored. */
+/** Max words of a search; further ones are ignored. */
 const queryWordsMax = 32;
 /**
- * What one indexing batch takes: it ends with the message that goes beyond one of these. In the index a character of Chinese is a word
- * of 16 characters, so that bytes alone say little.
+ * Limits of one indexing batch, which ends with the message that exceeds one of them. A Chinese character is a word of
+ * 16 characters in the index, so bytes alone are no measure.
  */
 const batch = { messages: 64, bytes: 256 * 1024, words: 20_000 } as const;
-/** Threads that the messages of a batch are taken from. */
+/** Max threads per batch. */
 const batchThreads = 16;
-/** Batches that a search waits for. A backlog beyond them is left to the timer. */
+/** Max batches that a search waits for. The timer indexes a longer backlog. */
 const batchesBeforeSearch = 32;
 
-/** A word that so few messages have is looked for at once; other searches are made where they keep nobody waiting. */
+/** Max hits of a word for a direct search; searches with more hits are long reads. */
 const fewHits = 64;
 
 const unindexedColumns = "tenant_id, thread_key, indexed_seq, next_seq";
@@ -49,7 +49,7 @@ const selectUnindexedOfTenant = tenantSql(
 );
 const selectMessages = tenantSql(
   "search_messages_to_index",
-  // Lengths are known without reading what is long.
+  // Computes the lengths without reading long texts.
   `SELECT e.event_key, found.bytes, CASE WHEN found.upto - found.bytes < ? THEN substr(e.content, 1, ${searchedCharsMax}) END AS content
    FROM (SELECT event_key, bytes, SUM(bytes) OVER (ORDER BY event_key) AS upto
      FROM (SELECT event_key, OCTET_LENGTH(content) AS bytes FROM events
@@ -58,7 +58,7 @@ const selectMessages = tenantSql(
    JOIN events e ON e.event_key = found.event_key
    WHERE e.tenant_id = :tenant ORDER BY e.event_key`,
 );
-// The guard of an indexing batch: whoever moves the mark first does the work.
+// Guards an indexing batch: the first process to move the index position does the work.
 const moveMark = tenantSql(
   "search_move_mark",
   "UPDATE threads SET indexed_seq = ? WHERE tenant_id = :tenant AND thread_key = ? AND indexed_seq = ?",
@@ -102,14 +102,16 @@ function fewFrom(matches: string): string {
     WHERE e.tenant_id = :tenant`;
 }
 
-/** The messages of a tenant that have every word of `query`, the best first. A query without words has no hits. */
+/**
+ * Returns the messages of a tenant that contain every word of `query`, best first. A query without words has no hits.
+ */
 export async function searchEvents(store: TenantStore, query: string, limit: number, env: Env): Promise<SearchHit[]> {
   const wanted = [...new Set(searchWords(query))].slice(0, queryWordsMax);
   if (wanted.length === 0) return [];
   await indexTenant(store, batchesBeforeSearch, env);
   const marked = markWords(store.tenantId, wanted);
   const text = marked.map((word) => `"${word}"`).join(" ");
-  // What several words have in common is not bounded by what there is of each.
+  // Of several words, the cost of the intersection is not bounded by their hits.
   const isRare = marked.length === 1 && (await store.read(selectFew, text, fewHits + 1)).length <= fewHits;
   const rows = await store[isRare ? "read" : "readLong"](selectHits, text, limit);
   const best = (rows[0]?.score as number) || 1;
@@ -124,7 +126,7 @@ export async function searchEvents(store: TenantStore, query: string, limit: num
   }));
 }
 
-/** Indexes what is new in all threads, at most `batchesMax` batches of it. Answers whether nothing was left. */
+/** Indexes new messages of all threads, in up to `batchesMax` batches. Returns true if none are left. */
 export function indexEvents(store: Store, batchesMax: number, env: Env): Promise<boolean> {
   return indexBatches(
     () => store.system.read(selectUnindexed, batchThreads),
@@ -135,7 +137,7 @@ export function indexEvents(store: Store, batchesMax: number, env: Env): Promise
   );
 }
 
-/** The same for one tenant. */
+/** Indexes new messages of one tenant. */
 function indexTenant(store: TenantStore, batchesMax: number, env: Env): Promise<boolean> {
   return indexBatches(
     () => store.read(selectUnindexedOfTenant, batchThreads),
@@ -147,8 +149,8 @@ function indexTenant(store: TenantStore, batchesMax: number, env: Env): Promise<
 }
 
 /**
- * Takes the events of a thread in a range out of the index. Goes before `deleteEventsOp` in its batch: on SQLite the log says what
- * there is to delete.
+ * Removes the events of a thread in a range from the index. Place it before `deleteEventsOp` in the batch, because on
+ * SQLite it reads the log.
  */
 export function deleteWordsOp(store: TenantStore, threadKey: number, range: SeqRange = wholeLog): WriteOp {
   return store.op(deleteWords, eventKeys(threadKey, range));
@@ -173,21 +175,21 @@ async function indexBatches(
     try {
       await writer.write(ops);
     } catch (error) {
-      // Another thread has indexed one of these, or it was deleted: the next look shows what is left.
+      // Another thread has indexed one of these, or it was deleted; the next query shows the rest.
       if (!(error instanceof SvcError && error.code === "conflict")) throw error;
     }
   }
   return (await unindexed()).length === 0;
 }
 
-/** What a batch still takes. */
+/** The remaining capacity of a batch. */
 type Room = Record<keyof typeof batch, number>;
 
 function isFull({ messages, bytes, words }: Room): boolean {
   return messages <= 0 || bytes <= 0 || words <= 0;
 }
 
-/** What moves one thread's mark forward, by one message at least and as many as there is room for. */
+/** Returns operations that index a thread's next messages: at least one, and as many as fit. */
 async function indexOps(store: TenantStore, thread: Row, room: Room, env: Env): Promise<WriteOp[]> {
   const key = thread.thread_key as number;
   const from = thread.indexed_seq as number;
@@ -200,7 +202,7 @@ async function indexOps(store: TenantStore, thread: Row, room: Room, env: Env): 
     for (const part of wordParts(message.content as string)) {
       marked.push(markWords(store.tenantId, part).join(" "));
       room.words -= part.length;
-      // Who else is served by this thread has a turn.
+      // Lets other work of this thread run.
       await breathe(env);
     }
     inserts.push(store.op(insertWords, [marked.join(" "), event]));

@@ -2,20 +2,21 @@ import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { type Row, tenantSql } from "../store/statements.ts";
 import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 
-// How much a tenant stores on purpose, counted in the batch that stores it: a row for each kind, and one for all of them together.
-// What would go over a limit changes no row, and so undoes its batch: no two writers pass a limit together.
+// The bytes that a tenant stores, counted in the batch that stores them: a row per kind, and one for the total. An
+// update beyond a limit changes no row and so rolls back its batch. Concurrent writers therefore cannot exceed a limit
+// together.
 
-/** What is counted by itself. A new one needs nothing but its name. */
+/** Kinds with a row of their own. A new kind needs only a name. */
 export type StoredKind = "manifests" | "files" | "plans" | "jobs";
 
-/** What is summed up now and then, against a quota of its own: see thread-quota.ts. */
+/** Kinds that are summed periodically, against a separate quota; see thread-quota.ts. */
 export type SummedKind = "threads" | "workspaces";
 
-/** What a write adds to what is stored; less than nothing when it takes away, the difference when it puts one in place of another. */
+/** The change in stored bytes of a write: negative for a deletion, and the difference for a replacement. */
 export interface StoredChange {
   readonly kind: StoredKind;
   readonly bytes: number;
-  /** What may be stored of this kind, and how more is refused; absent where only the limit on all kinds counts. */
+  /** The limit of this kind and its error code; absent if only the total is limited. */
   readonly most?: { readonly bytes: number; readonly refusal: ErrorCode };
 }
 
@@ -44,8 +45,8 @@ const selectBytes = tenantSql(
 );
 
 /**
- * Makes a batch and counts what it stores, both or neither; `limit` is on what the tenant stores of all kinds, 0 for none. Who takes
- * away is never refused. Refuses with storage_quota_exceeded, and as `TenantStore.write` does.
+ * Writes a batch and counts its bytes atomically. `limit` is the tenant's quota for the total, 0 for none. A deletion
+ * is never refused. Refuses with storage_quota_exceeded, and as `TenantStore.write` does.
  */
 export async function writeStored(
   store: TenantStore,
@@ -65,13 +66,13 @@ export async function writeStored(
   }
 }
 
-/** What the tenant stores of a kind, or in all. */
+/** Returns the tenant's bytes of a kind, or the total. */
 export async function storedBytes(store: TenantStore, kind: StoredKind | SummedKind | typeof total): Promise<number> {
   const [row] = await store.read(selectBytes, kind);
   return (row?.bytes as number | undefined) ?? 0;
 }
 
-/** The rows that a kind counts in, always in this order, so that no two batches wait for each other. */
+/** Returns the rows that a kind counts in, always in this order, to avoid deadlocks. */
 export function storedRows(kind: StoredKind): string[] {
   return [kind, total];
 }
@@ -85,7 +86,7 @@ function countOps(store: TenantStore, kind: StoredKind, bytes: number, ofKind: n
   });
 }
 
-/** Adds to a row. Its batch is refused as `isOverQuota` tells when the row would have more than `max`. */
+/** Adds to a row. The batch is refused if the row would exceed `max`; `isOverQuota` detects that. */
 export function addBytesOp(
   store: TenantStore,
   row: StoredKind | SummedKind | typeof total,
@@ -95,12 +96,12 @@ export function addBytesOp(
   return store.op(add, [row, bytes, bytes, max, max], 1);
 }
 
-/** Writes the row of what is summed up. */
+/** Sets the row of a summed kind. */
 export function setBytesOp(store: TenantStore, row: SummedKind, bytes: number): WriteOp {
   return store.op(set, [row, bytes]);
 }
 
-/** Whether a batch was refused because a row would have more bytes than it may. */
+/** True if a batch was refused because a row would exceed its limit. */
 export function isOverQuota(error: unknown): boolean {
   return error instanceof SvcError && error.code === "conflict" && error.details.subject === add.name;
 }

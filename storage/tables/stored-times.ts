@@ -2,12 +2,12 @@ import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
 import { backOffMs, longestBackOffMs } from "./back-off.ts";
 
-// A clock that was ahead has stored due times that are too late. The sweep computes these times again from the schedule of a job or the
-// failures of a retry, so it needs no record of the clock. Deadlines stay as they are.
+// Corrects due times that a clock running ahead has stored. The sweep recomputes them from the schedule of a job or the
+// failure count of a retry, so it needs no record of the wrong clock. Deadlines are unchanged.
 
-/** Rows that are read at once: the next time of one schedule costs 50 µs. */
+/** Rows of one read: computing the next time of one schedule takes 50 µs. */
 const pageRows = 200;
-/** Rows that are moved in one batch. */
+/** Rows changed in one batch. */
 const batchRows = 500;
 
 const selectJobs = systemSql(
@@ -28,7 +28,7 @@ const moveRun = systemSql(
   "fiber_move",
   "UPDATE fibers SET wake_at = ? WHERE tenant_id = ? AND run_id = ? AND wake_at = ?",
 );
-// A claimed delivery belongs to its sender until that reports the outcome.
+// Excludes claimed deliveries, which belong to their sender until it reports the outcome.
 const selectDeliveries = systemSql(
   "deliveries_ahead",
   `SELECT tenant_id, id, attempts, due_at AS at, :now AS now FROM deliveries
@@ -39,17 +39,19 @@ const moveDelivery = systemSql(
   "UPDATE deliveries SET due_at = ? WHERE tenant_id = ? AND id = ? AND due_at = ? AND claimed_by IS NULL",
 );
 
-/** The first time after `after` that a schedule names, in epoch milliseconds. */
+/** Returns the first time of a schedule after `after`, in epoch milliseconds. */
 export type NextTime = (schedule: string, after: number) => number;
 
-/** How many times were set anew. */
+/** Numbers of corrected times. */
 export interface MovedTimes {
   readonly jobs: number;
   readonly runs: number;
   readonly deliveries: number;
 }
 
-/** Sets anew what is further ahead than it can be: next times of jobs, and retries of durable runs and of webhooks. */
+/**
+ * Corrects times that are further ahead than possible: next times of jobs, and retries of durable runs and webhooks.
+ */
 export async function moveTimesAhead(store: Scope, nextTime: NextTime): Promise<MovedTimes> {
   return {
     jobs: await moveJobs(store, nextTime, (at, next) => at > next),
@@ -58,7 +60,7 @@ export async function moveTimesAhead(store: Scope, nextTime: NextTime): Promise<
   };
 }
 
-/** Gives each job the next time of its schedule: what was due and has not run does not run. Answers how many there were. */
+/** Sets every job to the next time of its schedule, which skips missed runs. Returns the number of changed jobs. */
 export function skipMissedTimes(store: Scope, nextTime: NextTime): Promise<number> {
   return moveJobs(store, nextTime, (at, next) => at !== next);
 }

@@ -2,7 +2,8 @@ import { SvcError } from "../../bus/errors.ts";
 import { systemSql } from "../store/statements.ts";
 import type { Scope } from "../store/store.ts";
 
-// When tasks are due that are done at times of their own, once for all processes: a row for each, that whoever begins it moves on.
+// Due times of periodic tasks that run once for all processes. Each has a row; the process that runs the task advances
+// it.
 
 const selectTime = systemSql("task_time", "SELECT value FROM counters WHERE name = ?");
 const insertTime = systemSql(
@@ -11,7 +12,7 @@ const insertTime = systemSql(
 );
 const moveTime = systemSql("task_time_move", "UPDATE counters SET value = ? WHERE name = ? AND value = ?");
 
-/** When a task is due, epoch milliseconds. One that never was is due at `first`. */
+/** Returns the due time of a task in epoch milliseconds; `first` if it has none yet. */
 export async function taskTime(store: Scope, name: string, first: number): Promise<number> {
   const read = async () => (await store.read(selectTime, `task:${name}`))[0]?.value as number | undefined;
   const known = await read();
@@ -20,7 +21,7 @@ export async function taskTime(store: Scope, name: string, first: number): Promi
   return (await read()) ?? first;
 }
 
-/** Takes the time `due` of a task, which is due at `next` then. False when somebody else has taken it. */
+/** Advances the due time of a task from `due` to `next`. Returns false if another process has done so. */
 export async function takeTaskTime(store: Scope, name: string, due: number, next: number): Promise<boolean> {
   try {
     await store.write([store.op(moveTime, [next, `task:${name}`, due], 1)]);

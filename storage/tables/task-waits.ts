@@ -7,23 +7,23 @@ import { newestRun, type RunAsked, type RunRow, runOfThread, waitingRun } from "
 import { threadBySuffix } from "./threads.ts";
 import { type NewWait, openWaitOp, type WaitAnswer } from "./waits.ts";
 
-// A run whose task is put aside waits for it like for any answer. The wait is answered in the batch in which the run of the task ends;
-// what has come of it stands in the row of that run.
+// A run waits for its suspended task as for any other answer. The batch that ends the task's run answers the wait. The
+// row of that run holds the result.
 
-/** One task, as its wait knows it. */
+/** A task, as the wait identifies it. */
 export interface WaitedTask {
   readonly task_id: string;
-  /** The key of the conversation that it belongs to. */
+  /** Key of the thread that the task belongs to. */
   readonly root_key: number;
 }
 
-/** A run of a task that is put aside. */
+/** A suspended run of a task. */
 export interface TaskAside {
   readonly suffix: string;
   readonly run_id: string;
 }
 
-/** Who opens a wait for a task waits for who ends the task, and the other way round. */
+/** Locks the run of a task, so that opening a wait for it and ending it wait for each other. */
 const lockTask = tenantSql(
   "task_lock",
   `UPDATE runs SET status = status WHERE tenant_id = :tenant AND ended_at IS NULL
@@ -41,7 +41,7 @@ const answerTask = tenantSql(
   `UPDATE waits SET state = 'answered', answer = ?
    WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'open' AND kind IN ('task', 'task_result')`,
 );
-// One in the background goes on without the run above.
+// Excludes background tasks, which continue without the parent run.
 const selectAside = tenantSql(
   "tasks_aside",
   `SELECT DISTINCT w.suffix, w.run_id, r.asked FROM waits w
@@ -54,7 +54,10 @@ const selectWaiting = tenantSql(
    WHERE tenant_id = :tenant AND asked_on = ? AND asked_as = ? AND state = 'answered' AND kind = 'task_result'`,
 );
 
-/** Opens a wait for a task, or for the end of one in the background. It is answered at once when the task is over. */
+/**
+ * Returns operations that open a wait for a task, or for the end of a background task. The wait is answered at once if
+ * the task has ended.
+ */
 export function openTaskOps(store: TenantStore, wait: NewWait, task_id: string): WriteOp[] {
   const suffix = taskSuffix(task_id);
   return [
@@ -64,17 +67,17 @@ export function openTaskOps(store: TenantStore, wait: NewWait, task_id: string):
   ];
 }
 
-/** The run of a task has ended, in the same batch: whoever waits for it goes on. */
+/** Answers the waits for a task, in the batch that ends its run, so that the waiting runs resume. */
 export function answerTaskOp(store: TenantStore, { task_id, root_key }: WaitedTask): WriteOp {
   return store.op(answerTask, [answerText(task_id), root_key, task_id]);
 }
 
-/** The runs that have asked for the end of a background task, which has come. */
+/** Returns the runs whose wait for the end of a background task is answered. */
 export async function waitingForTask(store: TenantStore, { root_key, task_id }: WaitedTask): Promise<TaskAside[]> {
   return (await store.read(selectWaiting, root_key, task_id)) as unknown as TaskAside[];
 }
 
-/** The tasks of a run that are put aside and do not go on without it. */
+/** Returns the suspended tasks of a run, except background tasks. */
 export async function tasksAside(store: TenantStore, rootKey: number, runId: string): Promise<TaskAside[]> {
   const rows = await store.read(selectAside, rootKey, runId);
   return rows.flatMap(({ suffix, run_id, asked }) =>
@@ -84,21 +87,23 @@ export async function tasksAside(store: TenantStore, rootKey: number, runId: str
   );
 }
 
-/** Whether a task was handed out by this run, and is not over. */
+/** True if the task was started by this run and has not ended. */
 export async function isTaskOf(store: TenantStore, task_id: string, runId: string): Promise<boolean> {
   const thread = await threadBySuffix(store, taskSuffix(task_id));
   const run = thread && (await newestRun(store, thread.thread_key));
   return run?.parent_run_id === runId && run.ended_at === null;
 }
 
-/** Whether a run of a conversation is not over. */
+/** True if the run of a thread has not ended. */
 export async function isOpenRun(store: TenantStore, suffix: string, runId: string): Promise<boolean> {
   const thread = await threadBySuffix(store, suffix);
   const run = thread && (await runOfThread(store, thread.thread_key, runId));
   return run?.ended_at === null;
 }
 
-/** Where a task is, by its row: what came of it where it is over, with words of ours where it was cut off. */
+/**
+ * Returns the state of a task from its run row: its result if it has ended, with a generic text if it was interrupted.
+ */
 export async function taskState(
   store: TenantStore,
   task_id: string,
@@ -110,16 +115,18 @@ export async function taskState(
   return run.result?.task ?? { ok: false, text: "the task was interrupted", approvals: [], usage: null };
 }
 
-/** Where a task in the background is, as its conversation is told. */
+/** State of a background task, as its thread is informed. */
 export interface BesideState {
   readonly manifest: string;
   readonly status: "pending" | "running" | "completed" | "failed" | "expired";
   readonly isOver: boolean;
-  /** Its answer, or why there is none; null while it goes on. */
+  /** Its reply, or its error; null while it runs. */
   readonly result: string | null;
 }
 
-/** Where a task is that goes on beside a conversation; null for one of another conversation, and for one that its run waits for. */
+/**
+ * Returns the state of a background task of a thread. Null for a task of another thread, or one that its run waits for.
+ */
 export async function besideState(
   store: TenantStore,
   rootThreadId: string,
@@ -149,7 +156,7 @@ const told: Readonly<Record<RunRow["status"], BesideState["status"]>> = {
   dead: "failed",
 };
 
-/** Whether a run of a conversation is put aside. */
+/** True if the run of a thread is suspended. */
 export async function isWaitingRun(store: TenantStore, suffix: string, runId: string): Promise<boolean> {
   const thread = await threadBySuffix(store, suffix);
   return thread !== undefined && (await waitingRun(store, thread.thread_key))?.run_id === runId;

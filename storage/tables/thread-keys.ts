@@ -1,10 +1,10 @@
 import type { Store } from "../store/store.ts";
 import { reserveThreadKeys } from "./threads.ts";
 
-/** Keys taken from the store at once. What a restart leaves unused is lost, which harms nobody. */
+/** Keys reserved at once. Those unused at a restart are lost, which is harmless. */
 const blockSize = 1024;
 
-/** Hands out keys for new threads without asking the store for each. */
+/** Allocates keys for new threads without a store access for each. */
 export class ThreadKeys {
   readonly #store: Store;
   #next = 0;
@@ -15,7 +15,7 @@ export class ThreadKeys {
     this.#store = store;
   }
 
-  /** A key that is there; null when the store has to be asked. */
+  /** Returns a reserved key; null if none are left. */
   take(): number | null {
     return this.#next === this.#end ? null : this.#next++;
   }

@@ -4,8 +4,8 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, oneOf, type RowIn, table, text } from "../store/table.ts";
 
-// Who drives a conversation, and who watches it: a row for each hold, which lasts until a time of the store's clock. One that drives is
-// the only one of its conversation, by an index. A hold is known by the hash of its token, which nobody but its holder has.
+// The clients that drive or watch a thread: one row per hold, with an expiry on the store's clock. A unique index
+// allows one driver per thread. The row stores the hash of a token that only its holder has.
 
 const leaseTable = table("thread_leases", {
   thread_key: integer,
@@ -14,25 +14,25 @@ const leaseTable = table("thread_leases", {
   mode: oneOf("exclusive", "shared"),
   /** A name that the client chooses for itself. */
   holder_id: text,
-  /** The token's first characters, by which its holder knows it. */
+  /** First characters of the token, by which the holder recognizes it. */
   token_hint: text,
   expires_at: integer,
 });
 
-/** A hold as it is stored. */
+/** A stored hold. */
 export type LeaseRow = RowIn<typeof leaseTable>;
 
-/** A hold as it is taken or renewed. */
+/** A hold to take or renew. */
 export type Hold = Omit<LeaseRow, "expires_at"> & { readonly lastsMs: number };
 
-/** Those who watch one conversation. Beyond it the hold that ends first makes room. */
+/** Max watchers of a thread. A further one replaces the hold that expires first. */
 export const observersMax = 256;
 const hintChars = 6;
 
 const ofThread = "tenant_id = :tenant AND thread_key = ?";
 const { columns } = leaseTable;
 
-// A conversation that is gone meanwhile is held by nobody.
+// Inserts nothing if the thread was deleted.
 const insertLease = tenantSql(
   "thread_lease_take",
   `INSERT INTO thread_leases (tenant_id, ${columns})
@@ -66,12 +66,12 @@ const selectLive = tenantSql(
 const liveOfSuffix = `SELECT ${columns} FROM thread_leases
    WHERE tenant_id = :tenant AND thread_key = (SELECT thread_key FROM threads WHERE tenant_id = :tenant AND suffix = ?)
      AND expires_at > :now`;
-// With an OR in the place of the second part SQLite would read the holds of the whole tenant.
+// A UNION, because with an OR SQLite would scan the holds of the whole tenant.
 const selectDecisive = tenantSql(
   "thread_leases_decisive",
   `${liveOfSuffix} AND mode = 'exclusive' UNION ALL ${liveOfSuffix} AND mode = 'shared' AND token_hash = ?`,
 );
-// Asked again outside, for a hold may have been renewed since the inner query has seen it.
+// The outer condition repeats the inner one, because a hold may be renewed between the two.
 const deleteExpired = systemSql(
   "thread_leases_delete_lapsed",
   `DELETE FROM thread_leases WHERE expires_at <= :now AND (tenant_id, thread_key, token_hash) IN
@@ -79,25 +79,25 @@ const deleteExpired = systemSql(
    RETURNING expires_at`,
 );
 
-/** By what the store knows a token. */
+/** Returns the hash under which the store keeps a token. */
 export function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("base64url");
 }
 
-/** What of a token anybody may see. */
+/** Returns the public part of a token. */
 export function hintOf(token: string): string {
   return token.slice(0, hintChars);
 }
 
-/** Whether a hold is the one of this token's hash; how long that takes says nothing of it. */
+/** True if the hold has this token hash; compared in constant time. */
 export function isHoldOf({ token_hash }: LeaseRow, hash: string): boolean {
   const [held, asked] = [Buffer.from(token_hash), Buffer.from(hash)];
   return held.length === asked.length && timingSafeEqual(held, asked);
 }
 
 /**
- * Takes a new hold. Refuses with conflict when another drives already, or the conversation is gone. Holds that are over and, of too
- * many that watch, the first to end go before it.
+ * Returns operations that take a new hold. Refuses with conflict if the thread has a driver, or was deleted. First
+ * deletes expired holds and, if there are too many watchers, those that expire first.
  */
 export function takeLeaseOps(store: TenantStore, hold: Hold): WriteOp[] {
   const { thread_key, token_hash, mode, holder_id, token_hint, lastsMs } = hold;
@@ -107,7 +107,10 @@ export function takeLeaseOps(store: TenantStore, hold: Hold): WriteOp[] {
   return [lapse, store.op(thinObservers, [thread_key, thread_key, observersMax, observersMax - 1]), take];
 }
 
-/** Lengthens a hold, or lets it drive, or watch. Refuses with conflict when it is over, or another drives already. */
+/**
+ * Returns operations that extend a hold, or change its mode. Refuses with conflict if it has expired, or another client
+ * drives.
+ */
 export function renewLeaseOps(
   store: TenantStore,
   { thread_key, token_hash, mode, holder_id, lastsMs }: Hold,
@@ -116,25 +119,25 @@ export function renewLeaseOps(
   return [store.op(lapseLeases, [thread_key]), renew];
 }
 
-/** Ends a hold. Refuses with conflict when it is over. */
+/** Ends a hold. Refuses with conflict if it has expired. */
 export function endLeaseOp(store: TenantStore, { thread_key, token_hash }: LeaseRow): WriteOp {
   return store.op(endLease, [thread_key, token_hash], 1);
 }
 
-/** Ends every hold of a conversation. */
+/** Ends every hold of a thread. */
 export function deleteLeasesOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteLeases, [threadKey]);
 }
 
-/** The holds of a conversation: who drives it first, then those who watch, the last to end first. */
+/** Returns the holds of a thread: the driver first, then the watchers, latest expiry first. */
 export async function liveLeases(store: TenantStore, threadKey: number): Promise<LeaseRow[]> {
   const rows = await store.read(selectLive, threadKey);
   return rows.map((row) => leaseTable.decode(row));
 }
 
 /**
- * Why a client may not drive a conversation now: it only watches, or another drives; null when it may. A hold that is over counts for
- * nothing, and nor does a token that nobody was given.
+ * Returns why a client may not drive a thread: it only watches, or another client drives; null if it may. Expired holds
+ * and unknown tokens are ignored.
  */
 export async function leaseRefusal(
   store: TenantStore,
@@ -148,7 +151,7 @@ export async function leaseRefusal(
   return holds.length > 0 ? "lease_held" : null;
 }
 
-/** Deletes at most `limit` holds whose time is over; answers how many. */
+/** Deletes up to `limit` expired holds. Returns their number. */
 export async function deleteExpiredLeases(store: Scope, limit: number): Promise<number> {
   const [rows] = await store.write([store.op(deleteExpired, [limit])]);
   return rows?.length ?? 0;

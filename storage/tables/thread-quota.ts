@@ -3,8 +3,8 @@ import { systemSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { addBytesOp, isOverQuota, type SummedKind, setBytesOp, storedBytes } from "./stored-bytes.ts";
 
-// What a tenant's threads and workspaces hold, beside what it stores on purpose. The sums are as of the last minute: a turn appends to
-// its thread's row alone. Forks are counted at once, since each of them may be as long as a thread.
+// The bytes of a tenant's threads and workspaces, under a quota of their own. The sums are up to a minute old, because
+// a turn updates only its thread's row. Forks are counted at once, because each may be as long as a whole thread.
 
 /** The setting that a refusal names. */
 const quota = "SVC_TENANT_THREAD_BYTES";
@@ -16,30 +16,33 @@ const selectSums = systemSql(
    GROUP BY tenant_id ORDER BY tenant_id`,
 );
 
-/** Bytes of the threads of each tenant that has some, or had some when they were summed last. */
+/** Returns the thread bytes of each tenant that has threads, or had some at the last summing. */
 export async function threadBytesByTenant(store: Scope): Promise<Map<string, number>> {
   const rows = await store.readLong(selectSums);
   return new Map(rows.map(({ tenant_id, bytes }) => [tenant_id as string, Number(bytes)]));
 }
 
-/** Writes what the tenant's threads and workspaces hold. */
+/** Stores the bytes of the tenant's threads and workspaces. */
 export function setUsedOps(store: TenantStore, used: Readonly<Record<SummedKind, number>>): WriteOp[] {
   return [setBytesOp(store, "threads", used.threads), setBytesOp(store, "workspaces", used.workspaces)];
 }
 
-/** Bytes of the tenant's threads and workspaces, as they were summed last. */
+/** Returns the bytes of the tenant's threads and workspaces as of the last summing. */
 async function usedBytes(store: TenantStore): Promise<Readonly<Record<SummedKind, number>>> {
   const [threads, workspaces] = await Promise.all([storedBytes(store, "threads"), storedBytes(store, "workspaces")]);
   return { threads, workspaces };
 }
 
-/** Refuses with storage_quota_exceeded what would make the tenant's threads and workspaces larger than they may be. */
+/** Refuses with storage_quota_exceeded if the tenant's threads and workspaces would exceed the limit. */
 export async function admitThreadBytes(store: TenantStore, bytes: number, limit: number): Promise<void> {
   const { threads, workspaces } = await usedBytes(store);
   if (threads + workspaces + bytes > limit) throw refusal(limit, threads + workspaces, bytes);
 }
 
-/** Makes the last batch of a fork and counts its bytes, both or neither. Refuses as `admitThreadBytes` and `TenantStore.write` do. */
+/**
+ * Writes the last batch of a fork and counts its bytes atomically. Refuses as `admitThreadBytes` and
+ * `TenantStore.write` do.
+ */
 export async function writeFork(
   store: TenantStore,
   bytes: number,

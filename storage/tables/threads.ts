@@ -7,20 +7,20 @@ import { requestMs, type Scope, type TenantStore, type WriteOp } from "../store/
 import { type Column, insertInto, integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
 import { eventsMax } from "./events.ts";
 
-/** Keys of threads are below it: those of their events and runs are then numbers that are exact everywhere. */
+/** Upper bound of thread keys, below which the keys of events and runs are exact as doubles. */
 export const threadKeysEnd = 2 ** 53 / eventsMax;
 
-/** What few threads have. */
+/** Fields that few threads have. */
 export interface ThreadMeta {
-  /** How hard the model is asked to think in this conversation; absent leaves it to the manifest. */
+  /** Thinking level of the thread; absent for the manifest's. */
   readonly thinking_level?: ThinkingLevel;
-  /** The style of answering that was picked, as its manifest wrote it then. */
+  /** The chosen output style, as its manifest defined it at that time. */
   readonly output_style?: string;
-  /** The permission mode that was set, or that the conversation has begun in; absent leaves it to the manifest. */
+  /** Permission mode that was set, or that the thread started in; absent for the manifest's. */
   readonly permission_mode?: PermissionMode;
-  /** The sequence number of the next event when the leaf was last moved back. Without it the log is one branch. */
+  /** Sequence number of the next event at the last rewind; absent if the log has only one branch. */
   readonly rewound_at?: number;
-  /** The leaf as it then was. */
+  /** The leaf after that rewind. */
   readonly rewound_to?: number;
 }
 
@@ -39,16 +39,16 @@ const columns = {
   suffix: text,
   uid: text,
   created_at: integer,
-  /** 0 until something is said: such a thread is in no list. */
+  /** 0 until the first message; lists exclude such a thread. */
   updated_at: integer,
-  /** The sequence number that the next event will get. */
+  /** Sequence number of the next event. */
   next_seq: integer,
   /** The newest event of the active branch, -1 in an empty thread. */
   leaf_seq: integer,
-  /** Of all events of the log: see `eventBytes`. */
+  /** Bytes of all events of the log; see `eventBytes`. */
   bytes: integer,
   revision: integer,
-  /** How often the thread was taken: by each run that began or was resumed on it, and by each recovery. */
+  /** Incremented by each run that starts or resumes on the thread, and by each recovery. */
   epoch: integer,
   manifest: nullable(text),
   model_id: nullable(text),
@@ -59,19 +59,19 @@ const columns = {
 };
 const threadTable = table("threads", columns);
 const loadedTable = table("threads", { ...columns, queued: integer });
-/** With how far the search index has come. */
+/** With the position of the search index. */
 const insertThread = insertInto(table("threads", { ...columns, indexed_seq: integer }));
 
-/** A conversation as it is stored. */
+/** A stored thread. */
 export type ThreadRow = RowIn<typeof threadTable>;
 
-/** What an append changes of its thread. */
+/** Columns that an append changes. */
 type ThreadGrowth = Pick<ThreadRow, "thread_key" | "updated_at" | "next_seq" | "leaf_seq" | "bytes">;
 
-/** What a turn changes of its thread as it begins. */
+/** Columns that the start of a turn changes. */
 type ThreadProgress = ThreadGrowth & Pick<ThreadRow, "epoch" | "manifest" | "model_id">;
 
-/** Where a page of threads ended: after the thread of this time and suffix. */
+/** Position after a page of threads: the time and suffix of its last one. */
 export interface ThreadCursor {
   readonly updated_at: number;
   readonly suffix: string;
@@ -142,13 +142,13 @@ const reserveKeys = systemSql(
   `UPDATE counters SET value = value + ? WHERE name = 'thread_key' AND value + ? <= ${threadKeysEnd} RETURNING value`,
 );
 
-/** The thread of a suffix, if the tenant has it. */
+/** Returns the thread with a suffix, if the tenant has it. */
 export const threadBySuffix = selectOne(threadTable, ["suffix"]);
 
-/** The same by its key. */
+/** Returns the thread with a key, if the tenant has it. */
 export const threadByKey = selectOne(threadTable, ["thread_key"]);
 
-/** The same by its suffix, with how many inputs wait for it. */
+/** Returns the thread with a suffix, and the number of its queued inputs. */
 export async function threadToLoad(
   store: TenantStore,
   suffix: string,
@@ -159,15 +159,15 @@ export async function threadToLoad(
   return { thread, queued };
 }
 
-/** Refuses with conflict when the tenant has a thread of this suffix. */
+/** Inserts a thread. Refuses with conflict if its suffix exists. */
 export function insertThreadOp(store: TenantStore, thread: ThreadRow): WriteOp {
-  // What tasks and runs without a conversation say is found by nobody.
+  // Hidden threads, of tasks and of runs without a thread, are not searchable.
   return insertThread(store, { ...thread, indexed_seq: isHiddenSuffix(thread.suffix) ? Number.MAX_SAFE_INTEGER : 0 });
 }
 
 /**
- * Moves the thread on from where it was. Refuses with conflict when the thread is gone, was taken by another, whose epoch is a higher one,
- * or does not stand where its log goes on: the batch before was refused, while this one was on its way.
+ * Advances the thread from the state `before`. Refuses with conflict if the thread was deleted, has a higher epoch, or
+ * has another next sequence number. The latter means that the preceding batch was refused.
  */
 export function progressOp(
   store: TenantStore,
@@ -192,7 +192,7 @@ export function progressOp(
   );
 }
 
-/** The same while the thread stays whose it is. */
+/** Advances the thread without a new epoch. */
 export function growthOp(
   store: TenantStore,
   { epoch, next_seq }: Pick<ThreadRow, "epoch" | "next_seq">,
@@ -203,8 +203,8 @@ export function growthOp(
 }
 
 /**
- * Takes a thread from whoever holds it, without a word in its log. Refuses with conflict when that was taken, or written to, since
- * `seen` was read: a batch of the one before may have been on its way.
+ * Raises the epoch of a thread without an event. Refuses with conflict if its epoch or log has changed since `seen` was
+ * read, because a batch of the previous owner may have been pending.
  */
 export function takeThreadOp(
   store: TenantStore,
@@ -214,7 +214,7 @@ export function takeThreadOp(
   return store.op(takeThread, [epoch, seen.thread_key, seen.epoch, seen.next_seq], 1);
 }
 
-/** Writes what few threads have. Refuses with conflict when the thread is gone or was taken by another. */
+/** Stores the rare fields of a thread. Refuses with conflict if the thread was deleted or has another epoch. */
 export function metaOp(
   store: TenantStore,
   { thread_key, epoch, meta }: Pick<ThreadRow, "thread_key" | "epoch" | "meta">,
@@ -222,7 +222,7 @@ export function metaOp(
   return store.op(updateMeta, [metaColumn.encode(meta), thread_key, epoch], 1);
 }
 
-/** Says how many inputs wait for the thread. Refuses with conflict when it is gone or was taken by another. */
+/** Stores the number of queued inputs. Refuses with conflict if the thread was deleted or has another epoch. */
 export function queuedOp(
   store: TenantStore,
   { thread_key, epoch }: Pick<ThreadRow, "thread_key" | "epoch">,
@@ -231,28 +231,30 @@ export function queuedOp(
   return store.op(updateQueued, [count, thread_key, epoch], 1);
 }
 
-/** Writes the first words of a thread that had none. Beside a guarded operation. */
+/** Stores the first words of a thread as its preview. Use in one batch with a guarded operation. */
 export function previewOp(store: TenantStore, { thread_key }: Pick<ThreadRow, "thread_key">, preview: string): WriteOp {
   return store.op(updatePreview, [preview, thread_key], 1);
 }
 
-/** Moves the leaf back, and takes the thread. Refuses with conflict when the thread is gone, or was taken by another. */
+/** Moves the leaf back and raises the epoch. Refuses with conflict if the thread was deleted or has another epoch. */
 export function rewindOp(store: TenantStore, thread: ThreadRow, held: number): WriteOp {
   const { updated_at, leaf_seq, epoch, meta, thread_key } = thread;
   return store.op(rewindThread, [updated_at, leaf_seq, epoch, metaColumn.encode(meta), thread_key, held], 1);
 }
 
-/** Names the thread. Refuses with conflict when it is gone. */
+/** Names the thread. Refuses with conflict if it was deleted. */
 export function renameOp(store: TenantStore, threadKey: number, name: string): WriteOp {
   return store.op(renameThread, [name, threadKey], 1);
 }
 
-/** Something beside the log has changed. Refuses with conflict when the thread is gone. */
+/** Increments the revision after a change outside the log. Refuses with conflict if the thread was deleted. */
 export function reviseOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(reviseThread, [threadKey], 1);
 }
 
-/** Deletes the thread's row; its log and its runs are other operations. Refuses with conflict when it is gone or was taken by another. */
+/**
+ * Deletes the row of a thread, without its log and runs. Refuses with conflict if it was deleted or has another epoch.
+ */
 export function deleteThreadOp(
   store: TenantStore,
   { thread_key, epoch }: Pick<ThreadRow, "thread_key" | "epoch">,
@@ -260,7 +262,7 @@ export function deleteThreadOp(
   return store.op(deleteThread, [thread_key, epoch], 1);
 }
 
-/** Threads after `cursor`, newest first; those in which nothing was said are left out. */
+/** Returns threads after `cursor`, newest first, without those that have no messages. */
 export async function recentThreads(
   store: TenantStore,
   cursor: ThreadCursor | null,
@@ -271,7 +273,7 @@ export async function recentThreads(
   return rows.map(threadTable.decode);
 }
 
-/** The suffixes of the tasks of a conversation, in pages. */
+/** Returns the suffixes of a thread's tasks, in pages. */
 export async function tasksOfThread(
   store: TenantStore,
   threadId: string,
@@ -283,8 +285,8 @@ export async function tasksOfThread(
 }
 
 /**
- * Reserves `count` thread keys for the caller and answers the first: keys that grow keep the log's newest pages together. Refuses with
- * storage_unavailable when the database has had as many as there are.
+ * Reserves `count` thread keys and returns the first. Increasing keys keep the newest pages of the log together.
+ * Refuses with storage_unavailable if all keys are used.
  */
 export async function reserveThreadKeys(store: Scope, count: number): Promise<number> {
   const [rows] = await store.write([store.op(reserveKeys, [count, count])], requestMs);

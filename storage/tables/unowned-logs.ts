@@ -10,26 +10,26 @@ import { deleteModelCallsOp } from "./model-calls.ts";
 import { deleteRunsOp } from "./runs.ts";
 import { deleteWordsOp } from "./search.ts";
 
-// A log that belongs to no conversation: of a fork that is being copied, or of a conversation that is being deleted. Both go in pages,
-// so that nobody waits long behind one, and what they have not come to the end of is found here and deleted.
+// Logs without a thread row: a fork during its copy, or a thread during its deletion. Both work in pages, so as not to
+// delay others. Interrupted ones are found here and deleted.
 
 const unownedTable = table("unowned_logs", {
   thread_key: integer,
-  /** One past the highest sequence number that it can have, and the same of the numbers of its runs. */
+  /** One more than the highest possible sequence number; below, the same for run numbers. */
   events: integer,
   runs: integer,
-  /** By the store's clock, when somebody last worked on it. */
+  /** Time of the last progress, on the store's clock. */
   touched_at: integer,
 });
 
-/** A log that belongs to no conversation. */
+/** A log without a thread row. */
 export type UnownedLog = Omit<RowIn<typeof unownedTable>, "touched_at">;
 
-/** Whoever has done nothing to a log for so long is gone. */
+/** Time without progress after which a log counts as abandoned. */
 const abandonedMs = 60_000;
-/** Events and runs that one batch deletes. */
+/** Max events and runs that one batch deletes. */
 const batchEvents = 500;
-/** Logs that are looked for at once. */
+/** Logs per query. */
 const batchLogs = 16;
 
 const insertUnowned = tenantSql(
@@ -49,43 +49,46 @@ const selectAbandoned = systemSql(
   `SELECT tenant_id, thread_key, events, runs FROM unowned_logs WHERE touched_at <= :now - ${abandonedMs} LIMIT ?`,
 );
 
-/** The log belongs to nobody from now on. */
+/** Records that the log has no thread row from now on. */
 export function disownOp(store: TenantStore, { thread_key, events, runs }: UnownedLog): WriteOp {
   return store.op(insertUnowned, [thread_key, events, runs]);
 }
 
-/** Somebody still works on it. Refuses with conflict when it was taken for abandoned. */
+/** Records progress. Refuses with conflict if the log was declared abandoned. */
 export function touchOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(touchUnowned, [threadKey], 1);
 }
 
-/** The log belongs to somebody from now on, or is gone. Refuses with conflict when it was taken for abandoned. */
+/**
+ * Removes the record, because the log has a thread row or is deleted. Refuses with conflict if it was declared
+ * abandoned.
+ */
 export function ownOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteUnowned, [threadKey], 1);
 }
 
-/** Whether the log of a thread can be deleted in one batch. */
+/** True if the log can be deleted in one batch. */
 export function isShort({ events, runs }: Pick<UnownedLog, "events" | "runs">): boolean {
   return events <= batchEvents && runs <= batchEvents;
 }
 
-/** What deletes a log that is short, with everything that refers to it. */
+/** Returns operations that delete a short log and everything that refers to it. */
 export function eraseOps(store: TenantStore, { thread_key, events, runs }: UnownedLog): WriteOp[] {
   return [...pageOps(store, thread_key, { from: 0, to: events }), ...runsOps(store, thread_key, { from: 0, to: runs })];
 }
 
-/** Deletes a log that belongs to nobody, in pages. */
+/** Deletes a log without a thread row, in pages. */
 export async function eraseUnowned(store: TenantStore, { thread_key, events, runs }: UnownedLog): Promise<void> {
   const touch = touchOp(store, thread_key);
   for (let from = 0; from < events; from += batchEvents)
     await store.write([touch, ...pageOps(store, thread_key, { from, to: Math.min(events, from + batchEvents) })]);
   for (let from = 0; from < runs; from += batchEvents)
     await store.write([touch, ...runsOps(store, thread_key, { from, to: Math.min(runs, from + batchEvents) })]);
-  // A copy that came to no end has shared them, or has got those of a conversation that was deleted meanwhile.
+  // An interrupted fork may have shared files, or own those of a thread that was deleted since.
   await store.write([...dropFilesOfThreadOps(store, thread_key), ownOp(store, thread_key)]);
 }
 
-/** Deletes what forks and deletions have left that came to no end. Answers how many logs that were. */
+/** Deletes the logs of interrupted forks and deletions. Returns their number. */
 export async function eraseAbandoned(store: Store): Promise<number> {
   let erased = 0;
   for (;;) {
@@ -99,7 +102,7 @@ export async function eraseAbandoned(store: Store): Promise<number> {
   }
 }
 
-/** The words first: on SQLite the log says which there are. */
+/** Index entries first, because on SQLite their deletion reads the log. */
 function pageOps(store: TenantStore, threadKey: number, range: SeqRange): WriteOp[] {
   return [
     deleteWordsOp(store, threadKey, range),
@@ -108,7 +111,7 @@ function pageOps(store: TenantStore, threadKey: number, range: SeqRange): WriteO
   ];
 }
 
-/** The keys and the model calls first: the runs say which there are. */
+/** Keys and context records first, because their deletion reads the runs. */
 function runsOps(store: TenantStore, threadKey: number, range: SeqRange): WriteOp[] {
   return [
     deleteKeysOfRunsOp(store, threadKey, range),

@@ -7,10 +7,10 @@ const usageTable = table("usage", {
   id: text,
   ts: integer,
   manifest_id: text,
-  /** The route; `wire_model_id` is the provider's own name. */
+  /** The route; `wire_model_id` is the provider's name. */
   model_id: text,
   wire_model_id: text,
-  /** A question to a decider is `decider`, whatever model it is of; any other call is `tokens`. */
+  /** `decider` for a question to a decider model; `tokens` for any other call. */
   kind: oneOf("tokens", "decider"),
   /** Without cached tokens. */
   tokens_input: integer,
@@ -18,45 +18,45 @@ const usageTable = table("usage", {
   cache_creation: integer,
   cache_read: integer,
   cost_usd: real,
-  /** The full id, empty for a stateless turn. */
+  /** The full id, empty for a turn without a thread. */
   thread_id: text,
   meta_json: text,
 });
 
-/** What one model call used and cost. */
+/** Usage and cost of one model call. */
 export type UsageRow = RowIn<typeof usageTable>;
 
-/** What is said of a call beside its figures, as `meta_json`. */
+/** Details of a call, stored as `meta_json`. */
 interface UsageMeta {
   readonly provider: string;
   readonly request_id: string;
   readonly estimated: boolean;
 }
 
-/** The text for `meta_json`; `estimated` is there only when it is true. */
+/** Returns the text of `meta_json`; `estimated` is present only if true. */
 export function usageMeta({ provider, request_id, estimated }: UsageMeta): string {
   return JSON.stringify({ provider, request_id, ...(estimated && { estimated }) });
 }
 
-/** Whether the figures of a row are ours, because the provider has reported none. */
+/** True if svc estimated the usage because the provider reported none. */
 export function isEstimated({ meta_json }: Pick<UsageRow, "meta_json">): boolean {
   return (JSON.parse(meta_json) as Partial<UsageMeta>).estimated === true;
 }
 
-/** Keeps what one model call has used. */
+/** Inserts the usage of one model call. */
 export const insertUsageOp = insertInto(usageTable, "ledger");
 
-/** Whether an operation is one of those. */
+/** True if the operation inserts a usage row. */
 export function isUsageOp({ statement }: WriteOp): boolean {
   return statement.name === "usage_insert";
 }
 
-/** One page, newest first. Refuses with invalid_cursor. */
+/** Returns one page, newest first. Refuses with invalid_cursor. */
 export const usagePage = list(usageTable, ["manifest_id", "thread_id"], {
   indexes: { thread_id: "usage_by_thread", manifest_id: "usage_by_manifest" },
 }).page;
 
-/** What a number of model calls used and cost together. */
+/** Sums over several model calls. */
 export interface UsageSums {
   readonly calls: number;
   readonly tokens_input: number;
@@ -67,7 +67,7 @@ export interface UsageSums {
   readonly cost_usd: number;
 }
 
-/** What was used, by manifest, model and day. */
+/** Usage by manifest, model and day. */
 export interface UsageSummary {
   readonly items: readonly (UsageSums & {
     readonly manifest_id: string;
@@ -78,19 +78,19 @@ export interface UsageSummary {
   readonly totals: UsageSums;
 }
 
-/** What was used, by thread, most lately used first. */
+/** Usage by thread, the most recently used first. */
 export interface ThreadsUsage {
   readonly items: readonly (UsageSums & {
     readonly thread_id: string;
     readonly first_ts: number;
     readonly last_ts: number;
   })[];
-  /** Over all threads, with those that the limit cut off. */
+  /** Over all threads, including those beyond the limit. */
   readonly totals: UsageSums;
   readonly truncated: boolean;
 }
 
-/** From `since` to before `until`, epoch milliseconds. */
+/** From `since` to before `until`, in epoch milliseconds. */
 export interface UsageWindow {
   readonly since: number;
   readonly until: number;
@@ -105,8 +105,8 @@ const dayMs = 86_400_000;
 const summed = ["calls", "tokens_input", "tokens_output", "cache_creation", "cache_read", "cost_usd"] as const;
 const oneCall = `manifest_id, model_id, ts / ${dayMs} AS day, 1 AS calls, ${summed.slice(1).join(", ")}`;
 
-// The rows of a day are added up in usage_days as they come, by a trigger. So only the days at the two ends of a window are read
-// row by row, and those only when the tenant has rows of that day outside the window.
+// A trigger adds the rows of each day to usage_days. Only the first and last day of a window are summed from their
+// rows, and only if the tenant has rows of that day outside the window.
 const selectSummary = tenantSql(
   "usage_summary",
   `SELECT manifest_id, model_id, day, ${summed.map((name) => `SUM(${name}) AS ${name}`).join(", ")} FROM (
@@ -137,7 +137,7 @@ const selectThreads = tenantSql(
 );
 const selectThreadsTotals = tenantSql("usage_threads_totals", `SELECT ${sums} ${inWindow} AND thread_id <> ''`);
 
-/** What was spent on each manifest, model and UTC day, the newest day first, and in all. */
+/** Returns usage per manifest, model and UTC day, newest day first, and in total. */
 export async function usageSummary(
   store: TenantStore,
   window: UsageWindow,
@@ -158,11 +158,11 @@ export async function usageSummary(
     day: utcDay(row.day as number),
     ...toSums(row),
   }));
-  // From the rows and not from the items, whose costs are rounded.
+  // Summed from the rows, because the costs of the items are rounded.
   return { items, totals: addUp(rows) };
 }
 
-/** What was spent on each thread, the most recently active first, and on all of them. Turns without a thread are not counted. */
+/** Returns usage per thread, the most recently active first, and in total. Excludes turns without a thread. */
 export async function threadsUsage(store: TenantStore, window: UsageWindow, limit: number): Promise<ThreadsUsage> {
   const rows = await store.readLong(selectThreads, window.since, window.until, limit + 1);
   const [totals] = await store.readLong(selectThreadsTotals, window.since, window.until);
@@ -188,7 +188,7 @@ function addUp(rows: readonly Row[]): UsageSums {
   return { ...total, cost_usd: Math.round(total.cost_usd * 1e8) / 1e8 };
 }
 
-/** The day that a time is in or begins, and the first that begins no earlier. */
+/** Returns the day of a time, and the first day that starts at or after it. */
 function daysAround(ts: number): [before: number, after: number] {
   return [Math.floor(ts / dayMs), Math.ceil(ts / dayMs)];
 }

@@ -2,52 +2,52 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 
-// Every question that a run puts to the outside is a row until its run is over (decision 87): an answer is one guarded update by
-// whoever gets it, on any connection, host or day, and the first one wins. That somebody has answered is told to the run as a hint;
-// what it goes by is the row. Deadlines are compared with the store's clock.
+// Every open question of a run is a row until the run ends (decision 87: waits are rows). An answer is one guarded
+// update, from any connection, host or time, and the first one wins. The run gets a message about the answer as a hint
+// only; the row is authoritative. Deadlines use the store's clock.
 
-/** Who may answer. */
+/** The principals that may answer. */
 export interface WaitAnswerers {
-  /** Whoever answers has all of them. */
+  /** Required scopes, all of them. */
   readonly scopes: readonly string[];
-  /** The one principal who may; null for everybody with the scopes. */
+  /** The only principal that may answer; null for any with the scopes. */
   readonly principal: string | null;
-  /** The one principal who may not, because it asked; null for none. */
+  /** The principal that may not answer, because it asked; null for none. */
   readonly not_principal: string | null;
 }
 
-/** The call that waits, and where it goes on. */
+/** The waiting call, and its state for the resume. */
 export interface WaitingCall {
   readonly tool_call_id: string;
   readonly tool: string;
-  /** As the controls have made them. */
+  /** As changed by the controls. */
   readonly args: unknown;
-  /** The control that has asked, and its rule; null when the tool itself has. */
+  /** The control that asked, and its rule; null if the tool itself asked. */
   readonly control: string | null;
   readonly rule?: string;
-  /** It was begun by a process that is gone, and may have run: the effect that its tool says it has. */
+  /** The tool's declared effect, if a dead process had started the call, which may have run. */
   readonly begun?: string;
-  /** A person has edited the arguments. */
+  /** Set if a person has edited the arguments. */
   readonly edited?: true;
 }
 
-/** What those who listen are told while the question is open. */
+/** The frame for subscribers while the wait is open. */
 export interface WaitFrame {
   readonly name: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** A text for a list. */
+/** A text to push to a list. */
 export interface WaitPush {
   readonly list: string;
   readonly text: string;
 }
 
-/** An answer, and who gave it. */
+/** An answer and its author. */
 export interface WaitAnswer {
   readonly value: unknown;
   readonly by: string;
-  /** It came when the wait was over, and was told to no run. */
+  /** Set if it arrived after the end of the wait, so that no run received it. */
   readonly late?: true;
 }
 
@@ -56,35 +56,35 @@ const waitTable = table("waits", {
   thread_key: integer,
   suffix: text,
   run_id: text,
-  /** The key of the conversation on which clients are asked: of a task the one that it belongs to, else the run's own. */
+  /** Key of the thread that shows the question: the root thread of a task, else the run's own. */
   asked_on: integer,
-  /** 1 where a background task asks, or one below it: what is said to the conversation's run is nothing to them. */
+  /** 1 for a background task or a task below one: new messages to the thread do not end its questions. */
   beside: integer,
-  /** What is waited for: `approval`, `question`, `task` and the like. */
+  /** Kind of the wait: `approval`, `question`, `task` and others. */
   kind: text,
-  /** What is asked, for those who may answer. */
+  /** Text of the question, for those who may answer. */
   subject: text,
   may_answer: json<WaitAnswerers>(),
   call: json<WaitingCall>(),
   opened_at: integer,
-  /** Epoch milliseconds of the store after which nobody may answer; null for none. */
+  /** Time on the store's clock after which no answer is accepted; null for none. */
   deadline: nullable(integer),
   state: oneOf("open", "answered", "expired", "closed"),
   answer: nullable(json<WaitAnswer>()),
-  /** The request for approval that it is for, which decides it. */
+  /** The approval request that decides it. */
   approval_id: nullable(text),
   frame: nullable(json<WaitFrame>()),
-  /** The id by which clients answer it: of the call, or of the question. */
+  /** The id by which clients answer: of the call, or of the question. */
   asked_as: nullable(text),
-  /** What is to be pushed to a list and may be pushed twice, until it surely was; null where there is nothing to push again. */
+  /** A text to push to a list at least once; null after the push has succeeded, or if there is none. */
   push: nullable(json<WaitPush>()),
-  /** The worker that holds a run without a thread; null for a run on a thread, whose row says it. */
+  /** The worker of a run without a thread; null for a run on a thread, whose own row names it. */
   owner: nullable(text),
 });
 
-/** A wait as it is stored. */
+/** A stored wait. */
 export type WaitRow = RowIn<typeof waitTable>;
-/** A wait as it is opened. */
+/** A new wait. */
 export type NewWait = Omit<WaitRow, "state" | "answer" | "push" | "owner"> & {
   readonly push?: WaitPush | null;
   readonly owner?: string | null;
@@ -140,7 +140,7 @@ const selectApprovalsOfRun = tenantSql(
   `SELECT DISTINCT approval_id FROM waits WHERE tenant_id = :tenant AND run_id = ? AND approval_id IS NOT NULL`,
 );
 const mayBeAnswered = "state = 'open' AND (deadline IS NULL OR deadline > :now)";
-// With an OR in the place of the second part SQLite would read what is open of the whole tenant.
+// A UNION, because with an OR SQLite would scan the open waits of the whole tenant.
 const selectOpenOfThread = tenantSql(
   "waits_open_of_thread",
   `SELECT ${waitTable.columns} FROM waits WHERE tenant_id = :tenant AND asked_on = ? AND ${mayBeAnswered}
@@ -154,7 +154,7 @@ const deleteOfRun = tenantSql(
   "DELETE FROM waits WHERE tenant_id = :tenant AND run_id = ? AND thread_key < 0",
 );
 const deleteOfThread = tenantSql("waits_delete", "DELETE FROM waits WHERE tenant_id = :tenant AND thread_key = ?");
-// A durable run that rests is taken up when its time is over.
+// Excludes postponed durable runs, which resume when their time comes.
 const isAwake = `NOT EXISTS
      (SELECT 1 FROM fibers f WHERE f.tenant_id = waits.tenant_id AND f.run_id = waits.run_id AND (f.wake_at > :now OR f.held = 1))`;
 const selectDue = systemSql(
@@ -166,66 +166,66 @@ const selectDue = systemSql(
    ORDER BY wait_id LIMIT ?`,
 );
 
-/** Says of an expired wait that it has not run out of time. */
+/** Marks an expired wait as ended by a new message and not by its deadline. */
 const superseded = JSON.stringify({ value: "superseded", by: "svc" } satisfies WaitAnswer);
 
-/** Questions that one run may have open (decision 105). */
+/** Max open waits of one run (decision 105: resource limits are constants). */
 export const waitsOfRunMax = 64;
 
-/** Questions that may be open on one thread: those of its run, and of the tasks that one run may hand out. */
+/** Max open waits on one thread: those of its run, and of the tasks that one run may start. */
 export const waitsOfThreadMax = 6 * waitsOfRunMax;
 
-/** A wait of a tenant by its id. */
+/** Returns a wait of a tenant by its id. */
 export const waitById = selectOne(waitTable, ["wait_id"]);
 
-/** Of the row of a wait whose run has no thread. */
+/** The `thread_key` of a wait whose run has no thread. */
 export const noThread = -1;
 
-/** Questions of a run that are told at once. */
+/** Max waits of a run that one read returns. */
 const waitsTold = 500;
 
-/** Calls that wait for one request for approval, of which anything is told at once. */
+/** Max waits for one approval request that one read returns. */
 const waitsOfApprovalMax = 1_000;
 
-/** A run begins to wait. */
+/** Opens a wait of a run. */
 export function openWaitOp(store: TenantStore, wait: NewWait): WriteOp {
   return insertWait(store, { push: null, owner: null, ...wait, state: "open", answer: null });
 }
 
-/** Answers an open wait. Refuses with conflict when it is answered, over or unknown. */
+/** Answers an open wait. Refuses with conflict if it is answered, expired or unknown. */
 export function answerWaitOp(store: TenantStore, waitId: string, answer: WaitAnswer): WriteOp {
   return store.op(answerWait, [JSON.stringify(answer), waitId], 1);
 }
 
-/** Marks the waits of a run whose deadline is over. */
+/** Marks the overdue waits of a run as expired. */
 export function expireWaitsOp(store: TenantStore, runId: string): WriteOp {
   return store.op(expireWait, [runId]);
 }
 
 /**
- * Ends what is asked on a conversation, since its user has said something else: questions, not what a client, a consumer or another agent is at.
- * The runs are taken up as if their time were over.
+ * Ends the open questions on a thread because its user has sent another message. Waits for clients, queue consumers and
+ * tasks stay. The runs resume as if the deadline had passed.
  */
 export function supersedeWaitsOp(store: TenantStore, askedOn: number): WriteOp {
   return store.op(supersede, [superseded, askedOn]);
 }
 
-/** Whether that has ended a wait. */
+/** True if a new message has ended the wait. */
 export function isSuperseded({ state, answer }: Pick<WaitRow, "state" | "answer">): boolean {
   return state === "expired" && answer !== null;
 }
 
-/** What came of a wait is in the log. Refuses with conflict when that was said before. */
+/** Closes a wait after its outcome is in the log. Refuses with conflict if it is closed. */
 export function closeWaitOp(store: TenantStore, waitId: string): WriteOp {
   return store.op(closeWait, [waitId], 1);
 }
 
-/** Closes all that a run waits for: it will not go on. */
+/** Closes all waits of a run that does not continue. */
 export function closeWaitsOp(store: TenantStore, runId: string): WriteOp {
   return store.op(closeOfRun, [runId]);
 }
 
-/** Answers every call that waits for a request for approval, with the JSON of the answer. */
+/** Answers all calls that wait for an approval request. `answer` is JSON. */
 export function answerWaitsOfApprovalOp(store: TenantStore, approvalId: string, answer: string): WriteOp {
   return store.op(answerOfApproval, [answer, approvalId]);
 }
@@ -235,7 +235,7 @@ export function deleteWaitOp(store: TenantStore, waitId: string): WriteOp {
   return store.op(deleteWait, [waitId]);
 }
 
-/** Deletes what a run without a thread has left: it is gone with its process. */
+/** Deletes the waits of a run without a thread, which ends with its process. */
 export function deleteWaitsOfRunOp(store: TenantStore, runId: string): WriteOp {
   return store.op(deleteOfRun, [runId]);
 }
@@ -245,13 +245,13 @@ export function deleteWaitsOp(store: TenantStore, threadKey: number): WriteOp {
   return store.op(deleteOfThread, [threadKey]);
 }
 
-/** The waits of a run that are not closed, the oldest first. */
+/** Returns the waits of a run that are not closed, oldest first. */
 export async function waitsOfRun(store: TenantStore, runId: string): Promise<WaitRow[]> {
   const rows = await store.read(selectOfRun, runId, waitsOfRunMax);
   return rows.map((row) => waitTable.decode(row));
 }
 
-/** What a run has asked from one time until another, whatever came of it, the oldest first. */
+/** Returns all waits that a run opened in a time range, oldest first. */
 export async function waitsOpenedIn(
   store: TenantStore,
   runId: string,
@@ -262,25 +262,25 @@ export async function waitsOpenedIn(
   return rows.map((row) => waitTable.decode(row));
 }
 
-/** The calls that wait for a request for approval, or were just answered, the oldest first. */
+/** Returns the open and answered waits for an approval request, oldest first. */
 export async function waitsOfApproval(store: TenantStore, approvalId: string): Promise<WaitRow[]> {
   const rows = await store.read(selectOfApproval, approvalId, waitsOfApprovalMax);
   return rows.map((row) => waitTable.decode(row));
 }
 
-/** The requests for approval that a run has waited for. */
+/** Returns the approval requests that a run has waited for. */
 export async function approvalsOfRun(store: TenantStore, runId: string): Promise<string[]> {
   const rows = await store.read(selectApprovalsOfRun, runId);
   return rows.map((row) => row.approval_id as string);
 }
 
-/** What a thread waits for at the moment and what is asked on it, the oldest first. */
+/** Returns the open waits of a thread, and those shown on it, oldest first. */
 export async function openWaitsOfThread(store: TenantStore, threadKey: number, limit: number): Promise<WaitRow[]> {
   const rows = await store.read(selectOpenOfThread, threadKey, threadKey, limit);
   return rows.map((row) => waitTable.decode(row));
 }
 
-/** Runs with a wait that is answered or due, in pages by the id of the wait. */
+/** Returns runs with an answered or overdue wait, in pages by wait id. */
 export async function dueWaits(
   store: Scope,
   afterWaitId: string,
