@@ -3,56 +3,58 @@ import { SvcError } from "./errors.ts";
 import type { NodeId } from "./protocol/node-id.ts";
 import { SlotTable } from "./slot-map.ts";
 
-/** An ask that waits for its answer. It holds what was asked, for the actor may have moved. */
+/** A pending ask. It holds the request, which is sent again if the actor has moved. */
 export interface PendingAsk {
   readonly kind: string;
   readonly key: string;
   readonly type: string;
   readonly body: unknown;
   readonly bytes: number;
-  /** Where the answer comes from. */
+  /** The node that was asked. */
   node: NodeId;
-  /** How often the answer was that the actor lives elsewhere. */
+  /** Number of replies so far that the actor lives on another node. */
   moves: number;
-  /** On the monotonic clock: who sets the machine's clock ends nothing that is under way. */
+  /** On the monotonic clock, so that a change of the system clock expires nothing. */
   readonly deadline: number;
   readonly resolve: (value: never) => void;
   readonly reject: (error: SvcError) => void;
   readonly onReply: (() => void) | undefined;
 }
 
-/** How often overdue asks are looked for: a deadline is kept to within this. */
+/** Interval of the search for overdue asks, and so the precision of deadlines. */
 const sweepMs = 100;
 
 /**
- * So often an ask is asked again of the place that it is sent on to. Who lives where is known to all, but not to all at once: from the
- * second time on it waits before it goes on, twice as long each time, which makes more than a second.
+ * Max redirects of an ask. Nodes learn of a new placement at different times. From the second redirect on, the ask
+ * waits before it is sent, twice as long each time, more than a second in total.
  */
 const movesMax = 8;
 const movedAgainMs = 10;
 
-/** What one node has asked and waits for. */
+/** The pending asks of one node. */
 export class PendingAsks {
   readonly #env: Env;
   readonly #send: (correlation: number, ask: PendingAsk) => void;
   readonly #asks: SlotTable<PendingAsk>;
   #sweeping = false;
 
-  /** No ask has a number below `first`; `send` asks the node of an ask, or throws a refusal. */
+  /** Correlation numbers start at `first`. `send` sends an ask to its node, or throws a refusal. */
   constructor(env: Env, first: number, send: (correlation: number, ask: PendingAsk) => void) {
     this.#env = env;
     this.#asks = new SlotTable(first);
     this.#send = send;
   }
 
-  /** Asks, and waits for the answer under a number of its own. */
+  /** Sends an ask under a new correlation number. */
   ask(ask: PendingAsk): void {
     const correlation = this.#asks.add(ask);
     this.#sweepLater();
     this.#sendOrReject(correlation, ask);
   }
 
-  /** The actor lives on `to`: asks it there, unless it was sent on too often. False when nobody waits for the answer. */
+  /**
+   * Sends the ask to the node `to`, unless it was redirected too often. Returns false if the ask is no longer pending.
+   */
   moved(correlation: number, to: NodeId): boolean {
     const ask = this.#asks.get(correlation);
     if (!ask) return false;
@@ -61,18 +63,18 @@ export class PendingAsks {
     else if (ask.moves > movesMax) this.take(correlation)?.reject(new SvcError("actor_lost"));
     else
       this.#env.timer(movedAgainMs * 2 ** (ask.moves - 2), () => {
-        // Its deadline may be over, or the node that it waits to ask be lost.
+        // The ask may have expired, or failed because its node was lost.
         if (this.#asks.get(correlation) === ask) this.#sendOrReject(correlation, ask);
       });
     return true;
   }
 
-  /** The ask that an answer belongs to, which waits no more; undefined when nobody waits for it. */
+  /** Removes and returns the ask that a reply belongs to; undefined if it is no longer pending. */
   take(correlation: number): PendingAsk | undefined {
     return this.#asks.take(correlation);
   }
 
-  /** Nothing that was asked of `node` is answered any more. */
+  /** Rejects all asks to `node` as actor_lost. */
   lost(node: NodeId, cause: Error | null): void {
     const options = cause === null ? undefined : { cause };
     this.#reject(

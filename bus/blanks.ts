@@ -1,4 +1,4 @@
-/** Without the spaces and tabs at its ends, which are what a header may be padded with. Other blanks of Unicode are content. */
+/** Removes spaces and tabs at both ends, the padding that HTTP allows in headers. Other Unicode blanks are content. */
 export function trimBlanks(text: string): string {
   let from = 0;
   let to = text.length;

@@ -14,13 +14,13 @@ import { SlotMap, SlotTable } from "./slot-map.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Transport } from "./transport.ts";
 
-// Three ways to speak, all in order between two nodes:
+// Three ways to send a message, all in order between two nodes:
 //
-//   ask, tell    to an actor, wherever it lives; an ask has a deadline and an answer
-//   channel      from a run to the one http stream that started it: text, joined once per turn of the event loop
-//   topic        from an actor to every node where somebody listens: text, joined the same way
+//   ask, tell    to an actor on any node; an ask has a deadline and a reply
+//   channel      from a run to the one HTTP stream that started it: text, joined once per event-loop turn
+//   topic        from an actor to every node with a subscriber: text, joined in the same way
 //
-// Nothing here knows what the messages mean.
+// The bus does not interpret the messages.
 
 /** A message that has arrived for an actor of this node. */
 export interface Delivery {
@@ -28,23 +28,24 @@ export interface Delivery {
   readonly key: string;
   readonly type: string;
   readonly body: unknown;
-  /** When nobody waits for the answer any more, on the monotonic clock; 0 for a tell. */
+  /** Deadline of the ask on the monotonic clock; 0 for a tell. */
   readonly deadline: number;
-  /** The node that asked, null for a tell. */
+  /** The node that sent the ask, null for a tell. */
   readonly from: NodeId | null;
   readonly correlation: number;
 }
 
-/** How long an answer is waited for, and what it may cost. */
+/** Options of an ask. */
 export interface AskOptions {
   readonly deadlineMs?: number;
-  /** Rough size of the body, for the credit of the link. */
+  /** Approximate size of the body, for the credit of the link. */
   readonly bytes?: number;
-  /** Called when the answer arrives, before anything that was sent after it; awaiting the promise comes later than that. */
+  /** Called when the reply arrives, before later messages are handled. Code after `await` runs later. */
   readonly onReply?: () => void;
   /**
-   * Between actors that work together: on one node ask and answer arrive before anything else is read, and in no order with what goes
-   * the usual way. Whoever serves a crowd asks the usual way: what many ask in one turn of the event loop is then done together.
+   * For actors that work together: on one node, ask and reply arrive before other input, unordered relative to normal
+   * messages. Do not use it for work on behalf of many clients: normal asks of one event-loop turn are handled
+   * together.
    */
   readonly prompt?: boolean;
 }
@@ -57,18 +58,18 @@ interface Peer {
 }
 
 const defaultDeadlineMs = 10_000;
-/** Asks and channels of one incarnation are numbered below this; 2^53 leaves room for 8,192 incarnations. */
+/** Number of ids per incarnation for asks and channels; 2^53 allows 8,192 incarnations. */
 const incarnationIds = 2 ** 40;
 
-/** What a node's end of the bus is made of. */
+/** Options of a node's end of the bus. */
 export interface BusOptions {
   readonly env: Env;
   readonly node: NodeId;
-  /** How often this node was started before: what was meant for an earlier one is not taken for an answer to this one. */
+  /** Number of earlier starts of this node. It prevents that messages to an earlier incarnation reach this one. */
   readonly incarnation: number;
-  /** The nodes that hold actors, in the same order everywhere. */
+  /** The nodes that hold actors, in the same order on every node. */
   readonly actorNodes: readonly NodeId[];
-  /** Takes messages for actors of this node. */
+  /** Handles messages for actors of this node. */
   readonly deliver: (delivery: Delivery) => void;
 }
 
@@ -76,12 +77,12 @@ export interface BusOptions {
 export class Bus {
   readonly env: Env;
   readonly node: NodeId;
-  /** What nobody could take, by cause; for metrics. */
+  /** Numbers of dropped messages, by kind; for metrics. */
   readonly dropped = { tell: 0, frame: 0, late_reply: 0, batch: 0 };
   #placement: Placement;
   readonly #deliver: (delivery: Delivery) => void;
   readonly #peers = new Map<NodeId, Peer>();
-  /** This node again, for what goes promptly. */
+  /** A second id for this node, for prompt messages. */
   readonly #promptNode: NodeId;
   readonly #asks: PendingAsks;
   readonly #channels: SlotTable<(text: string, last: boolean) => void>;
@@ -103,12 +104,12 @@ export class Bus {
     this.connect(this.#promptNode, localTransport(true));
   }
 
-  /** Connects another node, or the one that takes the place of a lost one; it counts as lost when its transport closes. */
+  /** Connects another node, or the replacement of a lost one. The node counts as lost when its transport closes. */
   connect(node: NodeId, transport: Transport): void {
     const link = new Link(this.env, transport);
     this.#peers.set(node, { link, transport });
     transport.onBatch((batch) => {
-      // What a lost node has sent before its end would be taken for words of its replacement.
+      // Ignores late messages of a lost node, which would be attributed to its replacement.
       if (link.closed) return;
       if (batch.version !== protocolVersion) {
         this.dropped.batch++;
@@ -123,10 +124,13 @@ export class Bus {
     });
   }
 
-  /** A node is gone: what was asked of it fails as actor_lost, and who listens for that is told; `cause`, where this node gives it up. */
+  /**
+   * Handles the loss of a node: rejects the asks to it as actor_lost and calls the listeners. `cause` is set if this
+   * node gave it up.
+   */
   lost(node: NodeId, cause: Error | null = null): void {
     const peer = this.#peers.get(node);
-    // Known already: its transport may close before who watches over the nodes says so.
+    // The loss is known already: the transport may close before the supervisor reports it.
     if (!peer) return;
     this.#peers.delete(node);
     peer.link.close();
@@ -145,27 +149,29 @@ export class Bus {
     return this.#placement.nodes;
   }
 
-  /** Other nodes hold actors from now on. Every node is told, each at its own time; meanwhile asks are sent on. */
+  /**
+   * Places actors on other nodes from now on. Nodes learn of this at different times; until then asks are redirected.
+   */
   placeOver(actorNodes: readonly NodeId[]): void {
     this.#placement = new Placement(actorNodes);
     for (const listener of this.#placedListeners) listener();
   }
 
-  /** Calls `listener` after actors have got other places. */
+  /** Calls `listener` after each change of the placement. */
   onPlaced(listener: () => void): void {
     this.#placedListeners.push(listener);
   }
 
-  /** Where an actor lives. */
+  /** Returns the node of an actor. */
   nodeOf(actor: AnyAddress): NodeId {
     if (actor.kind === "node") return actor.key as NodeId;
     return this.#placement.nodeOf(actor);
   }
 
   /**
-   * Asks an actor and waits for its answer. Refusals of the actor arrive as SvcError. `deadline_exceeded` and `actor_lost` mean
-   * that the outcome is unknown: ask again by id. `mailbox_full` means that nothing was done. An actor that has moved meanwhile is
-   * asked where it lives now; what was asked of it earlier may then be handled later.
+   * Sends an ask to an actor and returns its reply. Refusals of the actor arrive as SvcError. After `deadline_exceeded`
+   * or `actor_lost` the outcome is unknown: ask again by id. After `mailbox_full` nothing was done. If the actor has
+   * moved, the ask is redirected, and an earlier ask to it may then be handled later than this one.
    */
   ask<K extends ActorKind, T extends AskType<K>>(
     to: Address<K>,
@@ -194,31 +200,31 @@ export class Bus {
     );
   }
 
-  /** Sends at most once, without an answer; counted in `dropped` when it cannot be sent. */
+  /** Sends a message at most once, without a reply. A message that cannot be sent is counted in `dropped`. */
   tell<K extends ActorKind, T extends MessageType<K>>(to: Address<K>, type: T, body: Body<K, T>): void {
     const link = this.#linkTo(this.nodeOf(to));
     if (link?.writable) link.tell(to.kind, to.key, type, body);
     else this.dropped.tell++;
   }
 
-  /** Answers a delivery. */
+  /** Replies to a delivery. */
   reply(to: Delivery, value: unknown): void {
     if (to.from !== null) this.#linkTo(to.from)?.reply(to.correlation, value);
   }
 
-  /** Answers a delivery with a refusal; one of a tell can only be counted. */
+  /** Refuses a delivery; a refused tell is only counted. */
   refuse(to: Delivery, error: SvcError): void {
     if (to.from !== null) this.#linkTo(to.from)?.refuse(to.correlation, error.toWire());
     else this.dropped.tell++;
   }
 
-  /** Answers a delivery for an actor that lives elsewhere: it is asked there. A tell can only be counted. */
+  /** Redirects the sender of an ask to the node where the actor lives; a tell is only counted. */
   moved(delivery: Delivery, to: NodeId): void {
     if (delivery.from !== null) this.#linkTo(delivery.from)?.moved(delivery.correlation, to);
     else this.dropped.tell++;
   }
 
-  /** Opens the receiving end of a channel; it closes with its last text, or with closeChannel. */
+  /** Opens the receiving end of a channel. It closes with its last text, or with closeChannel. */
   openChannel(onText: (text: string, last: boolean) => void): ChannelRef {
     return { node: this.node, id: this.#channels.add(onText) };
   }
@@ -227,13 +233,13 @@ export class Bus {
     this.#channels.take(ref.id);
   }
 
-  /** The sending end of a channel that another node, or this one, has opened. What is sent after that node is lost is dropped. */
+  /** Returns the sending end of a channel. Texts are dropped after the loss of the receiving node. */
   channel(ref: ChannelRef): Channel {
-    // Kept: the link to a replacement is another one, and nobody there knows the channel.
+    // The link is fixed here, because a replacement of the node does not know the channel.
     return new SendingEnd(this.#linkTo(ref.node), ref.id, this.env, this.dropped);
   }
 
-  /** Listens to what an actor publishes. One handler for each address on a node. */
+  /** Subscribes to an actor's topic. A node has one handler per address. */
   subscribe(to: Address, onText: (text: string) => void): void {
     const topic = topicOf(to);
     this.#topicHandlers.set(topic, onText);
@@ -246,12 +252,12 @@ export class Bus {
     this.#linkTo(this.nodeOf(to))?.unsubscribe(topic);
   }
 
-  /** Whether anybody listens: what nobody hears need not be encoded. */
+  /** True if the topic has subscribers; otherwise its text need not be encoded. */
   hasSubscribers(topic: string): boolean {
     return this.#subscribers.of(topic) !== undefined;
   }
 
-  /** Sends text to every node that listens to the topic of an address; see `topicOf`. */
+  /** Sends text to every node that subscribes to a topic; see `topicOf`. */
   publish(topic: string, text: string): void {
     const nodes = this.#subscribers.of(topic);
     if (!nodes) return;

@@ -1,13 +1,13 @@
 import { deserialize, serialize } from "node:v8";
 import { type Batch, protocolVersion } from "./envelope.ts";
 
-// A batch as bytes, for carriers that take nothing else: the version of the protocol in two bytes, so that it can be read before
-// anything that it decides about, and then V8's own form of the rest. What crosses the bus is plain data; a structured clone would
-// make an empty shell of some other things, and a call on the same thread would hand them over.
+// The binary form of a batch, for transports that carry bytes. The protocol version comes first, in two bytes, so that
+// it can be read before its format is known. The rest is in V8's serialization format. Messages are plain data:
+// structured clone would turn other objects into empty ones, and a call within a thread would share them.
 
 const headBytes = 2;
 
-/** The bytes of a batch. Throws at what is not plain data, naming its place: a defect of who has sent it. */
+/** Encodes a batch. Throws at a value that is not plain data, with its path: a defect of the sender. */
 export function encodeBatch({ version, ack, bytes, items }: Batch): Uint8Array {
   checkPlain(items, "items");
   const rest = serialize([ack, bytes, items]);
@@ -17,7 +17,7 @@ export function encodeBatch({ version, ack, bytes, items }: Batch): Uint8Array {
   return encoded;
 }
 
-/** The batch that was encoded; one of another version of the protocol has its version and nothing else. */
+/** Decodes a batch. For another protocol version it returns the version only. */
 export function decodeBatch(encoded: Uint8Array): Batch {
   const version = Buffer.from(encoded.buffer, encoded.byteOffset, encoded.byteLength).readUInt16BE(0);
   if (version !== protocolVersion) return { version, ack: 0, bytes: 0, items: [] };

@@ -1,55 +1,55 @@
 import { randomBytes } from "node:crypto";
 
-/** Clock, timers, ids and randomness. Everything that would make two runs differ comes from here, so that tests can decide it. */
+/** Clock, timers, ids and randomness. All sources of nondeterminism are here, so that tests can control them. */
 export interface Env {
   /** Epoch milliseconds. */
   now(): number;
-  /** Milliseconds on a clock that never goes back and that all threads of a host share; only differences mean anything. */
+  /** Milliseconds of a monotonic clock that all threads of a host share. Only differences are meaningful. */
   monotonic(): number;
   /** 32 hexadecimal digits, unguessable. */
   id(): string;
   /** In [0, 1). Not for secrets. */
   random(): number;
-  /** Calls `work` once after `delayMs`. Never keeps the process alive. */
+  /** Calls `work` once after `delayMs`. Does not keep the process alive. */
   timer(delayMs: number, work: () => void): Timer;
-  /** Calls `work` at the end of this turn of the event loop: after everything that is already there to be read. */
+  /** Calls `work` at the end of this event-loop turn, after all pending input was read. */
   defer(work: () => void): void;
-  /** Calls `work` as soon as what runs now has run: before anything else is read. Work that calls for itself this way starves the rest. */
+  /** Calls `work` as a microtask, before further input is read. Repeated use blocks all other work. */
   soon(work: () => void): void;
 }
 
-/** Work that is due later. */
+/** A pending timer. */
 export interface Timer {
   cancel(): void;
 }
 
-/** Lets everybody else in the thread have a turn. */
+/** Yields to the event loop once. */
 export function breathe(env: Pick<Env, "defer">): Promise<void> {
   return new Promise((resolve) => env.defer(resolve));
 }
 
-/** Of 32 hexadecimal digits those that say when: milliseconds of 8,900 years. */
+/** Leading digits of an id that hold the time; enough for 8,900 years of milliseconds. */
 const timeDigits = 12;
 
 /**
- * An id for what is stored: 32 hexadecimal digits in the order of time, 80 bits of them unguessable, as RFC 9562 lays out its version 7. New
- * rows then lie together in an index, where random ones would each change a page of their own.
+ * Returns an id for stored rows: 32 hexadecimal digits in order of time, with 80 random bits, similar to UUID version 7
+ * (RFC 9562). New rows are then adjacent in an index, whereas random ids would each change another page.
  */
 export function orderedId(env: Env): string {
   return env.now().toString(16).padStart(timeDigits, "0") + env.id().slice(timeDigits);
 }
 
-/** The longest time that the event loop's own timers know; what is longer would be due at once. */
+/** Max delay of Node's timers; a longer one would fire at once. */
 const delayMsMax = 2 ** 31 - 1;
 
-/** 256 ids are made from one call for random bytes, which costs as much as one id would. */
+/** One call for random bytes makes 256 ids, at the cost of a single id. */
 const idBatchBytes = 4096;
 
-/** The real world. */
+/** Returns the environment of production, with the system's clock and randomness. */
 export function systemEnv(): Env {
   let pool = "";
   let used = 0;
-  // Each thread has its own beginning of `performance.now`, which is faster to read than the clock that they share.
+  // Offset from `performance.now`, which differs per thread but is faster to read than the shared clock.
   const beganAt = Number(process.hrtime.bigint()) / 1e6 - performance.now();
   return {
     now: Date.now,

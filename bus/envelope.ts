@@ -1,12 +1,12 @@
 import type { WireError } from "./errors.ts";
 import type { NodeId } from "./protocol/node-id.ts";
 
-/** Which operations there are and what their fields mean. A batch of another version is refused: who speaks it is another svc. */
+/** Version of the operations and their fields. A batch of another version, from another release of svc, is refused. */
 export const protocolVersion = 1;
 
 /**
- * What crosses from one node to another in one event-loop turn: one array, flat, because structured clone copies one array of
- * strings and numbers several times faster than an array of objects.
+ * The messages from one node to another in one event-loop turn. They are one flat array, because structured clone
+ * copies it several times faster than an array of objects.
  *
  * `items` is a sequence of operations, each an opcode and its fields:
  *
@@ -21,11 +21,11 @@ export const protocolVersion = 1;
  *   unsubscribe  topic
  */
 export interface Batch {
-  /** Of the protocol; it stands first in every form. */
+  /** Version of the protocol; the first field in every encoding. */
   readonly version: number;
-  /** Bytes of earlier batches of the other direction that have been handled: credit given back. */
+  /** Bytes of earlier batches of the other direction that were handled, which returns their credit. */
   readonly ack: number;
-  /** Rough size of this one, to be given back. */
+  /** Approximate bytes of this batch, which its receiver acknowledges. */
   readonly bytes: number;
   readonly items: readonly unknown[];
 }
@@ -42,7 +42,7 @@ export const op = {
   moved: 8,
 } as const;
 
-/** A node speaks a version of the protocol that this one does not know. */
+/** A node uses a protocol version that this one does not know. */
 export class UnknownProtocol extends Error {
   override readonly name = "UnknownProtocol";
 
@@ -51,7 +51,7 @@ export class UnknownProtocol extends Error {
   }
 }
 
-/** What a node does with the operations it is sent, in order. */
+/** Handlers of received operations, called in order. */
 export interface Receiver {
   onAsk(
     from: NodeId,
@@ -72,7 +72,7 @@ export interface Receiver {
   onUnsubscribe(from: NodeId, topic: string): void;
 }
 
-/** Hands every operation of a batch to `receiver`, in the order in which they were sent. */
+/** Calls the handler of every operation of a batch, in the order of sending. */
 export function unpack(from: NodeId, items: readonly unknown[], receiver: Receiver): void {
   for (let i = 0; i < items.length; ) {
     switch (items[i]) {

@@ -1,9 +1,9 @@
-// Every refusal of the service has one code, and every code is declared here once: its status, whether asking again may
-// help, and what it means. Documents, OpenAPI and the reply layer read this table.
+// Declares all error codes: their status, whether a retry may help, and their meaning. The documentation, OpenAPI and
+// the HTTP layer read this table.
 
 interface ErrorEntry {
   readonly status: number;
-  /** True when the same request may succeed later without being changed. */
+  /** True if the same request may succeed later. */
   readonly retryable?: true;
   readonly help: string;
 }
@@ -237,12 +237,12 @@ export const errorTable = {
   internal_error: { status: 500, help: "The server has a defect; its log has the cause under the request id." },
 } as const satisfies Record<string, ErrorEntry>;
 
-/** The name of a refusal. */
+/** The code of a refusal. */
 export type ErrorCode = keyof typeof errorTable;
 
-/** Statuses whose codes newcomers meet first, and cannot do anything with: they carry a sentence. */
+/** Statuses whose errors include the table's help text, because new users meet them first. */
 const spokenStatuses: ReadonlySet<number> = new Set([404, 405, 415, 502]);
-/** And codes of other statuses. */
+/** Codes of other statuses that include the help text. */
 const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "host_not_allowed",
   "messages_or_template_required",
@@ -253,28 +253,28 @@ const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "unsupported_part",
 ]);
 
-/** What a refusal says beside its code. */
+/** Details of a refusal. */
 export interface ErrorDetails {
-  /** What the code is about: `unknown_manifest:<subject>`. */
+  /** Subject of the code, as in `unknown_manifest:<subject>`. */
   readonly subject?: string;
-  /** Replaces the code under `detail`, for codes whose detail is a list or a row. */
+  /** Replaces the code as `detail`, for codes whose detail is a list or an object. */
   readonly detail?: unknown;
   /** The second key of a 401. */
   readonly reason?: string;
-  /** A sentence for a person, where more can be said than the table says. Nothing of another tenant stands in it. */
+  /** A more specific sentence than the table's help text. Contains no data of other tenants. */
   readonly message?: string;
   /** Seconds for Retry-After. */
   readonly retryAfterSeconds?: number;
 }
 
-/** An error as it crosses a thread or host: structured clone drops subclasses. */
+/** An error between threads or hosts, because structured clone drops subclasses. */
 export interface WireError {
   readonly code: ErrorCode;
   readonly details: ErrorDetails;
 }
 
 /**
- * A refusal: thrown before anything was changed, told to the asker, and the state of the thrower stays. Any other throw is a
+ * A refusal: thrown before any change, and sent to the caller; the thrower keeps its state. Any other exception is a
  * defect or a crash.
  */
 export class SvcError extends Error {
@@ -292,7 +292,7 @@ export class SvcError extends Error {
     return errorTable[this.code].status;
   }
 
-  /** What is said to a person beside the code; null for codes that say enough, or whose bodies are written down to the letter. */
+  /** The sentence in the error body; null for codes without one, or whose body the specification fixes. */
   get sentence(): string | null {
     const isSpoken = spokenStatuses.has(this.status) || spokenCodes.has(this.code);
     return this.details.message ?? (isSpoken ? errorTable[this.code].help : null);
@@ -307,8 +307,8 @@ export class SvcError extends Error {
   }
 
   /**
-   * Any throw as a refusal: what is not one already becomes internal_error, its text kept as the cause and hidden from callers. A plugin in
-   * JavaScript may have made one of a code that there is not.
+   * Converts any exception to a refusal. Others become internal_error, with the original as the hidden cause. The code
+   * is checked, because a plugin in JavaScript may have used an unknown one.
    */
   static from(error: unknown): SvcError {
     const isRefusal = error instanceof SvcError && Object.hasOwn(errorTable, error.code);

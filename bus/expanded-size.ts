@@ -1,13 +1,15 @@
 import { SvcError } from "./errors.ts";
 
-/** Max bytes of a request's body together with all that its references, commands and templates expand to (decision 217). */
+/**
+ * Max bytes of a request's body together with all that its references, commands and templates expand to (decision 217).
+ */
 export const expandedBytesMax = 4 * 1024 * 1024;
 
-/** Counts what a request expands to while it is expanded. A body that expands to nothing is bounded by its route alone. */
+/** Counts the bytes that a request expands to. A body without expansions is limited by its route alone. */
 export class ExpandedSize {
   #bytes: number;
 
-  /** `bytes` is the size of the request before it is expanded. */
+  /** `bytes` is the size of the request before its expansion. */
   constructor(bytes: number) {
     this.#bytes = bytes;
   }

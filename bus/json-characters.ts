@@ -1,4 +1,4 @@
-// The characters that JSON is made of, as UTF-16 codes (RFC 8259).
+// Structural characters of JSON, as UTF-16 codes (RFC 8259).
 
 export const quote = 0x22;
 export const comma = 0x2c;
@@ -13,12 +13,15 @@ export const closeList = 0x5d;
 export const openObject = 0x7b;
 export const closeObject = 0x7d;
 
-/** Whether true, false or null begins with it: no other letter of theirs is one of these. */
+/**
+ * True if the character starts true, false or null. None of their other letters is t, f or n, so a scan that counts
+ * these characters counts each word once.
+ */
 export function isFirstLetter(character: number): boolean {
   return character === 0x74 || character === 0x66 || character === 0x6e;
 }
 
-/** Whether it is one of the digits 0 to 9. */
+/** True for the digits 0 to 9. */
 export function isDigit(character: number): boolean {
   return character >= digit0 && character <= digit9;
 }

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 
-/** Packages in CommonJS that most threads start without, and that load in some 20 ms. They open no connection. */
+/** CommonJS packages that most threads start without, and that load in about 20 ms. They open no connection. */
 interface Packages {
   readonly ajv: typeof import("ajv");
   readonly yaml: typeof import("yaml");
@@ -8,7 +8,7 @@ interface Packages {
 
 const requireHere = createRequire(import.meta.url);
 
-/** What `make` makes, made when it is first asked for and then kept. */
+/** Returns a function that calls `make` on its first call and then returns the same value. */
 export function lazily<T extends object>(make: () => T): () => T {
   let made: T | undefined;
   return () => {
@@ -17,7 +17,7 @@ export function lazily<T extends object>(make: () => T): () => T {
   };
 }
 
-/** A package, loaded when it is first asked for, and at once, so that whoever asks need not wait. */
+/** Returns a function that loads a package synchronously on its first call. */
 export function lazyPackage<Name extends keyof Packages>(name: Name): () => Packages[Name] {
   return lazily(() => requireHere(name) as Packages[Name]);
 }

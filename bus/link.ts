@@ -4,24 +4,27 @@ import type { WireError } from "./errors.ts";
 import type { NodeId } from "./protocol/node-id.ts";
 import type { Transport } from "./transport.ts";
 
-/** What one operation costs beside its text. */
+/** Bytes that one operation counts in addition to its text. */
 const operationBytes = 64;
-/** Of so many prompt batches in a row one waits for the end of the turn, so that actors that ask each other without end starve nobody. */
+/**
+ * Max consecutive prompt batches. After that one waits for the end of the turn, so that actors that message each other
+ * endlessly do not block others.
+ */
 const promptBatchesMax = 100;
 
-/** A place in the batch being built, so that frames of one stream join into one string. */
+/** A position in the batch under construction, by which frames of one stream join into one string. */
 export interface Slot {
   batch: number;
   index: number;
 }
 
-/** What a link needs of its transport. */
+/** The part of a transport that a link uses. */
 type Carrier = Pick<Transport, "creditBytes" | "prompt" | "post">;
 
 /**
- * One direction of the connection to another node. Operations of one event-loop turn leave as one batch: sent one by one they
- * cost three times as much (see `prompt` of Transport for where it costs nothing). Credit bounds what may be on the way: without it everything waits here, frames of one stream
- * growing into one, and `writable` tells senders to hold back.
+ * One direction of the connection to another node. The operations of one event-loop turn are sent as one batch:
+ * separate sends cost three times as much (but see `prompt` of Transport). Credit bounds the bytes in transit. Without
+ * credit, operations are buffered, frames of one stream join, and `writable` is false, so that senders pause.
  */
 export class Link {
   readonly #env: Env;
@@ -47,17 +50,17 @@ export class Link {
     this.#prompt = transport.prompt;
   }
 
-  /** False while the other side is behind by more than the credit. */
+  /** False while the bytes that the other side has not handled exceed the credit. */
   get writable(): boolean {
     return this.#outstanding + this.#bytes < this.#creditBytes;
   }
 
-  /** True when the other node is gone: nothing more arrives there, and what still comes from there is to be ignored. */
+  /** True after the loss of the other node: sends are dropped, and its late messages must be ignored. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** Calls `work` once, when `writable` is true again, or when the link closes; never before it returns. */
+  /** Calls `work` once when `writable` becomes true or the link closes; never synchronously. */
   onWritable(work: () => void): void {
     if (this.#closed || this.writable) this.#env.defer(work);
     else this.#waiting.push(work);
@@ -97,7 +100,7 @@ export class Link {
     this.#grew(operationBytes, this.#prompt);
   }
 
-  /** `slot` belongs to the caller, one for each channel; frames of one turn of the event loop are joined through it. */
+  /** Each channel has its own `slot`, through which its frames of one event-loop turn join. */
   frame(slot: Slot, channel: number, text: string, last: boolean): void {
     if (slot.batch === this.#batch) {
       this.#items[slot.index + 2] += text;
@@ -131,7 +134,7 @@ export class Link {
     this.#grew(operationBytes, false);
   }
 
-  /** A batch of the other direction came in and will have been handled when this turn of the event loop ends. */
+  /** Accounts for a received batch, which will be handled by the end of this turn. */
   received(batch: Batch): void {
     if (batch.ack > 0) {
       this.#outstanding -= batch.ack;
@@ -139,11 +142,11 @@ export class Link {
       if (this.#waiting.length > 0 && this.writable) this.#wake();
     }
     this.#owed += batch.bytes;
-    // Given back with the next batch, or at the latest now.
+    // The credit is returned with the next batch; a large amount schedules one now.
     if (this.#owed >= this.#creditBytes / 8) this.#schedule();
   }
 
-  /** The other node is gone. */
+  /** Handles the loss of the other node. */
   close(): void {
     this.#closed = true;
     this.#items = [];
@@ -154,7 +157,10 @@ export class Link {
     this.#wake();
   }
 
-  /** A reply may say "from here on you hear the topic": nothing published after it may join what was published before it. */
+  /**
+   * Prevents joins across a reply: a subscriber hears what is published after the reply, so later text must not join
+   * earlier text.
+   */
   #endTopicJoins(): void {
     if (this.#topicSlots.size > 0) this.#topicSlots.clear();
   }
@@ -199,7 +205,7 @@ export class Link {
     if (this.#closed) return;
     const ack = this.#owed;
     if (this.#outstanding >= this.#creditBytes) {
-      // No credit: only give back what the other side is owed, or both sides could wait for each other.
+      // Without credit, only returns the other side's credit; otherwise both sides could wait for each other.
       if (ack > 0) this.#send(ack, 0, []);
       return;
     }

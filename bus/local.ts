@@ -2,16 +2,16 @@ import type { Batch } from "./envelope.ts";
 import type { Transport } from "./transport.ts";
 
 /**
- * Bytes of one turn of the event loop beyond which senders hold back. More than to another node: here frames that go out and asks
- * that come in share one link, and an ask must not be refused because a thousand streams have said something.
+ * Bytes of one event-loop turn beyond which senders pause. More than between nodes: outgoing frames and incoming asks
+ * share one link here, and the text of a thousand streams must not make it refuse asks.
  */
 const creditBytes = 32 * 1024 * 1024;
 
 const none: readonly unknown[] = [];
 
 /**
- * Carries what a node sends to itself: a batch is handled when it is posted. It is not copied: what is sent is not to be changed
- * afterwards. `prompt` as in `Transport`.
+ * Transport of a node to itself: a batch is handled when it is posted. It is not copied, so senders must not change its
+ * contents afterwards. `prompt` as in `Transport`.
  */
 export function localTransport(prompt: boolean): Transport {
   let take: (batch: Batch) => void = () => {};
@@ -21,7 +21,7 @@ export function localTransport(prompt: boolean): Transport {
     post(batch) {
       const { version, ack, bytes, items } = batch;
       take({ version, ack, bytes: 0, items });
-      // It has been handled: the credit comes back at once.
+      // The batch was handled, so its credit returns at once.
       take({ version, ack: bytes, bytes: 0, items: none });
     },
     onBatch(taker) {

@@ -1,7 +1,7 @@
-/** How far beyond its limit a mailbox takes messages that must not be refused: aborts and tool results. */
+/** Capacity beyond the limit, for messages that must not be refused: aborts and tool results. */
 const reservedPlaces = 64;
 
-/** A first-in first-out queue with a bound. `push` answers false when it is full. */
+/** A bounded FIFO queue. `push` returns false if it is full. */
 export class Mailbox<T> {
   readonly #limit: number;
   #items: (T | undefined)[] = [];
@@ -25,7 +25,7 @@ export class Mailbox<T> {
     if (this.#head === this.#items.length) return undefined;
     const item = this.#items[this.#head];
     this.#items[this.#head++] = undefined;
-    // Copied when at least half of it is gone, so that a long queue is not copied again and again.
+    // Compacts only when at least half is consumed, so that a long queue is not copied repeatedly.
     if (this.#head === this.#items.length || (this.#head > 64 && this.#head * 2 > this.#items.length)) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;

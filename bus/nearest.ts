@@ -1,18 +1,20 @@
-// What somebody may have meant who has named what is not there.
+// Suggests known names for an unknown one.
 
-/** Longer names are no slips of a finger, and comparing costs their product. */
+/**
+ * Max length of a compared name: longer ones are no typing errors, and the comparison costs the product of the lengths.
+ */
 const charactersMax = 64;
-/** Names that are compared: more than anybody registers. */
+/** Max compared names, more than any deployment registers. */
 const knownMax = 2_000;
-/** What is shorter may begin anything. */
+/** Min length of a prefix; a shorter one matches by accident. */
 const beginningMin = 5;
-/** More names than these are no help to read. */
+/** Max names in a list; more do not help a reader. */
 const listedMax = 40;
 
 /**
- * The one of `known` that `name` is most likely a slip of: in another spelling of case, dash and underscore, or by as many wrong,
- * missing, added or swapped neighbouring letters as a third of its length, two at most; or else the only one that it is the beginning of.
- * Null when there is none.
+ * Returns the known name of which `name` is most likely a misspelling. It may differ in case, dashes and underscores.
+ * It may also have wrong, missing, added or swapped letters, up to a third of its length and at most two. Otherwise
+ * returns the only known name that starts with it, or null.
  */
 export function nearest(name: string, known: Iterable<string>): string | null {
   if (name.length > charactersMax) return null;
@@ -34,14 +36,17 @@ export function nearest(name: string, known: Iterable<string>): string | null {
   return best ?? (longer.length === 1 ? (longer[0] as string) : null);
 }
 
-/** What to say behind a name that is not there: which is near, or else which there are; empty when those are none or too many. */
+/**
+ * Returns a suffix for a message about an unknown name: the nearest name, or else the known names; empty if there are
+ * none or too many.
+ */
 export function meant(name: string, known: readonly string[]): string {
   const near = nearest(name, known);
   if (near !== null) return ` (did you mean ${near}?)`;
   return known.length === 0 || known.length > listedMax ? "" : ` (there are ${known.join(", ")})`;
 }
 
-/** The same as sentences behind one: the nearest name, and all that there are when they are few. */
+/** Returns the same as separate sentences: the nearest name, and all known ones if they are few. */
 export function offered(name: string, known: readonly string[]): string {
   const near = nearest(name, known);
   const all =
@@ -56,8 +61,8 @@ function plain(name: string): string {
 }
 
 /**
- * The optimal string alignment distance of two texts (Damerau 1964), or `enough` when it is that or more. Only the places whose distance
- * can be less are filled in (Ukkonen 1985), so the work is the length of a text and not the product of both.
+ * Returns the optimal string alignment distance of two texts (Damerau 1964), capped at `enough`. Only cells that can be
+ * below the cap are computed (Ukkonen 1985), so the work is linear in the length.
  */
 function slips(a: string, b: string, enough: number): number {
   if (Math.abs(a.length - b.length) >= enough) return enough;

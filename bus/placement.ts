@@ -2,15 +2,15 @@ import { type AnyAddress, hostOf, placedWith } from "./address.ts";
 import { type NodeId, splitNodeId } from "./protocol/node-id.ts";
 
 /**
- * Who lives where: rendezvous hashing (Thaler and Ravishankar, 1998) over the actor nodes of all hosts. Every node computes the same
- * answer without asking, and when a node or a host is added or taken away only the keys of its nodes move. What a host has of its own
- * lives on one of its nodes.
+ * Assigns actors to nodes by rendezvous hashing (Thaler and Ravishankar, 1998) over the actor nodes of all hosts. Every
+ * node computes the same result without communication. When a node or a host is added or removed, only the keys of its
+ * nodes move. Actors of a host live on a node of that host.
  */
 export class Placement {
   readonly nodes: readonly NodeId[];
-  /** What each node adds to the hash of a key. */
+  /** The contribution of each node to the hash of a key. */
   readonly #salts: readonly number[];
-  /** The placement over the nodes of one host, by its name. */
+  /** The placement over the nodes of one host, by host name. */
   readonly #ofHosts = new Map<string, Placement>();
 
   constructor(nodes: readonly NodeId[]) {
@@ -18,7 +18,7 @@ export class Placement {
     this.#salts = nodes.map(saltOf);
   }
 
-  /** The node on which an actor lives. */
+  /** Returns the node of an actor. */
   nodeOf(actor: AnyAddress): NodeId {
     const { nodes } = this;
     const first = nodes[0];
@@ -40,7 +40,7 @@ export class Placement {
     return best;
   }
 
-  /** Whether no node is of another host, or none of this one. */
+  /** True if all nodes are of this host, or none is. */
   #isAllOf(host: string): boolean {
     const own = this.nodes.filter((node) => splitNodeId(node).host === host).length;
     return own === 0 || own === this.nodes.length;

@@ -4,7 +4,7 @@ import type { Transport } from "./transport.ts";
 
 const creditBytes = 8 * 1024 * 1024;
 
-/** Carries batches to another thread. */
+/** Transport to another thread. */
 export function portTransport(port: MessagePort): Transport {
   let closed = false;
   return {
@@ -20,7 +20,7 @@ export function portTransport(port: MessagePort): Transport {
   };
 }
 
-/** Both ends of a new connection between two threads. */
+/** Returns both ends of a new connection between two threads. */
 export function portPair(): [MessagePort, MessagePort] {
   const { port1, port2 } = new MessageChannel();
   return [port1, port2];

@@ -1,25 +1,25 @@
 import type { Ajv, CodeGen, CodeKeywordDefinition, KeywordCxt, Name, Options } from "ajv";
 import { lazily, lazyPackage } from "./lazily.ts";
 
-/** Ajv itself, and what its validators are written with. */
+/** Ajv, and the code generator of its validators. */
 export const ajvPackage = lazyPackage("ajv");
 
-/** Validation stops at this many problems (decision 74), and a refusal tells no more. */
+/** Max problems that a validation reports (decision 74); it stops there. */
 export const problemsMax = 20;
 
-/** The keywords whose work grows with the value. That of the others is bounded by the schema. */
+/** The keywords whose work grows with the value. The schema bounds the work of all others. */
 const loopKeywords = ["items", "additionalProperties"];
 
 /**
- * Ajv that tells every problem of a value, until a list or an object has `problemsMax` of them: the rest of it is not looked at.
- * On its own Ajv stops at the first one, or makes one for each of a hundred thousand items.
+ * Creates an Ajv that reports every problem of a value, up to `problemsMax` per list or object. Ajv alone would stop at
+ * the first one, or report one for each of a hundred thousand items.
  */
 export function createAjv(options: Options): Ajv {
   const ajv = new (ajvPackage().Ajv)({ ...options, allErrors: true });
   for (const keyword of loopKeywords) {
     const definition = ajv.getKeyword(keyword) as CodeKeywordDefinition;
     ajv.removeKeyword(keyword);
-    // Where its errors stand among the others stays as it was.
+    // Keeps the position of the keyword's errors among the others.
     const before = keyword === "items" ? "uniqueItems" : "properties";
     ajv.addKeyword({
       ...definition,
@@ -30,10 +30,12 @@ export function createAjv(options: Options): Ajv {
   return ajv;
 }
 
-/** How Ajv's validators call the number of errors so far. */
+/** The variable of Ajv's validators that counts errors. */
 const errors = lazily(() => new (ajvPackage().Name)("errors"));
 
-/** The context of a keyword whose loops end when they have found enough. Errors within anyOf that were taken back do not count. */
+/**
+ * Returns the context of a keyword whose loops end after enough errors. Errors that anyOf has discarded do not count.
+ */
 function withBoundedLoops(context: KeywordCxt): KeywordCxt {
   const { gen } = context;
   const { _ } = ajvPackage();

@@ -2,14 +2,14 @@ import type { Env } from "./env.ts";
 import type { Link, Slot } from "./link.ts";
 import type { Channel } from "./protocol/channel.ts";
 
-/** The sending end of a channel. It is there for as long as its run, waits included, and is therefore small. */
+/** The sending end of a channel. It exists as long as its run, including waits, and is therefore small. */
 export class SendingEnd implements Channel, Slot {
   batch = 0;
   index = 0;
   readonly #link: Link | undefined;
   readonly #id: number;
   readonly #env: Env;
-  /** How many texts were dropped since nobody can receive them. */
+  /** Count of texts that were dropped because the receiver is lost. */
   readonly #dropped: { frame: number };
 
   constructor(link: Link | undefined, id: number, env: Env, dropped: { frame: number }) {

@@ -1,12 +1,12 @@
-// What comes and goes with every request is held here and not in a Map or Set of its own. Those get a new table again and again, as
-// slots that were left fill the old one, and V8 has each table point to the next one, for iterators under way. A table that has
-// reached the old generation keeps alive what it held last, the next table, what that held, and so on: all that was ever in it
-// becomes old, with whatever it leads to, and is collected with the whole heap only. What is here clears the slot that is left.
+// Collections for short-lived entries, as a replacement for Map and Set. Those allocate a new table whenever deleted
+// entries have filled the old one. V8 links each table to the next, for iterators in progress. A table in the old
+// generation therefore keeps all later tables and their contents alive until a full collection. These collections clear
+// the slot of a deleted entry.
 
-/** Gives values numbers and finds them by those, for as long as they are here. No number is given twice. */
+/** Assigns numbers to values and finds values by number. No number is reused. */
 export class SlotTable<V> {
   readonly #first: number;
-  /** The value with number n is at n modulo the length, which is a power of two. */
+  /** The value with number n is at index n modulo the length, which is a power of two. */
   #values: (V | undefined)[] = new Array(startLength).fill(undefined);
   #numbers: number[] = new Array(startLength).fill(-1);
   #next = 0;
@@ -21,11 +21,11 @@ export class SlotTable<V> {
     return this.#size;
   }
 
-  /** Answers the number of the value. */
+  /** Returns the number of the value. */
   add(value: V): number {
     if (this.#size * 2 >= this.#values.length) this.#grow();
     const mask = this.#values.length - 1;
-    // Numbers whose slot somebody has who stays are left out.
+    // Skips numbers whose slot is occupied.
     while (this.#numbers[this.#next & mask] !== -1) this.#next++;
     const number = this.#next++;
     this.#values[number & mask] = value;
@@ -39,7 +39,7 @@ export class SlotTable<V> {
     return slot < 0 ? undefined : this.#values[slot];
   }
 
-  /** The same, and it is here no more. */
+  /** Removes and returns a value. */
   take(number: number): V | undefined {
     const slot = this.#slotOf(number);
     if (slot < 0) return undefined;
@@ -50,7 +50,7 @@ export class SlotTable<V> {
     return value;
   }
 
-  /** All that is here now, with its numbers. */
+  /** Returns all current values with their numbers. */
   entries(): [number, V][] {
     const found: [number, V][] = [];
     for (const [slot, number] of this.#numbers.entries())
@@ -79,7 +79,7 @@ export class SlotTable<V> {
 
 const startLength = 64;
 
-/** A Map whose entries come and go. Its table has nothing but keys and numbers in it. */
+/** A Map for short-lived entries. Its table holds only keys and indexes. */
 export class SlotMap<V> {
   readonly #slots = new Map<string, number>();
   readonly #values: (V | undefined)[] = [];
@@ -99,7 +99,7 @@ export class SlotMap<V> {
     this.#values[slot] = value;
   }
 
-  /** Answers what was there. */
+  /** Removes and returns a value. */
   take(key: string): V | undefined {
     const slot = this.#slots.get(key);
     if (slot === undefined) return undefined;
@@ -110,7 +110,7 @@ export class SlotMap<V> {
     return value;
   }
 
-  /** As of a Map: what is taken meanwhile does not come, and what is set meanwhile does. */
+  /** Iterates like a Map: entries that are deleted during the iteration are skipped, and added ones are included. */
   *[Symbol.iterator](): IterableIterator<[string, V]> {
     for (const [key, slot] of this.#slots) yield [key, this.#values[slot] as V];
   }
@@ -122,13 +122,13 @@ export class SlotMap<V> {
   }
 }
 
-/** What can be in one SlotSet at a time. */
+/** An object that can be in one SlotSet at a time. */
 export interface SlotMember {
-  /** Where it is in its set, which alone changes it; -1 while it is in none. */
+  /** Its index in the set, which alone changes it; -1 outside of a set. */
   slot: number;
 }
 
-/** A Set whose members come and go. */
+/** A Set for short-lived members. */
 export class SlotSet<T extends SlotMember> {
   readonly #members: T[] = [];
 
@@ -153,14 +153,14 @@ export class SlotSet<T extends SlotMember> {
   }
 
   /**
-   * The member at a slot, undefined behind the last. Who looks at one slot after the other sees all but those that are moved
-   * meanwhile.
+   * Returns the member at an index; undefined after the last. A loop over the indexes misses members that move during
+   * it.
    */
   at(slot: number): T | undefined {
     return this.#members[slot];
   }
 
-  /** Those that are members now, in no order. */
+  /** Iterates over the current members, in no particular order. */
   [Symbol.iterator](): IterableIterator<T> {
     return [...this.#members].values();
   }

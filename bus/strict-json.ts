@@ -1,6 +1,6 @@
-// JSON of unknown origin: what two parsers might read differently, what later code might trip over, and what would keep the
-// thread busy, is refused and never guessed at. The text is read once before anything is made of it, and no further than to the
-// first fault: quickly where it is plain, and closely where it is not.
+// Parses JSON of unknown origin. It rejects texts that parsers might read differently, that could harm later code, or
+// that would block the thread. The text is scanned once before parsing, up to the first fault, with a fast scan for
+// plain text and a full check otherwise.
 
 import {
   closeList,
@@ -15,18 +15,21 @@ import {
 } from "./json-characters.ts";
 import { countMembers, type JsonBounds, membersIfPlain } from "./plain-json.ts";
 
-/** Objects and lists within each other. */
+/** Max depth of nested objects and lists. */
 const depthMax = 64;
-/** Members of one object (decision 74). */
+/** Max members of one object (decision 74). */
 export const objectMembersMax = 1_000;
-/** Members of all objects together, where no rule says less. */
+/** Max members of all objects together, unless the rules set a lower limit. */
 export const membersMaxDefault = 60_000;
-/** Objects, lists, texts, numbers, true, false and null together. */
+/** Max values: objects, lists, texts, numbers, true, false and null. */
 export const valuesMax = 100_000;
 
-/** Why a text is not taken, in words that follow "the JSON". */
+/** Reason for the rejection of a text, in words that follow "the JSON". */
 export class JsonFault extends Error {
-  /** Where a text is no JSON, in words that go on; the engine's own, so that nothing may rest on them. */
+  /**
+   * Position of a syntax error, in words that continue the message. They come from the engine, so no code may depend on
+   * them.
+   */
   readonly where: string;
 
   constructor(message: string, where = "") {
@@ -35,18 +38,19 @@ export class JsonFault extends Error {
   }
 }
 
-/** What a reader asks of a text beside what is asked of all. */
+/** Additional rules for a text. */
 export interface JsonRules {
   readonly refusedKeys?: ReadonlySet<string>;
   readonly membersMax?: number;
   /**
-   * Takes every text that RFC 8259 allows and that is within bounds: repeated keys, where the last value stays, `__proto__`, numbers out
-   * of range, NUL and halves of surrogate pairs. For JSON whose text is passed on, and whose value is only looked into.
+   * Accepts every text within the limits that RFC 8259 allows: repeated keys (the last value wins), `__proto__`,
+   * numbers out of range, NUL and lone surrogates. For JSON that is forwarded as text, and whose value is only
+   * inspected.
    */
   readonly lenient?: boolean;
 }
 
-/** The value of a JSON text. Throws JsonFault. */
+/** Returns the value of a JSON text. Throws JsonFault. */
 export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
   const { refusedKeys = noKeys, membersMax = membersMaxDefault, lenient = false } = rules;
   const bounds = { refusedKeys, depthMax, membersMax, objectMembersMax, valuesMax };
@@ -57,7 +61,7 @@ export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
       if (countMembers(value) === members) return value;
     }
   } catch {
-    // What is wrong first, the close look says.
+    // The full check finds the first fault.
   }
   checkStructure(text, bounds, lenient);
   try {
@@ -67,7 +71,7 @@ export function parseStrictJson(text: string, rules: JsonRules = {}): unknown {
   }
 }
 
-/** Where the engine has stopped and why, without what it quotes of the text. */
+/** Returns the engine's position and reason, without its quotation of the text. */
 function whyNot({ message }: SyntaxError): string {
   const said = /^(.*) in JSON at position \d+ \((line \d+ column \d+)\)$/s.exec(message);
   if (said) return ` at ${said[2]}: ${said[1]}`;
@@ -76,12 +80,13 @@ function whyNot({ message }: SyntaxError): string {
 }
 
 /**
- * Throws for depth, amount, keys that are there twice or lead to prototypes, numbers that would not be exact or finite, NUL and
- * lone surrogates. Only texts that JSON.parse takes are judged rightly; others it may pass on to it.
+ * Throws JsonFault for excessive depth or size, repeated keys, keys that reach prototypes, numbers that are inexact or
+ * infinite, NUL, and lone surrogates. It is correct only for valid JSON, and may accept invalid texts, which JSON.parse
+ * then rejects.
  */
 function checkStructure(text: string, { refusedKeys, membersMax }: JsonBounds, lenient: boolean): void {
   if (!lenient && !text.isWellFormed()) throw new JsonFault("has half of a surrogate pair in a text");
-  // The keys of each object that is open, null for a list.
+  // The keys of each open object, null for a list.
   const open: (Keys | null)[] = [];
   let keys: Keys | null = null;
   let keyExpected = false;
@@ -126,7 +131,7 @@ interface Keys {
   count: number;
 }
 
-/** Where the string that begins at `start` is over. */
+/** Returns the end of the string that begins at `start`. */
 function stringEnd(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
@@ -136,7 +141,7 @@ function stringEnd(text: string, start: number): number {
   throw new JsonFault("does not parse");
 }
 
-/** The text of a string with escapes. One without is what it says, and a NUL in it is not JSON. */
+/** Returns the value of a string literal with escapes. */
 function unescaped(literal: string, lenient: boolean): string {
   let value: unknown;
   try {
@@ -161,7 +166,7 @@ function addKey(keys: Set<string>, key: string, refused: ReadonlySet<string>): v
 
 const numberPattern = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y;
 
-/** Where the number that begins at `start` is over. */
+/** Returns the end of the number that begins at `start`. */
 function checkNumber(text: string, start: number, lenient: boolean): number {
   numberPattern.lastIndex = start;
   const match = numberPattern.exec(text);

@@ -1,10 +1,10 @@
 import type { NodeId } from "./protocol/node-id.ts";
 
-/** Which nodes listen to what the actors of this one publish. */
+/** The nodes that subscribe to topics of this node's actors. */
 export class Subscribers {
   readonly #nodes = new Map<string, NodeId[]>();
 
-  /** Those that listen to a topic; undefined when nobody does. */
+  /** Returns the subscribers of a topic; undefined for none. */
   of(topic: string): readonly NodeId[] | undefined {
     return this.#nodes.get(topic);
   }
@@ -21,7 +21,7 @@ export class Subscribers {
     else this.#nodes.set(topic, left);
   }
 
-  /** A node listens to nothing any more. */
+  /** Removes all subscriptions of a node. */
   removeNode(node: NodeId): void {
     for (const topic of [...this.#nodes.keys()]) this.remove(topic, node);
   }

@@ -1,23 +1,26 @@
 import type { Batch } from "./envelope.ts";
 
 /**
- * Carries batches between two nodes: each whole, in the order in which they were posted, and at most once. Whether it is a port, a
- * socket or a call is its own affair. A transport that has lost something is closed; the next one between the two nodes is another.
+ * Carries batches between two nodes: complete, in the order of posting, and at most once. It may be a port, a socket or
+ * a direct call. A transport that has lost a batch is closed; a new one replaces it.
  */
 export interface Transport {
-  /** How many bytes may be on their way to the other side before it has handled some of them. Both ends say the same. */
+  /** Max bytes in transit that the other side has not handled. Equal at both ends. */
   readonly creditBytes: number;
   /**
-   * Whether what somebody may wait for, asks, tells and their answers, leaves before anything else is read, and with it what was
-   * sent before it. For a transport to which a batch costs next to nothing; text alone waits for the end of the turn there too.
+   * True to send asks, tells and their replies, and everything buffered before them, before further input is read. For
+   * a transport with negligible cost per batch. Text alone still waits for the end of the turn.
    */
   readonly prompt: boolean;
-  /** Takes a batch to the other side. What can arrive no more is dropped. */
+  /** Sends a batch to the other side. It is dropped if the transport is closed. */
   post(batch: Batch): void;
-  /** Hands every batch of the other side to `take`, also those that have come before. Called once. */
+  /** Passes every received batch to `take`, including earlier ones. Called once. */
   onBatch(take: (batch: Batch) => void): void;
-  /** Calls `work` when nothing can arrive any more, after all that has arrived was handed over; not for a `close` of this side. */
+  /**
+   * Calls `work` after the other side has closed and all received batches were passed on; not after a `close` of this
+   * side.
+   */
   onClosed(work: () => void): void;
-  /** Lets go of what carries: nothing is taken or handed over any more, and the other side hears that it is closed. */
+  /** Closes the transport: it sends and passes on nothing more, and informs the other side. */
   close(): void;
 }

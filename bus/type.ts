@@ -1,11 +1,11 @@
 import type { TSchema, Type as TypeBox } from "typebox";
 
-/** Marks a property that may be left out; TypeBox has the same mark, so that schemas of both can stand in one another. */
+/** Marks an optional property. TypeBox uses the same mark, so that its schemas can be combined with these. */
 const optionalMark = "~optional";
 
 /**
- * Makes JSON Schemas whose values TypeScript knows, as TypeBox does and with its types. Of its hundreds of builders these are in use,
- * and each is an object literal; loading the package takes 110 ms of processor time and 22 MiB in every thread.
+ * Builds JSON Schemas with static types, with the interface and the types of TypeBox. Only the builders in use are
+ * here, each as an object literal. The package itself takes 110 ms of processor time and 22 MiB in every thread.
  */
 export const Type = {
   Array: (items: TSchema, options = {}) => ({ type: "array", items, ...options }),

@@ -3,7 +3,7 @@ import type { Channel } from "../protocol/channel.ts";
 import { encodeAnswer } from "../protocol/run.ts";
 import type { RunOutput, RunResult } from "./output.ts";
 
-/** POST /chat and POST /chat/continue: one JSON body at the end. `onBody` is given what a resend is to be answered with. */
+/** Output of POST /chat and POST /chat/continue: one JSON body at the end. */
 export function jsonAnswer(channel: Channel, continued: boolean, requestId: string): RunOutput {
   return {
     ...silent,
@@ -15,7 +15,7 @@ export function jsonAnswer(channel: Channel, continued: boolean, requestId: stri
   };
 }
 
-/** Nothing to say until the end, and never behind. */
+/** Parts of an output that sends nothing until the end and is always writable. */
 export const silent = {
   writable: true,
   onWritable: (work: () => void) => work(),
@@ -25,7 +25,7 @@ export const silent = {
   frame: () => {},
 } as const;
 
-/** The body of POST /chat for a turn that has ended. */
+/** Returns the JSON body and status of an ended turn. */
 export function answerOf(result: RunResult, continued: boolean): { status: number; body: string } {
   if (result.failure !== null) {
     const code = result.failedTool ? "tool_failed" : "model_provider_error";
@@ -42,7 +42,7 @@ export function answerOf(result: RunResult, continued: boolean): { status: numbe
   return { status: 200, body };
 }
 
-/** The body of a refusal that comes when the run has begun. */
+/** Returns the JSON body of a refusal after the run has started. */
 export function errorBody(error: SvcError, requestId: string): string {
   const detail = error.code === "internal_error" ? `internal error (request ${requestId})` : error.message;
   const { sentence } = error;

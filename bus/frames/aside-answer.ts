@@ -4,15 +4,15 @@ import { encodeAnswer } from "../protocol/run.ts";
 import { errorBody, silent } from "./answer.ts";
 import type { RunOutput } from "./output.ts";
 
-/** What the model says when the conversation has no answer; a person would hardly. */
+/** Marker by which the model says that the thread does not hold the answer; unlikely in normal text. */
 const notInContext = "NOT_IN_CONTEXT";
 
-/** What the model is told of a question beside a conversation. */
+/** Instruction to the model for a question about the thread that does not become part of it. */
 export const asideTask =
   "The last message is a question beside the conversation. Answer it from what the conversation says, in few words; you have no tools, " +
   `and nothing that you say becomes part of the conversation. If the conversation does not hold the answer, say ${notInContext} and nothing else.`;
 
-/** POST /chat/ask: one JSON body at the end. */
+/** Output of POST /chat/ask: one JSON body at the end. */
 export function asideAnswer(channel: Channel, requestId: string): RunOutput {
   const failed = (error: SvcError): void => channel.send(encodeAnswer(error.status, errorBody(error, requestId)), true);
   return {

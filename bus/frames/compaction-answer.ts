@@ -5,7 +5,7 @@ import type { RunOutput, RunResult } from "./output.ts";
 
 const nothing = { compacted: false, event_id: null, tokens_before: 0, tokens_after: 0 };
 
-/** POST /chat/compact: one JSON body at the end, to which the http thread adds the snapshot. */
+/** Output of POST /chat/compact: one JSON body at the end, to which the HTTP thread adds the snapshot. */
 export function compactionAnswer(channel: Channel, requestId: string): RunOutput {
   return {
     ...silent,

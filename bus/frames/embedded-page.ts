@@ -1,6 +1,6 @@
 import type { WireError } from "../errors.ts";
 
-/** What came of a page of inputs: the one text of its channel, as JSON. */
+/** Result of one page of inputs: the only text of its channel, as JSON. */
 export type EmbeddedPage =
   | {
       /** 32-bit floats, little-endian, one vector after the other, in base64. */
@@ -8,7 +8,7 @@ export type EmbeddedPage =
       readonly dimensions: number;
       /** Reported by the provider, or estimated. */
       readonly tokens: number;
-      /** Whether the provider has sent bytes, and not digits. */
+      /** True if the provider sent bytes and not decimal numbers. */
       readonly is_binary: boolean;
     }
   | { readonly refused: WireError };

@@ -1,25 +1,27 @@
-// The frames of a stream, as bytes on the wire: `data:` and an envelope `{event, type, data, text}`, structural ones with the
-// thread's next sequence number as `id:` (document 1, "SSE stream frames").
+// Frames of a stream in their wire form: `data:` and an envelope `{event, type, data, text}`. Structural frames also
+// have the thread's next sequence number as `id:` (document 1, "SSE stream frames").
 
-/** Ends every stream. */
+/** Last text of every stream. */
 export const doneMark = "data: [DONE]\n\n";
 
-/** Keeps a silent connection open; a comment, so clients do not see it. */
+/** Keeps a silent connection open; an SSE comment, which clients ignore. */
 export const keepAlive = ": keep-alive\n\n";
 
 /**
- * Tells those who pass a conversation on that its past is another one: what they have sent of it no longer holds. It stands among the
- * frames of its topic and goes to no client.
+ * Tells forwarders of a thread that its history was rewound, so that frames they have sent are invalid. It is part of
+ * the topic's text, but is not sent to clients.
  */
 export const rewoundMark = ": rewound\n\n";
 
-/** A frame. `dataJson` and `textJson` are JSON texts; `id` is a sequence number, or -1 for a frame without one. */
+/**
+ * Encodes a frame. `dataJson` and `textJson` are JSON texts; `id` is a sequence number, or -1 for a frame without one.
+ */
 function encode(name: string, dataJson: string, textJson: string, id: number): string {
   const line = `data: {"event":"${name}","type":"${name}","data":${dataJson},"text":${textJson}}\n\n`;
   return id < 0 ? line : `id: ${id}\n${line}`;
 }
 
-/** Text of the model: the two frames that go with every piece of it. */
+/** Returns the two frames of a piece of model text. */
 export function textFrames(delta: string): string {
   const json = JSON.stringify(delta);
   return (
@@ -28,7 +30,7 @@ export function textFrames(delta: string): string {
   );
 }
 
-/** Reasoning of the model, never mixed into the reply. */
+/** Returns the two frames of a piece of model reasoning, which never mixes with the reply. */
 export function thinkingFrames(delta: string): string {
   const json = JSON.stringify(delta);
   return (
@@ -39,7 +41,10 @@ export function thinkingFrames(delta: string): string {
 
 export const turnStartedFrame = encode("session_progress", '{"phase":"turn"}', '""', -1);
 
-/** Opens what a live run has said since its last committed event: a client drops uncommitted text that it holds. */
+/**
+ * Returns the frames that replay a live run's text since its last committed event. A client discards its own
+ * uncommitted text first.
+ */
 export function turnReplayFrames(text: string, truncated: boolean): string {
   const opening = encode(
     "session_progress",
@@ -50,22 +55,22 @@ export function turnReplayFrames(text: string, truncated: boolean): string {
   return text === "" ? opening : opening + textFrames(text);
 }
 
-/** Any other frame; `text` is taken from the data as the specification says. */
+/** Returns any other frame; `text` is derived from the data as the specification says. */
 export function frame(name: string, data: unknown, id: number): string {
   return encode(name, JSON.stringify(data), JSON.stringify(textOf(data)), id);
 }
 
-/** A frame whose data is JSON text already and carries no text. */
+/** Returns a frame whose data is already JSON text, with an empty `text`. */
 export function frameOfJson(name: string, dataJson: string, id: number): string {
   return encode(name, dataJson, '""', id);
 }
 
-/** Tells of a failure after the 200 was sent that is not the model's; the message is cut to what a person can read. */
+/** Returns the frame of a failure that is not the model's, after the 200 was sent. The message is truncated. */
 export function errorFrame(message: string): string {
   return errorFrameOf(message, "stream_error");
 }
 
-/** The same with another word for what it is. */
+/** Returns the same frame with another type. */
 export function errorFrameOf(message: string, type: string): string {
   return `event: error\ndata: ${JSON.stringify({ error: { message: message.slice(0, 200), type } })}\n\n`;
 }

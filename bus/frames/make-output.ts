@@ -11,8 +11,8 @@ import { type ResponseHead, responseId } from "./response-object.ts";
 import { responseAnswer, responseStream } from "./responses.ts";
 
 /**
- * The output in the form that the turn was asked for, over `channel`. `firstSeq` is the sequence number of the turn's first event;
- * null where a run that is lost is spoken for, of which nobody knows how far it came.
+ * Returns the output in the form that the turn requested, over `channel`. `firstSeq` is the sequence number of the
+ * turn's first event. It is null for a lost run whose position is unknown.
  */
 export function outputFor(
   turn: SubmitTurn,
@@ -46,7 +46,7 @@ export function outputFor(
       return responseAnswer(channel, responseHead(turn, agentName, created, firstSeq), turn.request_id);
     case "responses_stream": {
       const head = responseHead(turn, agentName, created, firstSeq);
-      // Whatever number was said last, this one is behind it.
+      // A number above every event that the client may have received.
       return responseStream(channel, head, turn.request_id, firstSeq === null ? Number.MAX_SAFE_INTEGER : 0);
     }
   }

@@ -3,7 +3,10 @@ import type { Channel } from "../protocol/channel.ts";
 import { doneMark, errorFrame, frame, frameOfJson, textFrames, thinkingFrames, turnStartedFrame } from "./frames.ts";
 import type { RunOutput, RunResult } from "./output.ts";
 
-/** POST /chat/stream: the frames of document 1. A class, since there is one for as long as a run waits: literals with a getter are ten times as large. */
+/**
+ * Output of POST /chat/stream: the frames of document 1. A class, because each waiting run holds one, and object
+ * literals with a getter take ten times the memory.
+ */
 export class NativeStream implements RunOutput {
   readonly #channel: Channel;
   readonly #requestId: string;
@@ -46,7 +49,7 @@ export class NativeStream implements RunOutput {
   }
 }
 
-/** What a client is told of a failure that is not the model's. */
+/** Returns the text for a client about a failure that is not the model's. */
 export function failureText(error: SvcError, requestId: string): string {
   return error.code === "internal_error"
     ? `internal error (request ${requestId})`

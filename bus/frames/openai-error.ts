@@ -4,28 +4,31 @@ import { encodeAnswer, type TurnAnswer } from "../protocol/run.ts";
 import { failureText } from "./native-stream.ts";
 import type { FailureCode, RunAnswers, RunOutput, RunResult } from "./output.ts";
 
-// Failures of a turn in the OpenAI protocol. Its clients send a request again by themselves, up to seven times, unless
-// `x-should-retry` forbids it: https://github.com/openai/openai-node/blob/master/src/client.ts (shouldRetry).
+// Errors of a turn in the OpenAI protocol. Official clients retry up to seven times unless `x-should-retry` forbids it:
+// https://github.com/openai/openai-node/blob/master/src/client.ts (shouldRetry).
 
-/** Header that keeps official clients from sending the request again. */
+/** Header that keeps official clients from retrying. */
 export const neverAgain = { "x-should-retry": "false" } as const;
 
-/** An error body of the OpenAI protocol. */
+/** Returns an error body of the OpenAI protocol. */
 export function openAiError(message: string, type: string, code: string | null, param: string | null = null): string {
   return JSON.stringify({ error: { message, type, param, code } });
 }
 
-/** The code of a turn that has failed. */
+/** Returns the error code of a failed turn. */
 export function failureCode({ failedCall }: Pick<RunResult, "failedCall">): FailureCode {
   return failedCall?.code ?? "model_unavailable";
 }
 
-/** The error body of a turn that has failed. */
+/** Returns the error body of a failed turn. */
 export function failureBody(result: RunResult): string {
   return openAiError(result.failure ?? "", "model_gateway_error", failureCode(result));
 }
 
-/** The answer of a turn that has failed, with the provider's pause. A client may repeat a rate limit that no tool call preceded. */
+/**
+ * Returns the answer of a failed turn, with the provider's retry delay. A client may retry a rate limit if no tool call
+ * preceded it.
+ */
 export function failedAnswer(result: RunResult): TurnAnswer {
   const { retryAfterMs = null } = result.failedCall ?? {};
   const mayRepeat = failureCode(result) === "rate_limit_exceeded" && !result.hasActed;
@@ -36,12 +39,12 @@ export function failedAnswer(result: RunResult): TurnAnswer {
   return { status: 502, body: failureBody(result), headers };
 }
 
-/** The error body of a turn that was refused something on its way. */
+/** Returns the error body of a turn that ended with a refusal. */
 export function refusedBody(error: SvcError, requestId: string): string {
   return openAiError(failureText(error, requestId), "server_error", error.code);
 }
 
-/** The answer of such a turn. */
+/** Returns the answer of a turn that ended with a refusal. */
 export function refusedAnswer(error: SvcError, requestId: string): TurnAnswer {
   return { status: error.status, body: refusedBody(error, requestId), headers: neverAgain };
 }

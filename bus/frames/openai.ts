@@ -6,7 +6,7 @@ import { doneMark } from "./frames.ts";
 import { answering, failedAnswer, failureBody, refusedAnswer, refusedBody } from "./openai-error.ts";
 import { type HandedCall, partingFrames, type RunOutput, type RunResult } from "./output.ts";
 
-// The OpenAI-compatible entry point: chat.completion and chat.completion.chunk objects, and that protocol's errors.
+// The OpenAI-compatible routes: chat.completion and chat.completion.chunk objects, and that protocol's errors.
 
 const finishReasons: Readonly<Record<StopReason, string>> = {
   end_turn: "stop",
@@ -28,7 +28,7 @@ interface Completion {
   readonly model: string;
 }
 
-/** POST /v1/chat/completions without `stream`. */
+/** Output of POST /v1/chat/completions without `stream`. */
 export function openAiAnswer(
   channel: Channel,
   completion: Completion,
@@ -75,7 +75,7 @@ export function openAiAnswer(
   };
 }
 
-/** POST /v1/chat/completions with `stream`. */
+/** Output of POST /v1/chat/completions with `stream`. */
 export function openAiStream(
   channel: Channel,
   completion: Completion,
@@ -117,7 +117,7 @@ export function openAiStream(
   };
 }
 
-/** The readable thoughts of a turn, with an empty line where words or calls stand between two of them. */
+/** Joins the readable reasoning of a turn, with an empty line where text or calls separate two parts. */
 class Thoughts {
   #isEmpty = true;
   #isParted = false;

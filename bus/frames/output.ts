@@ -2,7 +2,7 @@ import type { SvcError } from "../errors.ts";
 import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
 import type { TurnAnswer } from "../protocol/run.ts";
 
-/** A request for approval as the answer of a turn tells it. */
+/** An approval request in the answer of a turn. */
 export interface AskedApproval {
   readonly approval_id: string;
   readonly tool_name: string;
@@ -15,27 +15,27 @@ export interface AskedApproval {
   readonly status: "approved" | "denied" | "expired";
 }
 
-/** What came of a compaction that somebody has asked for. */
+/** Result of a requested compaction. */
 export interface CompactionResult {
-  /** False when there was nothing to sum up, or it was stopped. */
+  /** False if there was nothing to summarize, or the compaction was stopped. */
   readonly compacted: boolean;
   readonly event_id: string | null;
-  /** Of the messages that the model reads, by estimate. */
+  /** Estimated tokens of the messages that the model reads. */
   readonly tokens_before: number;
   readonly tokens_after: number;
 }
 
-/** A call of a tool that the client of the request has. */
+/** A tool call that the client of the request executes. */
 export interface HandedCall {
   readonly id: string;
   readonly name: string;
   readonly args: unknown;
 }
 
-/** Frames that stand between two steps of the model. */
+/** Frames that separate two steps of the model. */
 export const partingFrames: ReadonlySet<string> = new Set(["tool_start", "tool_end", "steer", "follow_up"]);
 
-/** Code of a failed model call in the OpenAI protocol (decision 212). */
+/** Code of a failed model call in the OpenAI protocol (decision 212: failures map to these codes). */
 export type FailureCode =
   | "context_length_exceeded"
   | "content_filter"
@@ -46,55 +46,58 @@ export type FailureCode =
 /** The failure of a model call, as far as a client can act on it. */
 export interface FailedCall {
   readonly code: FailureCode;
-  /** The pause that the provider asked for, in milliseconds; null when it did not say. */
+  /** Retry delay that the provider asked for, in milliseconds; null if it gave none. */
   readonly retryAfterMs: number | null;
 }
 
-/** How a turn ended, in full. */
+/** Complete result of a turn. */
 export interface RunResult {
-  /** The reply, or as much of it as came; null when nothing came. */
+  /** The reply, possibly partial; null if there is none. */
   readonly final: string | null;
-  /** JSON text of the message list: what the last model call was shown, and this turn's messages. */
+  /** JSON of the message list: the messages of the last model call, and those of this turn. */
   readonly messagesJson: string;
   readonly stop_reason: StopReason;
-  /** Calls that the client is to make: the answer ends in them. */
+  /** Calls that the client executes; the answer ends with them. */
   readonly handed: readonly HandedCall[];
-  /** Null when no provider reported any. */
+  /** Null if no provider reported usage. */
   readonly usage: TurnUsage | null;
   /** The route that answered. */
   readonly model: string;
-  /** Full id, empty for a stateless turn. */
+  /** Full id, empty for a turn without a thread. */
   readonly thread_id: string;
   readonly leaf_id: string;
   readonly aborted: boolean;
-  /** Every request for approval that the run has waited for. */
+  /** All approval requests that the run has waited for. */
   readonly approvals: readonly AskedApproval[];
-  /** What POST /chat/compact has come to; absent in turns. */
+  /** Result of POST /chat/compact; absent for turns. */
   readonly compaction?: CompactionResult;
-  /** The model failed, in words that a client may read; null when it did not. */
+  /** Text of a model failure for the client; null on success. */
   readonly failure: string | null;
-  /** What failed is a tool without which the run was not to go on. */
+  /** Set if the failure is that of a required tool. */
   readonly failedTool?: true;
-  /** The model call that failed; absent where none did, and where the run is read from a log of an earlier release. */
+  /** The failed model call; absent without one, and for runs in logs of earlier releases. */
   readonly failedCall?: FailedCall;
-  /** A call of a tool that may change something was begun: a second run of the turn could do it again. */
+  /** Set if a tool call that may change something was started, so that a second run could repeat the change. */
   readonly hasActed?: true;
 }
 
-/** The bodies of an entry point that is not streamed. */
+/** Bodies of an entry point without a stream. */
 export interface RunAnswers {
   finished(result: RunResult): TurnAnswer;
   failed(error: SvcError): TurnAnswer;
 }
 
 /**
- * What a run says to the one who started it, in the form that was asked for. The run calls `finished` or `failed` once, last.
- * `id` is the thread's next sequence number, -1 without a thread.
+ * The output of a run to its client, in the requested form. The run calls `finished` or `failed` once, as the last
+ * call. `id` is the thread's next sequence number, -1 without a thread.
  */
 export interface RunOutput {
-  /** Builds the final body, so that an idempotency key can store it. Absent on entry points that answer as POST /chat does. */
+  /**
+   * Builds the final body, so that an idempotency key can store it. Absent on entry points that answer as POST /chat
+   * does.
+   */
   readonly answers?: RunAnswers;
-  /** False while whoever reads is behind: the run then stops reading the model. */
+  /** False while the reader is behind; the run then stops reading the model. */
   readonly writable: boolean;
   onWritable(work: () => void): void;
   started(): void;
@@ -102,6 +105,6 @@ export interface RunOutput {
   thinking(delta: string): void;
   frame(name: string, data: unknown, id: number): void;
   finished(result: RunResult, id: number): void;
-  /** Something other than the model failed; nothing that was not durable has been shown as such. */
+  /** Ends the output after a failure that is not the model's. Nothing was reported as durable that is not. */
   failed(error: SvcError): void;
 }

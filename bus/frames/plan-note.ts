@@ -1,12 +1,12 @@
 import type { ThreadNote } from "../protocol/thread.ts";
 
-/** What somebody has made of a conversation's plan. */
+/** A user's change of a thread's plan. */
 export interface PlanEdit {
   readonly plan_id: string;
   readonly updated_at: number;
 }
 
-/** The note by which a model learns that a plan of its conversation is another one now. What the plan says does not stand in it. */
+/** Returns the note that informs a model of a changed plan, without the text of the plan. */
 export function planNote({ plan_id, updated_at }: PlanEdit): ThreadNote {
   const edit = { kind: "plan", plan_id, updated_at };
   return {

@@ -3,9 +3,9 @@ import type { ResponseAsked } from "../protocol/run.ts";
 import type { TurnOptions } from "../protocol/turn-options.ts";
 import type { FailureCode, HandedCall } from "./output.ts";
 
-// The response object of POST /v1/responses: a turn, as its answer tells it and as it can be read again.
+// The response object of POST /v1/responses, for the answer of a turn and for later reads.
 
-/** What a response is from its first event on. */
+/** The fields of a response that are known from its first event on. */
 export interface ResponseHead {
   /** `resp_` and 48 hexadecimal digits. */
   readonly id: string;
@@ -17,17 +17,17 @@ export interface ResponseHead {
   readonly options: TurnOptions | null;
 }
 
-/** Whether a response goes on, and how it has ended. */
+/** Status of a response. */
 export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "cancelled" | "failed";
 
-/** Where a response stands. */
+/** State of a response. */
 export interface ResponseState {
   readonly status: ResponseStatus;
   readonly output: readonly object[];
-  /** Null while it goes on. */
+  /** Null until the end. */
   readonly stop_reason: StopReason | null;
   readonly usage: TurnUsage | null;
-  /** Why it has failed, in words that its client may read; null where it has not. */
+  /** Text of the failure for the client; null on success. */
   readonly failure: string | null;
   /** Code of the failure; absent if unknown. */
   readonly failure_code?: FailureCode;
@@ -37,25 +37,28 @@ const threadPrefix = "resp-";
 const hex = (digits: number) => `[0-9a-f]{${digits}}`;
 const idPattern = new RegExp(`^resp_(${hex(32)})(${hex(16)})$`);
 
-/** The suffix of a conversation that begins with a response; `id` has 32 hexadecimal digits. */
+/** Returns the suffix of a thread that starts with a response; `id` has 32 hexadecimal digits. */
 export function responseThread(id: string): string {
   return threadPrefix + id;
 }
 
-/** The id of the response whose first event has this sequence number; of one that is not kept, of its run. */
+/**
+ * Returns the id of a response. It holds the thread and the sequence number of its first event, or the run's id if it
+ * is not stored.
+ */
 export function responseId(suffix: string | null, runId: string, firstSeq: number): string {
   const place = suffix === null ? runId : suffix.slice(threadPrefix.length);
   return `resp_${place}${firstSeq.toString(16).padStart(16, "0")}`;
 }
 
-/** Where a response is kept if there is one of this id; null for what is no id. */
+/** Returns thread and first event of a response id; null for an invalid id. */
 export function placeOfResponse(id: string): { readonly suffix: string; readonly firstSeq: number } | null {
   const [, thread, seq] = idPattern.exec(id) ?? [];
   if (thread === undefined || seq === undefined) return null;
   return { suffix: responseThread(thread), firstSeq: Number.parseInt(seq, 16) };
 }
 
-/** How a turn has ended, in this protocol's words; `error` is what has kept it from its end. */
+/** Returns the final status of a turn in this protocol; `error` is the code of a failure, or null. */
 export function endStatus(stopReason: StopReason | null, error: string | null): ResponseStatus {
   if (error !== null) return error === "aborted" ? "cancelled" : "failed";
   return stopReason !== null && stopReason in incompleteReasons ? "incomplete" : "completed";
@@ -67,17 +70,17 @@ const incompleteReasons: Readonly<Partial<Record<StopReason, string>>> = {
   refusal: "content_filter",
 };
 
-/** What the model has said in one step. */
+/** Returns the item of the model's text in one step. */
 export function messageItem(id: string, text: string, status: "in_progress" | "completed" | "incomplete") {
   return { id, type: "message", role: "assistant", status, content: [textPart(text)] };
 }
 
-/** What the model has thought in one step. */
+/** Returns the item of the model's reasoning in one step. */
 export function reasoningItem(id: string, text: string, status: "in_progress" | "completed" | "incomplete") {
   return { id, type: "reasoning", summary: [], status, content: [reasoningPart(text)] };
 }
 
-/** A call that the client is to make. */
+/** Returns the item of a call that the client executes. */
 export function callItem(id: string, call: HandedCall) {
   return {
     id,
@@ -89,33 +92,33 @@ export function callItem(id: string, call: HandedCall) {
   };
 }
 
-/** A part of a message. */
+/** Returns a content part of a message. */
 export function textPart(text: string) {
   return { type: "output_text", text, annotations: [], logprobs: [] };
 }
 
-/** A part of what was thought. */
+/** Returns a content part of reasoning. */
 export function reasoningPart(text: string) {
   return { type: "reasoning_text", text };
 }
 
-/** The id of an item of a response, by its place in the output. */
+/** Returns the id of an output item by its index. */
 export function itemId(kind: "msg" | "rs" | "fc", responseId: string, index: number): string {
   return `${kind}_${responseId.slice("resp_".length)}_${index}`;
 }
 
-/** Where an item stands that has such an id; null for what is no id. */
+/** Returns response and index of an item id; null for an invalid id. */
 export function placeOfItem(id: string): { readonly responseId: string; readonly index: number } | null {
   const [, response, index] = /^(?:msg|rs|fc)_([0-9a-f]{48})_(\d{1,6})$/.exec(id) ?? [];
   return response === undefined ? null : { responseId: `resp_${response}`, index: Number(index) };
 }
 
-/** Whether the item that a turn has ended in is all there. */
+/** Returns the status of the last item of a turn. */
 export function lastItemStatus(status: ResponseStatus, stopReason: StopReason | null): "completed" | "incomplete" {
   return status === "completed" || (status === "incomplete" && stopReason === "max_turns") ? "completed" : "incomplete";
 }
 
-/** The object itself. */
+/** Returns the response object. */
 export function responseObject({ id, created_at, model, asked, options }: ResponseHead, state: ResponseState) {
   const { status, output, stop_reason, usage, failure } = state;
   const reason = status === "incomplete" && stop_reason !== null ? incompleteReasons[stop_reason] : undefined;
@@ -146,7 +149,7 @@ export function responseObject({ id, created_at, model, asked, options }: Respon
   };
 }
 
-/** The Responses API calls a failed server `server_error`. */
+/** The Responses API has the code `server_error` for an unavailable model. */
 function errorCode({ failure_code = "model_unavailable" }: ResponseState): string {
   return failure_code === "model_unavailable" ? "server_error" : failure_code;
 }

@@ -18,13 +18,13 @@ import {
   textPart,
 } from "./response-object.ts";
 
-// What a turn says over POST /v1/responses. Its output has an item for what the model thinks and one for what it says in each
-// step; the tools of the manifest run on the server, and only part the steps.
+// Output of POST /v1/responses. Each step yields an item for the model's reasoning and one for its text. Tools of the
+// manifest run on the server and only separate the steps.
 
-/** Says an event of the stream: its type and what it carries. */
+/** Sends a stream event with its type and fields. */
 type Tell = (type: string, fields: object) => void;
 
-/** POST /v1/responses without `stream`. */
+/** Output of POST /v1/responses without `stream`. */
 export function responseAnswer(channel: Channel, head: ResponseHead, requestId: string): RunOutput {
   const items = new OutputItems(head.id, () => {});
   return {
@@ -44,9 +44,9 @@ export function responseAnswer(channel: Channel, head: ResponseHead, requestId: 
 }
 
 /**
- * POST /v1/responses with `stream`. `firstNumber` is the sequence number of the first event; those up to `startingAfter` were seen and are
- * left out. Events that are told together leave in one piece: the end of an item repeats all its words, and several pieces of them would
- * wait for a client that is not behind.
+ * Output of POST /v1/responses with `stream`. `firstNumber` is the sequence number of the first event. Events up to
+ * `startingAfter` are omitted, because the client has seen them. Events of one call are sent as one piece: the end of
+ * an item repeats its whole text, and several pieces would count against the credit of a client that is not behind.
  */
 export function responseStream(
   channel: Channel,
@@ -90,7 +90,7 @@ export function responseStream(
       pass();
     },
     frame(name) {
-      // One that has waited for its turn.
+      // The start of a queued turn.
       if (name === "turn_started") tell("response.in_progress", { response: responseObject(head, begun) });
       else items.frame(name);
       pass();
@@ -104,7 +104,8 @@ export function responseStream(
     },
     failed(error: SvcError) {
       const { code } = error;
-      // In the background the response goes on. Its stream can be read on behind any number that was seen: this one is no event of it.
+      // A background response continues. Its stream can be reread after any number that was seen, so this event must
+      // not take a new number.
       const number = isQueued ? Math.max(0, startingAfter, sequence_number - 1) : sequence_number;
       const message = failureText(error, requestId);
       piece += eventText("error", number, { code, message, param: null });
@@ -117,7 +118,7 @@ function eventText(type: string, sequence_number: number, fields: object): strin
   return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...fields })}\n\n`;
 }
 
-/** The end of a turn, its last item closed with it. */
+/** Returns the final state of a turn and closes its last item. */
 function endOf(result: RunResult, items: OutputItems): ResponseState {
   const { stop_reason, usage, aborted, failure } = result;
   const status = endStatus(stop_reason, failure === null ? (aborted ? "aborted" : null) : "model_failed");
@@ -126,7 +127,7 @@ function endOf(result: RunResult, items: OutputItems): ResponseState {
   return { status, output: items.done, stop_reason, usage, failure, failure_code: failureCode(result) };
 }
 
-/** An item that grows. */
+/** An item to which text is still added. */
 interface OpenItem {
   readonly kind: "msg" | "rs";
   readonly id: string;
@@ -138,9 +139,9 @@ const kinds = {
   rs: { item: reasoningItem, part: reasoningPart, event: "reasoning_text", more: {} },
 } as const;
 
-/** The items of an output, and the events that they come in. */
+/** The items of an output, and the events that announce them. */
 class OutputItems {
-  /** Those that are closed. */
+  /** The closed items. */
   readonly done: object[] = [];
   readonly #responseId: string;
   readonly #tell: Tell;
@@ -151,7 +152,7 @@ class OutputItems {
     this.#tell = tell;
   }
 
-  /** A copy of the items that sends no events. */
+  /** Returns a copy that sends no events. */
   copy(): OutputItems {
     const copy = new OutputItems(this.#responseId, () => {});
     copy.done.push(...this.done);
@@ -159,7 +160,7 @@ class OutputItems {
     return copy;
   }
 
-  /** Text of the model, or of its thoughts. */
+  /** Adds text or reasoning of the model. */
   add(kind: OpenItem["kind"], delta: string): void {
     const open = this.#open?.kind === kind ? this.#open : this.#begin(kind);
     open.text += delta;
@@ -167,7 +168,7 @@ class OutputItems {
     this.#tell(`response.${event}.delta`, { ...this.#placeOf(open), delta, ...more });
   }
 
-  /** A step of the turn is over when its tools are run, and when somebody has said something to it. */
+  /** Ends the current step when tools run, or when the user has sent a message. */
   frame(name: string): void {
     if (partingFrames.has(name)) this.close("completed");
   }
@@ -185,7 +186,7 @@ class OutputItems {
     this.done.push(closed);
   }
 
-  /** A call that the client is to make: whole, for the controls have looked at all of it. */
+  /** Adds a call that the client executes. It is sent as a whole, because the controls have checked all of it. */
   call(call: HandedCall): void {
     const output_index = this.done.length;
     const item = callItem(itemId("fc", this.#responseId, output_index), call);

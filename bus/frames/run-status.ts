@@ -1,14 +1,14 @@
 import type { Bus } from "../bus.ts";
 import { errorFrameOf, frame } from "./frames.ts";
 
-// What is told of durable runs: that one was accepted, where it stands, and how it has ended.
+// Frames about durable runs: acceptance, state and end.
 
-/** What a durable run waits for. */
+/** The reason why a durable run waits. */
 export interface WaitingOn {
   readonly kind: "approval" | "tool" | "ui" | "queue" | "task" | "retry" | "release";
-  /** By which it is answered; the run's own for its next try, and where it is held. */
+  /** The id by which it is answered. The run's own id for a retry, and for a held run. */
   readonly id: string;
-  /** Epoch milliseconds; null for no end. */
+  /** Epoch milliseconds; null without a deadline. */
   readonly until: number | null;
 }
 
@@ -16,27 +16,27 @@ export interface WaitingOn {
 export interface RunStanding {
   readonly run_id: string;
   readonly status: string;
-  /** Failures of its present step. */
+  /** Failures of the current step. */
   readonly attempt: number;
   readonly step: number;
   readonly waiting_on: WaitingOn | null;
   readonly updated_at: number;
 }
 
-/** How such a frame begins. Frames hold JSON, so no text in them can look like it. */
+/** Start of such a frame. Frames hold JSON, so no text in them can contain it. */
 const beginning = 'data: {"event":"run_status"';
 
-/** The frame that tells where a run stands. */
+/** Returns the frame with the state of a run. */
 export function statusFrame({ run_id, status, ...standing }: RunStanding): string {
   return frame("run_status", { status, fiber_id: run_id, resume_token: run_id, ...standing }, -1);
 }
 
-/** Tells those who listen to its thread. */
+/** Publishes the state of a run to the subscribers of its thread. */
 export function publishStatus(bus: Bus, topic: string, standing: RunStanding): void {
   if (bus.hasSubscribers(topic)) bus.publish(topic, statusFrame(standing));
 }
 
-/** Frames without those that tell where runs stand, and what those say, in their order. */
+/** Splits off the run_status frames: returns the other frames, and the states in order. */
 export function standingsApart(frames: string): { readonly text: string; readonly standings: readonly RunStanding[] } {
   const standings: RunStanding[] = [];
   let text = "";
@@ -53,7 +53,7 @@ export function standingsApart(frames: string): { readonly text: string; readonl
   return { text: text + frames.slice(from), standings };
 }
 
-/** Ends the stream of a run that has not come to an answer. */
+/** Returns the frame that ends the stream of a failed run. */
 export function runErrorFrame(message: string): string {
   return errorFrameOf(message, "run_error");
 }

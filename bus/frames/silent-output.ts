@@ -1,6 +1,9 @@
 import type { RunOutput } from "./output.ts";
 
-/** Of a run that nobody who started it listens to any more: what it says is in its log, and heard by those who listen to that. */
+/**
+ * Output of a run that its starter no longer listens to. Its text is in the log and goes to the subscribers of the
+ * thread.
+ */
 export const silentOutput: RunOutput = {
   writable: true,
   onWritable: (work) => work(),

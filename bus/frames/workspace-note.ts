@@ -1,18 +1,18 @@
 import type { ThreadNote } from "../protocol/thread.ts";
 
-/** What somebody has done to a file of a conversation's workspace. */
+/** A user's change of a file in a thread's workspace. */
 export interface WorkspaceEdit {
   readonly op: "write" | "delete" | "rename";
   readonly path: string;
-  /** Of the file as it is now; null where nobody has said, and for one that is gone. */
+  /** Size of the file after the change; null if unknown, or if the file is deleted. */
   readonly bytes: number | null;
-  /** Where it is now, if it was renamed. */
+  /** The new path of a renamed file. */
   readonly to_path: string | null;
 }
 
 /**
- * The note by which a model learns of an edit that is not its own. Its words are the service's; paths stand in it quoted, on one line and
- * with nothing that is not seen.
+ * Returns the note that informs a model of a user's edit. The text is the service's own; paths are quoted, on one line
+ * and without invisible characters.
  */
 export function workspaceNote({ op, path, bytes, to_path }: WorkspaceEdit): ThreadNote {
   const size = bytes === null ? "" : ` (${bytes} bytes)`;
@@ -27,7 +27,7 @@ export function workspaceNote({ op, path, bytes, to_path }: WorkspaceEdit): Thre
   };
 }
 
-/** A text as JSON, with what has no shape of its own in its escaped form. */
+/** Returns a text as JSON, with invisible characters escaped. */
 function quoted(path: string): string {
   return JSON.stringify(path).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => {
     const units = sign.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);

@@ -1,6 +1,6 @@
 import type { NodeId } from "./node-id.ts";
 
-/** Names the receiving end of a channel, in a message. */
+/** Reference to the receiving end of a channel, for messages. */
 export interface ChannelRef {
   readonly node: NodeId;
   readonly id: number;
@@ -8,9 +8,9 @@ export interface ChannelRef {
 
 /** The sending end of a channel. */
 export interface Channel {
-  /** False while the receiver's node is behind; hold text back until `onWritable`. */
+  /** False while the receiver's node is behind; buffer text until `onWritable`. */
   readonly writable: boolean;
   onWritable(work: () => void): void;
-  /** After `last` nothing more may be sent. */
+  /** After `last`, nothing more may be sent. */
   send(text: string, last: boolean): void;
 }

@@ -1,5 +1,5 @@
-/** What sends webhooks of one tenant to one endpoint. */
+/** Messages to the sender of one tenant's webhooks to one endpoint. */
 export interface DeliveryMessages {
-  /** Something is due, or will soon be. A hint: what it goes by is the outbox, and a hint that is lost is made up for. */
+  /** Hints that a delivery is due, now or soon. The outbox is authoritative; a periodic check covers lost hints. */
   wake: { body: Record<string, never> };
 }

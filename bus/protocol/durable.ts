@@ -1,17 +1,26 @@
 import type { RunPlace } from "./run.ts";
 
-/** The durable runs of one host: which of them have a slot. What it knows may be forgotten, as all of it is in the store. */
+/**
+ * Messages to the scheduler of one host's durable runs, which assigns slots. Its state may be lost, because the store
+ * holds everything.
+ */
 export interface DurableMessages {
-  /** A run may be taken up: it was accepted, or what it waits for has come. */
+  /** A run is ready to start or resume: it was accepted, or its wait was answered. */
   wake: { body: RunPlace };
-  /** The run is about to be accepted: true gives it a slot that nobody waits for, so that it begins with its acceptance. */
+  /**
+   * Requests a slot for a run that is about to be accepted. Returns true if one is free, and the run then starts with
+   * its acceptance.
+   */
   begin: { body: RunPlace; reply: { readonly go: boolean } };
-  /** The run has begun a step and may begin another: false when others are to go first, or the process is about to end. */
+  /**
+   * Asks whether the run may continue with another step. Returns false if others must run first, or the process is
+   * about to end.
+   */
   step: { body: RunPlace; reply: { readonly go: boolean } };
-  /** The run does not need its slot any more. */
+  /** Returns the run's slot. */
   left: { body: RunPlace };
-  /** Looks in the store for runs that are due: for those since it last did, or for all of them. */
+  /** Reads due runs from the store: those since the last read, or all. */
   look: { body: { readonly all: boolean } };
-  /** Nothing more is taken up here. */
+  /** Stops starting and resuming runs on this host. */
   drain: { body: Record<string, never> };
 }

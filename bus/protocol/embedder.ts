@@ -1,50 +1,52 @@
 import type { ChannelRef } from "./channel.ts";
 
-/** What makes vectors of the texts of one tenant, a page at a time: vectors of many texts are more than one message may carry. */
+/**
+ * Messages to the embedder of one tenant. It computes vectors in pages, because those of many texts exceed one message.
+ */
 export interface EmbedderMessages {
   /**
-   * Asks the provider for the vectors of a page. What comes of it is the one text of the channel, an `EmbeddedPage` as JSON. Refuses with
-   * unknown_embedding_model, model_not_configured and mailbox_full.
+   * Requests the vectors of a page from the provider. The result is the only text of the channel, an `EmbeddedPage` as
+   * JSON. Refuses with unknown_embedding_model, model_not_configured and mailbox_full.
    */
   embed: { body: EmbedPage; reply: Record<string, never> };
-  /** Nobody waits for a page any more. */
+  /** Cancels a page. */
   stop: { body: { readonly id: string } };
 }
 
 /** A text, or the tokens of one. */
 export type EmbeddingInput = string | readonly number[];
 
-/** A page, and where what comes of it is to go. */
+/** A page of inputs, and the channel for the result. */
 export interface EmbedPage {
-  /** Names the page for `stop`. */
+  /** Id of the page, for `stop`. */
   readonly id: string;
   /** The logical id of the route. */
   readonly model: string;
   readonly inputs: readonly EmbeddingInput[];
-  /** Of each vector; null leaves it to the model. */
+  /** Dimensions of each vector; null for the model's default. */
   readonly dimensions: number | null;
   readonly request_id: string;
   readonly channel: ChannelRef;
 }
 
-/** What is known of the vectors of a route. */
+/** Known properties of a route's vectors. */
 export interface VectorForm {
   readonly dimensions: number;
-  /** Whether the provider sends bytes, and not numbers in digits, which are several times as long. */
+  /** True if the provider sends bytes; decimal numbers are several times as long. */
   readonly isBinary: boolean;
 }
 
-/** Inputs of a page: hosted providers take about a hundred in one call. */
+/** Max inputs of a page: hosted providers accept about a hundred per call. */
 const pageInputsMax = 96;
-/** Inputs of the first page of a route, of which nobody knows how long its vectors are. */
+/** Inputs of the first page of a route, whose vector length is unknown. */
 const firstPageInputs = 24;
-/** Numbers of a page, so that reading the provider's answer is a few milliseconds' work: as bytes, and in digits. */
+/** Max numbers of a page, as bytes and below in decimal, so that parsing the reply takes a few milliseconds. */
 const binaryFloatsMax = 256 * 1024;
 const digitFloatsMax = 64 * 1024;
-/** Characters or tokens of a page, beyond its first input. */
+/** Max characters or tokens of a page, not counting its first input. */
 const pageLengthMax = 128 * 1024;
 
-/** Where the page ends that begins with the input at `from`; `form` is null where nobody knows it yet. */
+/** Returns the end of the page that begins with the input at `from`; `form` is null while unknown. */
 export function endOfPage(inputs: readonly EmbeddingInput[], from: number, form: VectorForm | null): number {
   const floatsMax = form?.isBinary ? binaryFloatsMax : digitFloatsMax;
   const count =

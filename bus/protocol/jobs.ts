@@ -1,25 +1,25 @@
 import type { Principal } from "./principal.ts";
 
-/** The jobs of one tenant. Writes and firings of a tenant happen one after another. */
+/** Messages to the jobs actor of one tenant, which serializes writes and firings. */
 export interface JobsMessages {
   /**
-   * Writes a job. Refuses with invalid_schedule, too_many_jobs, invalid_request for a manifest that there is not, and conflict when it is
-   * changed by others meanwhile.
+   * Creates or replaces a job. Refuses with invalid_schedule, too_many_jobs, invalid_request for an unknown manifest,
+   * and conflict on a concurrent change.
    */
   put: { body: { readonly name: string; readonly job: AskedJob; readonly principal: Principal }; reply: Done };
-  /** Deletes a job and what is known of its runs. Refuses with not_found, and with conflict as `put` does. */
+  /** Deletes a job and the records of its runs. Refuses with not_found, and with conflict as `put` does. */
   remove: { body: { readonly name: string; readonly principal: Principal }; reply: Done };
-  /** Starts a job now, whatever its schedule says. Refuses with not_found, and with run_in_progress while it runs. */
+  /** Starts a job now, independent of its schedule. Refuses with not_found, and with run_in_progress while it runs. */
   run: { body: { readonly name: string; readonly principal: Principal }; reply: { readonly run_id: string } };
-  /** Writes down what has come of runs. Before the records of runs are read. */
+  /** Stores the outcomes of ended runs. Send it before reading the records of runs. */
   settle: { body: Record<string, never>; reply: Done };
-  /** Starts what is due, and sees to what has been started. */
+  /** Starts due jobs, and updates those in progress. */
   look: { body: Record<string, never> };
 }
 
 type Done = Record<string, never>;
 
-/** A job as somebody writes it. */
+/** A job as its author wrote it. */
 export interface AskedJob {
   readonly schedule: string;
   readonly manifest_id: string;

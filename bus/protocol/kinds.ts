@@ -11,8 +11,8 @@ import type { ThreadMessages } from "./thread.ts";
 import type { WorkspaceMessages } from "./workspace.ts";
 
 /**
- * Every actor kind and its vocabulary: for each message its `body`, and a `reply` when it can be asked. A plugin adds its own by
- * declaration merging.
+ * Every actor kind and its vocabulary: for each message its `body`, and a `reply` if it is an ask. A plugin adds kinds
+ * by declaration merging.
  */
 export interface Protocols {
   delivery: DeliveryMessages;
@@ -28,17 +28,17 @@ export interface Protocols {
   workspace: WorkspaceMessages;
 }
 
-/** The kinds of actors that have a vocabulary. */
+/** The actor kinds. */
 export type ActorKind = keyof Protocols & string;
-/** The messages that actors of a kind take. */
+/** The message types of a kind. */
 export type MessageType<K extends ActorKind> = keyof Protocols[K] & string;
-/** Those of them that have an answer. */
+/** The message types of a kind that have a reply. */
 export type AskType<K extends ActorKind> = {
   [T in MessageType<K>]: Protocols[K][T] extends { reply: unknown } ? T : never;
 }[MessageType<K>];
-/** What a message carries. */
+/** The body of a message. */
 export type Body<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { body: infer B } ? B : never;
-/** What the answer to a message carries; never, where there is none. */
+/** The reply to a message; never, if there is none. */
 export type Reply<K extends ActorKind, T extends MessageType<K>> = Protocols[K][T] extends { reply: infer R }
   ? R
   : never;

@@ -1,33 +1,33 @@
-// Leases of conversations: at most one client drives one at a time, others watch. They are a courtesy between clients and grant nothing.
+// Leases of threads: at most one client drives a thread, others watch. They coordinate clients and grant no rights.
 
-/** To drive a conversation alone, or to watch it. */
+/** Mode of a hold: drive a thread exclusively, or watch it. */
 export type LeaseMode = "exclusive" | "shared";
 
-/** What a client shows to drive a conversation: the hash of its token, null when it has shown none. */
+/** The hash of a client's lease token, null if it sent none. */
 export interface LeaseProof {
   readonly token_hash: string | null;
 }
 
-/** A hold as a client asks for it. */
+/** A client's request for a hold. */
 export interface TakeLease {
   readonly mode: LeaseMode;
   /** A name that the client chooses for itself. */
   readonly holder_id: string;
   readonly ttlMs: number;
-  /** Of the hold that the client has; null for none. */
+  /** Token of the client's current hold; null for none. */
   readonly token: string | null;
 }
 
-/** A hold as it was given. */
+/** A granted hold. */
 export interface TakenLease {
   readonly token: string;
-  /** The token was of a hold that goes on. */
+  /** True if the token belongs to a hold that was extended. */
   readonly renewed: boolean;
 }
 
-/** A hold that is to end. */
+/** A request to end a hold. */
 export interface EndLease {
   readonly token: string | null;
-  /** Null: whoever has the token. */
+  /** Null to accept any holder with the token. */
   readonly holder_id: string | null;
 }

@@ -1,19 +1,19 @@
-/** The rate of one tenant, or of one client address that has shown no credentials. */
+/** Messages to the rate limiter of one tenant, or of one client address without credentials. */
 export interface LimiterMessages {
   /**
-   * Takes tokens out of the bucket for requests to come, at most `want`. Who asks spends the first at once and the others without
-   * asking again, as long as the lease lasts; the bucket gives one at a time while it is low, so that no thread holds what another
-   * needs.
+   * Takes up to `want` tokens out of the bucket for future requests. The caller uses one token at once. It
+   * may use the others while the lease lasts, without asking again. A low bucket grants one token at a time, so that no thread holds
+   * tokens that another needs.
    */
   lease: { body: { want: number }; reply: RateLease };
 }
 
 /** Requests that a caller may make now. */
 export interface RateLease {
-  /** Requests that may pass; 0 when the bucket is empty. */
+  /** Number of allowed requests; 0 if the bucket is empty. */
   readonly granted: number;
-  /** Milliseconds after the question in which all but the first may pass. */
+  /** Milliseconds after the ask during which the requests after the first are allowed. */
   readonly forMs: number;
-  /** Seconds until the next token, at least 1; 0 when something was granted. */
+  /** Seconds until the next token, at least 1; 0 if tokens were granted. */
   readonly retryAfterSeconds: number;
 }

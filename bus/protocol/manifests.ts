@@ -1,24 +1,30 @@
 import type { Principal } from "./principal.ts";
 
-// Manifests pass as JSON text. They are free to have any keys, and structured clone takes ten times as long as JSON.parse for
-// objects that are all of another form.
+// Manifests are sent as JSON text: they may have any keys, and structured clone takes ten times as long as JSON.parse
+// for objects of varying shape.
 
-/** The manifests of one tenant. Writes of a tenant happen one after another. */
+/** Messages to the manifests actor of one tenant, which serializes writes. */
 export interface ManifestsMessages {
-  /** Every manifest that the tenant can name; what they are as models only when it is asked for, which compiles each. */
+  /** Returns every manifest that the tenant can use. With `models` it compiles each one to include its model card. */
   list: { body: { models: boolean }; reply: { readonly items: readonly ManifestListing[] } };
-  /** What a request of this tenant would get. Refuses with unknown_manifest. */
+  /** Returns the manifest version that a request of this tenant would get. Refuses with unknown_manifest. */
   get: { body: { name: string; thread_suffix: string | null }; reply: ResolvedManifestView };
-  /** Whether a caller may run a manifest that binds a tool. Refuses as a turn would, and with not_found where it has no such tool. */
+  /**
+   * Checks that a caller may run a manifest and that the manifest binds a tool. Refuses as a turn would, and with
+   * not_found without the tool.
+   */
   admit: { body: { name: string; principal: Principal; tool: string }; reply: Record<string, never> };
-  /** Stores a version. Refuses with name_mismatch, invalid_manifest. */
+  /** Stores a version. Refuses with name_mismatch and invalid_manifest. */
   put: {
     body: { name: string; manifest: string; comment: string; activate: boolean; principal: Principal };
     reply: ManifestVersionView;
   };
   canary: { body: { name: string; version: number; weight: number; principal: Principal }; reply: ManifestPointerView };
   clearCanary: { body: { name: string; principal: Principal }; reply: ManifestPointerView };
-  /** Holds how its runs have ended against what is usual; takes a canary back that fails. Refuses with what the manifest is refused with. */
+  /**
+   * Compares the outcomes of runs with the usual rate, and removes a failing canary. Refuses if the manifest is
+   * invalid.
+   */
   judge: { body: JudgedManifest; reply: { readonly anomaly: boolean } };
   rollback: {
     body: { name: string; version: number; comment: string; principal: Principal };
@@ -26,29 +32,29 @@ export interface ManifestsMessages {
   };
 }
 
-/** Runs that have ended by themselves, and how many of them have failed. */
+/** Numbers of runs that ended on their own, and of failed ones. */
 export interface Outcomes {
   readonly runs: number;
   readonly failures: number;
 }
 
-/** How the runs of a manifest have ended of late. */
+/** Recent outcomes of a manifest's runs. */
 export interface WatchedManifest {
   readonly name: string;
   readonly seen: Outcomes;
-  /** When its pointer was last moved, while it has a canary; else null. */
+  /** Time of the last pointer change, if there is a canary; else null. */
   readonly rollout: number | null;
-  /** Of the runs that began since then, by version. */
+  /** Outcomes of the runs that started since then, by version. */
   readonly versions: readonly (Outcomes & { readonly version: number })[];
 }
 
-/** The same, and when that was: in so many milliseconds up to a time. */
+/** Recent outcomes and their time window: the `window_ms` milliseconds before `now`. */
 export interface JudgedManifest extends WatchedManifest {
   readonly now: number;
   readonly window_ms: number;
 }
 
-/** Which versions of a stored manifest are in effect. */
+/** The active versions of a stored manifest. */
 export interface ManifestPointerView {
   readonly tenant_id: string;
   readonly name: string;
@@ -80,28 +86,30 @@ export interface ResolvedManifestView {
   readonly manifest: string;
 }
 
-/** One line of GET /manifests and GET /v1/models. */
+/** One item of GET /manifests and GET /v1/models. */
 export interface ManifestListing {
   readonly name: string;
   readonly version: number | null;
   readonly source: string;
-  /** Null when the manifest does not compile, or when models were not asked for. */
+  /** Null if the manifest does not compile, or models were not requested. */
   readonly model: ModelCard | null;
   readonly pointer: ManifestPointerView | null;
-  /** The first of what is wrong with a file of the operator's; null when it is valid, is from elsewhere, or models were asked for. */
+  /**
+   * The first problems of an operator's file; null if it is valid, comes from another source, or models were requested.
+   */
   readonly problems: readonly string[] | null;
 }
 
-/** What a manifest is as a model of the OpenAI entry point. */
+/** A manifest as a model of the OpenAI-compatible routes. */
 export interface ModelCard {
   readonly description: string;
-  /** Whether callers without credentials may talk to it. */
+  /** True if callers without credentials may use it. */
   readonly allowAnonymous: boolean;
   readonly tags: readonly string[];
   readonly contextWindow: number;
   readonly providerModel: string;
   readonly modalities: readonly string[];
-  /** Levels that are known to make a difference. */
+  /** Levels that are known to have an effect. */
   readonly supportedThinkingLevels: readonly string[];
   readonly cost: {
     readonly inputPerMillion: number;
@@ -113,7 +121,7 @@ export interface ModelCard {
   readonly greeting: { readonly headline: string; readonly subtitle?: string } | null;
   readonly commands: readonly { readonly name: string; readonly description: string; readonly argumentHint: string }[];
   readonly outputStyles: readonly { readonly name: string; readonly description: string }[];
-  /** The name as it is declared; null when conversations that picked none have no style. */
+  /** The declared name; null if threads without a chosen style have none. */
   readonly defaultOutputStyle: string | null;
   readonly workspace: { readonly tools: "server" | "none"; readonly scope: string };
 }

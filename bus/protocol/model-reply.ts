@@ -1,4 +1,4 @@
-/** Why an answer ended, in the service's own words. */
+/** Reason for the end of a reply, in the service's own terms. */
 export type StopReason =
   | "end_turn"
   | "tool_use"
@@ -9,7 +9,7 @@ export type StopReason =
   | "refusal"
   | "unknown";
 
-/** Tokens as the provider counted them; `input` is without cached ones. */
+/** Tokens as the provider counted them; `input` excludes cached ones. */
 export interface TokenCount {
   readonly input: number;
   readonly output: number;
@@ -19,7 +19,7 @@ export interface TokenCount {
   readonly reasoning?: number;
 }
 
-/** USD, by what it was spent on. */
+/** Cost in USD, by kind of token. */
 export interface Cost {
   readonly input: number;
   readonly output: number;
@@ -29,8 +29,8 @@ export interface Cost {
 }
 
 /**
- * What a turn used over all its model calls, and those of its tasks. `totalTokens` is the last one's of its own, so it shows how full the
- * context is.
+ * Usage of a turn over all its model calls and those of its tasks. `totalTokens` is that of its own last call and shows
+ * how full the context is.
  */
 export interface TurnUsage extends TokenCount {
   readonly totalTokens: number;

@@ -1,17 +1,20 @@
-/** Who is calling: authenticated, and the only source of a tenant. A plain object, so that it crosses threads. */
+/** The authenticated caller, the only source of a tenant. A plain object, so that it crosses threads. */
 export interface Principal {
   readonly tenant_id: string;
   readonly sub: string;
   readonly scopes: readonly string[];
   /** How the caller was authenticated. */
   readonly scheme: string;
-  /** Who vouched for the caller; two issuers may use one subject. Empty for keys and for none. */
+  /**
+   * The issuer of the caller's identity; two issuers may use the same subject. Empty for API keys and without
+   * authentication.
+   */
   readonly issuer: string;
-  /** Whose scopes these are, where nobody is there: who has written the job that runs. */
+  /** The author of a job, whose scopes its runs have; absent for callers in person. */
   readonly on_behalf_of?: { readonly sub: string; readonly scheme: string; readonly issuer: string };
 }
 
-/** Who a principal is, in one text: a subject is one person's only within who vouched for it. */
+/** Returns a unique text for a principal; subjects are unique only within scheme and issuer. */
 export function principalId({ scheme, issuer, sub }: Pick<Principal, "scheme" | "issuer" | "sub">): string {
   return JSON.stringify([scheme, issuer, sub]);
 }

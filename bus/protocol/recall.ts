@@ -1,9 +1,10 @@
 /**
- * Keeps thoughts and vendor fields that a provider wants back with its calls, for clients without a thread. One process holds them in
- * memory and may drop them. The ids of handed calls are random and known to their tenant alone.
+ * Messages to the actor that keeps reasoning and vendor fields for clients without a thread, whose provider requires
+ * them with later calls. One process holds them in memory and may drop them. The ids of handed calls are random and
+ * known to their tenant alone.
  */
 export interface RecallMessages {
-  /** Stores the thoughts of one step for each of its calls. */
+  /** Stores the reasoning of one step for each of its calls. */
   keep: { body: ThoughtsOfCalls };
   /** Returns the stored text of each call, in order; null for a call without one. */
   recall: { body: CallsAsked; reply: { readonly found: readonly (string | null)[] } };

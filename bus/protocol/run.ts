@@ -6,99 +6,111 @@ import type { Principal } from "./principal.ts";
 import type { TurnOptions } from "./turn-options.ts";
 import type { ClientVendor } from "./vendor-fields.ts";
 
-/** One run: a turn from its request to its last frame. It lives beside its conversation, if it has one. */
+/**
+ * Messages to a run: one turn from its request to its last frame. It lives on the node of its thread, if it has one.
+ */
 export interface RunMessages {
   /**
-   * Starts the turn, or answers an earlier one of the same idempotency key. Accepted means that the caller's messages are durable;
-   * the rest comes over the channel. Safe to ask again with the same run_id.
+   * Starts the turn, or replays an earlier one of the same idempotency key. After the reply, the caller's messages are
+   * durable; everything else comes over the channel. Safe to repeat with the same run_id.
    */
   start: { body: SubmitTurn; reply: TurnAccepted };
-  /** Has the run accepted, to go on with a dead one of the same log. Safe to ask again: see actors/run/requeue.ts. */
+  /** Accepts this run as the continuation of a dead one in the same log. Safe to repeat; see actors/run/requeue.ts. */
   requeue: { body: { readonly of: string }; reply: AcceptedRun };
-  /** Stops the run and answers when it has stopped: true unless it had ended by itself before. */
+  /** Stops the run and replies when it has stopped: true unless it had ended before. */
   abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };
-  /** The client that started the run is gone; the run goes on as long as the settings allow. */
+  /** The starting client has disconnected. The run continues as long as the settings allow. */
   detach: { body: Record<string, never> };
-  /** Answers one of the questions that the run has put to the outside. The first answer wins. */
+  /** Answers an open wait of the run. The first answer wins. */
   answer: { body: AnswerToWait | AnswerAsAsked; reply: { outcome: AnswerOutcome } };
-  /** Something that the run waits for may have come, or its time be over (`due`): it looks. */
+  /** Hints that a wait may be answered or overdue (`due`); the run reads its waits. */
   resume: { body: { readonly due: boolean } };
-  /** A durable run has a slot, and goes on. False when there is nothing to be done. Told of it is `left` when it does not need it any more. */
+  /**
+   * Gives a slot to a durable run, which continues. Returns false if there is nothing to do. The run sends `left` to
+   * return the slot.
+   */
   work: { body: Record<string, never>; reply: { readonly taken: boolean } };
-  /** Something waits in its conversation, under this number; a message that `interrupts` keeps calls from being begun. */
+  /**
+   * Hints that an input with this number is queued in its thread. One that `interrupts` prevents further calls of the
+   * step.
+   */
   steer: { body: InputHint };
   /**
-   * A task of this run asks for what its next model call may use. Answered when there is something, or when nothing is left. A run
-   * that was put aside is taken up for it; actor_lost means that nobody waits for the task.
+   * A task of this run requests a reservation for its next model call. Replies when an amount is available, or when
+   * nothing is left. A suspended run resumes for this. After actor_lost, no run waits for the task.
    */
   reserve: { body: ReservationRequest; reply: ReservationReply };
-  /** What was used of a reservation. */
+  /** Reports the used part of a reservation. */
   repay: { body: { readonly reservation_id: string; readonly used: BudgetUsed } };
-  /** A task of this run is about to call a tool, which counts here too. The run is taken up for it like for a reservation. */
+  /**
+   * Counts a tool call of a task against this run's limits too. A suspended run resumes for this, as for a reservation.
+   */
   count: {
     body: { readonly task_id: string; readonly tool: string };
     reply: { readonly breach: ReportedBreach | null };
   };
-  /** A task of this run is about to begin one in the background: what all of them spend is kept in the store from here on. */
+  /** Moves the shared budget to the store, because a task of this run is about to start a background task. */
   share: { body: { readonly task_id: string }; reply: SharedBudgets };
-  /** A task below this run, the first of its conversation, asks something of whoever listens. */
+  /** Publishes a question of a task below this root run to its subscribers. */
   relay: { body: { readonly name: string; readonly data: unknown } };
-  /** A task of this run is put aside: nothing of it goes on. */
+  /** A task of this run is suspended, so nothing of it runs. */
   taskAside: { body: { readonly task_id: string } };
-  /** A task of this run is over. */
+  /** A task of this run has ended. */
   taskEnded: { body: { readonly task_id: string; readonly outcome: TaskOutcome }; reply: Record<string, never> };
-  /** Whether the run goes on or waits, and which of both. */
+  /** Returns whether the run is open, and whether it is running. */
   alive: { body: Record<string, never>; reply: { readonly alive: boolean; readonly runs: boolean } };
-  /** The n-th model request of the run, as it is on record; null when it is not. Any run of this id may be asked, with or without its thread. */
+  /**
+   * Returns the recorded n-th model request of the run; null if there is none. Works for any run id, also without its
+   * thread.
+   */
   request: { body: { readonly n: number; readonly with_bodies: boolean }; reply: ModelRequestView | null };
-  /** What the run has said since its last durable event. */
+  /** Returns the text since the run's last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
 }
 
 /** A model request of a run. */
 export interface ModelRequestView {
   readonly n: number;
-  /** JSON of what is on record: see `CallFacts` in storage/tables/model-calls.ts. */
+  /** JSON of the context record; see `CallFacts` in storage/tables/model-calls.ts. */
   readonly facts: string;
-  /** Digest of what it has in common with other requests of its agent. */
+  /** Digest of the prompt prefix that the agent's requests share. */
   readonly frame: string;
-  /** Null when they were not asked for. */
+  /** Null if they were not requested. */
   readonly bodies: ModelRequestBodies | null;
 }
 
-/** What was sent. JSON texts, but the system text and the reply; null for what is not kept, or was not there. */
+/** The contents of a request. JSON texts, except for the system text and the reply; null if not stored or absent. */
 export interface ModelRequestBodies {
   readonly system: string | null;
   /** The message list without images. */
   readonly messages: string | null;
   readonly tools: string | null;
   readonly answer: string | null;
-  /** What the model has said, where no event says it. */
+  /** The model's reply, if no event holds it. */
   readonly reply: string | null;
-  /** What of it is not as the record says, in words. */
+  /** Differences between the rebuilt request and its record, in words. */
   readonly problems: readonly string[];
 }
 
-/** Which run of which conversation. */
+/** Tenant, thread and id of a run. */
 export interface RunPlace {
   readonly tenant_id: string;
   readonly suffix: string;
   readonly run_id: string;
 }
 
-/** That something waits for a run. */
+/** A hint that a run has a queued input. */
 export interface InputHint {
   readonly number: number;
   readonly interrupts: boolean;
 }
 
-/** Who or what stopped a run. */
+/** The cause of an abort. */
 export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 
 /**
- * What the answer of a turn looks like. `continue` has no messages of its own. `compact` is no turn: nobody is answered, its messages
- * say what the summary is to be like.
- * Of a `job` nobody is told.
+ * The entry point of a run, which decides the form of its answer. `continue` has no messages of its own. `compact` is
+ * no turn: its messages are instructions for the summary. A `job` has no client.
  */
 export type EntryPoint =
   | "chat"
@@ -114,7 +126,7 @@ export type EntryPoint =
   | "job"
   | "trigger";
 
-/** A turn as it was asked for. Of the messages there is what a turn reads, checked for its outer shape only. */
+/** A requested turn. It contains the parts of the messages that a turn reads, with only their outer shape checked. */
 export interface SubmitTurn {
   readonly run_id: string;
   readonly surface: EntryPoint;
@@ -122,122 +134,127 @@ export interface SubmitTurn {
   readonly request_id: string;
   readonly manifest: string;
   readonly messages: readonly ClientMessage[];
-  /** Bytes of the client's request with what its references name; absent where no client has sent the turn. */
+  /** Bytes of the client's request with its references; absent without a client. */
   readonly bytes?: number;
-  /** The suffix; null for a stateless turn. */
+  /** The suffix; null for a turn without a thread. */
   readonly thread_suffix: string | null;
-  /** The suffix of a conversation that the turn is a question beside of, and no part of. Such a turn has no thread. */
+  /**
+   * The suffix of a thread that the turn asks a question about without being part of it. Such a turn has no thread of
+   * its own.
+   */
   readonly side_of?: string;
   readonly model: string | null;
   readonly template: string | null;
   readonly template_args: readonly string[];
-  /** Of the OpenAI entry point: lower than the manifest's only, and whether a last chunk carries usage. */
+  /**
+   * For the OpenAI routes: a limit that may only lower the manifest's, and below whether a last chunk carries usage.
+   */
   readonly max_tokens: number | null;
   readonly temperature: number | null;
   readonly include_usage: boolean;
-  /** Sends the model's thoughts as `reasoning_content`. Absent on other entry points than chat completions. */
+  /** Sends the model's reasoning as `reasoning_content`. Set for chat completions only. */
   readonly include_reasoning?: true;
-  /** Of the OpenAI entry point, where the request has some. */
+  /** Options of a request to the OpenAI routes, if it has some. */
   readonly options?: JsonText<TurnOptions>;
-  /** Of POST /v1/responses, null on other entry points. */
+  /** Set for POST /v1/responses only; null otherwise. */
   readonly response: AskedResponse | null;
   readonly idempotency: AskedOnce | null;
-  /** What the client has shown to drive the conversation; null where nothing is to be checked. */
+  /** The client's lease token; null if leases are not checked. */
   readonly lease: LeaseProof | null;
-  /** Where frames and the outcome go, but for a task, which tells its parent. */
+  /** Channel for frames and the outcome. A task reports to its parent instead. */
   readonly channel: ChannelRef;
-  /** Of a task only. */
+  /** Set for a task only. */
   readonly parent?: ParentRun;
-  /** Of a run that a trigger has set going. */
+  /** Set for a run that a trigger started. */
   readonly trigger?: TriggerDelivery;
 }
 
-/** The run that has handed a task to another. */
+/** The run that started a task. */
 export interface ParentRun {
   readonly run_id: string;
   readonly suffix: string;
   readonly task_id: string;
-  /** The conversation that all began in: its full id, its key in the store, and the run of its caller. */
+  /** Full id and key of the root thread, and the id of its run. */
   readonly root_thread_id: string;
   readonly root_key: number;
   readonly root_run_id: string;
-  /** Whether somebody waits for it who could see to a question. */
+  /** True if a client is present that could answer a question. */
   readonly attended: boolean;
-  /** Whether somebody hears the frames of the caller's run, and may answer what they ask. */
+  /** True if a client receives the frames of the root run and may answer questions in them. */
   readonly heard: boolean;
-  /** Epoch milliseconds after which the run above gets no more time, and its tasks get none. */
+  /** Epoch milliseconds at which the time of the parent run and its tasks ends. */
   readonly deadline: number;
-  /** The agents above the task, the first of them the conversation's own. */
+  /** The agents above the task, the root agent first. */
   readonly agents: readonly string[];
-  /** How many tasks are in the chain, this one among them. */
+  /** Number of tasks in the chain, including this one. */
   readonly depth: number;
-  /** Of a task that goes on beside the run above, and when that is over; absent for one that it waits for. */
+  /** Set for a background task, with the limits of its budget; absent for a task that its parent waits for. */
   readonly background?: BackgroundTask;
-  /** Of a task that a durable run waits for: it is durable too, and goes on behind its last step as that does. */
+  /** Set for a task of a durable run: it is durable too, and resumes after its last step. */
   readonly durable?: DurableTask;
-  /** It is one of those, or below one: it begins no other. */
+  /** Set for a background task or a task below one, which cannot start other background tasks. */
   readonly beside?: true;
 }
 
-/** With what a task of a durable run begins. */
+/** Limits of a durable run's task. */
 export interface DurableTask {
-  /** Milliseconds for which it may be at work. */
+  /** Max milliseconds of activity. */
   readonly active_ms: number;
 }
 
-/** With what a background task begins. */
+/** Limits of a background task. */
 export interface BackgroundTask extends SharedBudgets {
-  /** Milliseconds for which it may be at work. */
+  /** Max milliseconds of activity. */
   readonly active_ms: number;
-  /** How many of its conversation may be in flight. */
+  /** Max running background tasks of the thread. */
   readonly tasks_max: number;
 }
 
-/** The budgets in the store that a task spends of, outermost first. */
+/** The stored budgets that a task spends from, outermost first. */
 export interface SharedBudgets {
   readonly budgets: readonly string[];
-  /** Money is bounded in one of them: a model without a price may use nothing. */
+  /** True if a budget limits cost; a model without a price is then refused. */
   readonly priced: boolean;
 }
 
-/** By what a request is known that may be sent again. */
+/** The idempotency key of a request. */
 export interface AskedOnce {
   readonly key: string;
   readonly fingerprint: string;
-  /** Epoch milliseconds up to which it is remembered, however short that is otherwise. */
+  /** Epoch milliseconds until which it is stored, at least. */
   readonly until?: number;
 }
 
-/** What a trigger was told. */
+/** The event that started a triggered run. */
 export interface TriggerDelivery {
   readonly event: string;
   readonly delivery: string;
-  /** JSON text; or the beginning of one that is too long, and `is_cut`. */
+  /** JSON text; or the beginning of a longer one, with `is_cut`. */
   readonly payload: string;
   readonly is_cut: boolean;
 }
 
-/** What came of a task. */
+/** Outcome of a task. */
 export interface TaskOutcome {
   readonly ok: boolean;
-  /** The answer, or why there is none. */
+  /** The reply, or the reason for a missing one. */
   readonly text: string;
-  /** The requests for approval that it has waited for. */
+  /** The approval requests that it has waited for. */
   readonly approvals: readonly string[];
-  /** What it has used, and tasks of its own have; null where no provider has reported any. */
+  /** Usage of the task and its own tasks; null if no provider reported any. */
   readonly usage: TurnUsage | null;
 }
 
-/** What a model call of a task may need at most: see `RunBudget.reserve`. */
+/** Max needs of a task's model call; see `RunBudget.reserve`. */
 export interface ReservationRequest {
   readonly task_id: string;
   readonly input_tokens: number;
   readonly output_tokens: number;
-  /** USD for a million tokens, the dearest that it may be; null when no rates are known. */
+  /** Highest possible USD per million tokens; null if the rates are unknown. */
   readonly rates: { readonly input: number; readonly output: number } | null;
 }
 
-/** What a model call of a task may use. */
+/** A reservation for a task's model call. */
 export interface BudgetReservation {
   readonly reservation_id: string;
   readonly input_tokens: number;
@@ -245,43 +262,46 @@ export interface BudgetReservation {
   readonly cost_usd: number;
 }
 
-/** What it has used. */
+/** The used amounts. */
 export type BudgetUsed = Omit<BudgetReservation, "reservation_id">;
 
-/** A limit that was reached above. */
+/** A limit that a parent run has reached. */
 export interface ReportedBreach {
   readonly limit: string;
   readonly detail: string;
 }
 
-/** A reservation, or the limit that is in its way. */
+/** A reservation, or the limit that prevents it. */
 export type ReservationReply = { readonly reservation: BudgetReservation } | { readonly breach: ReportedBreach };
 
-/** What POST /v1/responses asks for beside a turn: kept with the run, and told again with the response. */
+/** Fields of POST /v1/responses beyond a turn's, stored with the run and repeated in the response. */
 export interface ResponseAsked {
   readonly previous_response_id: string | null;
-  /** Shown to the model in this turn, and part of no later one. */
+  /** Shown to the model in this turn only. */
   readonly instructions: string | null;
   readonly metadata: Readonly<Record<string, string>>;
   readonly max_output_tokens: number | null;
   readonly temperature: number | null;
-  /** False when the turn has no conversation. */
+  /** False if the turn has no thread. */
   readonly store: boolean;
-  /** Nobody waits for the turn: it is a durable run. Absent for one that is answered at its end. */
+  /** Set for a durable run without a waiting client; absent for a turn that is answered at its end. */
   readonly background?: true;
 }
 
-/** The same, and which events of the log the response before it has: the last one must be the newest of the branch. */
+/** The same, with the log range of the previous response, whose last event must be the newest of the branch. */
 export interface AskedResponse extends ResponseAsked {
   readonly follows: {
     readonly first_seq: number;
     readonly last_seq: number;
-    /** The range is of a failed response to the same predecessor. Only the same question, sent again, continues there. */
+    /**
+     * Set if the range is that of a failed response to the same predecessor. Only the same question, sent again,
+     * continues there.
+     */
     readonly repeats?: true;
   } | null;
 }
 
-/** A message of the client's, in the form of the OpenAI protocol. Its values are the client's word. */
+/** A client's message in the form of the OpenAI protocol. Its values are not validated. */
 export interface ClientMessage {
   readonly role: string;
   readonly content?: unknown;
@@ -289,88 +309,88 @@ export interface ClientMessage {
   readonly tool_calls?: unknown;
   readonly tool_call_id?: string;
   readonly attachments?: unknown;
-  /** Of an assistant's: fields that its provider wants back. */
+  /** Vendor fields of an assistant message, which its provider requires again. */
   readonly vendor?: ClientVendor;
 }
 
-/** What becomes of a turn that is not refused. */
+/** Reply to a turn that was not refused. */
 export type TurnAccepted =
   /** A run has started; frames or the answer follow on the channel. */
   | ({ readonly kind: "started" } & LeftOut)
-  /** A durable run is in the store, and goes on by itself. `replayed` when that was said before. */
+  /** A durable run is stored and continues on its own. `replayed` for a repeated request. */
   | ({
       readonly kind: "accepted";
       readonly run: AcceptedRun;
       readonly replayed: boolean;
-      /** How long a client may wait for its end where that is its answer; absent where it was accepted before. */
+      /** Max wait of a client for the end, if the end is its answer; absent for a repeated request. */
       readonly wait_ms?: number;
-      /** The sequence number of its first event where it has begun with its acceptance. */
+      /** Sequence number of the first event, if the run started with its acceptance. */
       readonly begun_at?: number;
     } & LeftOut)
-  /** POST /chat sent again: the answer of the first time, as it was. */
+  /** Repeated POST /chat: the stored answer. */
   | { readonly kind: "answer"; readonly status: number; readonly body: string }
-  /** A request on /v1 sent again: the run that has answered, in the thread of this suffix. */
+  /** Repeated request to /v1: the run that answered, and the suffix of its thread. */
   | { readonly kind: "logged"; readonly run_id: string; readonly suffix: string }
-  /** POST /chat/stream sent again: the events that the first request appended, then how it ended. */
+  /** Repeated POST /chat/stream: the events that the first request appended, then its end. */
   | { readonly kind: "replay"; readonly frames: string };
 
-/** Parts of the messages that no model can be given, by their types; absent for none. */
+/** Types of message parts that no model accepts; absent for none. */
 interface LeftOut {
   readonly dropped?: readonly string[];
 }
 
-/** What is said of a durable run as it is accepted. */
+/** The reply for an accepted durable run. */
 export interface AcceptedRun {
   readonly status: "accepted";
   readonly resume_token: string;
   readonly fiber_id: string;
   /** ISO 8601. */
   readonly expires_at: string;
-  /** Null where the run has no conversation that a client could name. */
+  /** Null if the run has no thread that a client could address. */
   readonly thread_id: string | null;
 }
 
-/** An answer to a wait, and who gives it. */
+/** An answer to a wait, and its author. */
 export interface AnswerToWait {
   readonly wait_id: string;
   readonly value: unknown;
   readonly principal: Principal;
 }
 
-/** The same of a run without a thread, by the id that the client was told. */
+/** An answer to a run without a thread, with the id that the client received. */
 export interface AnswerAsAsked extends Omit<AnswerToWait, "wait_id"> {
   readonly kind: string;
   readonly asked_as: string;
 }
 
-/** `over`: answered before, too late, or no wait of this run. `not_allowed`: somebody else has to answer. */
+/** `over`: answered before, too late, or no wait of this run. `not_allowed`: another principal must answer. */
 export type AnswerOutcome = "accepted" | "over" | "not_allowed";
 
-/** Where a run stands, for those who come to listen. */
+/** State of a run, for a new subscriber. */
 export interface RunStatus {
-  /** Null when the run is over. Text is left out when it is too long to be kept. */
+  /** Null after the end. Text is omitted if it is too long to be buffered. */
   readonly live: { readonly text: string; readonly truncated: boolean } | null;
-  /** The text was said after the events below this sequence number, and before any other. */
+  /** The text follows the events below this sequence number, and precedes all others. */
   readonly since_seq: number;
 }
 
-/** The answer of an entry point that is not streamed. */
+/** The answer of an entry point without a stream. */
 export interface TurnAnswer {
   readonly status: number;
   readonly body: string;
-  /** By lower-case names; absent for none. */
+  /** With lower-case names; absent for none. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * What a run sends over its channel. Streams get frames as they are to be written. The other entry points get one text at the
- * end, the status and the headers on its first line and the body after it.
+ * Packs an answer for a channel. Streams carry frames in wire form. Other entry points send one text at the end: status
+ * and headers on the first line, then the body.
  */
 export function encodeAnswer(status: number, body: string, headers?: TurnAnswer["headers"]): string {
   return headers === undefined ? `${status}\n${body}` : `${status} ${JSON.stringify(headers)}\n${body}`;
 }
 
-/** The answer that `encodeAnswer` has packed. */
+/** Unpacks an answer of `encodeAnswer`. */
 export function decodeAnswer(text: string): TurnAnswer {
   const end = text.indexOf("\n");
   const head = text.slice(0, end);

@@ -1,4 +1,4 @@
-/** How hard a model is to think, from not at all to as hard as it can. */
+/** How much a model reasons, from none to its maximum. */
 export const thinkingLevels = ["off", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 /** One of the levels. */

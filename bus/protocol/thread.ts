@@ -7,190 +7,191 @@ import type { AbortReason } from "./run.ts";
 import type { ThinkingLevel } from "./thinking.ts";
 
 /**
- * One conversation: the only writer of its log, and the only one to say which run may write. What runs and threads say to each
- * other speaks of rows and stands in `actors/log/messages.ts`.
+ * Messages to a thread: the only writer of its log, which also decides the run that may write. Messages between runs
+ * and threads refer to rows and are in `actors/log/messages.ts`.
  */
 export interface ThreadMessages {
-  /** Stops the live run and answers when it has stopped. */
+  /** Stops the live run and replies when it has stopped. */
   abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };
-  /** Where the log stands and which run is live; ask that one for what it has said since. Subscribe before asking. */
+  /**
+   * Returns the position of the log and the live run; ask that run for its text since then. Subscribe before asking.
+   */
   attach: { body: Record<string, never>; reply: ThreadPosition };
-  /** Says how hard the model is to think from the next run on; null leaves it to the manifest. Makes the conversation if it is not there. */
+  /** Sets the thinking level from the next run on; null restores the manifest's. Creates a missing thread. */
   think: { body: { level: ThinkingLevel | null }; reply: { level: ThinkingLevel | null } };
   /**
-   * Picks the style of answering from the next run on; makes the conversation if it is not there. Refuses with manifest_required,
-   * unknown_style and with what the manifest is refused with.
+   * Sets the output style from the next run on. Creates a missing thread. Refuses with manifest_required,
+   * unknown_style, and if the manifest is invalid.
    */
   style: { body: PickStyle; reply: PickedStyle };
   /**
-   * Takes, renews or changes a client's hold; makes the conversation if it is not there. Refuses with lease_held while another client
+   * Takes, renews or changes a client's hold. Creates a missing thread. Refuses with lease_held while another client
    * drives, and with lease_contended.
    */
   lease: { body: TakeLease; reply: TakenLease };
   /** Ends a client's hold. Refuses with token_required, token_mismatch, not_holder and lease_contended. */
   end_lease: { body: EndLease; reply: { readonly released: boolean } };
   /**
-   * Sets what runs may do without asking, from the next one on; makes the conversation if it is not there. Refuses with missing_scopes,
-   * mode_not_allowed and with what the manifest is refused with.
+   * Sets the permission mode from the next run on. Creates a missing thread. Refuses with missing_scopes,
+   * mode_not_allowed, and if the manifest is invalid.
    */
   mode: { body: SetMode; reply: { readonly mode: PermissionMode } };
   /**
-   * Deletes the conversation, given a time only if nothing has happened in it since and nobody has a lease of it. Refuses with
-   * run_in_progress while one is live.
+   * Deletes the thread; with `idle_since` only if it has had no activity since then and no lease. Refuses with
+   * run_in_progress during a live run.
    */
   erase: { body: { readonly idle_since?: number }; reply: { deleted: boolean } };
-  /** Deletes the record of a run that is over, and says whether there are others. Refuses with run_in_progress while one is live. */
+  /**
+   * Deletes the row of an ended run; returns whether there are others. Refuses with run_in_progress during a live run.
+   */
   forget: { body: { readonly run_key: number }; reply: { readonly others: boolean } };
   /**
-   * Copies a branch of another conversation into this one, which is there when all is copied. Refuses with thread_exists and
-   * unknown_thread.
+   * Copies a branch of another thread into this one, which becomes visible when the copy is complete. Refuses with
+   * thread_exists and unknown_thread.
    */
   fork: { body: ForkThread; reply: ForkedThread };
   /**
-   * Moves the leaf back; what came after leaves the active branch. Refuses with unknown_event_id, with run_in_progress, and with what
-   * the manifest of a summary is refused with.
+   * Moves the leaf back; later events leave the active branch. Refuses with unknown_event_id, with run_in_progress, and
+   * if the manifest for the summary is invalid.
    */
   rewind: { body: RewindThread; reply: RewoundThread };
-  /** Names the conversation. This and the three below refuse with unknown_thread. */
+  /** Names the thread. This message and the three below refuse with unknown_thread. */
   name: { body: { readonly name: string }; reply: Record<string, never> };
-  /** Labels an event, or takes its label away. Refuses with unknown_event_id. */
+  /** Sets or removes the label of an event. Refuses with unknown_event_id. */
   label: { body: { readonly event_id: string; readonly label: string | null }; reply: Record<string, never> };
-  /** Rates a reply, or takes the rating back. Refuses with unknown_event_id and not_an_assistant_message. */
+  /** Sets or removes the rating of a reply. Refuses with unknown_event_id and not_an_assistant_message. */
   rate: { body: RateReply; reply: { readonly at: number } };
-  /** Appends an entry of the client's. */
+  /** Appends an entry of the client. */
   custom: { body: CustomEntry; reply: { readonly event_id: string } };
-  /**
-   * Says something that waits for the run, the live one or the next; makes the conversation if it is not there. Refuses with
-   * queue_full.
-   */
+  /** Queues a message for the live run, or for the next one. Creates a missing thread. Refuses with queue_full. */
   steer: { body: SteerThread; reply: { readonly queued: SteerThread["kind"] } };
   /**
-   * Lets the model know of something that has been done beside the conversation: before its next call while a run has it, at once
-   * otherwise. Makes the conversation if it is not there. Refuses with queue_full.
+   * Informs the model of an action outside the thread: before the next call of a live run, else at once in the log.
+   * Creates a missing thread. Refuses with queue_full.
    */
   note: { body: ThreadNote; reply: TakenNote };
-  /** Closes what a crash has left open; loading does it. */
+  /** Closes runs that a crash has interrupted. Loading the actor does it. */
   recover: { body: Record<string, never>; reply: Record<string, never> };
 }
 
-/** A style for a conversation. */
+/** An output style for a thread. */
 export interface PickStyle {
   /** Null uses the manifest's level. */
   readonly style: string | null;
-  /** The manifest that declares it; null for the conversation's last. */
+  /** The manifest that declares it; null for the thread's last one. */
   readonly manifest: string | null;
   readonly principal: Principal;
 }
 
-/** A permission mode for a conversation. */
+/** A permission mode for a thread. */
 export interface SetMode {
   readonly mode: PermissionMode;
-  /** The manifest that must allow it; null for the conversation's last. */
+  /** The manifest that must allow it; null for the thread's last one. */
   readonly manifest: string | null;
   readonly principal: Principal;
 }
 
-/** The style as the manifest writes its name. */
+/** The style's name as the manifest spells it. */
 export interface PickedStyle {
   readonly style: string | null;
 }
 
-/** What a person says to a run. */
+/** A user's message to a run. */
 export interface SteerThread {
   readonly text: string;
-  /** `steer`: as soon as what runs is over. `follow_up`: when the run would end. */
+  /** `steer`: after the current calls. `follow_up`: when the run would end. */
   readonly kind: "steer" | "follow_up";
   readonly principal: Principal;
 }
 
-/** What the service tells the model. Its words are the service's own: what others have written stands in it quoted. */
+/** A note from the service to the model. Its text is the service's own; texts of others are quoted. */
 export interface ThreadNote {
-  /** What it is about. Of one subject only the newest note waits. */
+  /** Topic of the note; only the newest one of a topic is queued. */
   readonly subject: string;
   readonly content: string;
-  /** Of its event, with the `type`. */
+  /** Metadata of its event, including the `type`. */
   readonly metadata: Readonly<Record<string, unknown>> & { readonly type: string };
-  /** What those who listen are told when a run puts it before its model; null for nothing. */
+  /** Frame for subscribers when a run shows the note to its model; null for none. */
   readonly frame: { readonly name: string; readonly data: Readonly<Record<string, unknown>> } | null;
 }
 
-/** What became of a note: it waits for the run, or is in the log. */
+/** Outcome of a note: queued for the run, or in the log. */
 export interface TakenNote {
   readonly status: "queued" | "recorded";
   readonly event_id: string | null;
 }
 
-/** Where a thread stands, for those who come to listen. */
+/** Position of a thread, for a new subscriber. */
 export interface ThreadPosition {
-  /** The sequence number of the next event; everything below it can be read. */
+  /** Sequence number of the next event; all events below it can be read. */
   readonly next_seq: number;
-  /** The newest of those events on the active branch, -1 in an empty thread. */
+  /** The newest event of the active branch, -1 in an empty thread. */
   readonly leaf_seq: number;
-  /** The live run, null when there is none. */
+  /** The live run; null if there is none. */
   readonly run_id: string | null;
-  /** The durable run that is not over, be it live, suspended or accepted; null when there is none. */
+  /** The open durable run, whether live, suspended or accepted; null if there is none. */
   readonly durable_run: string | null;
-  /** A branch that was left is being summed up. */
+  /** True while an abandoned branch is summarized. */
   readonly summarizing: boolean;
-  /** The live run is one that compacts the conversation. */
+  /** True if the live run compacts the thread. */
   readonly compacting: boolean;
-  /** The live run is one that takes the conversation on. */
+  /** True if the live run is a /chat/continue. */
   readonly continuing: boolean;
-  /** Messages that wait for a run. */
+  /** Number of queued messages for a run. */
   readonly queued_steers: number;
   readonly queued_follow_ups: number;
 }
 
-/** A branch to be copied. */
+/** A branch to copy. */
 export interface ForkThread {
-  /** The suffix of the conversation that it is copied from. */
+  /** The suffix of the source thread. */
   readonly source: string;
-  /** The last event; one that there is not means the leaf. */
+  /** The last event to copy; an unknown id means the leaf. */
   readonly event_id: string | null;
-  /** Whether the copy may end in calls that a client was handed: it answers them there. */
+  /** True if the copy may end in calls that the client answers there. */
   readonly open_calls?: boolean;
 }
 
-/** What was copied. */
+/** Result of a copy. */
 export interface ForkedThread {
   readonly copied: number;
   readonly leaf_id: string | null;
 }
 
-/** Where a conversation is to go back to, and whether what is left is to be summed up. */
+/** Target of a rewind, and options of the summary. */
 export interface RewindThread {
   readonly event_id: string;
-  /** Null: as the manifest says. */
+  /** Null for the manifest's setting. */
   readonly summarize: boolean | null;
-  /** For the model that sums it up. */
+  /** For the model that writes the summary. */
   readonly instructions: string;
-  /** Null: the conversation's last. */
+  /** Null for the thread's last one. */
   readonly manifest: string | null;
   readonly principal: Principal;
   readonly request_id: string;
-  /** Where the summary goes, as JSON of `BranchSummary`. */
+  /** Channel for the summary, as JSON of `BranchSummary`. */
   readonly channel: ChannelRef;
 }
 
-/** The leaf was moved. With `summarizing` the summary follows on the channel. */
+/** Result of a rewind. With `summarizing`, the summary follows on the channel. */
 export interface RewoundThread {
   readonly leaf_id: string;
   readonly summarizing: boolean;
 }
 
-/** What was left of a conversation, in few words. */
+/** Summary of an abandoned branch. */
 export interface BranchSummary {
-  /** False when the model has not given it, or it could not be kept. */
+  /** False if the model failed, or the summary could not be stored. */
   readonly ok: boolean;
   readonly summary: string;
-  /** Null when it is not in the log. */
+  /** Null if it is not in the log. */
   readonly event_id: string | null;
-  /** The leaf of the branch that was left. */
+  /** The leaf of the abandoned branch. */
   readonly fromId: string;
   readonly details: { readonly readFiles: readonly string[]; readonly modifiedFiles: readonly string[] };
 }
 
-/** What somebody thinks of a reply. */
+/** A user's rating of a reply. */
 export interface RateReply {
   readonly event_id: string;
   readonly rating: "up" | "down" | null;
@@ -198,11 +199,11 @@ export interface RateReply {
   readonly principal: Principal;
 }
 
-/** What a client adds to a conversation. */
+/** A client's entry in a thread. */
 export interface CustomEntry {
   readonly content: string;
   readonly role: "user" | "assistant" | "system";
-  /** Whether the model gets to see it. */
+  /** True if the model sees it. */
   readonly in_context: boolean;
   readonly metadata: JsonText<Readonly<Record<string, unknown>>>;
 }

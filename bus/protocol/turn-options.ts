@@ -1,18 +1,18 @@
-/** What a request of the OpenAI protocol asks of its turn beside messages. */
+/** Options of a request in the OpenAI protocol, besides its messages. */
 export interface TurnOptions {
-  /** Offered to the model beside the manifest's own; the client runs what is called of them. */
+  /** Tools in addition to the manifest's; the client executes their calls. */
   readonly tools: readonly RequestTool[];
-  /** Null leaves it to the model. */
+  /** Null for the model's default. */
   readonly tool_choice: ToolChoice | null;
-  /** Null leaves it to the model. */
+  /** Null for the model's default. */
   readonly parallel_tool_calls: boolean | null;
-  /** What the answer is to be like; null leaves it to the manifest, which goes before. */
+  /** Required format of the reply; null for none. The manifest's format has precedence. */
   readonly response_format: ResponseFormat | null;
-  /** Where the model is to end, up to four texts. */
+  /** Stop sequences, up to four. */
   readonly stop: readonly string[];
 }
 
-/** An answer that is JSON: any object, or one that fits a schema. */
+/** Format of a JSON reply: any object, or one that matches a schema. */
 export type ResponseFormat =
   | { readonly type: "json_object" }
   | {
@@ -22,14 +22,14 @@ export type ResponseFormat =
       readonly strict: boolean | null;
     };
 
-/** A tool that the client of a request has. */
+/** A tool of the requesting client. */
 export interface RequestTool {
   readonly name: string;
   readonly description: string;
-  /** JSON Schema of the arguments. It is told to the model as it came and compiled nowhere. */
+  /** JSON Schema of the arguments, passed to the model unchanged and not compiled. */
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly strict: boolean | null;
 }
 
-/** Which tools the first model call of a turn may or must call; `none` holds for all of its calls. */
+/** Which tools the first model call of a turn may or must call; `none` applies to all of its calls. */
 export type ToolChoice = "auto" | "none" | "required" | { readonly name: string };

@@ -1,11 +1,11 @@
 import type { NodeId } from "./node-id.ts";
 import type { SubmitTurn } from "./run.ts";
 
-/** What there is to say of a turn that no client waits for. */
+/** The fields of a turn without a waiting client. */
 type UnheardTurn = Pick<SubmitTurn, "run_id" | "surface" | "principal" | "request_id" | "manifest" | "thread_suffix"> &
   Partial<Pick<SubmitTurn, "idempotency" | "trigger">> & { readonly text: string };
 
-/** A turn with one message that begins a run nobody listens to: it has none of what clients may ask for besides. */
+/** Builds a turn with one message and no client, and so without client options. */
 export function unheardTurn({ text, idempotency = null, ...turn }: UnheardTurn, node: NodeId): SubmitTurn {
   return {
     ...turn,

@@ -13,7 +13,7 @@ const selectNth = tenantSql(
   "SELECT 1 AS found FROM waits WHERE tenant_id = :tenant AND state = 'open' LIMIT 1 OFFSET ?",
 );
 
-/** Max open waits of all runs of one tenant (decision 105: resource limits per tenant are constants). */
+/** Max open waits of all runs of one tenant (decision 105). */
 export const waitsOfTenantMax = 20_000;
 
 /** A wait that clients answer. */

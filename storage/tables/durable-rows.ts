@@ -64,7 +64,7 @@ export interface EndedAlone extends DurablePlace {
 /** Outcome of a durable run. */
 export type DurableEnd = Pick<DurableRunRow, "final" | "error" | "expires_at">;
 
-/** Max runs of one tenant that wait for their first step (decision 105: resource limits per tenant are constants). */
+/** Max runs of one tenant that wait for their first step (decision 105). */
 const queuedMax = 10_000;
 /** Max lifetime of a run after its acceptance, unless it waits for an answer with a later deadline. */
 const lifeMsMax = 7 * 86_400_000;

@@ -169,7 +169,7 @@ const selectDue = systemSql(
 /** Marks an expired wait as ended by a new message and not by its deadline. */
 const superseded = JSON.stringify({ value: "superseded", by: "svc" } satisfies WaitAnswer);
 
-/** Max open waits of one run (decision 105: resource limits are constants). */
+/** Max open waits of one run (decision 105). */
 export const waitsOfRunMax = 64;
 
 /** Max open waits on one thread: those of its run, and of the tasks that one run may start. */
