@@ -1,23 +1,23 @@
 import type { Path } from "./problems.ts";
 import { isFilledList, type KeywordForm, keywordForms } from "./schema-keywords.ts";
 
-// The schema of an answer is written by tenants and held against what a model says, so it has to be one that is cheap to ask: one of a
-// bounded size with its references in place. What is left out says so: recursion, regular expressions, and what compares all items with
-// all others. It is read for each request that brings one, so reading takes time in proportion to its text.
+// Checks reply schemas that tenants write, so that validating a model's reply is cheap. The size is bounded, with
+// references expanded. Recursion, regular expressions and comparisons of all items with each other are refused by name.
+// A request may bring a schema, so the check takes linear time.
 
-/** What a reply has to be like. */
+/** The required format of a reply. */
 export interface AnswerSchema {
-  /** JSON text of the schema as it is written, for providers. */
+  /** JSON text of the schema as written, for providers. */
   readonly json: string;
-  /** The same, for looking at answers. */
+  /** The same schema, for validating replies. */
   readonly schema: Readonly<Record<string, unknown>>;
-  /** Whether every object in it is closed and has all its keys: providers promise the most for those. */
+  /** True if every object is closed and requires all its keys, so that providers can guarantee it. */
   readonly isStrict: boolean;
 }
 
-/** Schemas and listed values of a schema with its references in place. */
+/** Max schemas and enum values of a schema, with references expanded. */
 const partsMax = 2_000;
-/** Schemas within each other, references in place: who walks a schema needs a stack as deep as it. */
+/** Max nesting of schemas, with references expanded: recursive code needs a stack of that depth. */
 const depthMax = 128;
 const charsMax = 64 * 1024;
 
@@ -27,12 +27,12 @@ const forms: ReadonlyMap<string, KeywordForm> = new Map([
   ["enum", { fits: isFilledList, form: "a list of values" }],
   ["examples", { fits: Array.isArray, form: "a list" }],
 ]);
-/** Keywords that decide about no value. */
+/** Keywords that constrain no value. */
 const silent = new Set(["$schema", "$id", "$comment", "$defs", "definitions", "format"]);
-/** Keywords that may have any value. */
+/** Keywords that accept any value. */
 const free = new Set([...silent, "const", "default"]);
 
-/** Reads a schema of a manifest; `refuse` is told what of it cannot be honoured, and where. */
+/** Reads a schema of a manifest. Calls `refuse` with the position and the reason if it is not supported. */
 export function readAnswerSchema(
   schema: Readonly<Record<string, unknown>>,
   refuse: (at: Path, says: string) => void,
@@ -53,7 +53,7 @@ export function readAnswerSchema(
   return { json, schema, isStrict: reader.isStrict };
 }
 
-/** What cannot be honoured, and where. */
+/** A reason to refuse a schema, and its position. */
 class Refusal extends Error {
   readonly at: Path;
 
@@ -65,7 +65,7 @@ class Refusal extends Error {
   }
 }
 
-/** A place in the schema, from the inside out. */
+/** A position in the schema, from the inside out. */
 interface At {
   readonly key: string | number;
   readonly within: At | null;
@@ -73,20 +73,20 @@ interface At {
 
 interface Definition {
   readonly schema: unknown;
-  /** Null while it is read. */
+  /** Null while it is being read. */
   parts: number | null;
-  /** Schemas within each other, from this one on. */
+  /** Nesting of schemas, starting at this one. */
   depth: number;
 }
 
 class SchemaReader {
   isStrict = true;
   readonly #root: Readonly<Record<string, unknown>>;
-  /** By their references. Each is read once, and counts at each reference to it. */
+  /** Definitions by reference. Each is read once, but counts at every reference. */
   readonly #definitions = new Map<string, Definition>();
   #parts = 0;
   #depth = 0;
-  /** The greatest depth so far of the definition that is read, or of the whole schema. */
+  /** Max depth so far of the current definition, or of the whole schema. */
   #deepest = 0;
 
   constructor(root: Readonly<Record<string, unknown>>) {
@@ -177,12 +177,12 @@ class SchemaReader {
   }
 }
 
-/** Whether a schema is what it refers to, and no more. */
+/** True if the schema consists of a reference only. */
 function isReference(schema: Readonly<Record<string, unknown>>): boolean {
   return schema.$ref !== undefined && Object.keys(schema).every((keyword) => keyword === "$ref" || silent.has(keyword));
 }
 
-/** Whether an object has all the keys that it may have. */
+/** True if the object is closed and requires all its properties. */
 function isClosed({ properties, required, additionalProperties }: Record<string, unknown>): boolean {
   const names = isObject(properties) ? Object.keys(properties) : [];
   const needed = new Set(Array.isArray(required) ? required : []);
@@ -197,7 +197,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A schema of our own, which is known to be one. */
+/** Reads a schema of svc itself; throws if it is refused. */
 export function readOwnSchema(schema: Readonly<Record<string, unknown>>): AnswerSchema {
   const read = readAnswerSchema(schema, (at, says) => {
     throw new Error(`${at.join(".")} ${says}`);

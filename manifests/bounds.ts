@@ -1,6 +1,6 @@
-/** Bytes of a manifest's text. */
+/** Max bytes of a manifest's text. */
 export const manifestBytesMax = 1024 * 1024;
-/** Objects and lists within each other. */
+/** Max depth of nested objects and lists. */
 export const depthMax = 64;
-/** Members of all objects of a manifest together (decision 74). */
+/** Max members of all objects of a manifest together (decision 74). */
 export const manifestMembersMax = 20_000;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** JSON with the keys of every object in the order of their UTF-16 code units and without spaces: equal values, equal text. */
+/** Returns JSON with sorted keys (by UTF-16 code units) and without spaces, so that equal values have equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -11,7 +11,7 @@ export function canonicalJson(value: unknown): string {
   return `{${members.join(",")}}`;
 }
 
-/** SHA-256 of the canonical JSON, hexadecimal. */
+/** Returns the SHA-256 of the canonical JSON, in hexadecimal. */
 export function digestJson(value: unknown): string {
   return createHash("sha256").update(canonicalJson(value)).digest("hex");
 }

@@ -1,7 +1,7 @@
 /**
- * Whether the whole of `text` fits `pattern`: `*` is any number of characters, `?` is one, all others are themselves; case
- * counts. Only the last `*` is ever tried again, so the work is at most the product of the two lengths and a sum of them for
- * patterns that people write. `counter` is for tests.
+ * True if all of `text` matches `pattern`: `*` is any number of characters, `?` is one, all others are literal, with
+ * case. Only the last `*` is retried, so the work is at most the product of both lengths, and for usual patterns their
+ * sum. `counter` is for tests.
  */
 export function matchGlob(pattern: string, text: string, counter?: { steps: number }): boolean {
   let inPattern = 0;
@@ -26,7 +26,7 @@ export function matchGlob(pattern: string, text: string, counter?: { steps: numb
   return inPattern === pattern.length;
 }
 
-/** Whether any of the patterns fits. */
+/** True if any pattern matches. */
 export function matchAnyGlob(patterns: readonly string[], text: string): boolean {
   return patterns.some((pattern) => matchGlob(pattern, text));
 }

@@ -1,12 +1,14 @@
 import { isIP } from "node:net";
 
-/** Whether `entry` may stand in spec.network.allow_hosts: a host, `*.` before a host, or an IP address. */
+/** True if the entry is valid in spec.network.allow_hosts: a host, `*.` before a host, or an IP address. */
 export function isHostEntry(entry: string): boolean {
   if (isIP(entry) !== 0) return true;
   return isHostName(entry.startsWith("*.") ? entry.slice(2) : entry);
 }
 
-/** Whether a list admits the host of a URL, as `URL.hostname` writes it. `*.x` admits every host below x and never x. */
+/**
+ * True if the list admits the host of a URL, in the form of `URL.hostname`. `*.x` admits every host below x, but not x.
+ */
 export function admitsHost(entries: readonly string[], hostname: string): boolean {
   const host = hostname.toLowerCase();
   return entries.some((entry) => {
@@ -16,7 +18,10 @@ export function admitsHost(entries: readonly string[], hostname: string): boolea
   });
 }
 
-/** Letters, digits and hyphens in labels; a last label of digits would make it one of the many spellings of an IP address. */
+/**
+ * True for labels of letters, digits and hyphens. A numeric last label is excluded, because it would make the name an
+ * alternative spelling of an IP address.
+ */
 function isHostName(name: string): boolean {
   if (name.length > 253) return false;
   const labels = name.split(".");

@@ -1,7 +1,7 @@
 import { SvcError } from "../bus/errors.ts";
 import { problemsMax } from "../bus/schema-validator.ts";
 
-/** Every kind of problem that a manifest can have, as `type` in the detail of invalid_manifest. */
+/** The kinds of problems of a manifest, as `type` in the detail of invalid_manifest. */
 export const problemTypes = {
   syntax: "The text is not valid YAML or JSON, or parsers could read it differently.",
   extra_forbidden: "The key is not a field of this object.",
@@ -17,27 +17,27 @@ export const problemTypes = {
   unresolved: "The value names something that does not exist.",
 } as const satisfies Record<string, string>;
 
-/** What kind of mistake a problem is. */
+/** The kind of a problem. */
 export type ProblemType = keyof typeof problemTypes;
 
-/** Where in the manifest: keys and list indexes from the root. */
+/** A position in the manifest: keys and list indexes from the root. */
 export type Path = readonly (string | number)[];
 
 /** One reason to refuse a manifest. */
 export interface Problem {
   readonly loc: Path;
-  /** A sentence for a person. */
+  /** A sentence for the user. */
   readonly msg: string;
   readonly type: ProblemType;
 }
 
-/** Throws invalid_manifest with the problems as its detail; does nothing when there are none. */
+/** Throws invalid_manifest with the problems as its detail. Does nothing without problems. */
 export function refuseProblems(problems: readonly Problem[], cause?: unknown): void {
   if (problems.length === 0) return;
   throw new SvcError("invalid_manifest", { detail: problems.slice(0, problemsMax) }, { cause });
 }
 
-/** `["spec", "tools", 0]` as `spec.tools[0]`. */
+/** Renders `["spec", "tools", 0]` as `spec.tools[0]`. */
 export function writePath(loc: Path): string {
   let text = "";
   for (const step of loc) {

@@ -1,31 +1,34 @@
 import { SvcError } from "../bus/errors.ts";
 import { ExpandedSize } from "../bus/expanded-size.ts";
 
-/** Slash commands that one request may hold. */
+/** Max slash commands of one request. */
 export const commandsMax = 16;
 /** Longer arguments are split on whitespace only. */
 const quotedArgumentCharsMax = 16_000;
-/** Characters of one expansion: a body may repeat its arguments without end. */
+/** Max characters of one expansion: a body may repeat its arguments many times. */
 export const expansionCharsMax = 1_000_000;
 
-/** A prompt of the manifest, its body read. */
+/** A prompt of the manifest, with its body loaded. */
 export interface CompiledPrompt {
   readonly name: string;
   readonly body: string;
   readonly description: string;
   readonly argument_hint: string;
-  /** False for names with other characters than letters, digits, - and _: such a prompt is a template only. */
+  /** False if the name has characters other than letters, digits, - and _; the prompt is then a template only. */
   readonly command: boolean;
 }
 
 type Prompts = ReadonlyMap<string, CompiledPrompt>;
 
-/** Whether a prompt of this name is a slash command, not only a template. */
+/** True if a prompt of this name is a slash command and not only a template. */
 export function isCommandName(name: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(name);
 }
 
-/** The user turn of a named template; `size` counts it. Throws unknown_prompt, empty_prompt, payload_too_large. */
+/**
+ * Returns the expansion of a named template and counts it in `size`. Throws unknown_prompt, empty_prompt,
+ * payload_too_large.
+ */
 export function expandTemplate(
   prompts: Prompts,
   name: string,
@@ -38,8 +41,8 @@ export function expandTemplate(
 }
 
 /**
- * The messages with every user message `/name args` replaced by the expansion of the prompt that it names, which `size` counts; names
- * that are not declared and messages of parts stay as they are. Throws too_many_commands, empty_prompt, payload_too_large.
+ * Replaces every user message `/name args` by the expansion of its prompt, counted in `size`. Undeclared names and
+ * messages of parts are unchanged. Throws too_many_commands, empty_prompt, payload_too_large.
  */
 export function expandCommands<M extends { readonly role: string; readonly content: unknown }>(
   prompts: Prompts,
@@ -55,12 +58,12 @@ export function expandCommands<M extends { readonly role: string; readonly conte
   });
 }
 
-/** Arguments as a POSIX shell would split them; by whitespace alone when a quote is left open or the text is too long. */
+/** Splits arguments as a POSIX shell does; by whitespace alone if a quote is unclosed or the text is too long. */
 export function splitArguments(text: string): string[] {
   return (isLonger(text, quotedArgumentCharsMax) ? null : splitLikeShell(text)) ?? splitOnWhitespace(text);
 }
 
-/** The body with its arguments. Arguments are not looked into for further places. `counter` is for tests. */
+/** Inserts arguments into the body. Placeholders inside of arguments are not expanded. `counter` is for tests. */
 export function expandBody(body: string, args: readonly string[], counter?: { steps: number }): string {
   const parts: string[] = [];
   let length = 0;
@@ -88,9 +91,9 @@ interface Place {
   readonly otherwise: string;
 }
 
-/** `$1`, `$@` and `${1:-default}` from left to right. No character is looked at more than twice. */
+/** Yields `$1`, `$@` and `${1:-default}` from left to right. Examines no character more than twice. */
 function* placesOf(body: string, counter: { steps: number } = { steps: 0 }): Generator<Place> {
-  // Behind the last brace no default ends, and looking for one at every `${1:-` would look at all that follows each time.
+  // No default can end after the last brace; without this bound, each `${1:-` would scan the rest of the body.
   const lastBrace = body.lastIndexOf("}");
   let at = body.indexOf("$");
   while (at >= 0) {
@@ -135,7 +138,7 @@ function findCommand(prompts: Prompts, content: unknown): { prompt: CompiledProm
   return { prompt, text: content.slice(found[0].length) };
 }
 
-/** Null when a quote or a backslash is left open. */
+/** Returns null if a quote or a backslash is unclosed. */
 function splitLikeShell(text: string): string[] | null {
   const words: string[] = [];
   let word = "";
@@ -181,7 +184,7 @@ function splitOnWhitespace(text: string): string[] {
   return text.split(/[ \t\r\n]+/).filter((word) => word !== "");
 }
 
-/** Whether the text has more than `limit` characters, counted as code points. */
+/** True if the text has more than `limit` code points. */
 function isLonger(text: string, limit: number): boolean {
   if (text.length <= limit) return false;
   let characters = 0;

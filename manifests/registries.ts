@@ -1,12 +1,15 @@
-/** What lies above the manifests and is given to the compiler as plain data. */
+/** Data from higher layers that the compiler receives. */
 
-/** How often a tool call may run: `read` changes nothing, `idempotent` may run again with the same key, `once` may not. */
+/**
+ * Whether a tool call may be repeated: `read` changes nothing, `idempotent` may run again with the same key, `once` may
+ * not.
+ */
 export type ToolEffect = (typeof toolEffects)[number];
 export const toolEffects = ["read", "idempotent", "once"] as const;
 
 /**
- * The most that a call can do to others: `reads` changes nothing that they can see, `writes` changes what is kept, `spends` costs
- * somebody money, `speaks` tells somebody outside something. Controls that need a tool's nature look here.
+ * The strongest effect of a call on others: `reads` changes nothing visible to them, `writes` changes stored data,
+ * `spends` costs money, `speaks` sends something outside. Controls decide by this value.
  */
 export type ToolRisk = (typeof toolRisks)[number];
 export const toolRisks = ["reads", "writes", "spends", "speaks"] as const;
@@ -14,21 +17,21 @@ export const toolRisks = ["reads", "writes", "spends", "speaks"] as const;
 /** A tool as the compiler and the model see it. */
 export interface ToolSpec {
   readonly name: string;
-  /** Told to the model. */
+  /** Shown to the model. */
   readonly description: string;
-  /** JSON Schema of the arguments: an object, closed. */
+  /** JSON Schema of the arguments: a closed object. */
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** What the model is told of the arguments, where that is not what they are held against. */
+  /** The schema that the model sees, if it differs from the validated one. */
   readonly told?: Readonly<Record<string, unknown>>;
-  /** Whether the model is held to it; absent leaves that to the provider. */
+  /** Whether the provider enforces the schema; absent for the provider's default. */
   readonly strict?: boolean;
   readonly effect: ToolEffect;
   readonly risk: ToolRisk;
-  /** True for tools that work on files of the thread's workspace. */
+  /** True for tools that use files of the thread's workspace. */
   readonly workspace: boolean;
 }
 
-/** USD for a million tokens. */
+/** USD per million tokens. */
 export interface ModelPrice {
   readonly input: number;
   readonly output: number;
@@ -36,63 +39,63 @@ export interface ModelPrice {
   readonly cache_write: number;
 }
 
-/** What a request may say beside its messages and tools that not every model takes. */
+/** Request parameters that not every model accepts. */
 export type ModelParameter = (typeof modelParameters)[number];
 export const modelParameters = ["temperature", "max_tokens", "max_completion_tokens"] as const;
 
-/** Whom a logical model id leads to. */
+/** The provider and model of a logical model id. */
 export interface RouteTarget {
   /** The logical id, as manifests and requests name it. */
   readonly id: string;
   readonly provider: string;
-  /** The provider's own name for the model. */
+  /** The provider's name of the model. */
   readonly model: string;
 }
 
-/** Where the id of a model leads that makes vectors of texts. */
+/** The route of an embedding model. */
 export interface EmbeddingRoute extends RouteTarget {
-  /** Only `input` counts; null when no rates are known. */
+  /** Only `input` applies; null if the rates are unknown. */
   readonly price: ModelPrice | null;
 }
 
-/** Where a logical model id leads. */
+/** The route of a logical model id. */
 export interface ModelRoute extends RouteTarget {
   readonly modalities: readonly ("text" | "image")[];
-  /** Tokens. */
+  /** In tokens. */
   readonly context_window: number;
-  /** Most tokens of one answer; null when not known. Who asks for more than a model can write is refused by some providers. */
+  /** Max tokens of one reply; null if unknown. Some providers refuse requests for more. */
   readonly max_output_tokens: number | null;
-  /** What the model takes of the parameters; null is what its provider's models take. */
+  /** Accepted parameters; null for those of the provider's models in general. */
   readonly parameters: readonly ModelParameter[] | null;
-  /** Null when no rates are known. */
+  /** Null if the rates are unknown. */
   readonly price: ModelPrice | null;
-  /** It answers questions with options and says how sure it is, and cannot be talked to. */
+  /** Set for a decider model, which only selects among options and returns a confidence. */
   readonly decides?: true;
 }
 
-/** Where the id of a decider leads. */
+/** The route of a decider. */
 export interface DecisionRoute {
   readonly id: string;
-  /** What is asked: a model that is made for it, a chat model, or null for a comparison of words that asks nobody. */
+  /** A decider model, a chat model, or null for a local comparison of words. */
   readonly route: ModelRoute | null;
 }
 
-/** What a manifest may name: it is given by the layers above. */
+/** Names that a manifest may refer to, provided by higher layers. */
 export interface Registries {
   readonly tools: ReadonlyMap<string, ToolSpec>;
   readonly routes: ReadonlyMap<string, ModelRoute>;
-  /** Deciders by their ids. */
+  /** Deciders by id. */
   readonly decisions: ReadonlyMap<string, DecisionRoute>;
-  /** Names of the loops that an agent can have. */
+  /** Names of the available patterns. */
   readonly patterns: ReadonlySet<string>;
   /** The route of a manifest that names none. */
   readonly defaultModelId: string;
-  /** The route of images where a manifest names none; empty for none. */
+  /** The route for images of a manifest that names none; empty for none. */
   readonly defaultVisionModelId: string;
-  /** Where webhooks may go: the tenants of each endpoint, `*` for every one. */
+  /** Webhook endpoints with their tenants, `*` for all. */
   readonly webhookEndpoints: ReadonlyMap<string, readonly string[] | "*">;
-  /** Whether queues can be pushed to. */
+  /** True if queues are available. */
   readonly hasRedis: boolean;
-  /** `deployment` workspaces are for these tenants only. */
+  /** Tenants that may use `deployment` workspaces. */
   readonly workspaceDeploymentTenants: readonly string[];
 }

@@ -1,6 +1,6 @@
-// The keywords of JSON Schema that tenants may write and that hold no schema themselves, with the form that each must have.
+// The JSON Schema keywords that tenants may use and that contain no schema, with the required form of their values.
 
-/** A form of values, in words that go on after "is not". */
+/** A form of values; `form` continues a sentence after "is not". */
 export interface KeywordForm {
   readonly fits: (value: unknown) => boolean;
   readonly form: string;
@@ -15,7 +15,7 @@ const isTypes = (value: unknown) =>
 const isNames = (value: unknown) =>
   Array.isArray(value) && areDifferent(value) && value.every((name) => typeof name === "string");
 
-/** Each decides about a value by itself. */
+/** Keywords that each constrain a value on their own. */
 export const keywordForms: ReadonlyMap<string, KeywordForm> = new Map([
   ["type", { fits: (value: unknown) => types.has(value) || isTypes(value), form: "a type, or a list of types" }],
   ["required", { fits: isNames, form: "a list of different names" }],
@@ -28,7 +28,7 @@ export const keywordForms: ReadonlyMap<string, KeywordForm> = new Map([
   ["multipleOf", { fits: (value) => isNumber(value) && (value as number) > 0, form: "a number above 0" }],
 ]);
 
-/** True if the value is a list with something in it. */
+/** True if the value is a non-empty list. */
 export function isFilledList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value) && value.length > 0;
 }

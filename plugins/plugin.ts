@@ -14,46 +14,49 @@ import type { Store, TenantStore } from "../storage/store/store.ts";
 import type { Table } from "../storage/store/table.ts";
 
 /**
- * What a plugin adds to svc, as a value: a file exports it under the name `plugin`. It is loaded in the main thread and in each
- * thread that runs turns or speaks HTTP, so what it keeps in its own variables is kept once for each of them.
+ * The value that a plugin's file exports under the name `plugin`. The main thread and each thread that runs turns or
+ * serves HTTP load it, so each has its own module variables.
  */
 export interface Plugin {
-  /** Lower-case letters, digits and _. Its migrations begin with it, and the reference lists its routes under it. */
+  /** Lower-case letters, digits and _. Prefix of its migrations, and heading of its routes in the reference. */
   readonly name: string;
   /** One sentence, for people. */
   readonly description: string;
-  /** Read and checked with all others; `settingOf` gives the values, which cross to threads and so are plain data. */
+  /**
+   * Read and checked with all other settings. `settingOf` returns the values, which are plain data, because they cross
+   * threads.
+   */
   readonly settings?: readonly Setting<unknown>[];
-  /** Every table that its migrations make. */
+  /** Every table that its migrations create. */
   readonly tables?: readonly Table<unknown>[];
   /** In the order of their revisions: `name_0001`, `name_0002` … */
   readonly migrations?: readonly Migration[];
   readonly routes?: readonly Route[];
   readonly tools?: readonly PluginTool[];
-  /** Actor kinds. Their `deps` are `PluginDeps`, their vocabulary is merged into `Protocols`. */
+  /** Actor kinds. Their `deps` are `PluginDeps`; their vocabulary is merged into `Protocols`. */
   readonly kinds?: readonly AnyActorDefinition[];
-  /** Loops of agents, by the names that spec.pattern has for them. */
+  /** Patterns of agents, by their names in spec.pattern. */
   readonly patterns?: Readonly<Record<string, Pattern>>;
   readonly modelProviders?: readonly ProviderDefinition[];
-  /** What is done now and then, in the main thread. */
+  /** Periodic tasks in the main thread. */
   readonly tasks?: readonly PluginTask[];
   readonly hooks?: readonly PluginHook[];
 }
 
-/** What the actors of a plugin need beside their state. */
+/** Services for the actors of a plugin. */
 export interface PluginDeps {
   readonly settings: Settings;
   readonly store: Store;
   readonly log: Logger;
 }
 
-/** What a plugin's tasks and hooks may use. */
+/** Services for the tasks and hooks of a plugin. */
 export interface PluginServices extends PluginDeps {
   readonly env: Env;
   readonly bus: Bus;
 }
 
-/** What a plugin's tools may use: what every tool may, its caller's rows, and the actors. */
+/** Context of a plugin's tools: that of every tool, the rows of its caller's tenant, and the bus. */
 export interface PluginToolContext extends ToolContext {
   readonly settings: Settings;
   readonly store: TenantStore;
@@ -64,20 +67,23 @@ export interface PluginToolContext extends ToolContext {
 /** A tool of a plugin; `defineTool` makes one. */
 export type PluginTool = Tool<PluginToolContext>;
 
-/** Something that is done again and again, never twice at a time. */
+/** A periodic task that never runs twice at a time. */
 export interface PluginTask {
   readonly name: string;
-  /** Does it once; answers how many milliseconds later it is due again. After a throw it is tried again in a minute. */
+  /** Runs once; returns the milliseconds until the next run. After an exception it is retried in a minute. */
   run(services: PluginServices): Promise<number>;
 }
 
-/** What a plugin says of every tool call. A hook that throws or takes five seconds counts as a refusal, but for tools that only read. */
+/**
+ * A check of a plugin on every tool call. An exception or a timeout of five seconds refuses the call, unless the tool
+ * only reads.
+ */
 export interface PluginHook {
-  /** The model is told it, and audit rows name it. */
+  /** Shown to the model, and stored in audit rows. */
   readonly name: string;
-  /** Why the call is not made, in words for the audit; null lets it pass. */
+  /** Returns the reason for refusing the call, in words for the audit; null to allow it. */
   beforeTool?(call: GovernedCall, services: PluginServices): string | null | Promise<string | null>;
-  /** The result as it may be shown to the model and kept in the log. */
+  /** Returns the result for the model and the log. */
   afterTool?(call: GovernedCall, text: string, services: PluginServices): string | Promise<string>;
 }
 

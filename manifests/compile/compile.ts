@@ -13,16 +13,16 @@ import { promptKeys, soulKey } from "../sources/object-keys.ts";
 import type { CompiledAgent } from "./compiled.ts";
 import { unbuiltProblems } from "./unbuilt.ts";
 
-/** Whose manifest it is and what goes with it. */
+/** Tenant, version and referenced texts of a manifest. */
 export interface CompileSource {
   readonly tenantId: string;
-  /** The tenant store's version number, null for manifests of the operator. */
+  /** Version in the tenant's store, null for manifests of the operator. */
   readonly version: number | null;
-  /** Texts by object key, of the keys that neededTexts names. */
+  /** Texts by object key, for the keys that neededTexts returns. */
   readonly texts: ReadonlyMap<string, string>;
 }
 
-/** Makes a parsed manifest ready to run. Throws invalid_manifest with every field that cannot be honoured, in the order of the fields. */
+/** Compiles a parsed manifest. Throws invalid_manifest with all problems, in the order of the fields. */
 export function compile(manifest: Manifest, registries: Registries, source: CompileSource): CompiledAgent {
   const refuted = new Refuted();
   const compiling = new Compiling(manifest, refuted, registries, source);
@@ -40,7 +40,10 @@ export function compile(manifest: Manifest, registries: Registries, source: Comp
   };
 }
 
-/** What compiling would refuse of a manifest that was refused before, but for what comes of that. */
+/**
+ * Returns the additional compile problems of a manifest that was already refused, without consequences of the earlier
+ * problems.
+ */
 export function draftProblems(
   { manifest, refuted }: Draft,
   registries: Registries,
@@ -50,12 +53,12 @@ export function draftProblems(
   try {
     compiling.sections();
   } catch {
-    // A section may rely on a rule that this manifest breaks.
+    // A section may depend on a rule that this manifest breaks.
   }
   return compiling.problems;
 }
 
-/** One manifest on its way to a run. */
+/** One manifest during its compilation. */
 class Compiling {
   readonly problems: Problem[] = [];
   readonly emptyRules: { rule: string; kind: string }[] = [];
@@ -71,7 +74,7 @@ class Compiling {
     this.#source = source;
   }
 
-  /** What each section gives to a run. */
+  /** Returns the compiled part of each section. */
   sections(): readonly (object | null)[] {
     const { spec } = this.#manifest;
     const refuted = this.#refuted;
@@ -98,7 +101,7 @@ class Compiling {
   };
 }
 
-/** Every tool that the manifest binds, in the order in which the model is told of them. */
+/** Returns all tools that the manifest binds, in the order of the prompt. */
 function boundTools({ spec }: Manifest, registries: Registries, refuse: Refuse): readonly ToolSpec[] {
   const tools = withClientTools(bindTools(spec, registries, refuse), spec, refuse);
   return withQueues(tools, spec, registries, refuse);

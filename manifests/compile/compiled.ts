@@ -1,20 +1,20 @@
 import type { CompiledSections, Manifest } from "../schema/manifest.ts";
 
 /**
- * A manifest made ready to run: everything looked up, every default filled in, nothing left to refuse. Never changed. What each
- * section gives to a run stands in its file.
+ * A manifest that is ready to run: names are resolved, defaults filled in, and all problems refused. Immutable. The
+ * file of each section declares its part.
  */
 export interface CompiledAgent extends CompiledSections {
   readonly name: string;
-  /** The tenant store's version number, null for manifests of the operator. */
+  /** Version in the tenant's store, null for manifests of the operator. */
   readonly version: number | null;
-  /** SHA-256 over the canonical JSON of the manifest, hexadecimal. */
+  /** SHA-256 of the manifest's canonical JSON, in hexadecimal. */
   readonly digest: string;
   readonly manifest: Manifest;
-  /** The agents that it is made of, in the order of sub_agents. Who compiles one manifest alone leaves it empty. */
+  /** The sub-agents, in the order of sub_agents. Empty if a manifest is compiled alone. */
   readonly subAgents: readonly CompiledAgent[];
-  /** Rules that select nothing, each counted once at compile in svc_rule_targets_nothing. */
+  /** Rules that select nothing; each is counted once per compilation in svc_rule_targets_nothing. */
   readonly emptyRules: readonly { readonly rule: string; readonly kind: string }[];
-  /** Which of its tools the client of one request has; absent where the request brings none. */
+  /** Names of the tools that the client of one request provides; absent if it provides none. */
   readonly requestTools?: ReadonlySet<string>;
 }

@@ -4,7 +4,7 @@ import { parseManifest } from "../parse/parse.ts";
 import { type Path, type Problem, writePath } from "../problems.ts";
 import { type Manifest, manifestSchema } from "../schema/manifest.ts";
 
-// What the marks on the fields say together.
+// Collects the fields that are marked as unbuilt.
 
 interface UnbuiltField extends Unbuilt {
   readonly path: string;
@@ -17,17 +17,20 @@ interface Node {
 
 const marked = marksOf(manifestSchema as Node, []);
 
-/** Every field that is refused when it differs from its default; what lies in one of them is not named again. */
+/** Fields that are refused when they differ from their default, without fields inside of these. */
 export const unbuiltFields: readonly UnbuiltField[] = marked.filter(
   ({ path }) => !marked.some((other) => path.startsWith(`${other.path}.`)),
 );
 
-/** Defaults that promise something which nothing carries out yet: accepted, and told by validate-manifest and the documents. */
+/**
+ * Defaults that promise behavior which does not exist yet. They are accepted; validate-manifest and the documentation
+ * report them.
+ */
 export const unbuiltDefaults: readonly { readonly path: string; readonly note: string }[] = marked.flatMap(
   ({ path, promises }) => (promises === undefined ? [] : [{ path, note: promises }]),
 );
 
-/** A problem for each unbuilt field that differs from its default, told at the innermost field that differs. */
+/** Returns a problem for each unbuilt field that differs from its default, at the innermost differing field. */
 export function unbuiltProblems(manifest: Manifest): Problem[] {
   defaults ??= parseManifest({ metadata: { name: "defaults" } });
   return unbuiltFields.flatMap(({ path, but }) => {

@@ -4,9 +4,9 @@ import { policiesOn } from "../sections/policies.ts";
 import type { CompiledAgent } from "./compiled.ts";
 
 /**
- * The agent of one request, whose client has tools of its own. Rules of the manifest that refuse or ask hold for them by their names, as
- * if it had bound them. What loosens a rule does not: a name is the client's word. What the model is told of the agent beside its tools
- * stays.
+ * Returns the agent of one request whose client provides tools. Policies and approvals of the manifest apply to them by
+ * name, as if it had bound them. Rules that permit more do not, because the client chooses the names. The rest of the
+ * prompt is unchanged.
  */
 export function withTools(agent: CompiledAgent, added: readonly ToolSpec[]): CompiledAgent {
   const { spec } = agent.manifest;

@@ -1,19 +1,19 @@
 import type { Path } from "../problems.ts";
 import { isFilledList, keywordForms } from "../schema-keywords.ts";
 
-// A JSON Schema that a manifest brings along, for the arguments of a tool. What it says is carried out: a keyword that is not is
-// refused by name, and so is a schema whose work on one value could get out of hand.
+// Checks the JSON Schema that a manifest declares for a tool's arguments. Unsupported keywords are refused by name, as
+// are schemas whose validation could be expensive.
 
-/** What is wrong with a schema, and where in it; `says` goes on after the path. */
+/** A fault of a schema and its position; `says` continues a sentence after the path. */
 export interface SchemaFault {
   readonly path: Path;
   readonly says: string;
 }
 
-/** Schemas and listed values within a schema, each reference written out: what one value is held against. */
+/** Max schemas and enum values of a schema, with references expanded; bounds the work of a validation. */
 const sizeMax = 500;
 
-/** Keywords that are for people and the model. */
+/** Keywords that only inform people and the model. */
 const told = new Set([
   ...["title", "description", "default", "examples", "format", "$comment", "deprecated", "readOnly", "writeOnly"],
   "const",
@@ -22,7 +22,7 @@ const reference = /^#\/(\$defs|definitions)\/([A-Za-z0-9_.-]{1,100})$/;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The first fault of a schema for arguments; null when it can be carried out. */
+/** Returns the first fault of an arguments schema; null if it is supported. */
 export function argumentsSchemaFault(schema: Fields): SchemaFault | null {
   if (schema.type !== "object") return { path: ["type"], says: "must be object" };
   return new Walk(schema).schema(schema, []);
@@ -37,7 +37,7 @@ class Walk {
   }
 
   schema(value: unknown, path: Path): SchemaFault | null {
-    // A reference to what it stands in never ends, and some double at each step.
+    // The count stops recursive references, which may double the size at each step.
     const fault = this.#grow(1, path);
     if (fault !== null || typeof value === "boolean") return fault;
     if (!isFields(value)) return { path, says: "is not a schema" };

@@ -1,18 +1,18 @@
 import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
 import { Type } from "../../bus/type.ts";
 
-// The few kinds of field that the schema is made of. A field with a default is filled in by the parser, so it is always there
-// in a parsed manifest. A field without one must be written, unless it is wrapped in Type.Optional.
-// A nullable field is `type: [T, "null"]` and never anyOf: then every refusal has one exact path.
+// The kinds of field that the schema consists of. The parser fills in a field with a default, so it is always present
+// in a parsed manifest. A field without a default is required, unless wrapped in Type.Optional.
+// A nullable field is `type: [T, "null"]` and not anyOf, so that each problem has one exact path.
 
 interface TextRules {
   readonly default?: string;
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly pattern?: string;
-  /** Ends the sentence "<path> …" when the pattern does not match. */
+  /** Continues the sentence "<path> …" if the pattern does not match. */
   readonly patternHelp?: string;
-  /** What an editor offers. */
+  /** Suggestions for editors. */
   readonly examples?: readonly string[];
 }
 
@@ -23,42 +23,45 @@ interface NumberRules {
   readonly exclusiveMinimum?: number;
 }
 
-/** Most entries of a list or a map that names no bound of its own. */
+/** Default max entries of a list or a map. */
 const entriesMax = 64;
 
-/** Milliseconds: the greatest timeout of any tool. */
+/** Max timeout of any tool, in milliseconds. */
 export const timeoutMsMax = 3_600_000;
 
 export const modelIdHelp = "Logical id of a model route.";
 
-/** What is known of a field that nothing carries out. */
+/** Options of a field without behavior. */
 export interface Unbuilt {
-  /** In words: a default that promises something all the same. It is accepted, and told by validate-manifest and the documents. */
+  /**
+   * Description of a default that promises behavior anyway. It is accepted; validate-manifest and the documentation
+   * report it.
+   */
   readonly promises?: string;
-  /** Values besides the default that do work: how documents call them, and how they are told from others. */
+  /** Other values that do work: their description and a pattern that matches them. */
   readonly but?: { readonly words: string; readonly pattern: string };
 }
 
 /**
- * Marks a field, or a section with all that is in it, that is parsed and checked but that nothing carries out yet: a manifest that
- * gives it another value than its default is refused, so that nothing is silently left undone. Who builds the behaviour takes
- * the mark away.
+ * Marks a field or section that is parsed and checked, but has no behavior yet. A manifest that sets it to another
+ * value than its default is refused, so that nothing is silently ignored. Remove the mark when the behavior is
+ * implemented.
  */
 export function unbuilt<S extends TSchema>(schema: S, about: Unbuilt = {}): S {
   return Object.assign(schema, { unbuilt: about });
 }
 
-/** Text that must be written. */
+/** A required text. */
 export function text(description: string, { examples, ...rules }: TextRules = {}) {
   return Type.String({ description, minLength: 1, ...rules, ...(examples && { examples: [...examples] }) });
 }
 
-/** Text that is empty unless written. */
+/** A text, empty by default. */
 export function optionalText(description: string, rules: TextRules = {}) {
   return Type.String({ description, default: "", ...rules });
 }
 
-/** A boolean, false unless it says otherwise. */
+/** A boolean, false by default. */
 export function flag(description: string, byDefault = false) {
   return Type.Boolean({ description, default: byDefault });
 }
@@ -73,7 +76,7 @@ export function number(description: string, rules: NumberRules) {
   return Type.Number({ description, ...rules });
 }
 
-/** One of a few words. Without `byDefault` it must be written. */
+/** One of several words. Required, unless `byDefault` is given. */
 export function choice<const V extends string>(description: string, values: readonly V[], byDefault?: NoInfer<V>) {
   return Type.Unsafe<V>({
     type: "string",
@@ -83,7 +86,7 @@ export function choice<const V extends string>(description: string, values: read
   });
 }
 
-/** The same field with null, which is also its default. */
+/** Makes a field nullable, with null as its default. */
 export function nullable<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
   const { type, enum: values, ...rest } = schema as { type?: string; enum?: readonly string[] } & TSchema;
   return Type.Unsafe<Static<S> | null>({
@@ -100,7 +103,7 @@ interface ListRules<V = unknown> {
   readonly default?: readonly V[];
 }
 
-/** A list that is empty unless written; with `minItems` it must be written. */
+/** A list, empty by default; required if `minItems` is given. */
 export function list<S extends TSchema>(description: string, items: S, rules: ListRules<Static<S>> = {}) {
   const { default: byDefault = [], ...bounds } = rules;
   const filled = rules.minItems === undefined ? { default: [...byDefault] } : {};
@@ -112,22 +115,22 @@ export function texts(description: string, rules: ListRules<string> = {}) {
   return list(description, Type.String({ minLength: 1 }), rules);
 }
 
-/** Names of tools, or globs over them with `*` and `?`. */
+/** Names of tools, or globs with `*` and `?`. */
 export function toolGlobs(description: string, rules: ListRules<string> = {}) {
   return list(`${description} Names or globs with * and ?.`, Type.String({ minLength: 1, maxLength: 256 }), rules);
 }
 
-/** An object that takes no other keys and must be written. */
+/** A required object without additional keys. */
 export function closed<P extends TProperties>(description: string, properties: P) {
   return Type.Object(properties, { description, additionalProperties: false });
 }
 
-/** An object that takes no other keys; left out, it has the defaults of its fields. */
+/** An object without additional keys; its default consists of the defaults of its fields. */
 export function section<P extends TProperties>(description: string, properties: P) {
   return Type.Object(properties, { description, additionalProperties: false, default: {} });
 }
 
-/** A map with free keys and values of one kind, empty unless written. */
+/** A map with free keys and values of one kind, empty by default. */
 export function mapOf<S extends TSchema>(description: string, values: S, maxProperties = entriesMax) {
   return Type.Unsafe<Record<string, Static<S>>>({
     type: "object",
@@ -138,7 +141,7 @@ export function mapOf<S extends TSchema>(description: string, values: S, maxProp
   });
 }
 
-/** A JSON object that is not looked into, null unless written. */
+/** A JSON object with unchecked contents, null by default. */
 export function jsonObject(description: string) {
   return nullable(Type.Unsafe<Record<string, unknown>>({ type: "object", description }));
 }
@@ -152,7 +155,7 @@ export function toolName(description: string) {
   });
 }
 
-/** Whether a failure of the tool ends the run. */
+/** True if a failure of the tool ends the run. */
 export function fatal() {
   return flag("True ends the run when the tool fails.");
 }
@@ -172,7 +175,7 @@ export function endpointId(description: string) {
 
 const keySegment = "(?!\\.{1,2}(?:/|$))[A-Za-z0-9._~-]{1,200}";
 
-/** Where a text lies in the object store, below the prompts of the tenant. */
+/** Key of a text in the object store, relative to the tenant's prompts. */
 export function objectKey(description: string) {
   return text(description, {
     maxLength: 512,

@@ -1,10 +1,13 @@
-/** What metadata.name may be. It is a file name, a segment of object keys and of paths, so neither `.` nor `..`. */
+/**
+ * Pattern of metadata.name. The name is a file name and a segment of object keys and paths, so `.` and `..` are
+ * excluded.
+ */
 export const manifestNamePattern = "^(?!\\.{1,2}$)[A-Za-z0-9._-]+$";
 export const manifestNameCharsMax = 128;
 
 const pattern = new RegExp(manifestNamePattern);
 
-/** Whether a manifest can have this name; to be asked before a name becomes part of a path or key. */
+/** True if the text is a valid manifest name; check it before using a name in a path or key. */
 export function isManifestName(name: string): boolean {
   return name.length <= manifestNameCharsMax && pattern.test(name);
 }

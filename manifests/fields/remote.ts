@@ -1,28 +1,28 @@
 import { integer, jsonObject, nullable, optionalText, text, timeoutMsMax } from "./fields.ts";
 
-// Fields that remote tools of every kind have.
+// Fields that all kinds of remote tools share.
 
-/** What the model is told that the tool is for. */
+/** Description of the tool for the model. */
 export function toldToTheModel() {
   return optionalText("Description for the model.");
 }
 
-/** The credential that is sent along. */
+/** The credential that is sent with calls. */
 export function credential() {
   return nullable(text("Credential: a literal or secret:NAME.", { maxLength: 4096 }));
 }
 
-/** A URL; the rules of sections/network.ts look into it. */
+/** A URL; sections/network.ts has the rules that check it. */
 export function urlText(description: string) {
   return text(description, { maxLength: 2048 });
 }
 
-/** What the tool takes. */
+/** Schema of the tool's arguments. */
 export function argsSchema() {
   return jsonObject("JSON Schema of the arguments.");
 }
 
-/** How long a remote tool may take; null is its kind's own default. */
+/** Timeout of a remote tool; null for the default of its kind. */
 export function timeoutMs(description: string) {
   return nullable(integer(`${description} Milliseconds.`, { minimum: 1, maximum: timeoutMsMax }));
 }

@@ -1,19 +1,22 @@
 import type { Path, ProblemType } from "../problems.ts";
 
-/** What fields cannot be refused for alone. A rule says where the manifest breaks it; its sentence goes on after the path. */
+/**
+ * A condition that no single field can check. It returns the paths where the manifest breaks it; `says` continues a
+ * sentence after the path.
+ */
 export interface Rule<S> {
   readonly says: string;
-  /** Conflict unless it says otherwise. */
+  /** `conflict` by default. */
   readonly type?: ProblemType;
   readonly broken: (spec: S, manifestName: string) => readonly Path[];
 }
 
-/** The path, when the rule is broken. */
+/** Returns the path if the rule is broken. */
 export function when(broken: boolean, path: string): Path[] {
   return broken ? [path.split(".")] : [];
 }
 
-/** The entries of a list that break a rule; `key` is the field of the entry that the problem is told of. */
+/** Returns the paths of list entries that break a rule; `key` is the field of the entry that the problem names. */
 export function each<T>(
   path: string | Path,
   entries: readonly T[],
@@ -24,17 +27,17 @@ export function each<T>(
   return entries.flatMap((entry, at) => (broken(entry) ? [[...base, at, ...key]] : []));
 }
 
-/** Entries of `spec.<field>` are told apart by `key`. */
+/** Requires distinct values of `key` in the entries of `spec.<field>`. */
 export function unique<F extends string, K extends string>(field: F, key: K): Rule<Readonly<Record<F, Named<K>>>> {
   return uniqueIn(`spec.${field}`, key, (spec: Readonly<Record<F, Named<K>>>) => spec[field]);
 }
 
-/** The same for a list that lies deeper. */
+/** Requires distinct values in a nested list. */
 export function uniqueIn<S, K extends string>(path: string, key: K, list: (spec: S) => Named<K>): Rule<S> {
   return { says: "is listed twice", broken: (spec) => twice(path, key, list(spec), (name) => name) };
 }
 
-/** The same for names whose case does not matter. */
+/** Requires distinct names, ignoring case. */
 export function uniqueAsideCase<S, K extends string>(path: string, key: K, list: (spec: S) => Named<K>): Rule<S> {
   return {
     says: "is listed twice (upper and lower case are the same)",
@@ -44,7 +47,7 @@ export function uniqueAsideCase<S, K extends string>(path: string, key: K, list:
 
 type Named<K extends string> = readonly Readonly<Record<K, string>>[];
 
-/** Every entry whose name an earlier one has. */
+/** Returns every entry whose name an earlier entry has. */
 function twice<K extends string>(path: string, key: K, entries: Named<K>, fold: (name: string) => string): Path[] {
   const seen = new Set<string>();
   return each(
@@ -58,10 +61,10 @@ function twice<K extends string>(path: string, key: K, entries: Named<K>, fold: 
   );
 }
 
-/** The sentence of a text that must have a sign in it. */
+/** Message for a text without visible characters. */
 export const blank = "is blank";
 
-/** Whether there are only spaces in it. */
+/** True if the text has only whitespace. */
 export function isBlank(text: string): boolean {
   return text.trim() === "";
 }

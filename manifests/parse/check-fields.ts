@@ -3,10 +3,10 @@ import { meant } from "../../bus/nearest.ts";
 import { problemsMax } from "../../bus/schema-validator.ts";
 import { type Path, type Problem, type ProblemType, writePath } from "../problems.ts";
 
-// The schema is walked beside the value. Ajv, which tells the same problems in the same order, compiles the schema first: that takes
-// a thread a tenth of a second and 15 MiB, for a check that is made when a manifest has changed and not for every request.
+// Validates by walking the schema and the value together. Ajv reports the same problems in the same order, but compiles
+// the schema first. That takes 100 ms and 15 MiB per thread, for a check that only a changed manifest needs.
 
-/** As much of JSON Schema as fields of manifests are made of. */
+/** The part of JSON Schema that the fields of manifests use. */
 interface Node {
   readonly type?: string | readonly string[];
   readonly maximum?: number;
@@ -27,7 +27,7 @@ interface Node {
   readonly default?: unknown;
 }
 
-/** The keywords of which the walk knows what they mean, or that they mean nothing to it. A test holds the schema against them. */
+/** Keywords that the walk checks, and those that it may ignore. A test compares the schema with both lists. */
 export const knownKeywords = {
   checked: [
     ...["type", "maximum", "minimum", "exclusiveMinimum", "maxLength", "minLength", "pattern", "enum", "maxItems"],
@@ -37,8 +37,8 @@ export const knownKeywords = {
 } as const;
 
 /**
- * What fields are refused for, each on its own, in the order of the schema. Fills in the defaults of what `value` leaves out. A list
- * or an object with `problemsMax` problems is not looked at any further, so the work is bounded.
+ * Returns the problems of single fields, in the order of the schema, and fills in missing defaults in `value`. Stops
+ * checking a list or an object after `problemsMax` problems, which bounds the work.
  */
 export function fieldProblems(schema: TSchema, value: unknown): Problem[] {
   const walk = new Walk();
@@ -99,7 +99,7 @@ class Walk {
     const others = keys.filter((key) => !Object.hasOwn(properties, key));
     if (additionalProperties === false)
       this.#each(others, (key) => {
-        // No field has a blank in its name: a text without quotes was cut at a comma, or at a colon.
+        // No field name contains a blank: an unquoted text was split at a comma or a colon.
         const advice = key.includes(" ")
           ? "; a text with a comma or a colon in it needs quotes"
           : this.#meant(key, properties);
@@ -111,7 +111,7 @@ class Walk {
       if (value[key] !== undefined) this.#below(key, field, value[key]);
   }
 
-  /** A field that stands one level too high is told its place, any other the nearest name. */
+  /** Suggests the correct place for a field that is one level too high, and otherwise the nearest name. */
   #meant(key: string, properties: Readonly<Record<string, Node>>): string {
     const owners = Object.keys(properties).filter((name) => Object.hasOwn(properties[name]?.properties ?? {}, key));
     const [owner, second] = owners;
@@ -119,7 +119,7 @@ class Walk {
     return ` (did you mean ${writePath([...this.#path, owner, key])}?)`;
   }
 
-  /** Ends as soon as there are enough problems among them. */
+  /** Stops after enough problems. */
   #each<K>(keys: Iterable<K>, check: (key: K) => void): void {
     const enough = this.problems.length + problemsMax;
     for (const key of keys) {
@@ -148,7 +148,7 @@ function isOf(type: string, value: unknown): boolean {
   return typeof value === type;
 }
 
-/** Characters as people count them: code points. */
+/** Counts code points, which are closest to characters as users see them. */
 function charactersOf(text: string): number {
   let characters = 0;
   for (const _ of text) characters++;
@@ -164,7 +164,7 @@ function expressionOf(pattern: string): RegExp {
   return expression;
 }
 
-/** As many as there are patterns in the schema. */
+/** Bounded by the number of patterns in the schema. */
 const expressions = new Map<string, RegExp>();
 
 const typeNames: Record<string, string> = {
@@ -185,13 +185,13 @@ function typeWords(types: readonly string[], value: unknown): string {
   return words.join(" or ") + (isQuoted ? "; take it out of the quotes" : "");
 }
 
-/** What a text would be without quotes, where that is a number, true or false. */
+/** Returns the number or boolean that an unquoted text would be, else undefined. */
 function unquotedValue(text: string): unknown {
   if (/^-?\d{1,15}(?:\.\d{1,15})?$/.test(text)) return Number(text);
   return text === "true" || text === "false" ? text === "true" : undefined;
 }
 
-/** How what was written alone is written in its place: `text` as `{inline: …}` or as `[…]`. */
+/** Suggests the required shape for a scalar, `{inline: …}` or `[…]`, if its content would be valid there. */
 function shapeWords({ type, properties = {}, items }: Node, value: unknown): string {
   const types = [type ?? []].flat();
   const takes = (node: Node): boolean => [node.type ?? []].flat().some((one) => one !== "null" && isOf(one, value));

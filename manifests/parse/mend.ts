@@ -5,18 +5,18 @@ import { type Manifest, manifestSchema } from "../schema/manifest.ts";
 import { Refuted, type RefutedPlace } from "../schema/refuted.ts";
 import { fieldProblems } from "./check-fields.ts";
 
-/** What is left out may leave a list too short or an object without what it must have, which is left out then. */
+/** Max repairs: removing a part may make a list too short or an object incomplete, which is then removed too. */
 const roundsMax = 8;
 
 /**
- * Makes a manifest that fits the schema of one that does not: what was refused is left out, or has its default. Changes `draft`. Null where
- * that leaves nothing worth looking at.
+ * Makes an invalid manifest fit the schema: refused parts are removed or get their default. Changes `draft`. Returns
+ * null if nothing useful is left.
  */
 export function mend(
   draft: unknown,
   problems: readonly Problem[],
 ): { readonly manifest: Manifest; readonly refuted: Refuted } | null {
-  // The walk that found as many may not have looked at everything.
+  // With the max number of problems, the check may have skipped parts.
   if (problems.length >= problemsMax || !isContainer(draft)) return null;
   const mending = new Mending(draft);
   let wrong = problems;
@@ -42,18 +42,18 @@ type Container = Record<string | number, unknown>;
 interface Step {
   readonly container: Container;
   readonly key: string | number;
-  /** Of the container. */
+  /** Schema of the container. */
   readonly node: Node;
 }
 
 interface Mark {
   readonly owner: Container;
   readonly place: RefutedPlace;
-  /** The list, map or object of which something is gone; absent where a value has. */
+  /** The list, map or object that has lost entries; absent if a whole value was removed. */
   readonly entriesOf?: unknown;
 }
 
-/** In the place of an entry until all are known that go. */
+/** Placeholder of a removed entry until all removals are known. */
 const leftOut = Symbol("left out");
 
 class Mending {
@@ -74,11 +74,11 @@ class Mending {
       return;
     }
     for (let at = steps.length - 1; at >= 0; at--) if (this.#leaveOutAt(steps, at, loc)) return;
-    // Nothing else at the root must be written.
+    // `metadata` is the only required field of the root.
     this.#root.metadata = { name: "-" };
   }
 
-  /** Null where something above has gone already. */
+  /** Returns null if an ancestor was removed already. */
   #stepsTo(loc: Path): Step[] | null {
     const steps: Step[] = [];
     let value: unknown = this.#root;
@@ -92,19 +92,19 @@ class Mending {
     return value === leftOut ? null : steps;
   }
 
-  /** An unknown key. If it was a slip, nobody knows what the field is that was meant. */
+  /** Removes an unknown key. If it was a misspelling, the intended field is unknown too. */
   #forget(steps: readonly Step[], loc: Path): void {
     const { container, key, node } = steps.at(-1) as Step;
     delete container[key];
     const above = steps.at(-2);
-    // It is empty because of that.
+    // The container is empty because of the removal.
     if (above !== undefined && Object.keys(container).length === 0)
       this.#mark({ owner: above.container, entriesOf: container, place: { path: loc.slice(0, -1), what: "value" } });
     const near = nearest(String(key), Object.keys(node.properties ?? {}));
     if (near !== null) this.#mark({ owner: container, place: { path: [...loc.slice(0, -1), near], what: "value" } });
   }
 
-  /** Whether what stands at that step can go without more. */
+  /** Removes or resets the value at this step; returns false if its parent must be removed instead. */
   #leaveOutAt(steps: readonly Step[], at: number, loc: Path): boolean {
     const { container, key, node } = steps[at] as Step;
     const field = node.properties?.[key];
@@ -125,13 +125,13 @@ class Mending {
     return true;
   }
 
-  /** The place is told in the numbering of the source, in which nothing has gone yet. */
+  /** Records the position in the numbering of the source, from before any removal. */
   #mark({ owner, place, entriesOf }: Mark): void {
     const path = this.#refuted.locate(this.#root, place.path);
     this.#marks.push({ owner, entriesOf, place: { ...place, path } });
   }
 
-  /** Takes the entries out of lists that are to go. */
+  /** Removes the marked entries from their lists. */
   shorten(): void {
     for (const list of this.#lists) this.#refuted.shorten(list, (entry) => entry !== leftOut);
     this.#lists.clear();

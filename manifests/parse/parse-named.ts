@@ -7,8 +7,8 @@ import { parseManifest } from "./parse.ts";
 import { decodeUtf8 } from "./read-source.ts";
 
 /**
- * The manifest in `source`, a text as bytes or a parsed value, which must be called `name`, null for any. Throws invalid_manifest,
- * with `origin` before each sentence, so that people know which file to mend.
+ * Parses the manifest in `source`, bytes of a text or a parsed value, which must have the name `name` unless null.
+ * Throws invalid_manifest, with `origin` before each sentence to identify the file.
  */
 export function parseNamed(source: unknown, name: string | null, origin: string): Manifest {
   const draft = parseDraft(source, origin);
@@ -23,7 +23,7 @@ export function parseNamed(source: unknown, name: string | null, origin: string)
   return manifest;
 }
 
-/** What the source has in it, refused or not. Throws invalid_manifest where that is nothing that could be looked at any further. */
+/** Parses the source, whether valid or not. Throws invalid_manifest if later stages cannot check it. */
 function parseDraft(source: unknown, origin: string): Draft {
   try {
     const manifest = parseManifest(source instanceof Uint8Array ? readUtf8(source) : source);

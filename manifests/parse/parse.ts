@@ -8,9 +8,9 @@ import { mend } from "./mend.ts";
 import { copyJson, readText } from "./read-source.ts";
 
 /**
- * A manifest from YAML or JSON text, or from a value that was parsed already; every default is filled in and `source` stays as
- * it is. Throws invalid_manifest with all problems of the text, or else with those of the fields and of fields against each other, in the
- * order of the fields.
+ * Parses a manifest from YAML or JSON text, or from a value, and fills in all defaults. `source` is not changed. Throws
+ * invalid_manifest with all problems of the text, or with those of the fields and between fields, in the order of the
+ * fields.
  */
 export function parseManifest(source: unknown): Manifest {
   const value = copyJson(typeof source === "string" ? readText(source) : source);

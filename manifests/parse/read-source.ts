@@ -5,16 +5,19 @@ import { objectMembersMax, valuesMax } from "../../bus/strict-json.ts";
 import { depthMax, manifestBytesMax, manifestMembersMax } from "../bounds.ts";
 import { type Path, type Problem, refuseProblems } from "../problems.ts";
 
-// Text or a value of unknown origin becomes plain JSON that is ours alone. A text is YAML 1.2, of which JSON is a part. The
-// YAML library composes nodes recursively and dies, with its process, on deep nesting; so depth and amount are bounded while
-// its tokens are made, before anything is composed.
+// Converts text or a value of unknown origin to plain JSON that no other code holds. A text is YAML 1.2, which includes
+// JSON. The YAML library composes nodes recursively, and deep nesting would crash the process. So depth and size are
+// checked during tokenization, before any composition.
 
 const yaml = lazyPackage("yaml");
 
 const lexemesMax = 50_000;
 const aliasesMax = 100;
 
-/** The JSON value of a text in YAML or JSON. Throws invalid_manifest for anything that two parsers might read differently. */
+/**
+ * Returns the JSON value of a YAML or JSON text. Throws invalid_manifest for anything that parsers might read
+ * differently.
+ */
 export function readText(text: string): unknown {
   if (Buffer.byteLength(text) > manifestBytesMax) refuse("too_long", `is longer than ${manifestBytesMax} bytes`);
   const lines = new (yaml().LineCounter)();
@@ -35,7 +38,7 @@ export function readText(text: string): unknown {
   }
 }
 
-/** What the YAML library says of the commonest mistakes, in the words of somebody who has made one. */
+/** Replacements for the YAML library's messages about frequent mistakes, in the user's terms. */
 const plainWords: ReadonlyMap<string, string> = new Map([
   [
     "Nested mappings are not allowed in compact mappings",
@@ -47,7 +50,7 @@ const plainWords: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** A copy of `value` that holds JSON and nothing else. Throws invalid_manifest. */
+/** Returns a copy of `value` that is plain JSON. Throws invalid_manifest. */
 export function copyJson(value: unknown): unknown {
   const problems: Problem[] = [];
   const copy = new JsonCopy(problems).of(value);
@@ -55,7 +58,7 @@ export function copyJson(value: unknown): unknown {
   return copy;
 }
 
-/** Null when the bytes are not UTF-8. */
+/** Returns null if the bytes are not UTF-8. */
 export function decodeUtf8(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -92,7 +95,10 @@ function* boundedTokens(text: string, lines: LineCounter) {
   yield* parser.end();
 }
 
-/** Keys that are there twice or have no value between braces, aliases beyond the bound, and whole numbers that JSON numbers cannot carry. */
+/**
+ * Reports repeated keys, keys without a value in braces, too many aliases, and whole numbers that JSON numbers cannot
+ * represent.
+ */
 function checkNodes(document: Document, report: (offset: number | undefined, what: string) => void): void {
   const { isScalar, visit } = yaml();
   let aliases = 0;
@@ -121,10 +127,10 @@ function checkNodes(document: Document, report: (offset: number | undefined, wha
   });
 }
 
-/** Copies a tree while it counts: what is shared or circular in the source is spelled out until a bound is hit. */
+/** Copies a tree and counts its values: shared or circular parts are copied repeatedly until a limit stops them. */
 class JsonCopy {
   readonly #problems: Problem[];
-  /** Where in the manifest the copy has come to. */
+  /** The current position in the manifest. */
   readonly #path: (string | number)[] = [];
   #values = 0;
   #members = 0;
@@ -167,7 +173,7 @@ class JsonCopy {
     return copy;
   }
 
-  /** `key` when the text is one. */
+  /** `key` is given if the text is a key. */
   #text(value: string, ...key: string[]): string {
     if (value.includes("\0") || !value.isWellFormed())
       this.#add("holds a NUL character or half of a surrogate pair", "syntax", [...this.#path, ...key]);

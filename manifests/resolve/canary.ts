@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 
-/** Which of two versions a thread gets. */
+/** The version that a thread gets. */
 export type Variant = "stable" | "canary";
 
-/** What decides on the side of a thread. */
+/** Inputs of the choice between both versions. */
 export interface CanaryChoice {
   readonly tenantId: string;
-  /** The thread's suffix, null in a stateless turn. */
+  /** The thread's suffix, null for a turn without a thread. */
   readonly threadSuffix: string | null;
   readonly name: string;
   readonly version: number;
@@ -15,7 +15,10 @@ export interface CanaryChoice {
   readonly canary_weight: number;
 }
 
-/** The side that a thread is on: the same for as long as both versions stay, and with a growing weight only ever to the canary. */
+/**
+ * Returns the variant of a thread. It is stable for a pair of versions, and a growing weight only moves threads to the
+ * canary.
+ */
 export function chooseVariant(choice: CanaryChoice): Variant {
   const { tenantId, threadSuffix, name, version, canary_version, canary_weight } = choice;
   if (canary_version === null || threadSuffix === null) return "stable";

@@ -16,69 +16,75 @@ import { openObjectLayer } from "../sources/objects.ts";
 import type { ObjectSource } from "../sources/texts.ts";
 import { chooseVariant, type Variant } from "./canary.ts";
 
-// Which manifest a request gets. Four layers are asked in turn, and the first that has the name decides, even when what it has
-// is invalid:
+// Finds the manifest of a request. Four layers are searched in order. The first one that has the name decides, even if
+// its manifest is invalid:
 //
-//   store      what the tenant has stored: the active version, or the canary for some threads
+//   store      manifests stored by the tenant: the active version, or the canary for some threads
 //   object     manifests/{tenant}/{name}.json, then manifests/{name}.json
 //   directory  SVC_MANIFEST_DIR/{name}.yaml, .yml or .json
-//   bundled    what comes with the service
+//   bundled    manifests that ship with svc
 
-/** The layer that a manifest is from. */
+/** The layer that a manifest comes from. */
 export type ManifestSource = "store" | "object" | "directory" | "bundled";
 
-/** What the layers are made of; with SVC_MANIFEST_SOURCE=bundled there are no store and no objects. */
+/** Configuration of the layers. With SVC_MANIFEST_SOURCE=bundled, store and objects are null. */
 export interface ManifestLayers {
   readonly env: Env;
   readonly store: Store | null;
   readonly objects: ObjectSource | null;
   /** Path of SVC_MANIFEST_DIR. */
   readonly directory: string | null;
-  /** How long an answer of the object store counts. */
+  /** Cache time of objects, in milliseconds. */
   readonly objectFreshMs?: number;
 }
 
-/** A manifest, and which one of that name it is. */
+/** A manifest with its version and source. */
 export interface ResolvedManifest {
-  /** The same object for as long as nothing has changed: what is compiled from it can be kept beside it. */
+  /** The same object until a change, so that callers can cache results of its compilation. */
   readonly manifest: Manifest;
-  /** The store's version number; null from the other layers. */
+  /** Version in the store; null for other layers. */
   readonly version: number | null;
   readonly variant: Variant;
-  /** Whether other threads may get another version. */
+  /** True if other threads may get another version. */
   readonly hasCanary: boolean;
   readonly source: ManifestSource;
 }
 
-/** One name that a tenant can ask for. */
+/** A manifest name that a tenant can use. */
 export interface ListedManifest {
   readonly name: string;
   readonly version: number | null;
   readonly source: ManifestSource;
-  /** The store's row, null from the other layers. */
+  /** The store's row, null for other layers. */
   readonly pointer: ManifestPointerRow | null;
 }
 
-/** Finds the manifest that a name means. */
+/** Resolves manifest names. */
 export interface ManifestResolver {
-  /** What a request of this tenant gets. Throws unknown_manifest, or invalid_manifest naming where the manifest is from. */
+  /**
+   * Returns the manifest for a request of this tenant. Throws unknown_manifest, or invalid_manifest with the origin.
+   */
   resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
-  /** Whether the files still say what was resolved. What the store and its objects say counts for as long as they give it out. */
+  /** True if the manifest is still the current one of its file. Always true for the store and for objects. */
   isCurrent(name: string, resolved: ResolvedManifest): boolean;
-  /** A stored manifest of the tenant has another version or canary now. Until it is told, the resolver may not see it for a second. */
+  /**
+   * Invalidates the cached pointer of a stored manifest. Without this call, the resolver sees a change within a second.
+   */
   forget(tenantId: string, name: string): void;
-  /** Every name that the tenant can ask for, sorted, each from the layer that decides. Not every one need be valid. */
+  /**
+   * Returns every name that the tenant can use, sorted, each from its deciding layer. Some manifests may be invalid.
+   */
   listManifests(tenantId: string): Promise<readonly ListedManifest[]>;
 }
 
-/** Names of which it is known what is stored under them, or that nothing is. */
+/** Max cached pointers, including those of names that are not stored. */
 const pointersMax = 10_000;
-/** How long that counts, before the store is asked whether any process has changed something. */
+/** Cache time of pointers, after which the store is checked for changes by any process. */
 const pointersFreshMs = 1_000;
-/** Stored versions never change, so parsed ones are kept: this many in a thread. */
+/** Max cached manifests per thread; stored versions never change. */
 const parsedMax = 500;
 
-/** The resolver over the layers that there are. */
+/** Creates a resolver over the configured layers. */
 export function createResolver(layers: ManifestLayers): ManifestResolver {
   const { env, store } = layers;
   const objects = layers.objects === null ? null : openObjectLayer(layers.objects, env, layers.objectFreshMs);
@@ -94,8 +100,8 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
     return null;
   };
   /**
-   * What this turn of the event loop has found: the files are looked at once in it for each name, however many turns ask. A request that
-   * was sent behind a change of a file is read in a later one.
+   * Results of this event-loop turn: each name is looked up in the files once, independent of the number of requests. A
+   * request after a change of a file is read in a later turn.
    */
   let found = new Map<string, ResolvedManifest | null>();
   const fromFiles = (name: string): ResolvedManifest | null => {
@@ -160,7 +166,7 @@ function openStoreLayer(store: Store, env: Env) {
       if (row === undefined) throw new Error(`version ${version} of the manifest ${name} is active but not stored`);
       manifest = parseNamed(JSON.parse(row.manifest), name, `version ${version}`);
     }
-    // Taken out and put back: the first of the map is the one that was not asked for the longest.
+    // Reinserted at the end, so that the first entry of the map is the least recently used.
     parsed.delete(key);
     parsed.set(key, manifest);
     const [oldest] = parsed.keys();
@@ -168,7 +174,10 @@ function openStoreLayer(store: Store, env: Env) {
     return manifest;
   }
 
-  /** Asked for by every turn, so kept until somebody says that it has changed, or the store that something has. */
+  /**
+   * Cached pointers, because every turn needs one. Invalidated by `forget`, and by a change of the counter in the
+   * store.
+   */
   const pointers = new Map<string, ManifestPointerRow | null>();
 
   async function pointerOf(tenant: TenantStore, name: string): Promise<ManifestPointerRow | null> {
@@ -177,7 +186,7 @@ function openStoreLayer(store: Store, env: Env) {
     if (known !== undefined) return known;
     const before = changes;
     const pointer = (await manifestPointer(tenant, name)) ?? null;
-    // What was read while somebody changed it may be old already.
+    // Not cached if a change occurred during the read.
     if (changes === before) {
       if (pointers.size >= pointersMax) pointers.clear();
       pointers.set(key, pointer);
@@ -190,7 +199,10 @@ function openStoreLayer(store: Store, env: Env) {
   let staleAt = Number.NEGATIVE_INFINITY;
   let asking: Promise<void> | null = null;
 
-  /** Forgets everything when it may not be so any more. Asked before anything is read, so that what is read later is not older. */
+  /**
+   * Clears the cache if any process has changed a pointer. Called before each read, so that later reads are at least as
+   * new.
+   */
   async function lookForChanges(): Promise<void> {
     if (env.monotonic() < staleAt) return;
     asking ??= askForChanges().finally(() => {

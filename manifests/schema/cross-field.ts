@@ -3,8 +3,7 @@ import { type Manifest, sections } from "./manifest.ts";
 import type { Refuted } from "./refuted.ts";
 
 /**
- * What one field alone cannot be refused for: every rule of the sections that the manifest breaks, in their order, but for what comes of
- * that which was refused before.
+ * Returns the rules of the sections that the manifest breaks, in their order, without consequences of earlier problems.
  */
 export function crossFieldProblems(manifest: Manifest, refuted: Refuted): Problem[] {
   const { spec, metadata } = manifest;

@@ -1,12 +1,13 @@
 import type { TSchema } from "typebox";
 import { manifestSchema } from "./manifest.ts";
 
-// The schema of manifests for editors, generated: `npm run generate` writes it, and a test proves that the file is up to date.
+// Generates the manifest schema for editors. `npm run generate` writes it, and a test proves that the file is up to
+// date.
 
-/** Where the generated file is. */
+/** Location of the generated file. */
 export const schemaFile = new URL("../manifest.schema.json", import.meta.url);
 
-/** The file's text: JSON Schema, draft 2020-12, in which a field with a default need not be written. */
+/** Returns the text of the file: JSON Schema, draft 2020-12, in which fields with a default are optional. */
 export function editorSchema(): string {
   const root = forEditors(manifestSchema as TSchema as Node, "");
   const schema = {

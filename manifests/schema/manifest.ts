@@ -51,7 +51,7 @@ import { tools } from "../sections/tools.ts";
 import { toolsRetrieval } from "../sections/tools-retrieval.ts";
 import { workspace } from "../sections/workspace.ts";
 
-/** Every section of `spec`, in the order in which its fields stand there and its problems are told. */
+/** Every section of `spec`, in the order of its fields and of reported problems. */
 export const sections = [
   pattern,
   delegation,
@@ -114,12 +114,12 @@ export const manifestSchema = closed("An agent of svc.", {
   spec: section("What the agent does; without it, a minimal react agent.", fieldsOf(sections)),
 });
 
-/** A parsed manifest: every default filled in. */
+/** A parsed manifest, with all defaults filled in. */
 export type Manifest = Static<typeof manifestSchema>;
-/** What the sections give to a run. */
+/** The compiled parts of all sections. */
 export type CompiledSections = All<NonNullable<ReturnType<Sections["compile"]>>>;
 
-/** What is of every type of a union at once. */
+/** The intersection of the members of a union. */
 type All<U> = (U extends unknown ? (member: U) => void : never) extends (all: infer I) => void ? I : never;
 
 function fieldsOf<S extends { readonly fields: TProperties }>(list: readonly S[]): All<S["fields"]> {

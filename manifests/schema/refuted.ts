@@ -1,23 +1,23 @@
 import type { Path } from "../problems.ts";
 
-/** A place of which something was refused. */
+/** A position at which something was refused. */
 export interface RefutedPlace {
   /** In the numbering of the source. */
   readonly path: Path;
-  /** The value itself, in whose place its default stands, or some entries of the list or map, which are left out. */
+  /** `value`: the value itself was replaced by its default. `entries`: some entries of the list or map were removed. */
   readonly what: "value" | "entries";
 }
 
 /**
- * What of a manifest was refused, and whether later stages have looked at it: what they find by that is no problem of its own. Of a manifest
- * without problems nothing is in it.
+ * Tracks refused parts of a manifest and whether later stages read them, so that problems caused by such reads are not
+ * reported. Empty for a manifest without problems.
  */
 export class Refuted {
   #reads = new Set<RefutedPlace>();
-  /** Which entries of a list are left, by their place in the source. */
+  /** Remaining entries of a list, by their index in the source. */
   readonly #left = new Map<unknown, readonly number[]>();
 
-  /** Says that the value at `key` does not count: whoever reads it from now on has read `place`. */
+  /** Marks the value at `key` as refused: every later read of it records `place`. */
   mark(owner: object, key: string | number, place: RefutedPlace): void {
     const before = Object.getOwnPropertyDescriptor(owner, key);
     const value = (): unknown => (before?.get ? before.get.call(owner) : before?.value);
@@ -28,7 +28,7 @@ export class Refuted {
     Object.defineProperty(owner, key, { get, enumerable: before !== undefined, configurable: true });
   }
 
-  /** Takes out of a list what `isLeft` does not keep. */
+  /** Removes the entries of a list for which `isLeft` is false. */
   shorten(list: unknown[], isLeft: (entry: unknown) => boolean): void {
     const indexes = this.#left.get(list) ?? [...list.keys()];
     this.#left.set(
@@ -38,7 +38,7 @@ export class Refuted {
     list.splice(0, list.length, ...list.filter(isLeft));
   }
 
-  /** Where in the source it stands, what is at `loc` below `root` now. */
+  /** Converts the current path `loc` below `root` to the numbering of the source. */
   locate(root: unknown, loc: Path): Path {
     let value = root;
     return loc.map((step) => {
@@ -48,7 +48,7 @@ export class Refuted {
     });
   }
 
-  /** What `look` answers, and what of that which was refused it has read. */
+  /** Runs `look`; returns its result and the refused places that it read. */
   watch<T>(look: () => T): { readonly value: T; readonly reads: ReadonlySet<RefutedPlace> } {
     const before = this.#reads;
     const reads = new Set<RefutedPlace>();
@@ -60,12 +60,12 @@ export class Refuted {
     }
   }
 
-  /** Counts as read what somebody else has read for this look. */
+  /** Adds the reads of another `watch` to the current one. */
   alsoRead(places: ReadonlySet<RefutedPlace>): void {
     for (const place of places) this.#reads.add(place);
   }
 
-  /** Whether a rule that has read no more than it needs is broken by what was refused, and not by what is at `loc`. */
+  /** True if a narrow rule is broken because of a refused part, and not because of the value at `loc`. */
   breaks(loc: Path, reads: Iterable<RefutedPlace>): boolean {
     return [...reads].some((place) => {
       const nearness = compare(place, loc);
@@ -73,7 +73,10 @@ export class Refuted {
     });
   }
 
-  /** The same for a look at much, up to now: what it says of another entry or another part of the same field is taken for true. */
+  /**
+   * The same for a stage that reads many fields: problems of other entries, or of other parts of the same field, are
+   * still reported.
+   */
   breaksHere(loc: Path): boolean {
     return [...this.#reads].some((place) => {
       const nearness = compare(place, loc);
@@ -82,7 +85,10 @@ export class Refuted {
   }
 }
 
-/** `within` a list or map some entries of which are left out, `beside` as another entry of the same list, or `apart`. */
+/**
+ * Compares a refused place with a path: the same value, `within` a list or map that has lost entries, another entry of
+ * the same list (`beside`), or `apart`.
+ */
 function compare({ path, what }: RefutedPlace, loc: Path): "same" | "within" | "beside" | "apart" {
   const shared = path.findIndex((step, at) => step !== loc[at]);
   if (shared === -1) return what === "entries" && loc.length > path.length ? "within" : "same";

@@ -5,7 +5,10 @@ interface Node {
   readonly properties: Readonly<Record<string, Node>>;
 }
 
-/** The problems in the order in which the fields stand in a manifest; those of one field stay as they are, and unknown ones come first. */
+/**
+ * Sorts problems in the order of the fields in a manifest. Problems of one field keep their order, and unknown fields
+ * come first.
+ */
 export function inSectionOrder(problems: readonly Problem[]): Problem[] {
   return problems.toSorted((a, b) => rank(a) - rank(b));
 }

@@ -16,7 +16,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type AnomalySpec = SpecOf<typeof fields>;
 
 export const anomaly = defineSection({ fields });

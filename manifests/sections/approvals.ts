@@ -26,10 +26,10 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type ApprovalsSpec = SpecOf<typeof fields>;
 
-/** A rule by which calls wait for a person. */
+/** A rule that makes calls wait for an approval. */
 export type ApprovalRule = ApprovalsSpec["approvals"][number];
 
 export const approvals = defineSection({
@@ -52,7 +52,7 @@ export const approvals = defineSection({
   },
 });
 
-/** The rule that decides on each of the tools that one decides on. */
+/** Returns the deciding rule of each tool that has one. */
 export function gatesOn(
   rules: readonly ApprovalRule[],
   tools: readonly Pick<ToolSpec, "name">[],
@@ -65,18 +65,21 @@ export function gatesOn(
   return gated;
 }
 
-/** Whether the rule that decides on `tool` has no when_args. */
+/** True if the deciding rule of `tool` has no when_args. */
 export function gatesEveryCall({ approvals }: ApprovalsSpec, tool: string): boolean {
   return ruleFor(approvals, tool)?.when_args.length === 0;
 }
 
-/** The rule that decides on a tool: a literal name goes before globs, a later rule before an earlier. */
+/**
+ * Returns the deciding rule of a tool: a literal name takes precedence over globs, and a later rule over an earlier
+ * one.
+ */
 function ruleFor(rules: readonly ApprovalRule[], tool: string): ApprovalRule | undefined {
   const literal = rules.findLast((rule) => rule.tools.includes(tool));
   return literal ?? rules.findLast(({ tools }) => tools.some((glob) => matchGlob(glob, tool)));
 }
 
-/** Whether a call of the tool may carry the argument. */
+/** True if the tool accepts the argument. */
 function takesArgument({ parameters }: ToolSpec, arg: string): boolean {
   const { properties, additionalProperties } = parameters as { properties?: object; additionalProperties?: unknown };
   return additionalProperties !== false || Object.hasOwn(properties ?? {}, arg);

@@ -15,7 +15,7 @@ const fields = {
   }),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type AuthSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<AuthSpec>[] = [
@@ -26,14 +26,14 @@ const rules: readonly Rule<AuthSpec>[] = [
   },
 ];
 
-/** What a run goes by. */
+/** The compiled part of this section. */
 interface CompiledAuth {
   readonly inbound: {
     readonly schemes: readonly string[];
     readonly required_scopes: readonly string[];
     readonly allow_anonymous: boolean;
   };
-  /** Providers that the model may be called at; empty for any. Also holds for a model override. */
+  /** Allowed model providers; empty for any. Also applies to a model override. */
   readonly outboundProviders: readonly string[];
 }
 

@@ -33,7 +33,7 @@ const fields = {
 
 type Spec = SpecOf<typeof fields>;
 
-/** A tool that the client carries out. */
+/** A tool that the client executes. */
 export type ClientTool = ToolSpec & { readonly timeoutMs: number; readonly fatal: boolean };
 
 const timeoutSecondsMax = 3600;
@@ -51,8 +51,7 @@ export const clientTools = defineSection({
 });
 
 /**
- * These tools as the model is told of them and the manifest wants them to be seen, behind those that are bound already; refuses names
- * that are taken.
+ * Appends the client tools to the bound ones, with the manifest's tool_effects applied. Refuses names that are taken.
  */
 export function withClientTools(bound: readonly ToolSpec[], spec: Spec & ToolEffectsSpec, refuse: Refuse): ToolSpec[] {
   for (const [at, { name, args_schema }] of spec.client_tools.entries()) {
@@ -65,7 +64,10 @@ export function withClientTools(bound: readonly ToolSpec[], spec: Spec & ToolEff
   return [...bound, ...spec.client_tools.map((tool) => asDeclared(compiled(tool), spec))];
 }
 
-/** Nobody knows what a client does: it is taken for the most that a call can do, unless the manifest says what (decision 81). */
+/**
+ * Assumes the strongest effect and risk, because the client's behavior is unknown, unless the manifest declares them
+ * (decision 81).
+ */
 function compiled({
   name,
   description,

@@ -17,7 +17,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type ContentScreeningSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<ContentScreeningSpec & DeciderSpec>[] = [

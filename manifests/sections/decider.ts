@@ -15,12 +15,12 @@ const fields = {
   }),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type DeciderSpec = SpecOf<typeof fields>;
 
-/** Who decides. */
+/** The compiled part of this section. */
 interface CompiledDecider {
-  /** Null where nobody does. */
+  /** Null without a decider. */
   readonly decider: { readonly route: DecisionRoute; readonly min_confidence: number } | null;
 }
 
@@ -47,12 +47,12 @@ export const decider = defineSection({
   },
 });
 
-/** What `asked` finds lets the decider judge, so there must be one. */
+/** Requires a decider if `asked` returns paths, which use it. */
 export function needsDecider<S extends DeciderSpec>(asked: (spec: S) => readonly Path[]): Rule<S> {
   return { says: "needs spec.decider.id", broken: (spec) => (spec.decider.id === "" ? asked(spec) : []) };
 }
 
-/** Refuses `loc`, which lets the decider judge an answer, where the decider can do nothing but compare words. */
+/** Refuses `loc`, which asks for a judgment of a reply, if the decider only compares words. */
 export function refuseWordsAlone(
   spec: DeciderSpec,
   loc: Path,

@@ -28,7 +28,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type DelegationSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<DelegationSpec & PatternSpec>[] = [
@@ -48,7 +48,7 @@ const rules: readonly Rule<DelegationSpec & PatternSpec>[] = [
   },
 ];
 
-/** Other agents that an agent may ask. */
+/** Other agents that an agent may give tasks to. */
 export const delegation = defineSection({
   fields,
   rules,
@@ -58,26 +58,26 @@ export const delegation = defineSection({
   },
 });
 
-/** The name of the tool that hands tasks to others. */
+/** Name of the tool that starts tasks. */
 export const taskToolName = "task";
-/** The name of the tool that says what has come of a task in the background. */
+/** Name of the tool that returns the result of a background task. */
 export const taskResultToolName = "task_result";
 
-/** The longest that one call waits for the end of a task, in seconds. */
+/** Max seconds that one call waits for the end of a task. */
 const waitSecondsMax = 60;
 
-/** An agent, and those that it is made of. */
+/** An agent and its sub-agents. */
 interface Delegating {
   readonly manifest: { readonly spec: DelegationSpec };
   readonly subAgents: readonly Delegating[];
 }
 
-/** Whether runs of an agent may hand tasks to others. */
+/** True if runs of the agent may start tasks. */
 export function mayDelegate({ manifest, subAgents }: Delegating): boolean {
   return manifest.spec.delegation !== null || subAgents.some(mayDelegate);
 }
 
-/** The tools that hand tasks to others, for the agents that a manifest names; none where it names none. */
+/** Returns the delegation tools for the agents that a manifest names; none if it names none. */
 export function delegationTools({ delegation: given }: DelegationSpec): readonly ToolSpec[] {
   if (given === null) return [];
   const { agents, background } = given;
@@ -103,7 +103,7 @@ export function delegationTools({ delegation: given }: DelegationSpec): readonly
       additionalProperties: false,
     },
     effect: "once",
-    // It may do whatever its agent may.
+    // The task may do anything that its agent may.
     risk: "speaks",
     workspace: false,
   };

@@ -35,7 +35,7 @@ export const execution = defineSection({
     const webhooks = [...new Set(execution.webhooks)];
     for (const id of webhooks) {
       const tenants = registries.webhookEndpoints.get(id) ?? [];
-      // Whether it is missing or another tenant's is nobody's business.
+      // The message is the same for a missing endpoint and for one of another tenant, so that it reveals nothing.
       if (tenants === "*" || tenants.includes(tenantId)) continue;
       const at = ["spec", "execution", "webhooks", execution.webhooks.indexOf(id)];
       refuse(at, `names an unknown webhook endpoint: ${id}`, "unresolved");

@@ -39,7 +39,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type GuardrailsSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<GuardrailsSpec & DeciderSpec>[] = [

@@ -1,7 +1,7 @@
 import { flag, integer, nullable, number, section } from "../fields/fields.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
-/** What a limit is when the manifest leaves it open, and the most that a manifest may ask for. */
+/** The value of each unset limit, and the max value that a manifest may set. */
 export const limitBounds = {
   max_tool_calls: { unset: 500, ceiling: 500 },
   max_wall_clock_seconds: { unset: 3600, ceiling: 3600 },
@@ -30,10 +30,10 @@ const fields = {
   }),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type LimitsSpec = SpecOf<typeof fields>;
 
-/** The limits of one run, none of them unset. */
+/** The limits of one run, all of them set. */
 export interface RunLimits {
   readonly max_tool_calls: number;
   readonly max_wall_clock_seconds: number;

@@ -5,9 +5,9 @@ import type { ModelRoute } from "../registries.ts";
 import type { AuthSpec } from "./auth.ts";
 import type { LimitsSpec } from "./limits.ts";
 
-// What every route that a manifest names is held against.
+// Checks that apply to every model route of a manifest.
 
-/** A route that a field of another section names; null where it was refused. */
+/** Returns the route that a field of another section names; null if it was refused. */
 export function namedRoute(
   spec: AuthSpec & LimitsSpec,
   id: string | null,
@@ -21,7 +21,7 @@ export function namedRoute(
   return route;
 }
 
-/** The route with this id; null where there is none, which is refused. */
+/** Returns the route with this id; refuses an unknown id and returns null. */
 export function findRoute(id: string, loc: Path, { registries, refuse }: CompileContext): ModelRoute | null {
   const route = registries.routes.get(id);
   if (route === undefined)
@@ -33,14 +33,17 @@ export function findRoute(id: string, loc: Path, { registries, refuse }: Compile
   return route ?? null;
 }
 
-/** Refuses a route of a provider that the manifest does not let be called. */
+/** Refuses a route of a provider that the manifest does not allow. */
 export function checkProvider({ auth }: AuthSpec, route: ModelRoute, loc: Path, { refuse }: CompileContext): void {
   const allowed = auth.outbound.providers;
   if (allowed.length === 0 || allowed.includes(route.provider)) return;
   refuse(loc, `uses the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
 }
 
-/** A declared cap on cost means nothing on a route whose calls cannot be priced; `priced` says that the manifest has rates of its own. */
+/**
+ * Refuses max_cost_usd on a route without known rates, because it could not be enforced. `priced` is true if the
+ * manifest sets its own rates.
+ */
 export function checkRates(
   { limits }: LimitsSpec,
   route: ModelRoute,

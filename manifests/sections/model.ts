@@ -22,7 +22,7 @@ import type { LimitsSpec } from "./limits.ts";
 import { checkProvider, checkRates, findRoute, namedRoute } from "./model-routes.ts";
 import { loopOnly, type PatternSpec } from "./pattern.ts";
 
-/** Phrases of a reply that is not sure of itself. */
+/** Phrases of an uncertain reply. */
 const hedges = ["i'm not sure", "i am not certain", "i don't know", "it's unclear", "cannot determine"] as const;
 
 const fields = {
@@ -76,26 +76,26 @@ const rules: readonly Rule<Spec>[] = [
   needsDecider(({ model }) => when(model.confidence_escalation.decider, "spec.model.confidence_escalation.decider")),
 ];
 
-/** What a run calls. */
+/** The compiled part of this section. */
 interface CompiledModel {
   readonly model: {
     readonly route: ModelRoute;
     readonly fallbacks: readonly ModelRoute[];
-    /** In the place of a route that takes text only, for turns with an image; null for none. */
+    /** The route for turns with an image if the main one accepts text only; null for none. */
     readonly vision: ModelRoute | null;
     readonly temperature: number;
     readonly max_tokens: number | null;
     readonly cache: boolean;
     readonly thinking_budget: number | null;
     readonly thinking_level: ThinkingLevel | null;
-    /** What becomes of answers that are not sure of themselves; null where nothing does. */
+    /** Handling of uncertain replies; null if disabled. */
     readonly escalation: CompiledEscalation | null;
-    /** spec.model.price, merged over the route's own rates; for the manifest's own route only. */
+    /** spec.model.price merged over the route's rates; applies to the manifest's own route only. */
     readonly price: ModelPrice | null;
   };
 }
 
-/** When a stronger model is asked. */
+/** Conditions and route of an escalation to a stronger model. */
 export interface CompiledEscalation {
   readonly route: ModelRoute;
   readonly markers: readonly string[];
@@ -137,7 +137,10 @@ export const model = defineSection({
   },
 });
 
-/** What the manifest names must do. The operator's own, where it names none, is left alone when the manifest does not let it be called. */
+/**
+ * Refuses a named route that is unsuitable. The operator's default route is ignored instead if the manifest does not
+ * allow it.
+ */
 function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
   const { vision_model } = spec.model;
   if (vision_model !== null) {
@@ -161,7 +164,7 @@ function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
 function escalationOf(spec: Spec, own: ModelRoute | null, context: CompileContext): CompiledEscalation | null {
   const { enabled, escalate_to, low_confidence_markers, min_response_chars, decider } =
     spec.model.confidence_escalation;
-  // Without escalate_to a rule has refused it already.
+  // A rule has refused a missing escalate_to already.
   if (!enabled || escalate_to === "") return null;
   const loc: Path = ["spec", "model", "confidence_escalation", "escalate_to"];
   const route = namedRoute(spec, escalate_to, loc, context);
@@ -171,7 +174,10 @@ function escalationOf(spec: Spec, own: ModelRoute | null, context: CompileContex
   return { route, markers: low_confidence_markers, min_response_chars, decides: decider };
 }
 
-/** The manifest's rates over the route's. Without rates of the route, input and output must be given; the cache costs as input. */
+/**
+ * Merges the manifest's rates over the route's. If the route has none, input and output are required, and cache rates
+ * default to the input rate.
+ */
 function mergePrice({ model: { price } }: Spec, route: ModelRoute, { refuse }: CompileContext): ModelPrice | null {
   if (Object.keys(price).length === 0) return route.price;
   if (route.price !== null) return { ...route.price, ...price };

@@ -17,7 +17,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type NetworkSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<NetworkSpec>[] = [
@@ -36,7 +36,7 @@ const rules: readonly Rule<NetworkSpec>[] = [
 
 export const network = defineSection({ fields, rules });
 
-/** What holds for the URL in `key` of every entry of `spec.<field>`, unless it is left out or empty. */
+/** Returns the rules for the URL in `key` of every entry of `spec.<field>`; a missing or empty URL is ignored. */
 export function urlRules<F extends string, K extends string>(
   field: F,
   key: K,
@@ -60,7 +60,7 @@ export function urlRules<F extends string, K extends string>(
   ];
 }
 
-/** Null when the text is not an http or https URL. */
+/** Returns null unless the text is an http or https URL. */
 function webUrl(text: string | null): URL | null {
   const url = URL.parse(text ?? "");
   return url?.protocol === "http:" || url?.protocol === "https:" ? url : null;

@@ -8,12 +8,12 @@ const fields = {
   }),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type ObservabilitySpec = SpecOf<typeof fields>;
 
-/** What is counted of a run. */
+/** The compiled part of this section. */
 interface CompiledObservability {
-  /** Counters that are counted for this manifest; empty for all. */
+  /** Counters that are recorded for this manifest; empty for all. */
   readonly metrics: readonly string[];
 }
 

@@ -20,7 +20,7 @@ const rules: readonly Rule<Spec>[] = [
   },
 ];
 
-/** What the reply of the agent has to be like. */
+/** The required format of the agent's reply. */
 export const outputSchema = defineSection({
   fields,
   rules,

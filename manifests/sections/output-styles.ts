@@ -4,7 +4,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 import { loopOnly, type PatternSpec } from "./pattern.ts";
 import { type CompiledSystemPrompt, joinedParts } from "./system-prompt.ts";
 
-/** Most characters of a style's name. */
+/** Max characters of a style's name. */
 export const styleNameCharsMax = 64;
 
 const fields = {
@@ -45,18 +45,18 @@ const rules: readonly Rule<Spec>[] = [
   },
 ];
 
-/** A way to answer. */
+/** An output style. */
 interface CompiledStyle {
-  /** As it is declared. */
+  /** The name as declared. */
   readonly name: string;
   readonly prompt: string;
 }
 
-/** What a conversation may pick. */
+/** The compiled part of this section. */
 interface CompiledStyles {
   /** By lower-case name. */
   readonly outputStyles: ReadonlyMap<string, CompiledStyle>;
-  /** Of conversations that picked none, and of those whose style is not declared. */
+  /** For threads without a chosen style, or whose style is not declared. */
   readonly defaultOutputStyle: CompiledStyle | null;
 }
 
@@ -72,7 +72,7 @@ export const outputStyles = defineSection({
   },
 });
 
-/** What the model is told first in a conversation that has picked this style, or none. */
+/** Returns the system prompt of a thread with this style, or without one. */
 export function styledPrompt(
   { systemPrompt, outputStyles: declared, defaultOutputStyle }: CompiledSystemPrompt & CompiledStyles,
   picked: string | null,

@@ -2,16 +2,16 @@ import { integer, list, optionalText, text } from "../fields/fields.ts";
 import { each, type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
-/** Patterns that are one agent. */
+/** Patterns of a single agent. */
 const singlePatterns = ["react", "deep", "reflect", "plan_execute"] as const;
-/** Patterns that are made of other manifests. */
+/** Patterns that combine other manifests. */
 const multiPatterns = ["router", "parallel", "groupchat"] as const;
 
-/** Every pattern that the specification names; plugins have others. */
+/** Every pattern of the specification; plugins add others. */
 export const specifiedPatterns: readonly string[] = [...singlePatterns, ...multiPatterns];
 
 const fields = {
-  /** Which names there are is known where manifests are compiled: plugins bring some. */
+  /** The compiler checks the name, because plugins add patterns. */
   pattern: text("How the agent works through a turn.", {
     default: "react",
     maxLength: 64,
@@ -26,7 +26,7 @@ const fields = {
   recursion_limit: integer("Model calls of one run of react or deep.", { minimum: 1, maximum: 50, default: 10 }),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type PatternSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<PatternSpec>[] = [
@@ -45,7 +45,7 @@ const rules: readonly Rule<PatternSpec>[] = [
   },
 ];
 
-/** How the agent works, and which other manifests it works with. */
+/** The agent's pattern, and the manifests that it combines. */
 export const pattern = defineSection({
   fields,
   rules,
@@ -56,7 +56,7 @@ export const pattern = defineSection({
     const known = new Set([...specifiedPatterns, ...patterns]);
     if (!known.has(name)) refuse(["spec", "pattern"], `must be one of ${[...known].join(", ")}`, "enum");
     return {
-      /** Model calls of one run. */
+      /** Max model calls of one run. */
       recursion_limit,
       aggregatorPrompt: aggregator_prompt,
       /** Rounds of a groupchat. */
@@ -65,7 +65,7 @@ export const pattern = defineSection({
   },
 });
 
-/** The list goes with patterns that are one agent only. */
+/** Refuses the list for patterns that combine manifests. */
 export function notInMulti<F extends string>(field: F): Rule<PatternSpec & Readonly<Record<F, readonly unknown[]>>> {
   return {
     says: "does not go with the patterns router, parallel and groupchat",
@@ -73,7 +73,7 @@ export function notInMulti<F extends string>(field: F): Rule<PatternSpec & Reado
   };
 }
 
-/** What is at `path` goes with a loop of model and tools only; `isSet` says whether anything is. */
+/** Refuses the field at `path`, if `isSet`, for patterns other than react and deep. */
 export function loopOnly<S extends PatternSpec>(path: string, isSet: (spec: S) => boolean): Rule<S> {
   return {
     says: "goes with the patterns react and deep only",

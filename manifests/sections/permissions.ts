@@ -5,7 +5,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchAnyGlob, matchGlob } from "../glob.ts";
 import type { ToolSpec } from "../registries.ts";
 
-/** The tool by which an agent asks to leave plan mode. No other has its name. */
+/** Name of the tool by which an agent asks to leave plan mode; reserved for it. */
 export const exitPlanModeName = "exit_plan_mode";
 
 const fields = {
@@ -33,13 +33,13 @@ const rules: readonly Rule<Spec>[] = [
   },
 ];
 
-/** What an agent may do in which mode. */
+/** The allowed permission modes and their tools. */
 export interface CompiledPermissions {
   readonly defaultMode: PermissionMode;
   readonly allowed: ReadonlySet<PermissionMode>;
   /** Names of bound tools that run in plan mode. */
   readonly readOnly: ReadonlySet<string>;
-  /** Names of bound tools that accept_edits lets pass without approval. */
+  /** Names of bound tools that accept_edits allows without approval. */
   readonly edits: ReadonlySet<string>;
 }
 
@@ -68,7 +68,7 @@ export const permissions = defineSection({
   },
 });
 
-/** By what it declares, or the manifest of it. */
+/** True if the declared effect or risk says that the tool changes nothing. */
 function changesNothing({ effect, risk }: ToolSpec): boolean {
   return effect === "read" || risk === "reads";
 }

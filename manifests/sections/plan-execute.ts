@@ -20,14 +20,14 @@ const fields = {
 
 type Spec = SpecOf<typeof fields> & AuthSpec & LimitsSpec;
 
-/** How a plan is made and carried out. */
+/** The compiled part of this section. */
 interface CompiledPlanExecute {
   readonly planExecute: {
     /** Null for the agent's own model. */
     readonly planner: ModelRoute | null;
     readonly executor: ModelRoute | null;
     readonly max_subtasks: number;
-    /** 0 where a subtask that fails ends the plan. */
+    /** 0 if a failed subtask ends the plan. */
     readonly max_replans: number;
     readonly executor_recursion_limit: number;
   };

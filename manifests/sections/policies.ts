@@ -16,7 +16,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type PoliciesSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<PoliciesSpec>[] = [
@@ -31,7 +31,7 @@ const rules: readonly Rule<PoliciesSpec>[] = [
   },
 ];
 
-/** A policy, with the tools that it selects. */
+/** A policy with its selected tools. */
 interface CompiledPolicy {
   readonly id: string;
   readonly required_scopes: readonly string[];
@@ -51,7 +51,7 @@ export const policies = defineSection({
   },
 });
 
-/** The policies with those of the tools that each selects. */
+/** Returns the policies with the tools that each selects. */
 export function policiesOn(spec: PoliciesSpec, tools: readonly Pick<ToolSpec, "name">[]): CompiledPolicy[] {
   return spec.policies.map(({ id, required_scopes, tools: globs }) => {
     const selected = tools.filter(({ name }) => matchAnyGlob(globs, name));

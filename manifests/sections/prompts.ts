@@ -21,7 +21,7 @@ type Spec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<Spec>[] = [uniqueAsideCase("spec.prompts", "name", (spec) => spec.prompts)];
 
-/** What a turn may name. */
+/** The compiled part of this section. */
 interface CompiledPrompts {
   /** Slash commands and templates by lower-case name. */
   readonly prompts: ReadonlyMap<string, CompiledPrompt>;

@@ -27,7 +27,7 @@ const fields = {
 
 type Spec = SpecOf<typeof fields> & PatternSpec;
 
-/** A tool whose calls go to a list, for a consumer outside. */
+/** A tool whose calls are pushed to a list for an external consumer. */
 export type QueueTool = ToolSpec & { readonly list: string; readonly deadlineMs: number; readonly fatal: boolean };
 
 const rules: readonly Rule<Spec>[] = [
@@ -50,7 +50,7 @@ export const queues = defineSection({
   }),
 });
 
-/** These tools and those of the queues behind them; refuses names that are taken, and all of them where there is no Redis. */
+/** Appends the queue tools to the bound ones. Refuses names that are taken, and all queues if there is no Redis. */
 export function withQueues(
   bound: readonly ToolSpec[],
   spec: Spec & ToolEffectsSpec,
@@ -69,7 +69,10 @@ export function withQueues(
   return [...bound, ...spec.queues.map((queue) => asDeclared(compiled(queue), spec))];
 }
 
-/** Nobody knows what a consumer does: it is taken for the most that a call can do, unless the manifest says what (decision 81). */
+/**
+ * Assumes the strongest effect and risk, because the consumer's behavior is unknown, unless the manifest declares them
+ * (decision 81).
+ */
 function compiled(queue: Spec["queues"][number]): QueueTool {
   const { name, description, queue_binding, deadline_ms, args_schema, fatal } = queue;
   return {

@@ -21,7 +21,7 @@ type Spec = SpecOf<typeof fields> & DeciderSpec & AuthSpec & LimitsSpec;
 
 const rules: readonly Rule<Spec>[] = [needsDecider((spec) => when(spec.reflect.decider, "spec.reflect.decider"))];
 
-/** How answers are judged before they are given. */
+/** The compiled part of this section. */
 interface CompiledReflect {
   readonly reflect: {
     /** Null for the agent's own model. */
@@ -29,7 +29,7 @@ interface CompiledReflect {
     readonly threshold: number;
     readonly max_iterations: number;
     readonly criteria: string;
-    /** Whether the decider judges, and the verifier only where that is not sure. */
+    /** True if the decider judges, and the verifier only if the decider is uncertain. */
     readonly decides: boolean;
   };
 }

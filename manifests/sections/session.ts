@@ -4,7 +4,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const queueModes = ["all", "one-at-a-time"] as const;
 
-/** How much of what waits is taken at once. */
+/** How many queued inputs are read at once. */
 export type QueueMode = (typeof queueModes)[number];
 
 const fields = {
@@ -37,34 +37,37 @@ const fields = {
   }),
 };
 
-/** How much of a conversation the model is shown. */
+/** Selection of the messages that the model is shown. */
 export type SessionStrategy =
   | { readonly kind: "full_replay" }
-  /** The last `messages` messages, never parting a tool call from its results. */
+  /** The last `messages` messages, without separating a tool call from its results. */
   | { readonly kind: "windowed"; readonly messages: number }
-  /** A summary of what is older than the last `messages` messages, and of some more until it is written anew. */
+  /**
+   * The last `messages` messages, and a summary of the older ones. Until the summary is renewed, some more messages are
+   * shown.
+   */
   | { readonly kind: "summarizing"; readonly messages: number }
-  /** The newest messages, and before them those that are most like what is asked. */
+  /** The newest messages, preceded by the older ones most similar to the question. */
   | { readonly kind: "semantic"; readonly messages: number }
-  /** All of it, until that is too long for the window: then what is older is summed up. */
+  /** All messages until they exceed the window; then a summary replaces the older ones. */
   | { readonly kind: "compacting" };
 
-/** Which tool results the model is shown as a note that they were there. */
+/** Rule for replacing old tool results by a note. */
 export interface ClearedResults {
-  /** Results behind so many of the newest user messages stay. */
+  /** Number of newest user messages after which results stay. */
   readonly keep_turns: number;
   readonly min_chars: number;
 }
 
-/** What shortens what the model is shown, beside the strategy. */
+/** Rules besides the strategy that shorten the prompt. */
 export interface ContextRules {
   readonly compaction_enabled: boolean;
   readonly compact_after_turn: boolean;
   readonly reserve_tokens: number;
   readonly keep_recent_tokens: number;
-  /** Null is the route's own. */
+  /** Null for the route's window. */
   readonly context_window_tokens: number | null;
-  /** Null clears none. */
+  /** Null to clear none. */
   readonly clear_tool_results: ClearedResults | null;
 }
 

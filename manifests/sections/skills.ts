@@ -73,5 +73,5 @@ const rules: readonly Rule<Spec>[] = [
   needsDecider((spec) => when(spec.skill_suggestion.enabled, "spec.skill_suggestion.enabled")),
 ];
 
-/** What the agent may read of skills, and write. */
+/** Access of the agent to skills. */
 export const skills = defineSection({ fields, rules });

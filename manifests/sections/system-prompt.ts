@@ -2,7 +2,7 @@ import { flag, list, nullable, objectKey, optionalText, section, text } from "..
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { type ToolGuidanceSpec, toolGuidanceText } from "./tool-guidance.ts";
 
-/** Most characters of one part of the system prompt. */
+/** Max characters of one part of the system prompt. */
 export const promptPartCharsMax = 200_000;
 
 const part = { maxLength: promptPartCharsMax };
@@ -21,13 +21,16 @@ const fields = {
 
 type Spec = SpecOf<typeof fields> & ToolGuidanceSpec;
 
-/** What the model is told first. */
+/** The compiled part of this section. */
 export interface CompiledSystemPrompt {
-  /** With tool guidance; the same for every turn. A style of answering follows it: see `styledPrompt`. */
+  /** Includes tool guidance; equal for every turn. `styledPrompt` adds the output style. */
   readonly systemPrompt: string;
 }
 
-/** Soul, base, inline and files, or system_md in their place; then append_system_md and the tool guidance. Empty parts are left out. */
+/**
+ * Joins soul, base, inline and files, or system_md instead of them; then append_system_md and the tool guidance. Empty
+ * parts are left out.
+ */
 export const systemPrompt = defineSection({
   fields,
   compile(spec: Spec, { tools, soul, readText }): CompiledSystemPrompt {
@@ -43,7 +46,7 @@ export const systemPrompt = defineSection({
   },
 });
 
-/** Parts of a system prompt as one text, parted by a rule; empty ones are left out. */
+/** Joins the non-empty parts of a system prompt, separated by a rule. */
 export function joinedParts(parts: readonly string[]): string {
   return parts.filter((text) => text.trim() !== "").join("\n\n---\n\n");
 }

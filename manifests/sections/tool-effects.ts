@@ -5,7 +5,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchGlob } from "../glob.ts";
 import { toolEffects as effects, type ToolEffect, type ToolRisk, type ToolSpec, toolRisks } from "../registries.ts";
 
-/** What a manifest says of a tool's nature: its effect, or as much of both as it names. */
+/** A manifest's declaration for a tool: its effect, or an object with effect, risk or both. */
 type SaidOfTool = ToolEffect | { readonly effect?: ToolEffect; readonly risk?: ToolRisk };
 
 const fields = {
@@ -25,7 +25,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type ToolEffectsSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<ToolEffectsSpec>[] = [
@@ -51,7 +51,7 @@ export const toolEffects = defineSection({
   },
 });
 
-/** The tool as the manifest wants it to be seen. */
+/** Returns the tool with the manifest's effect and risk. */
 export function asDeclared(tool: ToolSpec, { tool_effects }: ToolEffectsSpec): ToolSpec {
   const said = saidOf(tool.name, tool_effects);
   if (said === undefined) return tool;
@@ -62,7 +62,7 @@ export function asDeclared(tool: ToolSpec, { tool_effects }: ToolEffectsSpec): T
 
 function saidOf(name: string, said: ToolEffectsSpec["tool_effects"]): SaidOfTool | undefined {
   if (Object.hasOwn(said, name)) return said[name];
-  // The order of a map's keys says nothing: it is not kept everywhere.
+  // Independent of the order of keys, which not every store preserves.
   const globs = Object.keys(said).filter((glob) => matchGlob(glob, name));
   const [glob] = globs.sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
   return glob === undefined ? undefined : said[glob];

@@ -17,7 +17,7 @@ const fields = {
   ),
 };
 
-/** What of `spec` is declared here. */
+/** The fields of this section in `spec`. */
 export type ToolGuidanceSpec = SpecOf<typeof fields>;
 
 const rules: readonly Rule<ToolGuidanceSpec>[] = [
@@ -39,7 +39,7 @@ export const toolGuidance = defineSection({
   },
 });
 
-/** The heading and a line for each different guidance, in the order in which the tools are bound; empty when none applies. */
+/** Returns a heading and one line per distinct guidance, in the order of the bound tools; empty if none applies. */
 export function toolGuidanceText(guidance: Readonly<Record<string, string>>, tools: readonly ToolSpec[]): string {
   const toolsByLine = new Map<string, Set<string>>();
   for (const { name } of tools) {

@@ -22,9 +22,9 @@ const rules: readonly Rule<Spec & PatternSpec>[] = [
   },
 ];
 
-/** What the model is told of. */
+/** The compiled part of this section. */
 interface CompiledTools {
-  /** Bound tools in the order in which the model is told of them. */
+  /** Bound tools, in the order of the prompt. */
   readonly tools: readonly ToolSpec[];
 }
 
@@ -34,12 +34,15 @@ export const tools = defineSection({
   compile: (_spec: Spec & PatternSpec, context): CompiledTools => ({ tools: context.tools }),
 });
 
-/** Tools that come with a pattern, whatever spec.tools names. */
+/** Tools that a pattern adds to those of spec.tools. */
 const toolsOfPattern: Readonly<Record<string, readonly string[]>> = {
   deep: ["plan_create", "plan_update_step", "plan_get"],
 };
 
-/** The named tools in their order, each once, then those of the pattern and of spec.delegation, as the manifest wants them to be seen. */
+/**
+ * Returns the named tools in their order without duplicates, then those of the pattern and of spec.delegation. The
+ * manifest's tool_effects are applied.
+ */
 export function bindTools(
   spec: Spec & ToolEffectsSpec & DelegationSpec & { readonly pattern: string },
   { tools: known }: Registries,

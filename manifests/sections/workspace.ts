@@ -9,7 +9,7 @@ const fields = {
 
 type Spec = SpecOf<typeof fields>;
 
-/** Where a run works. */
+/** The compiled part of this section. */
 interface CompiledWorkspace {
   readonly workspaceScope: Spec["workspace"]["scope"];
 }

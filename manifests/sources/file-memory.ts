@@ -1,19 +1,19 @@
-/** What a look at a file has found. */
+/** State of a file. */
 export interface FileStats {
-  /** Differs after a change of the file, unless that comes within the same tick of the file system's clock. */
+  /** Changes with the file, unless two changes fall in one tick of the file system's clock. */
   readonly stamp: string;
-  /** When the file or its status changed last, in epoch milliseconds. */
+  /** Time of the last change of the file or its metadata, in epoch milliseconds. */
   readonly changedAt: number;
 }
 
-/** The longest tick that file systems count times in: FAT's. */
+/** Longest clock tick of common file systems, that of FAT. */
 const tickMsMax = 2_000;
 
-/** What was made of the content of one file, for as long as the content is the same. */
+/** Caches a value made from a file's content until the content changes. */
 export class FileMemory<T> {
   readonly #make: (bytes: Uint8Array) => T;
   #stamp = "";
-  /** The file was so old when it was read that another change would have another time. */
+  /** True if the file was old enough at the read that a later change has another time. */
   #isSettled = false;
   #bytes: Uint8Array | null = null;
   #made!: () => T;
@@ -22,7 +22,10 @@ export class FileMemory<T> {
     this.#make = make;
   }
 
-  /** What is made of the content, made once; or the error that making it threw. What `read` throws is thrown, and not kept. */
+  /**
+   * Returns the value made from the content, or throws the error of `make`; both are cached. Errors of `read` are not
+   * cached.
+   */
   get(stats: FileStats, now: number, read: () => Uint8Array): T {
     if (this.#stamp !== stats.stamp || !this.#isSettled) {
       const bytes = read();
@@ -35,7 +38,7 @@ export class FileMemory<T> {
   }
 }
 
-/** Runs `make` now; every call gets its result or its error. */
+/** Runs `make` now; every call returns its result or throws its error. */
 function once<T>(make: () => T): () => T {
   try {
     const made = make();

@@ -8,23 +8,23 @@ import { refuseProblems } from "../problems.ts";
 import type { Manifest } from "../schema/manifest.ts";
 import { FileMemory, type FileStats } from "./file-memory.ts";
 
-/** Why a file is never found, whatever is in it. */
+/** Reason why a file can never be used, independent of its content. */
 export const unnameable = "a manifest cannot have this name; it may have letters, digits, . _ and - only";
 
 const extensions = [".yaml", ".yml", ".json"];
 
-/** Manifests as files, each named for the manifest that is in it. */
+/** Manifests as files, each named after its manifest. */
 export interface FileLayer {
-  /** Null when there is no such file. Throws invalid_manifest, naming the file. `name` has passed isManifestName. */
+  /** Returns null without such a file. Throws invalid_manifest with the file name. `name` has passed isManifestName. */
   get(name: string): Manifest | null;
-  /** In no certain order. Not every one of them need be valid. */
+  /** In no particular order. Some manifests may be invalid. */
   names(): readonly string[];
 }
 
 /**
- * The manifests of a directory, which need not exist. A file is read again as soon as it has changed; as long as nothing has, the
- * same object is given out. It is looked at with synchronous calls: for local files they take a tenth of the time of asynchronous
- * ones, and this is done for every turn. `now` is the clock's.
+ * Opens a directory of manifests, which may be absent. A changed file is read again; an unchanged one yields the same
+ * object. Uses synchronous calls, because every turn checks the files, and for local ones they take a tenth of the time
+ * of asynchronous calls. `now` returns the clock's time.
  */
 export function openManifestDirectory(directory: string, now: () => number): FileLayer {
   const known = new Map<string, FileMemory<Manifest>>();
@@ -51,7 +51,7 @@ export function openManifestDirectory(directory: string, now: () => number): Fil
   };
 }
 
-/** Whether a manifest, or what is wrong with it, is found under this name: a directory, a pipe and a link to nothing are no files. */
+/** True if the name yields a manifest or a problem; false for directories, pipes and broken links. */
 function mayBeRead(directory: string, name: string): boolean {
   try {
     return findFile(directory, name) !== null;
@@ -61,8 +61,8 @@ function mayBeRead(directory: string, name: string): boolean {
 }
 
 /**
- * The manifest in one file that is there, as it would be read in its directory; a file of another extension may be called anything.
- * Null when it is a directory. Throws invalid_manifest.
+ * Reads the manifest in one existing file as its directory would; a file with another extension may have any name.
+ * Returns null for a directory. Throws invalid_manifest.
  */
 export function readManifestFile(path: string, now: () => number): Manifest | null {
   const fileName = basename(path);
@@ -75,7 +75,7 @@ export function readManifestFile(path: string, now: () => number): Manifest | nu
   return openManifestDirectory(dirname(path), now).get(name);
 }
 
-/** The names of a directory's files that are taken for manifests; none where there is no directory. */
+/** Returns the names of a directory's manifest files; none without the directory. */
 export function manifestFiles(directory: string): string[] {
   try {
     return readdirSync(directory).filter(isManifestFile);
@@ -84,13 +84,13 @@ export function manifestFiles(directory: string): string[] {
   }
 }
 
-/** How what is looked for is called, for whoever is told that something else is not read. */
+/** Description of the files that are read, for messages about ignored ones. */
 export const readNames =
   "manifests are the files directly in the folder whose names end with .yaml, .yml or .json in lower case";
 
 /**
- * Whether something of a directory that is not read was likely meant to be: a file whose extension is written in another way, or a directory
- * with manifests in it. What begins with a dot is somebody else's, as where a mount of Kubernetes keeps its files.
+ * True if an ignored entry was probably meant as a manifest: a file with an extension in other case, or a directory
+ * with manifests. Names that start with a dot are excluded, because Kubernetes mounts use them.
  */
 export function isPassedOver(directory: string, name: string): boolean {
   if (name.startsWith(".") || isManifestFile(name)) return false;
@@ -98,12 +98,15 @@ export function isPassedOver(directory: string, name: string): boolean {
   return manifestFiles(join(directory, name)).length > 0;
 }
 
-/** Whether a file of this name is taken for a manifest. */
+/** True if the file name has the extension of a manifest. */
 export function isManifestFile(fileName: string): boolean {
   return extensions.includes(extname(fileName));
 }
 
-/** The manifests that come with the service. Each is read once in a thread, by the first who asks: it changes with the service only. */
+/**
+ * Returns the manifests that ship with svc. Each thread parses one on first use and keeps it, because they change with
+ * the release only.
+ */
 export function bundledManifests(): FileLayer {
   const names = manifestNames(manifestFiles(bundledDirectory));
   return {
@@ -131,7 +134,7 @@ interface FoundFile extends FileStats {
 function findFile(directory: string, name: string): FoundFile | null {
   let stats: BigIntStats | undefined;
   try {
-    // Not `join`: this is done for every turn.
+    // Not `join`, because this runs in every turn.
     stats = statSync(`${directory}/${name}`, { bigint: true, throwIfNoEntry: false });
   } catch (cause) {
     refuseFile(name, "it cannot be read", cause);
@@ -150,7 +153,7 @@ function readBytes(directory: string, file: FoundFile): Uint8Array {
   }
 }
 
-/** What need not be a file has no length that could be asked for, and perhaps no end. */
+/** Reads up to the limit: a pipe has no known length, and possibly no end. */
 function readBounded(path: string, fileName: string): Uint8Array {
   const bytes = Buffer.alloc(manifestBytesMax + 1);
   const file = openSync(path, "r");

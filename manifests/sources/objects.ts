@@ -5,27 +5,27 @@ import type { Manifest } from "../schema/manifest.ts";
 import { globalManifestPrefix, tenantManifestPrefix } from "./object-keys.ts";
 import type { ObjectSource } from "./texts.ts";
 
-/** How long an answer of the object store counts. Two look-ups for every turn would cost more than the turn's own reads. */
+/** Cache time of objects in milliseconds, because two lookups per turn would cost more than the turn's own reads. */
 export const objectFreshMs = 1000;
 const knownMax = 1000;
 const pageSize = 500;
 const pagesMax = 40;
 
-/** Manifests in the object store: those of a tenant before those for all. */
+/** Manifests in the object store; those of the tenant have precedence over the global ones. */
 export interface ObjectLayer {
-  /** Null when there is none. Throws invalid_manifest, naming the key. `name` has passed isManifestName. */
+  /** Returns null if there is none. Throws invalid_manifest with the key. `name` has passed isManifestName. */
   get(tenantId: string, name: string): Promise<Manifest | null>;
   names(tenantId: string): Promise<readonly string[]>;
 }
 
-/** Sees a change of an object within `freshMs`. */
+/** Opens the layer, which sees a change of an object within `freshMs`. */
 export function openObjectLayer(objects: ObjectSource, env: Env, freshMs = objectFreshMs): ObjectLayer {
   const known = new Map<string, Answer>();
 
   async function load(key: string, name: string, last: Loaded | null): Promise<Loaded> {
     const bytes = await objects.get(key);
     if (bytes === null) return { bytes, read: () => null };
-    // The same manifest object for the same bytes, so that what was compiled from it stays good.
+    // Returns the same manifest object for the same bytes, so that its compiled form stays valid.
     if (last?.bytes && Buffer.compare(last.bytes, bytes) === 0) return last;
     try {
       const manifest = parseNamed(bytes, name, key);
@@ -82,7 +82,7 @@ interface Answer {
   loaded: Loaded | null;
 }
 
-/** The manifests right below a prefix; what lies deeper belongs to tenants. */
+/** Returns the manifests directly below a prefix; deeper keys belong to tenants. */
 async function listNames(objects: ObjectSource, prefix: string): Promise<string[]> {
   const names: string[] = [];
   let after: string | undefined;

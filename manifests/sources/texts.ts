@@ -2,15 +2,15 @@ import { decodeUtf8 } from "../parse/read-source.ts";
 import type { Manifest } from "../schema/manifest.ts";
 import { promptKeys, soulKey } from "./object-keys.ts";
 
-/** What the manifests need of an object store. */
+/** The part of an object store that manifests use. */
 export interface ObjectSource {
-  /** Null when there is no such key. */
+  /** Returns null for an unknown key. */
   get(key: string): Promise<Uint8Array | null>;
-  /** Keys that begin with `prefix` and come after `after`, in order. */
+  /** Returns keys that begin with `prefix` and sort after `after`, in order. */
   list(prefix: string, limit: number, after?: string): Promise<readonly string[]>;
 }
 
-/** Object keys that may hold texts of the manifest, for the compiler. Some need not be there. */
+/** Returns the object keys of texts that the compiler may need. Some may not exist. */
 export function neededTexts({ spec }: Manifest, tenantId: string): string[] {
   const { soul, files, system_md } = spec.system_prompt;
   const keys: string[] = [];
@@ -22,7 +22,7 @@ export function neededTexts({ spec }: Manifest, tenantId: string): string[] {
   return [...new Set(keys)];
 }
 
-/** The texts of those keys that are there; what is not UTF-8 counts as not there. */
+/** Returns the existing texts of these keys; a text that is not UTF-8 counts as absent. */
 export async function readTexts(objects: ObjectSource, keys: readonly string[]): Promise<Map<string, string>> {
   const texts = new Map<string, string>();
   for (const key of keys) {

@@ -6,8 +6,8 @@ import { text } from "../../governance/settings/setting.ts";
 import { settingOf } from "../../governance/settings/settings.ts";
 import { definePlugin, type PluginToolContext } from "../plugin.ts";
 
-// The tools of the runs that `svc chaos` makes: one for each effect, and each tells a recorder under which key it was called. What the
-// recorder was told is what has happened in the world outside, whatever the log says.
+// The tools of the runs that `svc chaos` starts, one per effect. Each reports its call and key to a recorder, which
+// shows the real effects independent of the log.
 
 const recorderUrl = text(
   "CHAOS_RECORDER_URL",
@@ -19,7 +19,7 @@ const parameters = Type.Object({ run: Type.Integer({ description: "The number of
 const egress = new Egress("operator");
 const silenceMs = 10_000;
 
-/** Tells the recorder; answers the status of its answer. */
+/** Reports a call to the recorder; returns the status of its response. */
 function post(url: string, body: string): Promise<number> {
   return new Promise((resolve, reject) => {
     let status = 0;
