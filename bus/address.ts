@@ -28,7 +28,7 @@ export function isReservedSuffix(suffix: string): boolean {
 
 /**
  * Returns the suffix that replaces a thread's in the frames by which a run without a thread asks its client (decision
- * 94: such frames name the run).
+ * 94).
  */
 export function onceSuffix(runId: string): string {
   return once + runId;

@@ -2,8 +2,8 @@ import type { Batch } from "./envelope.ts";
 import type { Transport } from "./transport.ts";
 
 /**
- * Bytes of one event-loop turn beyond which senders pause. More than between nodes: outgoing frames and incoming asks
- * share one link here, and the text of a thousand streams must not make it refuse asks.
+ * Bytes of one event-loop turn beyond which senders pause. More than between nodes, because outgoing frames and
+ * incoming asks share one link here. The text of a thousand streams must not make it refuse asks.
  */
 const creditBytes = 32 * 1024 * 1024;
 

@@ -12,7 +12,7 @@ const beginningMin = 5;
 const listedMax = 40;
 
 /**
- * Returns the known name of which `name` is most likely a misspelling. It may differ in case, dashes and underscores.
+ * Returns the known name that the user most likely meant. It may differ in case, dashes and underscores.
  * It may also have wrong, missing, added or swapped letters, up to a third of its length and at most two. Otherwise
  * returns the only known name that starts with it, or null.
  */
@@ -37,7 +37,7 @@ export function nearest(name: string, known: Iterable<string>): string | null {
 }
 
 /**
- * Returns a suffix for a message about an unknown name: the nearest name, or else the known names; empty if there are
+ * Returns a suffix for a message about an unknown name: the nearest name, or else the known names. Empty if there are
  * none or too many.
  */
 export function meant(name: string, known: readonly string[]): string {

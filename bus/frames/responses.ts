@@ -45,8 +45,8 @@ export function responseAnswer(channel: Channel, head: ResponseHead, requestId: 
 
 /**
  * Output of POST /v1/responses with `stream`. `firstNumber` is the sequence number of the first event. Events up to
- * `startingAfter` are omitted, because the client has seen them. Events of one call are sent as one piece: the end of
- * an item repeats its whole text, and several pieces would count against the credit of a client that is not behind.
+ * `startingAfter` are omitted, because the client has seen them. Events of one call are sent as one piece. The end of
+ * an item repeats its whole text, and separate pieces would use up the credit.
  */
 export function responseStream(
   channel: Channel,

@@ -1,7 +1,7 @@
 import type { Principal } from "./principal.ts";
 
-// Manifests are sent as JSON text: they may have any keys, and structured clone takes ten times as long as JSON.parse
-// for objects of varying shape.
+// Manifests are sent as JSON text. They may have any keys, and for objects of varying shape structured clone takes ten
+// times as long as JSON.parse.
 
 /** Messages to the manifests actor of one tenant, which serializes writes. */
 export interface ManifestsMessages {

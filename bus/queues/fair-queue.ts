@@ -1,30 +1,30 @@
 import type { Env } from "../../bus/env.ts";
 import { SlotMap } from "../slot-map.ts";
 
-// A queue for work that would hold up everybody if it were done at once. Tenants take turns, so that the crowd of one is no wait
-// for another; a tenant's own go in the order in which they came, and those that have begun before those that have not.
+// A queue for work that would block a thread if all of it ran at once. Tenants take turns, so that many tickets of one
+// tenant do not delay the others. The tickets of a tenant are served in order of arrival, started work before new work.
 
-/** How much goes on at a time. */
+/** Limits of a queue. */
 export interface QueueBounds {
-  /** Turns that may be under way at a time. */
+  /** Max concurrent turns. */
   readonly atOnce: number;
-  /** Turns that begin before the event loop has gone on to other things. */
+  /** Max turns that start in one event-loop turn. */
   readonly perLoop: number;
-  /** Whether a tenant that has nothing under way may have a turn beyond `atOnce`. */
+  /** True to allow a tenant without a current turn one turn beyond `atOnce`. */
   readonly oneEach: boolean;
 }
 
-/** Those of a tenant that wait, by their numbers and in the order of those. */
+/** The waiting tickets of a tenant, by number and in that order. */
 interface Waiting {
   readonly begun: SlotMap<Ticket>;
   readonly fresh: SlotMap<Ticket>;
 }
 
-/** Says whose turn it is. */
+/** Decides which ticket has the next turn. */
 export class FairQueue {
   readonly #env: Env;
   readonly #bounds: QueueBounds;
-  /** Tenants in the order of their next turn. */
+  /** Tenants in the order of their next turns. */
   readonly #waiting = new SlotMap<Waiting>();
   readonly #underWay = new Map<string, number>();
   #allUnderWay = 0;
@@ -32,31 +32,31 @@ export class FairQueue {
   #begunInLoop = 0;
   readonly #onEmpty: () => void;
 
-  /** `onEmpty` is called when the last one has left. */
+  /** `onEmpty` is called when no ticket waits or has a turn. */
   constructor(env: Env, bounds: QueueBounds, onEmpty: () => void = () => {}) {
     this.#env = env;
     this.#bounds = bounds;
     this.#onEmpty = onEmpty;
   }
 
-  /** How many wait for their turn. */
+  /** Number of waiting tickets. */
   get length(): number {
     let length = 0;
     for (const [, { begun, fresh }] of this.#waiting) length += begun.size + fresh.size;
     return length;
   }
 
-  /** How many have their turn. */
+  /** Number of tickets that have their turn. */
   get underWay(): number {
     return this.#allUnderWay;
   }
 
-  /** A ticket for somebody who will come for turns; nobody stands there yet. */
+  /** Returns a new ticket, which is not in the queue yet. */
   ticket(tenant: string): Ticket {
     return new Ticket(this, tenant);
   }
 
-  /** For tickets alone. */
+  /** Adds a waiting ticket. Called by Ticket only. */
   enter(ticket: Ticket, begun: boolean): void {
     let waiting = this.#waiting.get(ticket.tenant);
     if (!waiting) {
@@ -68,14 +68,14 @@ export class FairQueue {
     this.#letIn();
   }
 
-  /** For tickets alone. */
+  /** Removes a waiting ticket. Called by Ticket only. */
   giveUp(ticket: Ticket): void {
     const waiting = this.#waiting.get(ticket.tenant);
     if (waiting) this.#take(ticket.tenant, waiting, ticket);
     this.#tellIfEmpty();
   }
 
-  /** For tickets alone. */
+  /** Ends a turn. Called by Ticket only. */
   done(tenant: string): void {
     const left = (this.#underWay.get(tenant) ?? 1) - 1;
     if (left > 0) this.#underWay.set(tenant, left);
@@ -114,7 +114,7 @@ export class FairQueue {
       if (first === undefined) continue;
       const [, ticket] = first;
       this.#take(tenant, waiting, ticket);
-      // Behind all other tenants.
+      // Moves the tenant to the end of the order.
       if (this.#waiting.take(tenant)) this.#waiting.set(tenant, waiting);
       return ticket;
     }
@@ -128,13 +128,13 @@ export class FairQueue {
   }
 }
 
-/** Somebody's ticket in a queue, for one turn after the other. */
+/** A participant in a queue that takes one turn after another. */
 export class Ticket {
   readonly tenant: string;
   readonly #queue: FairQueue;
-  /** For the queue: what it is known by while it waits. */
+  /** Key in the queue while the ticket waits. */
   number = "";
-  /** Whether it has its turn. */
+  /** True during a turn. */
   hasTurn = false;
   #hasBegun = false;
   #given: ((isTurn: boolean) => void) | null = null;
@@ -144,7 +144,7 @@ export class Ticket {
     this.tenant = tenant;
   }
 
-  /** Ends the turn before, and resolves when the next has come: with false when the ticket was left meanwhile. */
+  /** Ends the current turn and waits for the next one. Resolves with false if `leave` was called before it came. */
   turn(): Promise<boolean> {
     this.#end();
     return new Promise((resolve) => {
@@ -153,7 +153,7 @@ export class Ticket {
     });
   }
 
-  /** Ends the turn, or gives up waiting for it. */
+  /** Ends the turn, or stops waiting for one. */
   leave(): void {
     const given = this.#given;
     this.#given = null;
@@ -164,7 +164,7 @@ export class Ticket {
     this.#end();
   }
 
-  /** For the queue: it is this one's turn. */
+  /** Starts the turn. Called by FairQueue only. */
   onTurn(): void {
     const given = this.#given;
     this.#given = null;

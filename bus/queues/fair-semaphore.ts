@@ -1,15 +1,15 @@
 /**
- * How much a thread sends at once: so many in all, and so many for one tenant. Who comes when all are taken is called when one is free,
- * the tenant with the fewest before others, so that no tenant waits behind all that another has.
+ * Limits the concurrent sends of a thread, in total and per tenant. When a permit becomes free, the waiting tenant with
+ * the fewest permits gets it, so that no tenant waits for all work of another.
  */
 export class FairSemaphore {
-  /** Nothing more is begun. */
+  /** True if no more work may start. */
   stopped = false;
   readonly #max: number;
   readonly #ofTenantMax: number;
   #taken = 0;
   readonly #ofTenant = new Map<string, number>();
-  /** What is to be called, by tenant and by who waits, in the order in which they came. */
+  /** Waiting callbacks by tenant and waiter, in order of arrival. */
   readonly #waiting = new Map<string, Map<string, () => void>>();
 
   constructor(max: number, ofTenantMax: number) {
@@ -17,12 +17,12 @@ export class FairSemaphore {
     this.#ofTenantMax = ofTenantMax;
   }
 
-  /** How many are taken. */
+  /** Number of permits in use. */
   get taken(): number {
     return this.#taken;
   }
 
-  /** Takes a slot, if one is there for the tenant. */
+  /** Takes a permit if one is available to the tenant. Returns false otherwise. */
   take(tenantId: string): boolean {
     const own = this.#ofTenant.get(tenantId) ?? 0;
     if (this.#taken >= this.#max || own >= this.#ofTenantMax) return false;
@@ -31,14 +31,14 @@ export class FairSemaphore {
     return true;
   }
 
-  /** Has `work` called once, with a slot taken for it, when there is one. Said again by who waits already, it changes nothing. */
+  /** Calls `work` once, when a permit has been taken for it. No effect if `who` waits already. */
   await(tenantId: string, who: string, work: () => void): void {
     const own = this.#waiting.get(tenantId) ?? new Map<string, () => void>();
     if (!own.has(who)) own.set(who, work);
     this.#waiting.set(tenantId, own);
   }
 
-  /** Gives a slot back. */
+  /** Returns a permit. */
   free(tenantId: string): void {
     this.#taken--;
     const left = (this.#ofTenant.get(tenantId) ?? 0) - 1;
@@ -58,7 +58,7 @@ export class FairSemaphore {
     const own = this.#waiting.get(next) as Map<string, () => void>;
     const [[who, work]] = own as unknown as [[string, () => void]];
     own.delete(who);
-    // Of those that have as few, whoever was last served is last.
+    // Moves the tenant to the end, so that tenants with equally many permits take turns.
     this.#waiting.delete(next);
     if (own.size > 0) this.#waiting.set(next, own);
     work();

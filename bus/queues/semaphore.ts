@@ -1,4 +1,4 @@
-/** Lets so many do something at once; the others wait their turn. */
+/** Limits the number of concurrent tasks; others wait in order. */
 export class Semaphore {
   readonly #permits: number;
   #taken = 0;
@@ -10,7 +10,7 @@ export class Semaphore {
 
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#taken < this.#permits) this.#taken++;
-    // Whoever leaves gives its permit to the first that waits.
+    // A finished task passes its permit to the first waiting one.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       return await work();

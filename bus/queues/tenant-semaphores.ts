@@ -1,6 +1,6 @@
 import { Semaphore } from "./semaphore.ts";
 
-/** Lets so many of each tenant's do something at once; the tenant's others wait their turn, and nobody else. */
+/** Limits the number of concurrent tasks per tenant. Tasks of one tenant do not wait for those of others. */
 export class TenantSemaphores {
   readonly #permits: number;
   readonly #semaphores = new Map<string, { readonly semaphore: Semaphore; count: number }>();

@@ -6,8 +6,7 @@ import type { Scope, WriteOp } from "../store/store.ts";
 // host has an owner from then on. A host without a row is dead and never returns under the same id.
 
 /**
- * The name of a host or one of its workers as an owner: the host's id, a colon, and a suffix that only the host
- * interprets.
+ * The owner name of a host or one of its workers: the host's id, a colon, and a suffix that only the host interprets.
  */
 export type Owner = string;
 

@@ -1,8 +1,8 @@
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 
-// Markers of live turns from the previous release. Nothing writes them any more. Those of its last process are closed
-// like the runs of any dead host (storage/tables/runs.ts finds them).
+// Markers of live turns from the previous release. This release does not write them. Those of its last process are
+// closed like the runs of any dead host (storage/tables/runs.ts finds them).
 
 const deleteLiveRun = tenantSql(
   "live_run_delete",

@@ -3,7 +3,7 @@ import type { Scope } from "../store/store.ts";
 import { backOffMs, longestBackOffMs } from "./back-off.ts";
 
 // Corrects due times that a clock running ahead has stored. The sweep recomputes them from the schedule of a job or the
-// failure count of a retry, so it needs no record of the wrong clock. Deadlines are unchanged.
+// failure count of a retry. It needs no record of the wrong clock. Deadlines are unchanged.
 
 /** Rows of one read: computing the next time of one schedule takes 50 µs. */
 const pageRows = 200;

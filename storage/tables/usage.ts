@@ -106,7 +106,7 @@ const summed = ["calls", "tokens_input", "tokens_output", "cache_creation", "cac
 const oneCall = `manifest_id, model_id, ts / ${dayMs} AS day, 1 AS calls, ${summed.slice(1).join(", ")}`;
 
 // A trigger adds the rows of each day to usage_days. Only the first and last day of a window are summed from their
-// rows, and only if the tenant has rows of that day outside the window.
+// rows. This happens only if the tenant has rows of that day outside the window.
 const selectSummary = tenantSql(
   "usage_summary",
   `SELECT manifest_id, model_id, day, ${summed.map((name) => `SUM(${name}) AS ${name}`).join(", ")} FROM (
