@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type EchoDeps, echoActor } from "../support/echo-actor.ts";
+import { runs } from "../support/effort.ts";
 import { SimNet, simNode } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
@@ -52,7 +53,7 @@ test("texts of many channels arrive complete and in order, those of one turn as 
     for (const node of [0, 1, 10, 11]) assert.equal(net.node(node).bus.dropped.frame, 0);
   });
 
-  await fc.assert(property, { numRuns: 100 });
+  await fc.assert(property, { numRuns: runs(100) });
 });
 
 test("an actor's text arrives over the channel that its message names, wherever the actor lives", async () => {

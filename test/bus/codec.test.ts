@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { decodeBatch, encodeBatch } from "../../bus/codec.ts";
 import { type Batch, op, protocolVersion } from "../../bus/envelope.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { runs } from "../support/effort.ts";
 
 const rootUrl = new URL("../../", import.meta.url).href;
 const root = fileURLToPath(rootUrl);
@@ -40,7 +41,7 @@ test("a batch of plain data is the same after it was bytes", () => {
     assert.deepEqual(decoded, batch);
   });
 
-  fc.assert(property, { numRuns: 300 });
+  fc.assert(property, { numRuns: runs(300) });
 });
 
 test("bytes that lie anywhere in a larger piece are read alike", () => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { op, type Receiver, unpack } from "../../bus/envelope.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
+import { runs } from "../support/effort.ts";
 
 const from = nodeId("there", 4);
 
@@ -59,7 +60,7 @@ test("every operation of a batch reaches its receiver, whole and in order, after
     );
   });
 
-  fc.assert(property, { numRuns: 300 });
+  fc.assert(property, { numRuns: runs(300) });
 });
 
 test("a batch that nobody can read is an error, not silence", () => {

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { type Batch, op, protocolVersion } from "../../bus/envelope.ts";
 import { Link } from "../../bus/link.ts";
 import { localTransport } from "../../bus/local.ts";
+import { runs } from "../support/effort.ts";
 import { Sim } from "../support/sim-env.ts";
 
 const mebibyte = 1024 * 1024;
@@ -96,7 +97,7 @@ test("what is on its way never exceeds the credit by more than one operation, an
     }
   });
 
-  await fc.assert(property, { numRuns: 150 });
+  await fc.assert(property, { numRuns: runs(150) });
 });
 
 test("both ends may be out of credit at the same time and still go on", async () => {

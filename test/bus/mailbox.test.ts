@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { Mailbox } from "../../bus/mailbox.ts";
+import { runs } from "../support/effort.ts";
 
 test("a mailbox is a queue: first in, first out, within its limit and 64 reserved places", () => {
   const step = fc.oneof(
@@ -25,7 +26,7 @@ test("a mailbox is a queue: first in, first out, within its limit and 64 reserve
       }
   });
 
-  fc.assert(property, { numRuns: 300 });
+  fc.assert(property, { numRuns: runs(300) });
 });
 
 test("an empty mailbox answers undefined, and one of limit 0 takes reserved messages only", () => {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { op } from "../../bus/envelope.ts";
 import { type EchoDeps, type Echoed, echoActor } from "../support/echo-actor.ts";
+import { runs } from "../support/effort.ts";
 import { type Outcome, outcomeOf } from "../support/outcome.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
@@ -87,7 +88,7 @@ test("actors that move under traffic handle every ask once, and every ask is ans
     assert.deepEqual(net.crashes, []);
   });
 
-  await fc.assert(property, { numRuns: 150 });
+  await fc.assert(property, { numRuns: runs(150) });
   assert.ok(sentOn > 500, `only ${sentOn} batches have sent an ask on`);
 });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { meant, nearest } from "../../bus/nearest.ts";
+import { runs } from "../support/effort.ts";
 
 const known = ["calculator", "web_fetch", "todo_write", "read", "reads"];
 
@@ -59,7 +60,7 @@ test("a name is near another as far as their distance says, letter by letter", (
 
       assert.equal(nearest(name, [other]) !== null, distance(name, other) <= least || isBeginning);
     }),
-    { numRuns: 3_000 },
+    { numRuns: runs(3_000) },
   );
 });
 

@@ -6,6 +6,7 @@ import { Bus } from "../../bus/bus.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { NodeId } from "../../bus/protocol/node-id.ts";
 import { type EchoDeps, type Echoed, echoActor, type Numbered } from "../support/echo-actor.ts";
+import { runs } from "../support/effort.ts";
 import { type Outcome, outcomeOf } from "../support/outcome.ts";
 import { SimNet, simNode } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
@@ -97,7 +98,7 @@ test("every ask ends once: answered, refused, past its deadline or lost, whateve
     }
   });
 
-  await fc.assert(property, { numRuns: 150 });
+  await fc.assert(property, { numRuns: runs(150) });
 });
 
 test("what is in flight to a node that is lost ends as actor_lost at once, what is asked of others goes on", async () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type EchoDeps, echoActor, type Numbered } from "../support/echo-actor.ts";
+import { runs } from "../support/effort.ts";
 import { type Outcome, outcomeOf } from "../support/outcome.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
@@ -89,7 +90,7 @@ test("what one sender sends to one actor is handled in the order sent, nothing l
       assert.deepEqual(net.node(number).bus.dropped, { tell: 0, frame: 0, late_reply: 0, batch: 0 });
   });
 
-  await fc.assert(property, { numRuns: 150 });
+  await fc.assert(property, { numRuns: runs(150) });
 });
 
 /** The count depends on how the senders' messages mix. */

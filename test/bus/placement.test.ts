@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { Placement } from "../../bus/placement.ts";
 import { type NodeId, nodeId } from "../../bus/protocol/node-id.ts";
+import { runs } from "../support/effort.ts";
 
 const keys = Array.from({ length: 40_000 }, (_, index) => [
   `tenant:thread-${index}`,
@@ -38,7 +39,7 @@ test("placement is the same wherever and however often it is asked, and in whate
     assert.equal(new Placement(all.toReversed()).nodeOf({ kind, key }), node);
   });
 
-  fc.assert(property, { numRuns: 1000 });
+  fc.assert(property, { numRuns: runs(1000) });
 });
 
 test("placement does not change from one version to the next: hosts of both may run side by side", () => {

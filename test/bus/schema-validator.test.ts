@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { Ajv, type Options } from "ajv";
 import fc from "fast-check";
 import { createAjv, problemsMax } from "../../bus/schema-validator.ts";
+import { runs } from "../support/effort.ts";
 
 const options: Options = { strict: false, ownProperties: true, meta: false, validateSchema: false };
 const plainAjv = new Ajv({ ...options, allErrors: true });
@@ -107,6 +108,6 @@ test("what is valid for Ajv alone is valid, and nothing else is; of few problems
       assert.equal(errors.length > 0, expected.length > 0);
       if (expected.length < problemsMax) assert.deepEqual(errors, expected);
     }),
-    { numRuns: 400 },
+    { numRuns: runs(400) },
   );
 });

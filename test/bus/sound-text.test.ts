@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { SoundPieces, soundJson, soundText } from "../../bus/sound-text.ts";
+import { runs } from "../support/effort.ts";
 
 /** Units that make pairs, halves and escapes when they stand side by side. */
 const unit = fc.constantFrom("a", "\0", "\ud83d", "\ude00", "\udbff", "\udfff", "\\", "u", "0000", '"', "é");
@@ -22,7 +23,7 @@ describe("sound text", () => {
         for (const piece of told) assert.equal(piece, soundText(piece));
         assert.equal(told.join(""), soundText(pieces.join("")));
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 
@@ -64,7 +65,7 @@ describe("sound JSON", () => {
         assert.ok(sound.isWellFormed() && !sound.includes("\0"));
         assert.deepEqual(JSON.parse(sound), deepSound(JSON.parse(json)));
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { JsonFault, type JsonRules, parseStrictJson } from "../../bus/strict-json.ts";
+import { runs } from "../support/effort.ts";
 
 /** Why the text is not taken; empty when it is. */
 function faultOf(text: string, rules?: JsonRules): string {
@@ -86,7 +87,7 @@ describe("how much a JSON text may hold (decision 74)", () => {
 
         assert.equal(faultOf(text, { membersMax }), tooMany ? `has more than ${membersMax} members` : "");
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });
@@ -129,7 +130,7 @@ test("a text that is plain is taken and refused like one that has to be looked a
       // The escape in the second one is the letter of the first.
       assert.deepEqual(outcome(`["z",${text}]`, of), outcome(`["\\u007a",${text}]`, of));
     }),
-    { numRuns: 3_000 },
+    { numRuns: runs(3_000) },
   );
 });
 

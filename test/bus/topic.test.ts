@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { type Address, topicOf } from "../../bus/address.ts";
 import { CounterLogs, CounterReader, counterActor } from "../support/counter-log.ts";
+import { runs } from "../support/effort.ts";
 import { outcomeOf } from "../support/outcome.ts";
 import { SimNet, simNode } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
@@ -67,7 +68,7 @@ test("who subscribes and then attaches hears every number once, whenever it join
   );
   const property = fc.asyncProperty(fc.nat(), steps, async (seed, plan) => check(await follow(seed, plan)));
 
-  await fc.assert(property, { numRuns: 100 });
+  await fc.assert(property, { numRuns: runs(100) });
 });
 
 test("readers that come back with their cursor after a loss hear every number once, though nodes die", async () => {
@@ -82,7 +83,7 @@ test("readers that come back with their cursor after a loss hear every number on
   );
   const property = fc.asyncProperty(fc.nat(), steps, async (seed, plan) => check(await follow(seed, plan)));
 
-  await fc.assert(property, { numRuns: 100 });
+  await fc.assert(property, { numRuns: runs(100) });
 });
 
 function nodes() {

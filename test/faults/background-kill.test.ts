@@ -4,8 +4,8 @@ import { before, describe, test } from "node:test";
 import { calls, inTurn, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
 
@@ -13,20 +13,20 @@ const { env, keys } = apiKeys({ alice: { scopes: ["*"] } });
 const beside = (agent: string) => ["task", { agent, prompt: "Do it.", background: true }] as const;
 const words = 30;
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`tasks in the background and SIGKILL, on ${dialect}`, {
     skip: dialect === "postgres" && skipPostgres,
   }, () => {
     const atEnd = cleanup();
     const alice = { key: keys.alice };
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     before(async () => {
       mock = await startMockModel();
       atEnd.after(() => mock.close());
       const database = await databaseOf(dialect, atEnd);
       const delegation = { agents: [{ name: "helper" }, { name: "second" }], background: true };
-      server = await startServer({
+      server = await startServerProcess({
         atEnd,
         env: {
           ...modelEnv(mock, ["boss", "worker", "other"]),

@@ -11,26 +11,26 @@ import { describe, test } from "node:test";
 import { calls, gate, inTurn, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { brief, databaseOf, obedient, snapshotOf } from "./support.ts";
 
 const unavailable = { error: "storage_unavailable", detail: "storage_unavailable" };
 
-async function start(atEnd: Cleanup, dataDir?: string): Promise<{ server: TestServer; mock: MockModel }> {
+async function start(atEnd: Cleanup, dataDir?: string): Promise<{ server: ProcessServer; mock: MockModel }> {
   const mock = await startMockModel();
   atEnd.after(() => mock.close());
   mock.answer("obedient", obedient());
   const env = { ...modelEnv(mock, ["obedient"]), ...manifestEnv(atEnd, { agent: { model: { id: "obedient" } } }) };
-  return { server: await startServer({ atEnd, env, ...(dataDir !== undefined && { dataDir }) }), mock };
+  return { server: await startServerProcess({ atEnd, env, ...(dataDir !== undefined && { dataDir }) }), mock };
 }
 
-function say(server: TestServer, words: string, thread_id = "t") {
+function say(server: ProcessServer, words: string, thread_id = "t") {
   return server.post("/chat", turn("agent", `say ${words}`, { thread_id }));
 }
 
 /** What a server says that has lost its files: on every way to them, and on /ready. */
-async function assertLost(server: TestServer): Promise<void> {
+async function assertLost(server: ProcessServer): Promise<void> {
   // One look at the files counts for a moment.
   await eventually("a look", async () => (await server.get("/chat/history/t")).status === 503);
   const reads = [await server.get("/chat/history/t"), await server.get("/chat/sessions/search?q=kept")];
@@ -39,7 +39,7 @@ async function assertLost(server: TestServer): Promise<void> {
   await assertTakesNothing(server);
 }
 
-async function assertTakesNothing(server: TestServer): Promise<void> {
+async function assertTakesNothing(server: ProcessServer): Promise<void> {
   const answers = [await say(server, "lost"), await say(server, "lost", "fresh")];
   const ready = await server.get("/ready");
 
@@ -50,7 +50,7 @@ async function assertTakesNothing(server: TestServer): Promise<void> {
   assert.equal((await server.get("/live")).status, 200);
 }
 
-async function transcriptOf(server: TestServer, thread: string): Promise<string[]> {
+async function transcriptOf(server: ProcessServer, thread: string): Promise<string[]> {
   return (await snapshotOf(server, thread)).transcript.map(brief);
 }
 
@@ -163,7 +163,7 @@ describe("a server whose data directory is", () => {
     await once(recorder, "listening");
     atEnd.after(() => void recorder.close());
     const manifest = { model: { id: "obedient" }, tools: ["chaos_note"], execution: { tools: "parallel" } };
-    const server = await startServer({
+    const server = await startServerProcess({
       atEnd,
       env: {
         ...{ ...modelEnv(mock, ["obedient"]), ...manifestEnv(atEnd, { agent: manifest }) },

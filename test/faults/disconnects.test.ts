@@ -6,7 +6,7 @@ import { before, describe, test } from "node:test";
 import { gate, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { httpEngine, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { httpEngine, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { brief, snapshotOf } from "./support.ts";
 
@@ -48,7 +48,7 @@ function requestText(method: string, path: string, body?: object, more: readonly
 
 describe("clients that leave", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let answerLength: number;
   const ending = gate();
@@ -62,7 +62,7 @@ describe("clients that leave", () => {
     const models = ["brief", "hanging", "gated"];
     const agents = { agent: "brief", hanging: "hanging", gated: "gated" };
     const manifests = Object.fromEntries(Object.entries(agents).map(([name, id]) => [name, { model: { id } }]));
-    server = await startServer({ atEnd, env: { ...modelEnv(mock, models), ...manifestEnv(atEnd, manifests) } });
+    server = await startServerProcess({ atEnd, env: { ...modelEnv(mock, models), ...manifestEnv(atEnd, manifests) } });
     const whole = await server.stream("/chat/stream", turn("agent", "hello", { thread_id: "whole" }));
     await whole.rest();
     answerLength = whole.text.length;

@@ -5,7 +5,7 @@ import { gate, never, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { HttpClient, type TestStream } from "../support/http-client.ts";
 import { startMockModel } from "../support/mock-model.ts";
-import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { type Env, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { obedient } from "./support.ts";
 
@@ -18,14 +18,14 @@ async function start(atEnd: Cleanup, release: Promise<unknown>, env: Env) {
   atEnd.after(() => mock.close());
   mock.answer("obedient", obedient(release));
   const agent = manifestEnv(atEnd, { agent: { model: { id: "obedient" } } });
-  const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["obedient"]), ...agent, ...env } });
+  const server = await startServerProcess({ atEnd, env: { ...modelEnv(mock, ["obedient"]), ...agent, ...env } });
   const stream = await server.stream("/chat/stream", turn("agent", "begin first", { thread_id: "live" }));
   await stream.until("text_delta");
   return { server, stream };
 }
 
 /** Asks over a connection that was not there before. */
-async function afresh<T>(server: TestServer, ask: (client: HttpClient) => Promise<T>): Promise<T> {
+async function afresh<T>(server: ProcessServer, ask: (client: HttpClient) => Promise<T>): Promise<T> {
   const client = new HttpClient(() => server.url);
   try {
     return await ask(client);
@@ -34,7 +34,7 @@ async function afresh<T>(server: TestServer, ask: (client: HttpClient) => Promis
   }
 }
 
-function untilDraining(server: TestServer): Promise<number> {
+function untilDraining(server: ProcessServer): Promise<number> {
   return eventually("/ready tells that the server is draining", () =>
     afresh(server, async (client) => {
       const { status, json } = await client.get("/ready");

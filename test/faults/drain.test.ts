@@ -7,7 +7,7 @@ import { calls, gate, never, says, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
-import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { type Env, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { brief, databaseOf, skipPostgres, snapshotOf } from "./support.ts";
@@ -27,7 +27,7 @@ function delivery(id: string): string {
 }
 
 interface Drained {
-  readonly server: TestServer;
+  readonly server: ProcessServer;
   readonly mock: MockModel;
 }
 
@@ -51,12 +51,15 @@ async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<
     brief: { model: { id: "slow" }, client_tools: [{ name: "pick", description: "Picks.", timeout_seconds: 2 }] },
     helper: { model: { id: "helper" } },
   });
-  const server = await startServer({ atEnd, env: { ...modelEnv(mock, ["slow", "helper"]), ...manifests, ...env } });
+  const server = await startServerProcess({
+    atEnd,
+    env: { ...modelEnv(mock, ["slow", "helper"]), ...manifests, ...env },
+  });
   return { server, mock };
 }
 
 /** True if the server takes no new connection. */
-function isRefused({ url }: TestServer): Promise<boolean> {
+function isRefused({ url }: ProcessServer): Promise<boolean> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   return new Promise((resolve) => {
@@ -65,7 +68,7 @@ function isRefused({ url }: TestServer): Promise<boolean> {
 }
 
 /** Waits for the log to say it; asks over an open connection meanwhile. */
-async function untilDraining(server: TestServer): Promise<{ status: number; word: string }> {
+async function untilDraining(server: ProcessServer): Promise<{ status: number; word: string }> {
   return eventually("draining", async () => {
     const { status, json } = await server.get("/ready");
     return json.status === "draining" ? { status, word: json.status } : undefined;

@@ -6,7 +6,7 @@ import { before, describe, test } from "node:test";
 import { calls, framesUntil, gate, inTurn, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
@@ -38,7 +38,7 @@ for (const dialect of dialects) {
   describe(`durable runs and SIGKILL, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
     const alice = { key: keys.alice };
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     /** The tool does not come back while the first is there, and writes each of its calls into the second. */
     let held: string;
@@ -53,7 +53,7 @@ for (const dialect of dialects) {
       const plugin = join(place, "pays.ts");
       writeFileSync(plugin, payingPlugin(held, paid));
       writeFileSync(held, "");
-      server = await startServer({
+      server = await startServerProcess({
         atEnd,
         env: {
           ...modelEnv(mock, ["first", "second", "third", "fourth", "slow", "lead"]),

@@ -6,8 +6,8 @@ import { before, describe, test } from "node:test";
 import { calls, inTurn, says, systemOf, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
 
@@ -33,10 +33,10 @@ export const plugin = {
 };`;
 const asks = { tools: ["calculator"], approvals: gate, execution: { mode: "durable" } };
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`the manifest of a durable run, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     let files: string;
     let good: Record<string, string>;
@@ -55,7 +55,7 @@ for (const dialect of dialects) {
         SVC_SECRET_SEAL: "mock-provider-key",
         SVC_PLUGINS: "./plugins/chaos/chaos.ts",
       };
-      server = await startServer({ atEnd, env: { ...models, ...good, ...directory, ...env, ...database.env } });
+      server = await startServerProcess({ atEnd, env: { ...models, ...good, ...directory, ...env, ...database.env } });
     });
 
     const put = async (name: string, words: string, spec: object = {}, key = keys.alice) => {

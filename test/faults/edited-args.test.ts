@@ -4,8 +4,8 @@ import { before, describe, test } from "node:test";
 import { calls, inTurn, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
 
@@ -14,18 +14,18 @@ const rule = { id: "sums", ttl_seconds: 600 };
 const gate = { tools: ["calculator"], approvals: [{ ...rule, tools: ["calculator"] }] };
 const secret = "a-known-secret-0123456789";
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`edited arguments, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
     const alice = { key: keys.alice };
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     let sums = 0;
     before(async () => {
       mock = await startMockModel();
       atEnd.after(() => mock.close());
       const database = await databaseOf(dialect, atEnd);
-      server = await startServer({
+      server = await startServerProcess({
         atEnd,
         env: {
           ...modelEnv(mock, ["gated", "lead", "clicks"]),

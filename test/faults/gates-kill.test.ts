@@ -4,8 +4,8 @@ import { before, describe, test } from "node:test";
 import { calls, inTurn, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { type Database, databaseOf, skipPostgres } from "./support.ts";
 
@@ -39,11 +39,11 @@ const cases: Readonly<
   "a run without a thread": { manifest: "gated", isStateless: true, gates: 1 },
 };
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`gates and SIGKILL, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
     const alice = { key: keys.alice };
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     let database: Database;
     let sums = 0;
@@ -51,7 +51,7 @@ for (const dialect of dialects) {
       mock = await startMockModel();
       atEnd.after(() => mock.close());
       database = await databaseOf(dialect, atEnd);
-      server = await startServer({
+      server = await startServerProcess({
         atEnd,
         env: {
           ...modelEnv(mock, ["gated", "lead", "middle", "slow", "beside", "asker", "picker"]),

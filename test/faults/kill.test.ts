@@ -4,7 +4,7 @@ import { before, describe, test } from "node:test";
 import { says, shown, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { dialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
@@ -23,7 +23,7 @@ import {
 for (const dialect of dialects) {
   describe(`SIGKILL in mid-stream, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     let database: Database;
     let answered: Answer;
@@ -40,7 +40,7 @@ for (const dialect of dialects) {
       mock.answer("obedient", obedient());
       mock.answer("willing", says("taken on"));
       database = await databaseOf(dialect, atEnd);
-      server = await startServer({
+      server = await startServerProcess({
         atEnd,
         env: {
           ...modelEnv(mock, ["obedient", "willing"]),

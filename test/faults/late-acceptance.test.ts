@@ -6,14 +6,14 @@ import SqliteDatabase from "better-sqlite3";
 import { says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { onServer } from "../support/postgres.ts";
-import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { onServer } from "../support/postgres-server.ts";
+import { manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { brief, type Database, databaseOf, skipPostgres, snapshotOf } from "./support.ts";
 
 /** Lets no other connection write what a durable run is accepted with, until what it answers is called. */
-async function hold({ env }: Database, { dataDir }: TestServer): Promise<() => Promise<void>> {
+async function hold({ env }: Database, { dataDir }: ProcessServer): Promise<() => Promise<void>> {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   if (env.SVC_DATABASE_URL === undefined) {
     const db = new SqliteDatabase(join(dataDir, "svc.db"), { timeout: 10_000 });
@@ -38,12 +38,12 @@ async function hold({ env }: Database, { dataDir }: TestServer): Promise<() => P
   };
 }
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`an acceptance that the store carries out late, on ${dialect}`, {
     skip: dialect === "postgres" && skipPostgres,
   }, () => {
     const atEnd = cleanup();
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     let database: Database;
     before(async () => {
@@ -59,7 +59,7 @@ for (const dialect of dialects) {
         }),
         ...database.env,
       };
-      server = await startServer({ atEnd, env });
+      server = await startServerProcess({ atEnd, env });
     });
 
     test("is a run that goes on by itself, once, though its client was told 503", async () => {

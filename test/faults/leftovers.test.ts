@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { eventually } from "../support/eventually.ts";
-import { startServer } from "../support/server.ts";
+import { startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 test("a draft of more than an hour ago is removed by the server that comes after", async (t) => {
@@ -16,7 +16,7 @@ test("a draft of more than an hour ago is removed by the server that comes after
   const at = new Date(Date.now() - 2 * 3_600_000);
   utimesSync(draft, at, at);
 
-  const server = await startServer({ atEnd, env: { SVC_WORKSPACE_ROOT: root } });
+  const server = await startServerProcess({ atEnd, env: { SVC_WORKSPACE_ROOT: root } });
 
   await eventually("the draft is gone", async () => {
     await server.get("/live");

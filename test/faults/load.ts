@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 import SqliteDatabase from "better-sqlite3";
 import type { Dialect } from "../../storage/store/dialect.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { databaseOf, type Item, orLost, snapshotOf, untilCut } from "./support.ts";
 
@@ -39,13 +39,13 @@ class Conversation {
 class Load {
   readonly conversations: Conversation[] = [];
   framesSeen = 0;
-  #server: TestServer;
+  #server: ProcessServer;
   #serverIsBack = Promise.resolve();
   #stopped = false;
   #watcher: { count: number; reached: () => void } | null = null;
   readonly #clients: Promise<void>[];
 
-  constructor(server: TestServer) {
+  constructor(server: ProcessServer) {
     this.#server = server;
     this.#clients = Array.from({ length: clientCount }, (_, client) => this.#talk(client));
   }
@@ -118,7 +118,7 @@ interface Turn {
 }
 
 /** Runs a turn and notes what it was told. Answers whether it has seen the end. */
-type TurnKind = (server: TestServer, conversation: Conversation, turn: Turn) => Promise<boolean>;
+type TurnKind = (server: ProcessServer, conversation: Conversation, turn: Turn) => Promise<boolean>;
 
 const turnKinds: readonly TurnKind[] = [streamed, answered, streamed, keyedStream, viaOpenAi];
 
@@ -127,7 +127,7 @@ function bodyOf(conversation: Conversation, { manifest, text }: Turn) {
 }
 
 async function streamed(
-  server: TestServer,
+  server: ProcessServer,
   conversation: Conversation,
   turn: Turn,
   headers: Record<string, string> = {},
@@ -146,11 +146,11 @@ async function streamed(
   return done;
 }
 
-function keyedStream(server: TestServer, conversation: Conversation, turn: Turn): Promise<boolean> {
+function keyedStream(server: ProcessServer, conversation: Conversation, turn: Turn): Promise<boolean> {
   return streamed(server, conversation, turn, { "idempotency-key": `key-of-${conversation.turns}` });
 }
 
-async function answered(server: TestServer, conversation: Conversation, turn: Turn): Promise<boolean> {
+async function answered(server: ProcessServer, conversation: Conversation, turn: Turn): Promise<boolean> {
   const answer = await orLost(server.post("/chat", bodyOf(conversation, turn)));
   turn.frame();
   if (!answer) return false;
@@ -159,7 +159,7 @@ async function answered(server: TestServer, conversation: Conversation, turn: Tu
   return true;
 }
 
-async function viaOpenAi(server: TestServer, conversation: Conversation, turn: Turn): Promise<boolean> {
+async function viaOpenAi(server: ProcessServer, conversation: Conversation, turn: Turn): Promise<boolean> {
   const { messages } = bodyOf(conversation, turn);
   const body = { model: turn.manifest, messages, user: conversation.thread };
   const answer = await orLost(server.post("/v1/chat/completions", body));
@@ -175,7 +175,7 @@ export async function killUnderLoad(t: TestContext, dialect: Dialect, times: num
   const mock = await startMockModel({ record: false });
   atEnd.after(() => mock.close());
   const database = await databaseOf(dialect, atEnd);
-  const server = await startServer({ atEnd, env: { ...envOf(mock, atEnd), ...database.env } });
+  const server = await startServerProcess({ atEnd, env: { ...envOf(mock, atEnd), ...database.env } });
   const load = new Load(server);
 
   for (let round = 0; round < times; round++) {
@@ -217,7 +217,7 @@ function checkIntegrity(dataDir: string): void {
 }
 
 /** Everything that was acknowledged is there, in order; every turn has an end; nothing is live. */
-async function checkConversation(server: TestServer, told: Conversation): Promise<void> {
+async function checkConversation(server: ProcessServer, told: Conversation): Promise<void> {
   const { thread } = told;
   const { transcript, phase } = await snapshotOf(server, thread);
   assert.equal(phase, "idle", thread);

@@ -8,7 +8,7 @@ import { systemEnv } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { deleteFullBuckets, readBucket } from "../../storage/tables/rate-buckets.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { databaseOf, skipPostgres } from "./support.ts";
@@ -21,7 +21,7 @@ const limit = 24;
 const limited = { ...env, SVC_RATE_LIMIT: String(limit), SVC_RATE_LIMIT_WINDOW_SECONDS: "86400" };
 
 /** Asks so often; how many requests passed, and what the refused were told. */
-async function knock(server: TestServer, count: number, key = keys.acme) {
+async function knock(server: ProcessServer, count: number, key = keys.acme) {
   let passed = 0;
   const retryAfter: number[] = [];
   for (let request = 0; request < count; request++) {
@@ -41,7 +41,7 @@ for (const dialect of dialects)
 
     test("ERR-005 LIM-002 a server that ends in order gives back what nobody has used, and the next goes on", async () => {
       const database = await databaseOf(dialect, atEnd);
-      const server = await startServer({ atEnd, env: { ...limited, ...database.env } });
+      const server = await startServerProcess({ atEnd, env: { ...limited, ...database.env } });
       const before = await knock(server, 10);
 
       await server.restart();
@@ -56,7 +56,7 @@ for (const dialect of dialects)
 
     test("ERR-005 a server that is killed again and again lets pass no more than the limit", async () => {
       const database = await databaseOf(dialect, atEnd);
-      const server = await startServer({ atEnd, env: { ...limited, ...database.env } });
+      const server = await startServerProcess({ atEnd, env: { ...limited, ...database.env } });
       let passed = 0;
 
       for (let round = 0; round < 3; round++) {

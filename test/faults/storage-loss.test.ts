@@ -7,7 +7,7 @@ import { before, describe, test } from "node:test";
 import { gate, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { type Env, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { brief, databaseOf, obedient, orLost, skipPostgres, snapshotOf, untilCut } from "./support.ts";
@@ -19,22 +19,22 @@ function envOf(mock: MockModel, atEnd: Cleanup): Env {
 }
 
 /** What /ready says of the database. */
-async function readiness(server: TestServer) {
+async function readiness(server: ProcessServer) {
   const { status, json } = await server.get("/ready");
   return { status, word: json.status, ok: json.checks.database.ok, detail: json.checks.database.detail };
 }
 
-async function untilReady(server: TestServer): Promise<void> {
+async function untilReady(server: ProcessServer): Promise<void> {
   await eventually("a store that works again", async () => (await readiness(server)).status === 200);
 }
 
 /** What the log has said about the store's health. */
-function healthWords({ logs }: TestServer): string[] {
+function healthWords({ logs }: ProcessServer): string[] {
   return logs.map(({ msg }) => msg).filter((msg) => msg.startsWith("the store "));
 }
 
 /** Waits for the last word; asking the server meanwhile, so that what it prints is read. */
-async function untilTold(server: TestServer, word: string): Promise<void> {
+async function untilTold(server: ProcessServer, word: string): Promise<void> {
   await eventually(word, async () => {
     await server.get("/live");
     return healthWords(server).at(-1) === word;
@@ -51,7 +51,7 @@ describe("a store thread that dies", () => {
     atEnd.after(() => mock.close());
     mock.answer("obedient", obedient());
     const preload = `--import=data:text/javascript,${encodeURIComponent(killOnSignal)}`;
-    const server = await startServer({ atEnd, env: { ...envOf(mock, atEnd), NODE_OPTIONS: preload } });
+    const server = await startServerProcess({ atEnd, env: { ...envOf(mock, atEnd), NODE_OPTIONS: preload } });
     const { json } = await server.post("/chat", turn("agent", "say kept", { thread_id: "one" }));
     const stream = await server.stream("/chat/stream", turn("agent", "begin half", { thread_id: "two" }));
     await stream.until("text_delta");
@@ -88,7 +88,7 @@ describe("a store thread that dies", () => {
 
 describe("Postgres that goes away and comes back", { skip: skipPostgres }, () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let cut: () => void;
   let restore: () => void;
@@ -100,7 +100,7 @@ describe("Postgres that goes away and comes back", { skip: skipPostgres }, () =>
     const url = String(database.env.SVC_DATABASE_URL);
     const proxy = await tcpProxy(url, atEnd);
     ({ cut, restore } = proxy);
-    server = await startServer({
+    server = await startServerProcess({
       atEnd,
       env: {
         ...envOf(mock, atEnd),
@@ -170,7 +170,7 @@ describe("Postgres that is connected and says nothing", { skip: skipPostgres }, 
     const url = String(database.env.SVC_DATABASE_URL);
     const proxy = await tcpProxy(url, atEnd);
     const env = { ...envOf(mock, atEnd), ...database.env, SVC_DATABASE_URL: proxy.url(url) };
-    const server = await startServer({ atEnd, env });
+    const server = await startServerProcess({ atEnd, env });
     await server.post("/chat", turn("agent", "say before", { thread_id: "loaded" }));
 
     proxy.hush();
@@ -231,7 +231,7 @@ describe("a process that ends while Postgres says nothing", { skip: skipPostgres
       SVC_GRACEFUL_SHUTDOWN_SECONDS: "1",
       SVC_AUDIT_FLUSH_SECONDS: "60",
     };
-    const server = await startServer({ atEnd, env: { ...envOf(mock, atEnd), ...database.env, ...more } });
+    const server = await startServerProcess({ atEnd, env: { ...envOf(mock, atEnd), ...database.env, ...more } });
     await server.post("/chat", turn("agent", "say before", { thread_id: "loaded" }));
 
     proxy.hush();
@@ -252,7 +252,7 @@ describe("a full disk", () => {
     const mock = await startMockModel({ record: false });
     atEnd.after(() => mock.close());
     mock.answer("obedient", obedient());
-    const server = await startServer({ atEnd, env: envOf(mock, atEnd) });
+    const server = await startServerProcess({ atEnd, env: envOf(mock, atEnd) });
     const limit = (bytes: string): void =>
       void execFileSync("prlimit", ["--pid", String(server.pid), `--fsize=${bytes}:unlimited`]);
     const wal = join(server.dataDir, "svc.db-wal");

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import SqliteDatabase from "better-sqlite3";
-import { migrate } from "../../storage/migrate.ts";
 import type { Dialect } from "../../storage/store/dialect.ts";
 import { never, says } from "../support/chat.ts";
 import type { HttpClient, RequestOptions, TestStream } from "../support/http-client.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";
-import { hasPostgresServer, needsServer, onServer, testDatabase } from "../support/postgres.ts";
+import { hasPostgresServer, migratedDatabase, needsServer } from "../support/postgres.ts";
+import { onServer } from "../support/postgres-server.ts";
 import type { Env } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import type { Cleanup } from "../support/temp.ts";
@@ -26,8 +26,7 @@ export interface Database {
 /** A database of the engine at the newest revision. */
 export async function databaseOf(dialect: Dialect, atEnd: Cleanup): Promise<Database> {
   if (dialect === "sqlite") return { env: {}, rows: async (query, dataDir) => sqliteRows(query, dataDir) };
-  const { url, config } = await testDatabase(atEnd);
-  await migrate({ engine: "postgres", postgres: config }, { target: "head", downgrade: false });
+  const { url } = await migratedDatabase(atEnd);
   return {
     env: { SVC_DATABASE_URL: url, SVC_DB_POOL_SIZE: "4", SVC_DB_MAX_OVERFLOW: "2" },
     rows: (query) => onServer(url, async (client) => (await client.query(query)).rows),

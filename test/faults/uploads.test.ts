@@ -7,11 +7,11 @@ import { describe, test } from "node:test";
 import Database from "better-sqlite3";
 import type { Answer } from "../support/http-client.ts";
 import { png } from "../support/image-bytes.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 /** Rows and objects of a server that has ended. */
-function found({ dataDir }: TestServer) {
+function found({ dataDir }: ProcessServer) {
   const [path] = globSync(join(dataDir, "*.db"));
   const db = new Database(path as string, { readonly: true });
   const rows = db.prepare<[], { file_id: string; state: string }>("SELECT file_id, state FROM files").all();
@@ -25,7 +25,7 @@ describe("an upload that is cut off", () => {
   const upload = { data: png(300_000).toString("base64"), media_type: "image/png" };
 
   test("SIGKILL while files are uploaded: what was acknowledged is whole, and no object is without a row", async () => {
-    const server = await startServer({ atEnd });
+    const server = await startServerProcess({ atEnd });
     const answered: Answer[] = [];
     const some = Promise.withResolvers<void>();
     const sent = Array.from({ length: 60 }, () =>
@@ -55,7 +55,7 @@ describe("an upload that is cut off", () => {
   });
 
   test("half an upload leaves nothing", async () => {
-    const server = await startServer({ atEnd });
+    const server = await startServerProcess({ atEnd });
     const body = JSON.stringify(upload);
     const { hostname, port } = new URL(server.url);
     const head = `POST /files HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;

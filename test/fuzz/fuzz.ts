@@ -8,7 +8,7 @@ import { calls, turn } from "../support/chat.ts";
 import type { Answer } from "../support/mock-model/answer.ts";
 import { startMockModel } from "../support/mock-model.ts";
 import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { FrameReader } from "../support/sse-frames.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { manifestOf } from "./manifests.ts";
@@ -113,7 +113,7 @@ const hostileAnswers: readonly Answer[] = [
 /** Declares the fuzzes, each as a test. */
 export function fuzz({ seed, runs, test }: FuzzExtent): void {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let operations: readonly Operation[];
   /** How often each operation was answered with each status. */
   const met = new Map<string, number>();
@@ -135,7 +135,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     // Under the name that requests have for a model.
     const vectors = { agent: { provider: "openai", model: "vectors", kind: "embedding" } };
     const routes = JSON.stringify({ ...JSON.parse(models.SVC_MODEL_ROUTES ?? "{}"), ...vectors });
-    server = await startServer({
+    server = await startServerProcess({
       atEnd,
       env: {
         ...models,

@@ -5,6 +5,7 @@ import { type Breach, isBreach, type Reservation, RunBudget } from "../../govern
 import { costOf, type PricedTokens } from "../../governance/usage.ts";
 import type { ModelPrice } from "../../manifests/registries.ts";
 import type { RunLimits } from "../../manifests/sections/limits.ts";
+import { runs } from "../support/effort.ts";
 
 const price: ModelPrice = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
 const free: ModelPrice = { input: 0, output: 0, cache_read: 0, cache_write: 0 };
@@ -80,7 +81,7 @@ describe("RunBudget", () => {
           assert.ok(cost + aside(({ costUsd }) => costUsd) <= limits.max_cost_usd + 1e-12);
         }
       }),
-      { numRuns: 300, seed: 1 },
+      { numRuns: runs(300), seed: 1 },
     );
   });
 

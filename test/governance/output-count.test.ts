@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { isBreach, RunBudget } from "../../governance/budget.ts";
 import { estimatedTokens, OutputCount } from "../../governance/output-count.ts";
 import { limitBounds } from "../../manifests/sections/limits.ts";
+import { runs } from "../support/effort.ts";
 
 const open = {
   max_tool_calls: limitBounds.max_tool_calls.unset,
@@ -112,6 +113,6 @@ describe("OutputCount", () => {
       },
     );
 
-    fc.assert(property, { numRuns: 500, seed: 1 });
+    fc.assert(property, { numRuns: runs(500), seed: 1 });
   });
 });

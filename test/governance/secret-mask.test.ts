@@ -9,6 +9,7 @@ import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import { isGuessable } from "../../governance/secrets/guessable.ts";
 import { ValueScanner } from "../../governance/secrets/value-scanner.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
+import { runs } from "../support/effort.ts";
 
 describe("secret:NAME in the environment", () => {
   const settings = loadSettings({ SVC_SECRET_DB: "value-of-db", SVC_SECRET_EMPTY: "" });
@@ -232,7 +233,7 @@ describe("the mask", () => {
         const strings = [...Object.keys(masked), ...(Object.values(masked).flat() as string[])];
         for (const string of strings) for (const secret of secrets) assert.ok(!string.includes(secret));
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -322,7 +323,7 @@ describe("the scanner", () => {
         }
         assert.deepEqual([...found].sort(), [...covered].sort());
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

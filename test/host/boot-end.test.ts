@@ -8,12 +8,12 @@ import { migrate } from "../../storage/migrate.ts";
 import { lockName } from "../../storage/store/config.ts";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
 import { eventually } from "../support/eventually.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 /** Each wait of a boot ends by itself at some time; what is ended before has said so. */
-async function endsCleanly(server: TestServer): Promise<void> {
+async function endsCleanly(server: ProcessServer): Promise<void> {
   assert.deepEqual(await server.stop(), { code: 0, signal: null }, server.output);
   assert.ok(!server.logs.some(({ msg }) => msg === "svc is ready"), server.output);
   assert.match(String(server.logs.at(-1)?.msg), /^stopped/);
@@ -29,7 +29,7 @@ describe("SIGTERM before a server is ready", { skip: skipPostgres }, () => {
       const url = String(env.SVC_DATABASE_URL);
       const proxy = await tcpProxy(url, atEnd);
       proxy.hushAfter(count);
-      const server = await startServer({
+      const server = await startServerProcess({
         atEnd,
         env: { ...env, SVC_DATABASE_URL: proxy.url(url), SVC_DB_CONNECT_TIMEOUT_SECONDS: "600" },
         waitForReady: false,
@@ -48,7 +48,7 @@ test("SIGTERM ends a server that waits for somebody else's lock on the database 
   const other = new Database(path);
   atEnd.after(() => void other.close());
   other.exec("BEGIN IMMEDIATE");
-  const server = await startServer({ atEnd, dataDir, waitForReady: false });
+  const server = await startServerProcess({ atEnd, dataDir, waitForReady: false });
   await eventually("the directory is taken", async () => existsSync(join(dataDir, lockName)));
 
   await endsCleanly(server);

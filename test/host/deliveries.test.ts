@@ -6,7 +6,7 @@ import { migrate } from "../../storage/migrate.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { type DeliveryState, deliveryStates, outboxOps } from "../../storage/tables/deliveries.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Env, startServer } from "../support/server.ts";
+import { type Env, startServerProcess } from "../support/server.ts";
 import { runStore } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
@@ -44,7 +44,7 @@ test("OPS-018 a server that is killed while it sends sends the same again when i
   const dataDir = await outbox("run_1", '{"text":"grüße"}');
   // So long that nobody waits here until the claim has run out.
   const env = { ...envFor(receiver), SVC_WEBHOOK_TIMEOUT_SECONDS: "60" };
-  const server = await startServer({ atEnd, dataDir, env });
+  const server = await startServerProcess({ atEnd, dataDir, env });
   await receiver.nth(0);
 
   await server.kill();
@@ -68,7 +68,7 @@ test("OPS-018 a server that is killed while it sends sends the same again when i
 test("OPS-002 a process without the duty to work sends nothing, whoever wakes it, and one with it does", async () => {
   const receiver = await webhookReceiver(atEnd);
   const env = { ...envFor(receiver), SVC_DUTIES: "api" };
-  const server = await startServer({ atEnd, dataDir: await outbox("run_1", "{}"), env });
+  const server = await startServerProcess({ atEnd, dataDir: await outbox("run_1", "{}"), env });
 
   // It looks for what others have left, as at its start.
   const looked = await server.post("/tasks/abandoned_runs/run", undefined);
@@ -92,7 +92,7 @@ test("HOOK-010 a receiver that fails, redirects or breaks is tried later, and ne
   ] as const) {
     receiver.answer = () => answer;
     const before = receiver.received.length;
-    const server = await startServer({ atEnd, dataDir: await outbox("run_1", "{}"), env: envFor(receiver) });
+    const server = await startServerProcess({ atEnd, dataDir: await outbox("run_1", "{}"), env: envFor(receiver) });
 
     await receiver.nth(before);
     const line = await eventually("a line", async () =>
@@ -113,7 +113,7 @@ test("HOOK-016 OPS-018 after a registry that has narrowed the endpoint, what wai
   const receiver = await webhookReceiver(atEnd);
   const dataDir = await outbox("run_1", "{}");
 
-  const server = await startServer({ atEnd, dataDir, env: envFor(receiver, { tenants: ["globex"] }) });
+  const server = await startServerProcess({ atEnd, dataDir, env: envFor(receiver, { tenants: ["globex"] }) });
   await reached(dataDir, "run_1", "dead");
 
   assert.equal(receiver.received.length, 0);
@@ -125,7 +125,7 @@ test("SET-004 an endpoint that is not private is not reached on this machine", a
   const receiver = await webhookReceiver(atEnd);
   const env = envFor(receiver, { private: false });
 
-  const server = await startServer({ atEnd, dataDir: await outbox("run_1", "{}"), env });
+  const server = await startServerProcess({ atEnd, dataDir: await outbox("run_1", "{}"), env });
   const line = await eventually("a line", async () => server.logs.find(({ webhook_id }) => webhook_id === "run_1_ops"));
 
   assert.equal(line.reason, "blocked");
@@ -136,7 +136,7 @@ test("a server does not start with an endpoint over http outside development, an
   const receiver = await webhookReceiver(atEnd);
   const env = { ...envFor(receiver), SVC_ALLOW_INSECURE: "false" };
 
-  const server = await startServer({ atEnd, env, waitForReady: false });
+  const server = await startServerProcess({ atEnd, env, waitForReady: false });
   await server.ready.catch(() => {});
   const { code } = await server.exited;
 

@@ -1,7 +1,7 @@
 // What operators watch of durable runs, as /metrics tells it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { calls, inTurn, never, says, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -9,7 +9,7 @@ const atEnd = cleanup();
 const execution = { mode: "durable" };
 
 test("OPS-008 /metrics tells how many durable runs are queued, at work and parked, what waits longest, and what was lost", async () => {
-  const { server, mock } = await startChat(atEnd, {
+  const { server, mock } = await startChatProcess(atEnd, {
     models: ["scripted"],
     manifests: {
       agent: { execution },

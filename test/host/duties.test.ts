@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import Database from "better-sqlite3";
-import { says, startChat, turn } from "../support/chat.ts";
+import { says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { cleanup } from "../support/temp.ts";
 import { webhookReceiver } from "../support/webhook-receiver.ts";
@@ -12,7 +12,7 @@ test("OPS-002 what a process leaves out waits in the store for one that has the 
   const atEnd = cleanup(t);
   const receiver = await webhookReceiver(atEnd);
   const ops = { url: receiver.url, secret: "in plain words, 5d2e8f0a6b", tenants: "*", private: true };
-  const { server, mock } = await startChat(atEnd, {
+  const { server, mock } = await startChatProcess(atEnd, {
     models: ["scripted"],
     manifests: { agent: {}, told: { execution: { mode: "durable", webhooks: ["ops"] } } },
     env: {

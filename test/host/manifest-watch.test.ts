@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { eventually } from "../support/eventually.ts";
-import { startServer } from "../support/server.ts";
+import { startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const atEnd = cleanup();
@@ -15,7 +15,7 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   write("typo.yaml", "metadata: {name: typo}\nspec: {a: 1, b: 2, c: 3, d: 4, e: 5}\n");
   write("lost.json", '{"metadata": {"name": "lost"}, "spec": {"model": {"id": "nowhere"}}}');
   write("my agent.yaml", "metadata: {name: my agent}\n");
-  const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
+  const server = await startServerProcess({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
   const logged = () => server.logs.filter(({ msg }) => msg === "a manifest of SVC_MANIFEST_DIR is invalid");
   const files = () => logged().map(({ file }) => file);
   const untilLogged = (count: number) => eventually(`${count} lines`, async () => logged().length >= count);
@@ -56,7 +56,7 @@ test("a file of SVC_MANIFEST_DIR that names what other tenants have is told with
   writeFileSync(join(directory, "nightly.json"), JSON.stringify({ metadata: { name: "nightly" }, spec }));
   const endpoint = { url: "https://hooks.example.com", secret: "4f1c9a7b5d2e8f0a6b", tenants: ["acme"] };
   const env = { SVC_MANIFEST_DIR: directory, SVC_WEBHOOK_ENDPOINTS: JSON.stringify({ ops: endpoint }) };
-  const server = await startServer({ atEnd, env });
+  const server = await startServerProcess({ atEnd, env });
 
   const line = await eventually("the line", async () => server.logs.find(({ file }) => file === "nightly.json"));
 
@@ -66,7 +66,7 @@ test("a file of SVC_MANIFEST_DIR that names what other tenants have is told with
 
 test("a SVC_MANIFEST_DIR that is not there is logged once, and its manifests are there once it is made", async () => {
   const directory = join(tempDir(atEnd), "agents");
-  const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
+  const server = await startServerProcess({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
   const logged = () => server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR is not there"));
   const warned = () => server.logs.some(({ msg }) => msg === "a manifest of SVC_MANIFEST_DIR is invalid");
 
@@ -91,7 +91,7 @@ test("what is not read of SVC_MANIFEST_DIR and looks like manifests is logged on
   write("team", "one.yaml");
   write("prompts", "system.md");
   write("..data", "fine.yaml");
-  const server = await startServer({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
+  const server = await startServerProcess({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
   const logged = () =>
     server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR has entries that are ignored"));
 

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIConnectionError, APIError } from "openai";
-import { calls, gate, inTurn, says, startChat } from "../support/chat.ts";
+import { calls, gate, inTurn, says, startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -17,13 +17,13 @@ const durable = { execution: { mode: "durable" } };
 
 describe("durable agents on the OpenAI surface", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let client: OpenAI;
   before(async () => {
     const of = (id: string, more: object = {}) => [id, { model: { id }, tools: ["calculator"], ...more }] as const;
     const approvals = [{ id: "sums", tools: ["calculator"] }];
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models,
       manifests: {
         ...Object.fromEntries(models.map((id) => of(id, durable))),

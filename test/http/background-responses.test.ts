@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import OpenAI, { APIError, BadRequestError, ConflictError, NotFoundError } from "openai";
-import { calls, gate, inTurn, never, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -21,12 +21,12 @@ type Event = OpenAI.Responses.ResponseStreamEvent;
 
 describe("responses in the background", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   const clientOf = (apiKey: string) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
   before(async () => {
     const entries = models.map((id) => [id, { model: { id }, tools: ["calculator"] }]);
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models,
       manifests: {
         ...Object.fromEntries(entries),

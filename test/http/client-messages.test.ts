@@ -13,6 +13,7 @@ import { DurableAgents } from "../../http/early-listener.ts";
 import type { Exchange } from "../../http/engines/exchange.ts";
 import { streamTurn, type TurnFields } from "../../http/turns.ts";
 import { compileSpec } from "../manifests/support.ts";
+import { runs } from "../support/effort.ts";
 import { emptyTurn } from "../support/empty-turn.ts";
 
 const fields: TurnFields = { ...emptyTurn, manifest: "x" };
@@ -82,7 +83,7 @@ test("lean messages become of a turn what the whole ones would, or are refused f
 
       assert.deepEqual(taken(leanMessages(messages)), taken(messages));
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
 });
 

@@ -3,15 +3,15 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { findChromium, openPage, type Page } from "../support/chromium.ts";
 import { has } from "../support/needs.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { routes } from "./support.ts";
 
 describe("/docs", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd });
+    server = await startServerProcess({ atEnd });
   });
 
   test("OPS-010 is a page whose every reference is served by this server", async () => {
@@ -137,9 +137,9 @@ describe("/docs", () => {
 describe("/docs where the reference needs credentials", () => {
   const atEnd = cleanup();
   const { env, keys } = apiKeys({ reader: { scopes: ["chat:read"] }, none: { scopes: [] } });
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd, env });
+    server = await startServerProcess({ atEnd, env });
   });
 
   const asBrowser = { headers: { accept: "text/html,application/xhtml+xml,*/*;q=0.8" } };
@@ -265,7 +265,7 @@ describe("/docs where the reference needs credentials", () => {
   test("a server that is gone is told in the page", { timeout: 60_000 }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-    const gone = await startServer({ atEnd, env });
+    const gone = await startServerProcess({ atEnd, env });
     const page = await pageAt(`${gone.url}/docs`, chromium ?? "", atEnd);
     await page.evaluate(visible("#key-form"));
     await gone.kill();

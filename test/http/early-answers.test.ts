@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { lingerBytesMax } from "../../http/engines/lingering.ts";
 import { assertUnharmed } from "../security/support.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({ all: { scopes: ["*"] }, weak: { scopes: ["other:read"] } });
@@ -30,9 +30,9 @@ async function* inPieces(bytes: number): AsyncGenerator<Uint8Array> {
 
 describe("an answer to a client that is still sending", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd, env });
+    server = await startServerProcess({ atEnd, env });
   });
 
   for (const [what, [path, headers, status]] of Object.entries(refused)) {

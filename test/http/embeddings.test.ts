@@ -2,14 +2,14 @@
 // lie or fall silent, what it counts, and what becomes of a client that goes away.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startChat } from "../support/chat.ts";
+import { startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import { base64Of, embeddingScript, vectorOf } from "../support/mock-model/embeddings.ts";
 import type { Script } from "../support/mock-model/script.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -67,11 +67,11 @@ const isEstimated = ({ meta_json }: Row): boolean => JSON.parse(meta_json).estim
 
 describe("POST /v1/embeddings", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const to = (model: string, more: object = {}) => ({ provider: "openai", model, kind: "embedding", ...more });
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["agent"],
       manifests: { agent: {}, confused: { model: { id: "vectors" } } },
       routes: {

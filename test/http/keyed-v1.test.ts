@@ -8,7 +8,7 @@ import type { Answer } from "../support/http-client.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env: keyed, keys } = apiKeys({
@@ -43,7 +43,7 @@ const forms: readonly Form[] = [
   { name: "a streamed response", path: "/v1/responses", body: response({ stream: true }) },
 ];
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`Idempotency-Key on /v1, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
     let server: TestServer;

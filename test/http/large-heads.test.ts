@@ -4,11 +4,11 @@ import { before, describe, test } from "node:test";
 import { type KeyPair, keyPair, sign } from "../governance/auth/support.ts";
 import { assertUnharmed } from "../security/support.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
-import { type Env, startServer, type TestServer } from "../support/server.ts";
+import { type Env, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 /** What a GET is answered whose request line and headers have this many bytes, sent in one piece or in many. */
-async function statusOfHead(server: TestServer, bytes: number, pieceBytes = bytes): Promise<number | undefined> {
+async function statusOfHead(server: ProcessServer, bytes: number, pieceBytes = bytes): Promise<number | undefined> {
   const empty = rawRequest("GET", "/health", ["x-a: ", "connection: close"]);
   const head = empty.replace("x-a: ", `x-a: ${"a".repeat(bytes - empty.length)}`);
   assert.equal(head.length, bytes);
@@ -21,8 +21,8 @@ async function statusOfHead(server: TestServer, bytes: number, pieceBytes = byte
 
 describe("heads of requests", () => {
   const atEnd = cleanup();
-  const start = (env: Env) => startServer({ atEnd, env });
-  let server: TestServer;
+  const start = (env: Env) => startServerProcess({ atEnd, env });
+  let server: ProcessServer;
   let pair: KeyPair;
   before(async () => {
     pair = await keyPair("RS256", "rsa-1");

@@ -6,7 +6,7 @@ import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { eventually } from "../support/eventually.ts";
 import { hasPostgresServer, needsServer, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { seed } from "../support/seed.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -19,7 +19,7 @@ describe("a long answer", { skip }, () => {
   const atEnd = cleanup();
   let database: TestDatabase;
   let proxy: TcpProxy;
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
     database = await testDatabase(atEnd);
     // A page of which is more than the connection takes without a reader.
@@ -56,7 +56,7 @@ describe("a long answer", { skip }, () => {
       ),
     ]);
     proxy = await tcpProxy(database.url, atEnd);
-    server = await startServer({
+    server = await startServerProcess({
       atEnd,
       env: { SVC_DATABASE_URL: proxy.url(database.url), SVC_DB_POOL_TIMEOUT_SECONDS: "0.3" },
     });

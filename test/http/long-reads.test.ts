@@ -1,14 +1,14 @@
 // What is read in the compute pool, asked over HTTP, with one http thread and with several that each have a pool.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startChat, turn } from "../support/chat.ts";
+import { startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { cleanup } from "../support/temp.ts";
 
 for (const threads of ["1", "3"]) {
   test(`with ${threads} http threads, searches, exports and sums are answered side by side with turns`, async (t) => {
     const env = { SVC_HTTP_THREADS: threads };
-    const { server, mock } = await startChat(cleanup(t), { models: ["plain"], env });
+    const { server, mock } = await startChatProcess(cleanup(t), { models: ["plain"], env });
     mock.answer("plain", { text: "The answer." });
     await server.post("/chat", turn("agent", "a needle", { thread_id: "found" }));
     await eventually("the audit rows of the turn", async () => {

@@ -8,7 +8,7 @@ import { type MockAnthropic, mockAnthropicKey, startMockAnthropic } from "../sup
 import { jsonScript } from "../support/mock-model/answer.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { manifestEnv, startServer, type TestServer } from "../support/server.ts";
+import { manifestEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const headers = { "X-Gateway-Key": "gateway-key-0123456789", "X-Team": "secret:TEAM", "User-Agent": "our-agents" };
@@ -17,7 +17,7 @@ describe("model providers of one's own", () => {
   const atEnd = cleanup();
   let mock: MockModel;
   let anthropic: MockAnthropic;
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
     mock = await startMockModel();
     anthropic = await startMockAnthropic();
@@ -29,7 +29,7 @@ describe("model providers of one's own", () => {
     anthropic.answer("claude-here", { parts: [{ text: "Hello from here." }] });
     const plain = Object.fromEntries(local.map((name) => [name, { base_url: mock.url }]));
     const models = [...local, "broken"];
-    server = await startServer({
+    server = await startServerProcess({
       atEnd,
       env: {
         SVC_MODEL_PROVIDERS: JSON.stringify({

@@ -4,11 +4,11 @@ import { before, describe, test } from "node:test";
 import { appendOp, type LogEvent } from "../../storage/tables/events.ts";
 import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { assertNoErrorLogged, assertRssBelow, metric, untilMetric } from "../security/support.ts";
-import { eventSeqs, framesUntil, isReply, startChat, turn } from "../support/chat.ts";
+import { eventSeqs, framesUntil, isReply, startChatProcess, turn } from "../support/chat.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
 import { threadRow } from "../support/rows.ts";
 import { seed, sqliteIn } from "../support/seed.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { StalledReaders } from "./stalled-readers.ts";
 
@@ -38,9 +38,9 @@ const rows = (suffix: string, key: number, events: number, content: string) => (
 
 describe("a crowd that reattaches", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    const started = await startChat(atEnd, { models: ["plain"], manifests, env: keyEnv });
+    const started = await startChatProcess(atEnd, { models: ["plain"], manifests, env: keyEnv });
     server = started.server;
     started.mock.answer("plain", { text: ["The", " answer."] });
     await server.stop();

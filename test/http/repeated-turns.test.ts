@@ -7,12 +7,12 @@ import { failure, type Reply } from "../support/mock-model/behaviours.ts";
 import type { Script } from "../support/mock-model/script.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
-import { dialects } from "../support/stores.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
 const weather = { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } };
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`a failed turn that is asked for again, on ${dialect}`, {
     skip: dialect === "postgres" && skipPostgres,
   }, () => {

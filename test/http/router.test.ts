@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { text } from "../../http/exchange/reply.ts";
 import { type Method, type Route, route } from "../../http/route.ts";
 import { Router } from "../../http/router.ts";
+import { runs } from "../support/effort.ts";
 
 function routeAt(method: Method, path: string): Route {
   return route({
@@ -109,7 +110,7 @@ describe("Router", () => {
         if (found.kind === "route") assert.deepEqual([found.route, found.params], [history, { thread_id: value }]);
         else assert.match(found.kind, /^(ambiguous|unknown)$/);
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 
@@ -141,7 +142,7 @@ describe("Router", () => {
         assert.equal(found.route, history);
         assert.ok(!/[/\\\0]/.test(value) && value !== "." && value !== "..", value);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

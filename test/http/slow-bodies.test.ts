@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { assertUnharmed } from "../security/support.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertCommonHeaders } from "./support.ts";
 
@@ -16,9 +16,9 @@ function drip(connection: RawConnection): void {
 
 describe("a body that comes too slowly", { concurrency: true }, () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd });
+    server = await startServerProcess({ atEnd });
   });
 
   for (const [what, framing, begin, drips] of [

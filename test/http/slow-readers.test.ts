@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { assertNoErrorLogged, assertRssBelow, metric, untilMetric } from "../security/support.ts";
-import { eventSeqs, startChat, turn } from "../support/chat.ts";
+import { eventSeqs, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { StalledReaders, talkUntil } from "./stalled-readers.ts";
 
@@ -18,8 +18,8 @@ const endlessPieces = Array.from({ length: 60 }, () => "\u0001".repeat(6_500));
 /** The model is shown little, so that long threads cost it nothing. */
 const manifests = { agent: { session: { strategy: "windowed:1" } } };
 
-async function start(atEnd: Cleanup, env: Record<string, string> = {}): Promise<TestServer> {
-  const { server, mock } = await startChat(atEnd, { models, manifests, env });
+async function start(atEnd: Cleanup, env: Record<string, string> = {}): Promise<ProcessServer> {
+  const { server, mock } = await startChatProcess(atEnd, { models, manifests, env });
   mock.answer("plain", { text: ["The", " answer."] });
   mock.answer("loud", { text: loudText });
   // Far more than a connection and the bound hold.
@@ -27,8 +27,8 @@ async function start(atEnd: Cleanup, env: Record<string, string> = {}): Promise<
   return server;
 }
 
-const closedCount = (server: TestServer) => metric(server, "svc_slow_streams_closed_total");
-const say = (server: TestServer, thread_id: string, model: string) =>
+const closedCount = (server: ProcessServer) => metric(server, "svc_slow_streams_closed_total");
+const say = (server: ProcessServer, thread_id: string, model: string) =>
   server.post("/chat", turn("agent", "go", { thread_id, model }));
 
 describe("readers that take nothing", () => {

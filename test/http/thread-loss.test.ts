@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
-import { type LocalServer, manifestEnv, modelEnv, startInProcess, startServer } from "../support/server.ts";
+import { type LocalServer, manifestEnv, modelEnv, startInProcess, startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 /** The first node that holds actors, where one thread speaks HTTP. */
@@ -85,7 +85,7 @@ test("OPS-007 a server whose actor threads die again and again ends, and says wh
      export const plugin = { name: "mortal", description: "x" };`,
   );
 
-  const server = await startServer({ atEnd, env: { SVC_PLUGINS: mortal }, waitForReady: false });
+  const server = await startServerProcess({ atEnd, env: { SVC_PLUGINS: mortal }, waitForReady: false });
   const { code } = await server.exited;
 
   assert.equal(code, 1);

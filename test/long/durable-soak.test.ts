@@ -10,7 +10,7 @@ import { databaseOf } from "../faults/support.ts";
 import { calls, inTurn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startMockModel } from "../support/mock-model.ts";
-import { manifestEnv, modelEnv, startServer } from "../support/server.ts";
+import { manifestEnv, modelEnv, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const runs = Number(process.env.SVC_TEST_SOAK_RUNS ?? 100_000);
@@ -44,7 +44,7 @@ test("DUR-008 a hundred thousand durable runs leave rows, and no memory", {
   const { port } = receiver.address() as AddressInfo;
   mock.answer("brief", { text: "one two three" });
   mock.answer("summing", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "42" }));
-  const server = await startServer({
+  const server = await startServerProcess({
     atEnd,
     env: {
       ...modelEnv(mock, ["brief", "summing"]),

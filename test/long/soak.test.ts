@@ -8,7 +8,7 @@ import { databaseOf, snapshotOf } from "../faults/support.ts";
 import { turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startMockModel } from "../support/mock-model.ts";
-import { manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { manifestEnv, modelEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const turnsMax = 40_000;
@@ -32,14 +32,14 @@ const openFilesGrowthMax = 2 * clients + 20;
 const kinds = ["stateless", "keyed", "left"] as const;
 
 class Soak {
-  readonly #server: TestServer;
+  readonly #server: ProcessServer;
   #begun = 0;
   #until = 0;
   ended = 0;
   readonly count = { stateless: 0, keyed: 0, left: 0, plain: 0 };
   readonly rssKib: number[] = [];
 
-  constructor(server: TestServer) {
+  constructor(server: ProcessServer) {
     this.#server = server;
   }
 
@@ -99,14 +99,14 @@ const heapOnSignal = `
   });`;
 
 /** Waits until only conversations are in memory: actors of turns without a thread stay for some seconds. */
-function settled(server: TestServer): Promise<string> {
+function settled(server: ProcessServer): Promise<string> {
   return eventually("actors of conversations alone", async () => {
     const { text } = await server.get("/metrics");
     return gaugeOf(text, "svc_actors") <= threads + otherActorsMax ? text : undefined;
   });
 }
 
-async function reachableBytes(server: TestServer): Promise<number> {
+async function reachableBytes(server: ProcessServer): Promise<number> {
   const told = (): unknown[] => server.logs.filter(({ msg }) => msg === "heap").map(({ used }) => used);
   const before = told().length;
   process.kill(server.pid, "SIGUSR2");
@@ -132,7 +132,7 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
     return { text: "one two three" };
   });
   const agent = { model: { id: "brief" }, session: { strategy: `windowed:${windowMessages}` } };
-  const server = await startServer({
+  const server = await startServerProcess({
     atEnd,
     env: {
       ...modelEnv(mock, ["brief"]),

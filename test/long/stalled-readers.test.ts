@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { readOpenFilesMax, readRssKib } from "../../perf/process-stats.ts";
 import { StalledReaders, talkUntil } from "../http/stalled-readers.ts";
 import { assertNoErrorLogged, metric, untilMetric } from "../security/support.ts";
-import { startChat, turn } from "../support/chat.ts";
+import { startChatProcess, turn } from "../support/chat.ts";
 import { cleanup } from "../support/temp.ts";
 
 const miB = 1024 * 1024;
@@ -26,7 +26,7 @@ test("ten thousand readers that take nothing slow no conversation, and are kept 
   skip: filesMax !== undefined && filesMax < filesNeeded ? `needs ${filesNeeded} open files; see ulimit -n` : false,
 }, async (t) => {
   const atEnd = cleanup(t);
-  const { server, mock } = await startChat(atEnd, {
+  const { server, mock } = await startChatProcess(atEnd, {
     models: ["plain", "loud"],
     manifests: { agent: { session: { strategy: "windowed:1" } } },
     env: { SVC_STREAM_BUFFER_BYTES: String(boundBytes), SVC_HTTP_THREADS: "2", SVC_ACTOR_THREADS: "2" },

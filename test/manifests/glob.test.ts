@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { matchAnyGlob, matchGlob } from "../../manifests/glob.ts";
+import { runs } from "../support/effort.ts";
 
 test("a glob fits the whole text, * any number and ? one character", () => {
   const cases: [string, string, boolean][] = [
@@ -44,7 +45,7 @@ test("a glob agrees with the regular expression that it stands for", () => {
       const expression = glob.replaceAll("*", "[ab]*").replaceAll("?", "[ab]");
       assert.equal(matchGlob(glob, subject), new RegExp(`^(?:${expression})$`).test(subject));
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 

@@ -12,6 +12,7 @@ import {
   isCommandName,
   splitArguments,
 } from "../../manifests/prompts.ts";
+import { runs } from "../support/effort.ts";
 
 test("places are expanded, everything else stays as it is written", () => {
   const args = ["one", "two", "", "$1 ${1:-x} $@"];
@@ -141,7 +142,7 @@ test("any text is split into its words or by whitespace", () => {
       if (!/['"\\]/.test(text)) assert.deepEqual(words, plain);
       assert.ok(words.join("").length <= text.length);
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });
 

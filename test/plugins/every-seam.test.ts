@@ -4,12 +4,12 @@ import { before, describe, test } from "node:test";
 import { migrateCommand } from "../../host/cli/migrate.ts";
 import { migrations } from "../../storage/migrations/list.ts";
 import { run } from "../host/cli/support.ts";
-import { calls, inTurn, startChat, turn, wordsOf } from "../support/chat.ts";
+import { calls, inTurn, startChatProcess, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
-import { apiKeys, type Env, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type Env, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const plugin = "./test/support/notes-plugin.ts";
@@ -27,10 +27,10 @@ const loaded: Env = { ...keyed, SVC_PLUGINS: plugin, SVC_NOTES_KEY: planted };
 
 describe("what a plugin brings", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted"],
       manifests: {
         agent: { tools },
@@ -228,7 +228,7 @@ test("its table is made by svc migrate on Postgres, where the server is behind w
   const { url } = await testDatabase(atEnd);
   const env = { ...loaded, SVC_DATABASE_URL: url };
   const without = await run(migrateCommand, ["--json"], { SVC_DATABASE_URL: url });
-  const server = await startServer({ atEnd, env: { ...env, SVC_ACTOR_THREADS: "1" } });
+  const server = await startServerProcess({ atEnd, env: { ...env, SVC_ACTOR_THREADS: "1" } });
 
   const behind = await server.get("/ready");
   const migrated = await run(migrateCommand, ["--json"], env);
@@ -244,7 +244,7 @@ test("its table is made by svc migrate on Postgres, where the server is behind w
 
 test("a server without the plugin starts on the data of one with it, and finds it again with it", async (t) => {
   const atEnd = cleanup(t);
-  const server = await startServer({ atEnd, env: loaded });
+  const server = await startServerProcess({ atEnd, env: loaded });
   await server.post("/notes", { body: "milk" }, { key: keys.writer });
 
   await server.restart({ SVC_PLUGINS: "", SVC_NOTES_KEY: "" });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import { apiKeys } from "../support/server.ts";
 import { root } from "../support/source.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -17,7 +17,7 @@ test("the example of the documents is loaded from anywhere, and does what they s
     one: { scopes: ["greetings:read", "chat:write"] },
     other: { scopes: ["chat:write"] },
   });
-  const { server, mock } = await startChat(atEnd, {
+  const { server, mock } = await startChatProcess(atEnd, {
     models: ["scripted"],
     manifests: { agent: { tools: ["greet"] } },
     env: { ...env, SVC_PLUGINS: file, SVC_GREETINGS_WORD: "Good day" },

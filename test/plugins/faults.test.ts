@@ -1,9 +1,9 @@
 // Plugins with faults in them: what is wrong with one costs the request or the call that has met it, and nobody else.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { httpEngine, type TestServer } from "../support/server.ts";
+import { httpEngine, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { file } from "./support.ts";
 
@@ -66,11 +66,11 @@ const faulty = file(`import { Type } from "typebox";
 
 describe(`a plugin with faults, on ${httpEngine}`, () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   const tools = Object.keys(results).map((name) => `faulty_${name}`);
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted"],
       manifests: { agent: { tools }, endless: { tools: ["faulty_endless"] } },
       env: { SVC_PLUGINS: faulty },

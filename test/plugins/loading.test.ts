@@ -10,7 +10,7 @@ import { doctorCommand } from "../../host/cli/doctor.ts";
 import { loadDeployment } from "../../host/deployment.ts";
 import { importPlugins } from "../../host/plugins.ts";
 import { runJson, someRegistries } from "../host/cli/support.ts";
-import { startServer } from "../support/server.ts";
+import { startServerProcess } from "../support/server.ts";
 import { layers, root } from "../support/source.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { directory, file, pluginFile, refusals } from "./support.ts";
@@ -259,7 +259,7 @@ test("svc doctor shows the settings of plugins and what is loaded, and says why 
 
 test("a server whose plugin collides or cannot be loaded does not start, and says which in its own words", async (t) => {
   const path = pluginFile("first", "tools: [tool('calculator')]");
-  const server = await startServer({ atEnd: cleanup(t), env: { SVC_PLUGINS: path }, waitForReady: false });
+  const server = await startServerProcess({ atEnd: cleanup(t), env: { SVC_PLUGINS: path }, waitForReady: false });
 
   await assert.rejects(server.ready);
   const { code } = await server.exited;
@@ -278,7 +278,7 @@ for (const [where, threads] of [
       const here = isMainThread ? "main" : workerData?.mainPort ? "http-" : "actors-";
       if (here === "${name}") throw new Error("not in this thread");
       export const plugin = { name: "moody", description: "x" };`);
-    const server = await startServer({
+    const server = await startServerProcess({
       atEnd: cleanup(t),
       env: { SVC_PLUGINS: path, ...threads },
       waitForReady: false,

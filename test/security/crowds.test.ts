@@ -1,7 +1,7 @@
 // Threat 24: requests with more of something than anybody needs are refused before each of it is looked at.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -11,9 +11,9 @@ const members = (count: number) => Object.fromEntries(Array.from({ length: count
 
 describe("crowds in a body", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd });
+    server = await startServerProcess({ atEnd });
   });
 
   const tooMany: Readonly<Record<string, { json: object; says: string }>> = {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import Database from "better-sqlite3";
 import { currentRevision } from "../../storage/migrate.ts";
 import { turn } from "../support/chat.ts";
-import { startServer } from "../support/server.ts";
+import { startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 /** What the group and others may do with the files of a directory, by name. */
@@ -35,7 +35,7 @@ test("the database is its owner's alone, also in a directory that was there, and
   const dataDir = join(tempDir(atEnd), "data");
   mkdirSync(dataDir, { mode: 0o755 });
 
-  const server = await startServer({ atEnd, dataDir });
+  const server = await startServerProcess({ atEnd, dataDir });
   await server.post("/chat", turn("quick", "hello", { thread_id: "t" }));
   const made = openToOthers(dataDir);
   await server.kill();

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
-import { calls, chunk, inTurn, shown, startChat, turn } from "../support/chat.ts";
+import { calls, chunk, inTurn, shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { assertNoErrorLogged, assertRssBelow } from "./support.ts";
 
@@ -25,7 +25,7 @@ const members = (count: number) => Array.from({ length: count }, (_, at) => `"k$
 
 describe("forged words", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let workspaces: string;
   const tools = ["calculator", "read_file", "write_file", "list_dir", "search_files", "glob", "todo_write"];
@@ -35,7 +35,7 @@ describe("forged words", () => {
     workspaces = join(outside, "workspaces");
     mkdirSync(workspaces);
     writeFileSync(join(outside, "outside.txt"), "the operator's own");
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["plain", "forging", "using", "endless"],
       manifests: {
         agent: { system_prompt: { inline: "You are the manifest's own." } },

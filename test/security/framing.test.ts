@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import fc from "fast-check";
-import { startChat, turn as turnOf } from "../support/chat.ts";
+import { startChatProcess, turn as turnOf } from "../support/chat.ts";
+import { runs } from "../support/effort.ts";
 import { eventually } from "../support/eventually.ts";
 import { oneChunk, type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
-import { httpEngine, type TestServer } from "../support/server.ts";
+import { httpEngine, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertRssBelow, assertUnharmed, metric, untilMetric } from "./support.ts";
 
@@ -96,9 +97,9 @@ const brokenHeads: Readonly<Record<string, string>> = {
 
 describe("threat 23: framing", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    ({ server } = await startChat(atEnd, {
+    ({ server } = await startChatProcess(atEnd, {
       models: ["mock-text", "mock-hang-between"],
       manifests: { talk: { model: { id: "mock-text" } }, hang: { model: { id: "mock-hang-between" } } },
     }));
@@ -153,7 +154,7 @@ describe("threat 23: framing", () => {
 
         assertRefused(await connection.answers());
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
     await assertUnharmed(server);
   });

@@ -1,10 +1,10 @@
 // Threat 8: what a client writes into headers makes it nobody else, and takes it nowhere else.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { startChat, turn } from "../support/chat.ts";
+import { startChatProcess, turn } from "../support/chat.ts";
 import type { Answer, RequestOptions } from "../support/http-client.ts";
 import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
-import { apiKeys, httpEngine, type TestServer } from "../support/server.ts";
+import { apiKeys, httpEngine, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -124,9 +124,9 @@ const strangers: Readonly<Record<string, string>> = {
 
 describe("threat 8: headers", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    ({ server } = await startChat(atEnd, { models: ["mock-echo"], env }));
+    ({ server } = await startChatProcess(atEnd, { models: ["mock-echo"], env }));
   });
 
   /** What of an answer does not differ from one request to the next. */

@@ -2,10 +2,10 @@
 // as the syntax of a search, not as a key of the object store.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { eventSeqs, framesUntil, isReply, startChat, turn, wordsOf } from "../support/chat.ts";
+import { eventSeqs, framesUntil, isReply, startChatProcess, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -26,10 +26,10 @@ const text = pieces.join("");
 
 describe("text that looks like something else", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, { models: ["injecting", "plain"] }));
+    ({ server, mock } = await startChatProcess(atEnd, { models: ["injecting", "plain"] }));
     mock.answer("injecting", { text: pieces, reasoning: pieces });
     mock.answer("plain", { text: "The answer." });
     await server.post("/chat", turn("agent", "alpha beta", { thread_id: "first", model: "plain" }));

@@ -2,11 +2,11 @@
 // told. No such word turns up anywhere else.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { gate, says, startChat, turn } from "../support/chat.ts";
+import { gate, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer, HttpClient, RequestOptions, TestStream } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertNoErrorLogged } from "./support.ts";
 
@@ -55,13 +55,13 @@ interface Job {
 
 describe("threat 5: a thousand turns of eight tenants side by side", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   const ways: readonly Job["way"][] = ["chat", "stream", "openai", "openai stream", "stateless", "stored", "keyed"];
   const listeners: { readonly tenant: Tenant; readonly stream: TestStream; readonly done: Promise<void> }[] = [];
 
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["echo"],
       manifests: { agent: { tools: ["todo_write"] } },
       env: { ...env, SVC_LOG_LEVEL: "trace", SVC_HTTP_THREADS: "2", SVC_ACTOR_THREADS: "2" },
@@ -271,7 +271,7 @@ describe("threat 1: what goes on in another tenant's thread", () => {
   });
 
   test("AUTH-010 is neither heard, nor stopped, nor taken on, nor deleted by anybody else", async () => {
-    const { server, mock } = await startChat(atEnd, { models: ["live", "plain"], env });
+    const { server, mock } = await startChatProcess(atEnd, { models: ["live", "plain"], env });
     const { opened, open } = gate();
     mock.answer("live", says("the owner's ", opened, "secret"));
     const owner = { key: keys.owner };

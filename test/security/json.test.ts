@@ -5,9 +5,9 @@ import { before, describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { nameOf, pathOf, routes } from "../http/support.ts";
-import { startChat, turn } from "../support/chat.ts";
+import { startChatProcess, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -31,9 +31,9 @@ const withBody = routes.filter(({ body }) => body !== null);
 
 describe("threat 6: JSON", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    ({ server } = await startChat(atEnd, { models: ["mock-text"] }));
+    ({ server } = await startChatProcess(atEnd, { models: ["mock-text"] }));
   });
 
   const assertInvalidJson = ({ status, json }: Answer, what: string): void => {

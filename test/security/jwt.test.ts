@@ -5,7 +5,7 @@ import { before, describe, test } from "node:test";
 import { base64url, CompactEncrypt, exportSPKI, UnsecuredJWT } from "jose";
 import { type KeyPair, keyPair, sign } from "../governance/auth/support.ts";
 import type { Answer } from "../support/http-client.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -24,7 +24,7 @@ function unsigned(header: object, payload: unknown): string {
 
 describe("threat 9: tokens", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let rsa: KeyPair;
   let ec: KeyPair;
   let ed: KeyPair;
@@ -36,7 +36,7 @@ describe("threat 9: tokens", () => {
       keyPair("EdDSA", "ed-1"),
       keyPair("RS256", "rsa-1"),
     ]);
-    server = await startServer({
+    server = await startServerProcess({
       atEnd,
       env: {
         SVC_AUTH_MODE: "jwt",

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -24,14 +24,14 @@ const guess = guesses.join(" ");
 describe("guesses", () => {
   const atEnd = cleanup();
   const as = { key: keys.alice };
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
 
   before(async () => {
     const workspace = tempDir(atEnd);
     writeFileSync(join(workspace, "operator.txt"), `the operator wrote ${guess}\n`);
     const tools = ["todo_write", "calculator", "write_file", "read_file", "search_files"];
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["echoing", "asking", "reading"],
       manifests: {
         agent: {},

@@ -2,10 +2,10 @@
 // for other tenants afterwards.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 /** Mebibytes of the heap of each thread. */
@@ -16,10 +16,10 @@ const limits = { max_input_tokens: 9_000_000 };
 
 describe("a server with a small heap", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["wordy", "brief", "gated"],
       manifests: {
         wordy: { model: { id: "wordy" }, limits },

@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import { nameOf, pathOf, protectedRoutes, routes } from "../http/support.ts";
-import { startChat, turn } from "../support/chat.ts";
+import { startChatProcess, turn } from "../support/chat.ts";
+import { runs } from "../support/effort.ts";
 import { type RawAnswer, RawConnection, rawRequest } from "../support/raw-http.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
@@ -64,9 +65,9 @@ const spellings: Readonly<Record<string, (path: string) => string>> = {
 
 describe("threat 7: paths", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    ({ server } = await startChat(atEnd, { models: ["mock-text"], env }));
+    ({ server } = await startChatProcess(atEnd, { models: ["mock-text"], env }));
     const { status } = await server.post("/chat", turn("agent", "hi", { thread_id: "T1" }), { key: keys.owner });
     assert.equal(status, 200);
   });
@@ -174,7 +175,7 @@ describe("threat 7: paths", () => {
         assert.equal(thread_id, `acme:${asked}`);
         assert.equal(messages.length > 0, asked === "T1");
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -30,12 +30,12 @@ function assertNone(text: string, where: string): void {
 
 describe("secrets in odd places", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   const as = { key: keys.alice };
 
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["plain", "leaking", "echoing", "refusing"],
       manifests: {
         agent: {},

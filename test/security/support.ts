@@ -3,10 +3,10 @@ import { readRssKib } from "../../perf/process-stats.ts";
 import { eventually } from "../support/eventually.ts";
 import type { RequestOptions } from "../support/http-client.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 
 /** Fails unless the server still answers and has logged nothing at level error or above. */
-export async function assertUnharmed(server: TestServer): Promise<void> {
+export async function assertUnharmed(server: ProcessServer): Promise<void> {
   // Not over a connection from before, which may just have been idle for too long.
   const connection = new RawConnection(server.url);
   await connection.send(rawRequest("GET", "/health"));
@@ -17,24 +17,24 @@ export async function assertUnharmed(server: TestServer): Promise<void> {
 }
 
 /** Fails when the server has logged something at level error or above. */
-export function assertNoErrorLogged(server: TestServer): void {
+export function assertNoErrorLogged(server: ProcessServer): void {
   const errors = server.logs.filter(({ level }) => level === "error" || level === "fatal");
   assert.deepEqual(errors, []);
 }
 
 /** Resident memory of the server in MiB; NaN where the system does not tell. */
-function rssMib(server: TestServer): number {
+function rssMib(server: ProcessServer): number {
   return readRssKib([server.pid]) / 1024;
 }
 
 /** Fails when the server has more resident memory than `mib`, where the system tells it. */
-export function assertRssBelow(server: TestServer, mib: number): void {
+export function assertRssBelow(server: ProcessServer, mib: number): void {
   const now = rssMib(server);
   assert.ok(!(now > mib), `${Math.round(now)} MiB resident`);
 }
 
 /** The sum of all series of a metric. */
-export async function metric(server: TestServer, name: string, options: RequestOptions = {}): Promise<number> {
+export async function metric(server: ProcessServer, name: string, options: RequestOptions = {}): Promise<number> {
   const { text } = await server.get("/metrics", options);
   const samples = text.split("\n").filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
   return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
@@ -42,7 +42,7 @@ export async function metric(server: TestServer, name: string, options: RequestO
 
 /** Resolves when the metric has this value. */
 export async function untilMetric(
-  server: TestServer,
+  server: ProcessServer,
   name: string,
   wanted: (value: number) => boolean,
   options: RequestOptions = {},

@@ -12,6 +12,7 @@ import { firstPlaces, nextPlaces, parsePattern } from "../../actors/tools/worksp
 import { regexQuery } from "../../actors/tools/workspace/text-query.ts";
 import { systemEnv } from "../../bus/env.ts";
 import { type Fixture, openFixture } from "../actors/tools/workspace/workspace-fixture.ts";
+import { runs } from "../support/effort.ts";
 
 describe("threat 21: regular expressions and globs that explode elsewhere", () => {
   /** A text that counts how often the engine looks at one of its characters. */
@@ -244,7 +245,7 @@ describe("threat 27: forged arguments", () => {
           assert.ok(!result.text.includes("canary-7f3a"));
         }
       }),
-      { numRuns: 400 },
+      { numRuns: runs(400) },
     );
 
     assert.deepEqual(readdirSync(fixture.outside), ["secret"]);

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
-import { calls, framesUntil, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
+import { calls, framesUntil, inTurn, says, shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { RequestOptions } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
-import { dialects } from "../support/stores.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -36,15 +36,15 @@ type Wanted = readonly [tool: string, args: object];
 const models = ["test-model", "planning", "asking", "asked"];
 const idOf = (digit: string): string => `anon-${digit.repeat(32)}`;
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`callers without credentials, on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     before(async () => {
       const database = await databaseOf(dialect, atEnd);
       const strict = { ...env, ...database.env, SVC_ANONYMOUS_TENANT: "public", SVC_CHAT_SCOPES: "strict" };
-      ({ server, mock } = await startChat(atEnd, { models, manifests, env: strict }));
+      ({ server, mock } = await startChatProcess(atEnd, { models, manifests, env: strict }));
       mock.answer("test-model", () => says("hello"));
     });
 
@@ -325,7 +325,7 @@ describe("anonymous callers and the rate", () => {
   };
 
   test("LIM-002 each counts by its address first, and then all of them by the tenant", async () => {
-    const { server } = await startChat(atEnd, {
+    const { server } = await startChatProcess(atEnd, {
       models,
       manifests,
       env: { ...env, ...limit, SVC_ANONYMOUS_TENANT: "public" },
@@ -351,7 +351,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
   const atEnd = cleanup();
 
   test("AUTH-033 refuses whatever the manifest says, and warns of manifests that expect such callers", async () => {
-    const { server } = await startChat(atEnd, { models: ["test-model"], manifests: { open, closed: {} }, env });
+    const { server } = await startChatProcess(atEnd, { models: ["test-model"], manifests: { open, closed: {} }, env });
     await server.request("PUT", "/manifests/shop", {
       body: { manifest: { metadata: { name: "shop" }, spec: open } },
       key: keys.acme,
@@ -371,7 +371,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
   });
 
   test("AUTH-033 says nothing where no manifest expects them", async () => {
-    const { server } = await startChat(atEnd, { models: ["test-model"], manifests: { closed: {} }, env });
+    const { server } = await startChatProcess(atEnd, { models: ["test-model"], manifests: { closed: {} }, env });
     await server.stop();
 
     assert.ok(!server.output.includes("SVC_ANONYMOUS_TENANT"));
@@ -386,7 +386,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
         /SVC_ANONYMOUS_TENANT names a tenant that is not in SVC_ALLOWED_TENANTS/,
       ],
     ] as const) {
-      const server = await startServer({ atEnd, env: set, dataDir: tempDir(atEnd), waitForReady: false });
+      const server = await startServerProcess({ atEnd, env: set, dataDir: tempDir(atEnd), waitForReady: false });
       server.ready.catch(() => {});
 
       const { code } = await server.exited;

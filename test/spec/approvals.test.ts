@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import { calls, inTurn, never, says, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
@@ -27,13 +27,13 @@ const gate = (rule: object) => ({ tools, approvals: [{ id: "sums", tools: ["calc
 
 describe("approvals", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let workspace: string;
   let threads = 0;
   before(async () => {
     workspace = tempDir(atEnd);
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted", "slow"],
       manifests: {
         plain: gate({ description: "Sums cost money." }),

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { untilMetric } from "../security/support.ts";
-import { calls, inTurn, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestStream } from "../support/http-client.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -20,11 +20,11 @@ const { env, keys } = apiKeys({
 
 describe("ask_user", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let threads = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted"],
       manifests: {
         agent: { tools: ["ask_user"], limits: { max_wall_clock_seconds: 3000 } },

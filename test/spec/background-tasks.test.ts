@@ -4,11 +4,11 @@ import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
 import fc from "fast-check";
 import { compileProblems, compileSpec } from "../manifests/support.ts";
-import { calls, gate, inTurn, never, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -50,11 +50,11 @@ test("DEL-002 DEL-003 background binds a second tool and an argument of the firs
 
 describe("tasks in the background", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["boss", "worker", "other", "third"],
       routes: { costless: { provider: "openai", model: "costless", max_output_tokens: 4096 } },
       manifests: {

@@ -2,10 +2,10 @@
 // providers that keep to the bound and providers that do not.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, chunk, inTurn, never, says, startChat, turn, wordsOf } from "../support/chat.ts";
+import { calls, chunk, inTurn, never, says, startChatProcess, turn, wordsOf } from "../support/chat.ts";
 import type { Behaviour, Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -36,7 +36,7 @@ interface Row {
 
 describe("caps", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const of = (id: string, limits: object, more: object = {}) => ({
@@ -44,7 +44,7 @@ describe("caps", () => {
       model: { id, ...more },
       limits,
     });
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["known"],
       manifests: {
         tokens: of("known", { max_output_tokens: 5_000 }),

@@ -1,12 +1,12 @@
 // Images of messages and of tools: what is taken, what the log keeps, and what the model is given.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, framesUntil, shown, startChat, turn } from "../support/chat.ts";
+import { calls, framesUntil, shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif, jpeg, png, webp } from "../support/image-bytes.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -24,10 +24,10 @@ type Given = { type: string; text?: string; image_url?: { url: string; detail?: 
 
 describe("images", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["blind"],
       routes: {
         eyes: { ...seeing, model: "eyes" },
@@ -602,7 +602,7 @@ describe("the operator's vision route", () => {
   const atEnd = cleanup();
 
   test("SPEC-017 null is SVC_DEFAULT_VISION_MODEL_ID, where the manifest lets it be called", async () => {
-    const { server, mock } = await startChat(atEnd, {
+    const { server, mock } = await startChatProcess(atEnd, {
       models: ["blind"],
       routes: {
         eyes: { ...seeing, model: "eyes" },

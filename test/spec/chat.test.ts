@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { errorTable } from "../../bus/errors.ts";
-import { shown, startChat, systemOf, turn } from "../support/chat.ts";
+import { shown, startChatProcess, systemOf, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif } from "../support/image-bytes.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const manifests = {
@@ -17,10 +17,10 @@ const routes = ["/chat", "/chat/stream"] as const;
 
 describe("POST /chat", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, { models: ["plain", "second", "echo"], manifests }));
+    ({ server, mock } = await startChatProcess(atEnd, { models: ["plain", "second", "echo"], manifests }));
     mock.answer("plain", { text: ["The", " answer", "."] });
     mock.answer("second", { text: "From the second." });
     mock.answer("echo", ({ body }) => ({ text: JSON.stringify(body.messages) }));

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { TestStream } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -22,11 +22,11 @@ const gatedSums = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["ca
 
 describe("tasks that wait", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["boss", "worker", "other", "third"],
       manifests: {
         lead: to("gated", "asker", "clicker", "middle", "helper"),

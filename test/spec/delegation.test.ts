@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import { compileProblems, compileSpec } from "../manifests/support.ts";
-import { calls, chunk, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, chunk, gate, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Script } from "../support/mock-model/script.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { callsOf } from "../support/model-calls.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -37,11 +37,11 @@ test("DEL-002 delegation names agents, each once and not itself; what is not bui
 
 describe("tasks", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["boss", "worker", "other", "third"],
       manifests: {
         lead: {

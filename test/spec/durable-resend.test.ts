@@ -1,10 +1,10 @@
 // Durable runs whose client comes back with the key of its request, or with the token of its run.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { framesUntil, gate, never, says, startChat, turn } from "../support/chat.ts";
+import { framesUntil, gate, never, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -16,12 +16,12 @@ const { env, keys } = apiKeys({
 
 describe("a durable run whose client comes back", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   const alice = { key: keys.alice };
   const keyed = (key: string) => ({ ...alice, headers: { "idempotency-key": key } });
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted"],
       manifests: { agent: { execution: { mode: "durable" } } },
       env: { ...env, SVC_CHAT_SCOPES: "strict" },

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { compileProblems, parseProblems, agent as spec } from "../manifests/support.ts";
-import { calls, framesUntil, gate, inTurn, says, startChat, turn, wordsOf } from "../support/chat.ts";
+import { calls, framesUntil, gate, inTurn, says, startChatProcess, turn, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Behaviour, failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const models = ["weak", "strong"] as const;
@@ -30,7 +30,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     one: { tenant_id: "one", scopes },
     two: { tenant_id: "two", scopes },
   });
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const escalating = (fields: object = {}, more: object = {}) => ({
@@ -38,7 +38,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
       model: { confidence_escalation: { enabled: true, escalate_to: "strong", ...fields } },
       ...more,
     });
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models,
       manifests: {
         doubter: escalating(),

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import { calls, gate, inTurn, says, startChat } from "../support/chat.ts";
+import { calls, gate, inTurn, says, startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -27,11 +27,11 @@ const daily = `0 ${(new Date().getUTCHours() + 12) % 24} * * *`;
 
 describe("jobs", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted", "failing", "held"],
       manifests: {
         agent: {},
@@ -345,7 +345,7 @@ describe("jobs", () => {
 
   test("JOB-006 whoever waits for a run is answered as running when the server is asked to end", async () => {
     const gated = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] };
-    const own = await startChat(atEnd, { models: ["scripted"], manifests: { gated }, env });
+    const own = await startChatProcess(atEnd, { models: ["scripted"], manifests: { gated }, env });
     own.mock.answer("scripted", calls(["calculator", { expression: "6*7" }]));
     const body = { manifest_id: "gated", payload: { prompt: "Report." } };
     const ask = (method: string, path: string) =>

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
-import { calls, startChat, turn } from "../support/chat.ts";
+import { calls, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import { FrameReader } from "../support/sse-frames.ts";
-import { dialects } from "../support/stores.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
 const gated = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] };
@@ -34,7 +34,7 @@ function alike({ text }: Answer, thread: string): unknown {
   );
 }
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`Idempotency-Key of turns that wait, on ${dialect}`, {
     skip: dialect === "postgres" && skipPostgres,
   }, () => {
@@ -42,7 +42,7 @@ for (const dialect of dialects)
 
     test("IDEM-008 IDEM-011 IDEM-013 a turn that waits keeps its key over a restart, then is replayed", async () => {
       const database = await databaseOf(dialect, atEnd);
-      const { server, mock } = await startChat(atEnd, {
+      const { server, mock } = await startChatProcess(atEnd, {
         models: [...Object.keys(waits)],
         manifests: {
           clicks: { model: { id: "clicks" }, client_tools: [{ name: "click", timeout_seconds: 600 }] },

@@ -5,11 +5,11 @@ import Database from "better-sqlite3";
 import OpenAI, { ConflictError } from "openai";
 import { loadSettings } from "../../governance/settings/settings.ts";
 import { nameOf, routes } from "../http/support.ts";
-import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -38,10 +38,10 @@ const ok = ({ status }: Answer) => status === 200;
 for (const mode of ["advisory", "strict"] as const)
   describe(`leases, ${mode}`, () => {
     const atEnd = cleanup();
-    let server: TestServer;
+    let server: ProcessServer;
     let mock: MockModel;
     before(async () => {
-      ({ server, mock } = await startChat(atEnd, {
+      ({ server, mock } = await startChatProcess(atEnd, {
         models: ["plain", "held", "tools"],
         manifests: { agent: { tools: ["calculator"] } },
         env: { ...env, SVC_CHAT_SCOPES: "strict", ...(mode === "strict" && { SVC_LEASE_ENFORCE: mode }) },

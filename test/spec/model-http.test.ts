@@ -1,9 +1,9 @@
 // Models over HTTP as a turn meets them: fallbacks, retries, timeouts, and answers that break, on every entry point.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, chunk, inTurn, outline, shown, startChat, turn, wordsOf } from "../support/chat.ts";
+import { calls, chunk, inTurn, outline, shown, startChatProcess, turn, wordsOf } from "../support/chat.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const spent = { prompt_tokens: 1_000, completion_tokens: 500, total_tokens: 1_500 };
@@ -34,11 +34,11 @@ const failed = (words: string) =>
 
 describe("models over HTTP", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const through = (id: string, ...fallbacks: string[]) => ({ model: { id, fallbacks } });
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: [
         ...[
           "agent-model",

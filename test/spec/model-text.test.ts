@@ -9,7 +9,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import { testDatabase } from "../support/postgres.ts";
 import type { TestServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
-import { dialects } from "../support/stores.ts";
+import { gateDialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 /** Events that each come by themselves. */
@@ -27,7 +27,7 @@ const argumentPieces = [
 ];
 const args = { expression: "1+1", "\ufffd\ufffd": "\\u0000 😀 \ufffd 😀 \ufffd" };
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`text of a model on ${dialect}`, () => {
     const atEnd = cleanup();
     let server: TestServer;

@@ -1,9 +1,9 @@
 // Styles of answering: what a manifest declares, what a conversation has picked, and what the model is then told.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { framesUntil, gate, says, shown, startChat, systemOf, turn } from "../support/chat.ts";
+import { framesUntil, gate, says, shown, startChatProcess, systemOf, turn } from "../support/chat.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, manifestEnv, type TestServer } from "../support/server.ts";
+import { apiKeys, manifestEnv, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const terse = { name: "Terse", description: "Few words.", prompt: "Answer in one line." };
@@ -19,11 +19,11 @@ describe("output styles", () => {
     two: { tenant_id: "two", scopes },
     reader: { tenant_id: "one", scopes: ["chat:read"] },
   });
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const styles = [terse, pirate];
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["plain", "held"],
       manifests: {
         styled: { system_prompt: { inline: "You help." }, output_styles: { styles } },

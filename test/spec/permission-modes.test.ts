@@ -4,12 +4,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { permissionModes as modes, type PermissionMode } from "../../bus/protocol/permission-mode.ts";
-import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
@@ -27,13 +27,13 @@ const all = [...modes];
 
 describe("permission modes", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let workspace: string;
   let threads = 0;
   before(async () => {
     workspace = tempDir(atEnd);
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted", "slow"],
       manifests: {
         agent: { tools, approvals, permissions: { allowed_modes: all }, workspace: { scope: "tenant" } },

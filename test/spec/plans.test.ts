@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { notesMax } from "../../storage/tables/queued-inputs.ts";
-import { calls, chunk, framesUntil, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
+import { calls, chunk, framesUntil, gate, inTurn, says, shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -21,11 +21,11 @@ const steps = [{ title: "Look" }, { title: "Leap", note: "carefully" }];
 
 describe("plans", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted", "held"],
       manifests: {
         deep: { pattern: "deep" },
@@ -545,14 +545,14 @@ test("PLAN-001 plans count for what a tenant may store, over a restart, and no l
   const atEnd = cleanup();
   const dataDir = tempDir(atEnd);
   const limited = { ...env, SVC_TENANT_STORED_BYTES: "3000" };
-  const server = await startServer({ atEnd, env: limited, dataDir });
-  const put = (at: TestServer, id: string, letters: number, key = keys.planner) =>
+  const server = await startServerProcess({ atEnd, env: limited, dataDir });
+  const put = (at: ProcessServer, id: string, letters: number, key = keys.planner) =>
     at.request("PUT", `/plans/${id}`, { key, body: { plan: { text: "x".repeat(letters) } } });
 
   assert.equal((await put(server, "one", 2000)).status, 200);
   const refused = await put(server, "two", 1000);
   await server.kill();
-  const again = await startServer({ atEnd, env: limited, dataDir });
+  const again = await startServerProcess({ atEnd, env: limited, dataDir });
 
   assert.deepEqual([refused.status, refused.json.error], [409, "storage_quota_exceeded"]);
   assert.equal((await put(again, "two", 1000)).status, 409);

@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { replayCommand } from "../../host/cli/replay.ts";
 import { runJson } from "../host/cli/support.ts";
-import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif } from "../support/image-bytes.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { callsOf, rebuilt } from "../support/model-calls.ts";
 import { type LoggedEntry, rebuiltRequest, type Shortening } from "../support/rebuilt-request.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const models = [
@@ -49,11 +49,11 @@ function isSummary(messages: unknown): boolean {
 
 describe("requests made again from the log", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const of = (model: Model, more: object = {}) => ({ model: { id: model }, tools: ["calculator"], ...more });
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: models.filter((model) => model !== "eyes"),
       routes: { eyes: { provider: "openai", model: "eyes", modalities: ["text", "image"] } },
       manifests: {

@@ -1,13 +1,13 @@
 // spec.session.strategy semantic:N with an embedding route: what is found, what it costs, and what becomes of a turn without vectors.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { shown, startChat, turn } from "../support/chat.ts";
+import { shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import { embeddingScript } from "../support/mock-model/embeddings.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -36,7 +36,7 @@ function meanings(body: Readonly<Record<string, unknown>>) {
 }
 
 async function startWith(atEnd: ReturnType<typeof cleanup>, embedder: string) {
-  return startChat(atEnd, {
+  return startChatProcess(atEnd, {
     models: ["plain"],
     manifests: {
       similar: { session: { strategy: "semantic:2" } },
@@ -55,7 +55,7 @@ async function startWith(atEnd: ReturnType<typeof cleanup>, embedder: string) {
 
 describe("semantic:N with an embedding route", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     ({ server, mock } = await startWith(atEnd, "auto"));

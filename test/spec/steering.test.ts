@@ -1,10 +1,10 @@
 // What is said to a thread beside its turns: steers, follow-ups and edits of the workspace, over HTTP.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, framesUntil, gate, inTurn, never, says, shown, startChat, turn } from "../support/chat.ts";
+import { calls, framesUntil, gate, inTurn, never, says, shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -18,12 +18,12 @@ describe("what is said to a thread", () => {
     one: { tenant_id: "one", scopes: ["chat:write", "chat:read", "approvals:read", "audit:read"] },
     two: { tenant_id: "two", scopes: ["chat:write", "chat:read"] },
   });
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
     const of = (model: string, more: object = {}) => ({ model: { id: model }, tools: ["calculator"], ...more });
     const oneAtATime = { steering_mode: "one-at-a-time", follow_up_mode: "one-at-a-time" };
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: [...models],
       manifests: {
         ...Object.fromEntries(models.map((model) => [model, of(model)])),

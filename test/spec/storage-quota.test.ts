@@ -1,7 +1,7 @@
 // SVC_TENANT_STORED_BYTES over HTTP: what a tenant may store, across a restart and beside another tenant.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apiKeys, startServer } from "../support/server.ts";
+import { apiKeys, startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const atEnd = cleanup();
@@ -18,7 +18,7 @@ function body(name: string, letters: number) {
 
 test("a manifest beyond the tenant's quota is refused with its figures; another tenant's, and a smaller one, are stored", async () => {
   const dataDir = tempDir(atEnd);
-  const server = await startServer({ atEnd, env, dataDir });
+  const server = await startServerProcess({ atEnd, env, dataDir });
   const put = (at: typeof server, name: string, letters: number, key = keys.writer) =>
     at.request("PUT", `/manifests/${name}`, { key, body: body(name, letters) });
   const stored = JSON.stringify(body("first", 3_000).manifest).length;
@@ -38,7 +38,7 @@ test("a manifest beyond the tenant's quota is refused with its figures; another 
   assert.equal((await put(server, "first", 3_000, keys.stranger)).status, 200);
 
   await server.kill();
-  const again = await startServer({ atEnd, env, dataDir });
+  const again = await startServerProcess({ atEnd, env, dataDir });
   const after = await put(again, "second", 3_000);
   assert.deepEqual([after.status, after.json.detail], [409, refused.json.detail]);
   const small = await Promise.all(Array.from({ length: 8 }, (_, n) => put(again, `small-${n}`, 500)));

@@ -13,7 +13,7 @@ import { has } from "../support/needs.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { startRedis } from "../support/redis.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type Env, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type Env, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -24,9 +24,9 @@ const open = ["/health", "/live", "/ready", "/.well-known/jwks.json"];
 
 describe("probes", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd });
+    server = await startServerProcess({ atEnd });
   });
 
   test("OPS-004 GET /health tells status, env, version, multi_region and federation", async () => {
@@ -63,7 +63,7 @@ describe("probes", () => {
   });
 
   test("OPS-007 GET /ready is 503 and names the object store when it is gone, and no path with it", async () => {
-    const broken = await startServer({ atEnd });
+    const broken = await startServerProcess({ atEnd });
     rmSync(join(broken.dataDir, "objects"), { recursive: true });
 
     const ready = await broken.get("/ready");
@@ -80,7 +80,7 @@ describe("probes", () => {
     const redis = await startRedis(atEnd, "a-password-of-redis");
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
     const proxy = await tcpProxy(redis.url, atEnd);
-    const served = await startServer({ atEnd, env: { SVC_REDIS_URL: proxy.url(redis.url) } });
+    const served = await startServerProcess({ atEnd, env: { SVC_REDIS_URL: proxy.url(redis.url) } });
     const before = await served.get("/ready");
 
     proxy.cut();
@@ -102,7 +102,7 @@ describe("probes", () => {
   test("OPS-007 a Redis that is a replica, or full, is not ok for /ready, and what is tried leaves nothing there", async (context) => {
     const redis = await startRedis(atEnd);
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
-    const served = await startServer({ atEnd, env: { SVC_REDIS_URL: redis.url } });
+    const served = await startServerProcess({ atEnd, env: { SVC_REDIS_URL: redis.url } });
     const seen = async () => {
       const { status, json } = await served.get("/ready");
       return [status, json.checks.redis.detail];
@@ -140,7 +140,7 @@ describe("probes", () => {
     const database = await testDatabase(atEnd);
     await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
     const proxy = await tcpProxy(database.url, atEnd);
-    const onPostgres = await startServer({
+    const onPostgres = await startServerProcess({
       atEnd,
       env: { SVC_DATABASE_URL: proxy.url(database.url), SVC_DB_POOL_TIMEOUT_SECONDS: "0.3" },
     });
@@ -166,7 +166,7 @@ describe("probes", () => {
   test("OPS-007 /ready is 503 schema_behind on a Postgres that was not migrated", { skip: noServer }, async () => {
     const database = await testDatabase(atEnd);
     await migrate({ engine: "postgres", postgres: database.config }, { target: "0003", downgrade: false });
-    const behind = await startServer({ atEnd, env: { SVC_DATABASE_URL: database.url } });
+    const behind = await startServerProcess({ atEnd, env: { SVC_DATABASE_URL: database.url } });
 
     const before = await behind.get("/ready");
     await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
@@ -180,7 +180,7 @@ describe("probes", () => {
     skip: noServer,
   }, async () => {
     const database = await testDatabase(atEnd);
-    const empty = await startServer({ atEnd, env: { SVC_DATABASE_URL: database.url } });
+    const empty = await startServerProcess({ atEnd, env: { SVC_DATABASE_URL: database.url } });
     const loud = () => empty.logs.filter(({ level }) => level !== "info");
     const run = () => empty.post("/tasks/lapsed_rows/run", undefined);
 
@@ -212,7 +212,7 @@ describe("probes", () => {
       const config: StoreConfig = database ? { engine: "postgres", postgres: database.config } : sqliteIn(dataDir);
       await migrate(config, { target: "head", downgrade: false });
       const env: Env = database ? { SVC_DATABASE_URL: database.url } : {};
-      const running = await startServer({ atEnd, dataDir, env });
+      const running = await startServerProcess({ atEnd, dataDir, env });
       const ready = await running.get("/ready");
 
       // By one revision: without its row in `hosts` a process ends itself, since another may have taken it for gone (decision 83).
@@ -228,7 +228,7 @@ describe("probes", () => {
   }
 
   test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode api_key", async () => {
-    const guarded = await startServer({ atEnd, env: keyed });
+    const guarded = await startServerProcess({ atEnd, env: keyed });
 
     for (const path of open) assert.equal((await guarded.get(path)).status, 200, path);
     const nothing = await guarded.get("/.well-known/agent-card.json");
@@ -244,7 +244,7 @@ describe("probes", () => {
 
 describe("mode jwt", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let token: string;
   let jwks: { keys: object[] };
   before(async () => {
@@ -257,7 +257,10 @@ describe("mode jwt", () => {
       .setSubject("somebody")
       .setExpirationTime("5m")
       .sign(privateKey);
-    server = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC: JSON.stringify(published) } });
+    server = await startServerProcess({
+      atEnd,
+      env: { SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC: JSON.stringify(published) },
+    });
   });
 
   test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode jwt", async () => {
@@ -266,7 +269,7 @@ describe("mode jwt", () => {
   });
 
   test("AUTH-002 GET /.well-known/jwks.json is not_configured until SVC_JWKS_PUBLIC is set, then the keys", async () => {
-    const without = await startServer({ atEnd });
+    const without = await startServerProcess({ atEnd });
 
     const unset = await without.get("/.well-known/jwks.json");
     const set = await server.get("/.well-known/jwks.json");
@@ -276,7 +279,7 @@ describe("mode jwt", () => {
   });
 
   test("OPS-006 /ready has a row for the keys in mode jwt", async () => {
-    const keyless = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt" } });
+    const keyless = await startServerProcess({ atEnd, env: { SVC_AUTH_MODE: "jwt" } });
 
     const good = await server.get("/ready");
     const bad = await keyless.get("/ready");
@@ -298,9 +301,9 @@ describe("mode jwt", () => {
 
 describe("GET /metrics", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd, env: keyed });
+    server = await startServerProcess({ atEnd, env: keyed });
   });
 
   test("OPS-008 is text exposition, needs credentials and no scope", async () => {
@@ -330,8 +333,8 @@ describe("the reference", () => {
 
   test("OPS-011 /docs and /openapi.json need credentials, unless SVC_DOCS_PUBLIC is true", async () => {
     const paths = ["/openapi.json", "/docs"];
-    const guarded = await startServer({ atEnd, env: keyed });
-    const shown = await startServer({ atEnd, env: { ...keyed, SVC_DOCS_PUBLIC: "true" } });
+    const guarded = await startServerProcess({ atEnd, env: keyed });
+    const shown = await startServerProcess({ atEnd, env: { ...keyed, SVC_DOCS_PUBLIC: "true" } });
 
     for (const path of paths) {
       assert.equal((await guarded.get(path)).status, 401, path);
@@ -347,7 +350,7 @@ describe("mode none", () => {
   const atEnd = cleanup();
 
   test("AUTH-027 skips scope checks: management routes answer without credentials", async () => {
-    const server = await startServer({ atEnd });
+    const server = await startServerProcess({ atEnd });
 
     for (const path of [
       "/audit",
@@ -366,9 +369,9 @@ describe("mode none", () => {
 
 describe("refusals", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   before(async () => {
-    server = await startServer({ atEnd });
+    server = await startServerProcess({ atEnd });
   });
 
   test("a path that does not exist, or could be read in two ways, is refused with a code under both keys", async () => {

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { agent, parseProblems } from "../manifests/support.ts";
-import { framesUntil, gate, isReply, startChat, turn, wordsOf } from "../support/chat.ts";
+import { framesUntil, gate, isReply, startChatProcess, turn, wordsOf } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import { markedBlocks } from "../support/mock-anthropic/rules.ts";
 import { type MockAnthropic, mockAnthropicKey, startMockAnthropic } from "../support/mock-anthropic.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const price = { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 };
@@ -31,14 +31,14 @@ describe("thinking", () => {
     one: { tenant_id: "one", scopes: ["chat:write", "chat:read", "usage:read", "audit:read"] },
     two: { tenant_id: "two", scopes: ["chat:write", "chat:read"] },
   });
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let claude: MockAnthropic;
   before(async () => {
     claude = await startMockAnthropic();
     atEnd.after(() => claude.close());
     const thinks = { thinking_level: "high" };
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["plain", "effort", "wordless"],
       routes: Object.fromEntries(models.map((model) => [model, { provider: "anthropic", model, price }])),
       providers: { anthropic: { base_url: claude.url, api_key: mockAnthropicKey } },

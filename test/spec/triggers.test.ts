@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { before, describe, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { calls, inTurn, shown, startChat } from "../support/chat.ts";
+import { calls, inTurn, shown, startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -57,11 +57,11 @@ function fromGithub(event: string, body: string, delivery = "72d3162e-cc78-11e3-
 
 describe("triggers", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted"],
       manifests: {
         agent: { tools, auth: { inbound: { schemes: ["trigger", "api_key"] } } },
@@ -82,14 +82,18 @@ describe("triggers", () => {
   });
 
   const fresh = (): string => `msg_${++count}`;
-  const send = (trigger: string, headers: Headers, body: string | Buffer, to: TestServer = server): Promise<Answer> =>
-    to.post(`/triggers/${trigger}`, body, { headers });
-  const deliver = (trigger: string, payload: unknown, id = fresh(), to: TestServer = server): Promise<Answer> => {
+  const send = (
+    trigger: string,
+    headers: Headers,
+    body: string | Buffer,
+    to: ProcessServer = server,
+  ): Promise<Answer> => to.post(`/triggers/${trigger}`, body, { headers });
+  const deliver = (trigger: string, payload: unknown, id = fresh(), to: ProcessServer = server): Promise<Answer> => {
     const body = JSON.stringify(payload);
     return send(trigger, signed(id, body), body, to);
   };
   /** The run's record when it is over. */
-  const ended = (runId: string, key = keys.reader, of: TestServer = server) =>
+  const ended = (runId: string, key = keys.reader, of: ProcessServer = server) =>
     eventually("a run that is over", async () => {
       const { json } = await of.get(`/chat/runs/${runId}`, { key });
       return ["completed", "failed", "expired", "dead"].includes(json.status) ? json : undefined;
@@ -197,7 +201,7 @@ describe("triggers", () => {
   });
 
   test("TRIG-003 without SVC_TRIGGERS there is no such path", async () => {
-    const without = await startServer({ atEnd, env });
+    const without = await startServerProcess({ atEnd, env });
     const body = "{}";
     for (const key of [keys.reader, "no-such-key", undefined])
       for (const path of ["/triggers/deploys", "/triggers/"]) {
@@ -224,7 +228,7 @@ describe("triggers", () => {
   });
 
   test("TRIG-005 TRIG-007 a delivery is remembered for as long as its signature is good, however short keys are", async () => {
-    const short = await startServer({
+    const short = await startServerProcess({
       atEnd,
       env: { ...server.environment, SVC_DATA_DIR: tempDir(atEnd), SVC_IDEMPOTENCY_TTL_SECONDS: "0.001" },
     });

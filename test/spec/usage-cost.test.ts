@@ -1,10 +1,10 @@
 // What turns cost: the figures in their answers, in the rows of GET /usage and in the metrics are the same, however a turn ends.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, never, says, startChat, turn } from "../support/chat.ts";
+import { calls, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
 import type { Behaviour } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import type { TestServer } from "../support/server.ts";
+import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 // At 2 USD a million tokens in, 8 out, 0.5 for what a cache reads and 2 for what it keeps: 0.006, and 0.0098 with the cached ones.
@@ -39,10 +39,10 @@ interface Row {
 
 describe("what a turn costs", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted", "one", "two-steps", "mock-no-usage", "odd"],
       manifests: {
         agent: { tools: ["calculator"] },

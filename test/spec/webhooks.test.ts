@@ -8,11 +8,11 @@ import Database from "better-sqlite3";
 import { Webhook } from "standardwebhooks";
 import { signatureOf } from "../../actors/delivery/signature.ts";
 import { signingKey } from "../../governance/settings/webhook-endpoints.ts";
-import { gate, never, says, startChat, turn } from "../support/chat.ts";
+import { gate, never, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type TestServer } from "../support/server.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { root } from "../support/source.ts";
 import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
 import { type ReceivedWebhook, type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
@@ -46,7 +46,7 @@ async function setUp(atEnd: Cleanup) {
     rotated: { ...endpoint, url: at("rotated"), secret: [secrets.plain, secrets.older] },
     theirs: { ...endpoint, url: at("theirs"), secret: secrets.ops, tenants: ["globex"] },
   };
-  const { server, mock } = await startChat(atEnd, {
+  const { server, mock } = await startChatProcess(atEnd, {
     models: ["scripted"],
     manifests: {
       told: durable("ops"),
@@ -71,21 +71,21 @@ async function setUp(atEnd: Cleanup) {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: looked into field by field
-async function accept(server: TestServer, manifest: string, fields: object = {}): Promise<any> {
+async function accept(server: ProcessServer, manifest: string, fields: object = {}): Promise<any> {
   const { status, json } = await server.post("/chat", turn(manifest, "hi", fields), { key: keys.alice });
   assert.equal(status, 202, JSON.stringify(json));
   return json;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: looked into field by field
-async function record(server: TestServer, token: string): Promise<any> {
+async function record(server: ProcessServer, token: string): Promise<any> {
   const { status, json } = await server.get(`/chat/runs/${token}`, { key: keys.alice });
   assert.equal(status, 200);
   return json;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: looked into field by field
-function recordWhen(server: TestServer, token: string, isReached: (record: any) => boolean): Promise<any> {
+function recordWhen(server: ProcessServer, token: string, isReached: (record: any) => boolean): Promise<any> {
   return eventually(`the record of ${token}`, async () => {
     const found = await record(server, token);
     return isReached(found) ? found : undefined;
@@ -101,7 +101,7 @@ function receivedOf(receiver: WebhookReceiver, token: string, nth = 0): Promise<
 
 describe("webhooks of runs that end", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   let receiver: WebhookReceiver;
   before(async () => {

@@ -10,7 +10,7 @@ import type { StoreConfig } from "../../storage/store/config.ts";
 import { createdTables, type Migration } from "../../storage/store/migration.ts";
 import { isSchemaBehind } from "../../storage/tables/schema-revisions.ts";
 import { reserveThreadKeys } from "../../storage/tables/threads.ts";
-import { onServer } from "../support/postgres.ts";
+import { onServer } from "../support/postgres-server.ts";
 import { dialects, emptyDatabase, runStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 

@@ -34,7 +34,7 @@ import { insertThreadOp } from "../../storage/tables/threads.ts";
 import { insertUsageOp } from "../../storage/tables/usage.ts";
 import { openWaitOp } from "../../storage/tables/waits.ts";
 import { openApproval } from "../support/open-approval.ts";
-import { onServer } from "../support/postgres.ts";
+import { onServer } from "../support/postgres-server.ts";
 import { newRun } from "../support/rows.ts";
 import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";

@@ -3,7 +3,15 @@ import type { Answer } from "./mock-model/answer.ts";
 import type { Behaviour, Reply } from "./mock-model/behaviours.ts";
 import type { Script, Step } from "./mock-model/script.ts";
 import { type MockModel, startMockModel } from "./mock-model.ts";
-import { type Env, manifestEnv, modelEnv, startServer, type TestServer } from "./server.ts";
+import {
+  type Env,
+  manifestEnv,
+  modelEnv,
+  type ProcessServer,
+  startServer,
+  startServerProcess,
+  type TestServer,
+} from "./server.ts";
 import type { Frame } from "./sse-frames.ts";
 import type { Cleanup } from "./temp.ts";
 
@@ -23,14 +31,31 @@ interface ChatOptions {
 /** A server whose models are a mock's. Rates of `models` are 2, 8, 0.5 and 2 USD per million tokens. */
 export async function startChat(
   atEnd: Cleanup,
-  { models, manifests = { agent: {} }, routes = {}, providers = {}, env = {} }: ChatOptions,
+  options: ChatOptions,
 ): Promise<{ server: TestServer; mock: MockModel }> {
+  const { mock, env } = await startMock(atEnd, options);
+  return { mock, server: await startServer({ atEnd, env }) };
+}
+
+/** The same in a process of its own. */
+export async function startChatProcess(
+  atEnd: Cleanup,
+  options: ChatOptions,
+): Promise<{ server: ProcessServer; mock: MockModel }> {
+  const { mock, env } = await startMock(atEnd, options);
+  return { mock, server: await startServerProcess({ atEnd, env }) };
+}
+
+async function startMock(
+  atEnd: Cleanup,
+  { models, manifests = { agent: {} }, routes = {}, providers = {}, env = {} }: ChatOptions,
+): Promise<{ mock: MockModel; env: Env }> {
   const mock = await startMockModel();
   atEnd.after(() => mock.close());
   const modelled = modelEnv(mock, models);
   const others = Object.entries(providers).map(([name, options]) => [name, { base_url: mock.url, ...options }]);
-  const server = await startServer({
-    atEnd,
+  return {
+    mock,
     env: {
       ...modelled,
       SVC_MODEL_ROUTES: merged(modelled.SVC_MODEL_ROUTES, routes),
@@ -38,8 +63,7 @@ export async function startChat(
       ...manifestEnv(atEnd, manifests),
       ...env,
     },
-  });
-  return { server, mock };
+  };
 }
 
 function merged(json: string | undefined, more: object): string {

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { migrate } from "../../storage/migrate.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
-import { onServer } from "./postgres.ts";
+import { onServer } from "./postgres-server.ts";
 
 /** The newest revision of release 0.1.0. */
 const revision = "0005";

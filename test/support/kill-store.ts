@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { readEvents } from "../../storage/tables/events.ts";
-import { onServer } from "./postgres.ts";
+import { onServer } from "./postgres-server.ts";
 
 const childFile = fileURLToPath(new URL("./store-child.ts", import.meta.url));
 const stripTypes = fileURLToPath(new URL("../../strip-types.js", import.meta.url));

@@ -1,15 +1,13 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chownSync, existsSync, readdirSync, readFileSync } from "node:fs";
-import { delimiter, join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
-import { Client } from "pg";
+import type { PGlite } from "@electric-sql/pglite";
+import { migrate } from "../../storage/migrate.ts";
 import type { PostgresConfig } from "../../storage/store/config.ts";
 import { freePort } from "./free-port.ts";
-import { type Cleanup, cleanup, tempDir } from "./temp.ts";
+import { createDatabase, findServer, testPool } from "./postgres-server.ts";
+import { type Cleanup, cleanup, Works } from "./temp.ts";
 
 // A Postgres for the tests: the one that SVC_TEST_POSTGRES_URL names, else the local service, else the installed binaries in a
 // temporary directory, else PGlite. The last is no server: it has one session, so that what needs two is not tested on it.
-// SVC_TEST_POSTGRES_URL=installed and =pglite ask for the last two.
+// SVC_TEST_POSTGRES_URL=installed and =pglite ask for the last two. The runner starts a server once for all files that need one.
 
 export interface TestDatabase {
   readonly url: string;
@@ -23,140 +21,66 @@ export const needsServer = "needs a Postgres server; PGlite has one session";
 
 const atFileEnd = cleanup();
 
-const localUrl = "postgres://postgres@127.0.0.1:5432/postgres";
-
 /** A server where databases can be made, or null when there is none. */
 let server: Promise<string | null> | undefined;
 
 /** Whether the databases that tests get here are a server's. */
 export async function hasPostgresServer(): Promise<boolean> {
-  server ??= findServer();
+  server ??= findServer(atFileEnd);
   return (await server) !== null;
 }
 
-/** A database of this suite's own, dropped after it. */
+/** An empty database of this suite's own, dropped after it. */
 export async function testDatabase(atEnd: Cleanup): Promise<TestDatabase> {
-  server ??= findServer();
+  server ??= findServer(atFileEnd);
   const admin = await server;
   if (admin === null) return pgliteDatabase(atEnd);
-
-  const name = `svc_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
-  await onServer(admin, async (client) => {
-    // A language of its own shows what depends on the order of letters. Not every build has it.
-    await client
-      .query(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
-      .catch(() => client.query(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`));
-  });
-  atEnd.after(() =>
-    onServer(admin, async (client) => {
-      await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-    }),
-  );
-  const url = new URL(admin);
-  url.pathname = `/${name}`;
-  return { url: url.href, real: true, config: testPool(url.href) };
+  const url = await createDatabase(admin, atEnd);
+  return { url, real: true, config: testPool(url) };
 }
 
-/** A small pool, so that suites side by side stay below the server's limit. */
-export function testPool(url: string, changes: Partial<PostgresConfig> = {}): PostgresConfig {
-  return {
-    url,
-    poolSize: 3,
-    maxOverflow: 2,
-    poolTimeoutSeconds: 20,
-    prePing: true,
-    connectTimeoutSeconds: 10,
-    preparedStatements: true,
-    ...changes,
-  };
-}
-
-/** Runs `work` on a connection of its own. */
-export async function onServer<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url });
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
+/** A database of this suite's own at the newest revision, dropped after it. */
+export async function migratedDatabase(atEnd: Cleanup): Promise<TestDatabase> {
+  server ??= findServer(atFileEnd);
+  const admin = await server;
+  const template = process.env.SVC_TEST_POSTGRES_TEMPLATE;
+  if (admin !== null && template !== undefined) {
+    const url = await createDatabase(admin, atEnd, template);
+    return { url, real: true, config: testPool(url) };
   }
+  const database = admin === null ? await pgliteDatabase(atEnd, await migratedImage()) : await testDatabase(atEnd);
+  await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
+  return database;
 }
 
-async function findServer(): Promise<string | null> {
-  const named = process.env.SVC_TEST_POSTGRES_URL;
-  if (named === "pglite") return null;
-  if (named && named !== "installed") return named;
-  if (!named && (await answers(localUrl))) return localUrl;
-  const binaries = findBinaries();
-  if (binaries) return startServer(binaries);
-  if (process.env.CI === "true")
-    throw new Error("CI tests on a real Postgres: set SVC_TEST_POSTGRES_URL or install postgres");
-  return null;
+/** What PGlite writes to begin a database, and our schema in it; made once. */
+let image: Promise<Blob | File> | undefined;
+
+async function migratedImage(): Promise<Blob | File> {
+  image ??= makeImage();
+  return image;
 }
 
-async function answers(url: string): Promise<boolean> {
-  return onServer(url, async (client) => {
-    await client.query("SELECT 1");
-    return true;
-  }).catch(() => false);
-}
-
-function findBinaries(): string | null {
-  const debian = "/usr/lib/postgresql";
-  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
-  const places = [
-    ...versions.map((version) => join(debian, version, "bin")),
-    ...(process.env.PATH ?? "").split(delimiter),
-  ];
-  return places.find((place) => existsSync(join(place, "initdb")) && existsSync(join(place, "postgres"))) ?? null;
-}
-
-async function startServer(binaries: string): Promise<string> {
-  const dir = tempDir(atFileEnd);
-  const identity = unprivileged();
-  if (identity) chownSync(dir, identity.uid, identity.gid);
-  const data = join(dir, "data");
-  execFileSync(join(binaries, "initdb"), ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"], {
-    ...identity,
-    stdio: "ignore",
-  });
-  const port = await freePort();
-  const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${dir}`, "max_connections=200"];
-  const child: ChildProcess = spawn(
-    join(binaries, "postgres"),
-    ["-D", data, "-p", String(port), ...options.flatMap((option) => ["-c", option])],
-    { ...identity, stdio: "ignore" },
-  );
-  atFileEnd.after(async () => {
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    // The fast shutdown: sessions that are left are cut.
-    child.kill("SIGINT");
-    await ended;
-  });
-  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-  while (!(await answers(url))) {
-    if (child.exitCode !== null) throw new Error(`postgres ended with code ${child.exitCode}`);
-    await pause(50);
-  }
-  return url;
-}
-
-/** The server does not run as root: the account of an installed one, else of nobody. */
-function unprivileged(): { uid: number; gid: number } | undefined {
-  if (process.getuid?.() !== 0) return undefined;
-  const accounts = readFileSync("/etc/passwd", "utf8").split("\n");
-  const account =
-    accounts.find((line) => line.startsWith("postgres:")) ?? accounts.find((line) => line.startsWith("nobody:"));
-  if (!account) throw new Error("no account to run postgres under");
-  const [, , uid, gid] = account.split(":");
-  return { uid: Number(uid), gid: Number(gid) };
-}
-
-async function pgliteDatabase(atEnd: Cleanup): Promise<TestDatabase> {
+async function makeImage(): Promise<Blob | File> {
   const { PGlite } = await import("@electric-sql/pglite");
-  const { PGLiteSocketServer } = await import("@electric-sql/pglite-socket");
+  const works = new Works();
   const db = await PGlite.create();
+  try {
+    const { config } = await served(db, works);
+    await migrate({ engine: "postgres", postgres: config }, { target: "head", downgrade: false });
+    return await db.dumpDataDir("none");
+  } finally {
+    await works.undo();
+  }
+}
+
+async function pgliteDatabase(atEnd: Cleanup, loadDataDir?: Blob | File): Promise<TestDatabase> {
+  const { PGlite } = await import("@electric-sql/pglite");
+  return served(await PGlite.create(loadDataDir && { loadDataDir }), atEnd);
+}
+
+async function served(db: PGlite, atEnd: Cleanup): Promise<TestDatabase> {
+  const { PGLiteSocketServer } = await import("@electric-sql/pglite-socket");
   const port = await freePort();
   const socket = new PGLiteSocketServer({ db, port, host: "127.0.0.1", maxConnections: 10 });
   await socket.start();

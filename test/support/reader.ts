@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Block, type Command, commandsOf, type Printed, readPrinted } from "./document.ts";
-import { type Env, startServer, type TestServer } from "./server.ts";
+import { type Env, type ProcessServer, startServerProcess } from "./server.ts";
 import { root } from "./source.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
@@ -37,7 +37,7 @@ export class Reader {
   readonly #options: ReaderOptions;
   readonly #shell: ChildProcess;
   readonly #seen = new Map<string, string>();
-  #server: TestServer | null = null;
+  #server: ProcessServer | null = null;
   /** The settings that the server was started with. */
   #settings = "";
   /** The newest API key that was printed. */
@@ -78,7 +78,7 @@ export class Reader {
   }
 
   /** The server that was started last. */
-  get server(): TestServer {
+  get server(): ProcessServer {
     if (this.#server === null) throw new Error("nothing was started");
     return this.#server;
   }
@@ -126,7 +126,7 @@ export class Reader {
     const before = this.#server?.url;
     await this.#server?.stop();
     this.#settings = JSON.stringify(given);
-    this.#server = await startServer({
+    this.#server = await startServerProcess({
       atEnd: this.#atEnd,
       dataDir: join(this.directory, "data"),
       env: Object.fromEntries(given),

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -7,13 +7,16 @@ import type { Settings } from "../../governance/settings/settings.ts";
 import { loadDeployment } from "../../host/deployment.ts";
 import type { ServeOptions } from "../../host/serve.ts";
 import type { ActorSystem } from "../../host/system.ts";
+import { noteBoot } from "../runner/boots.ts";
 import { busInBytes } from "./bus-in-bytes.ts";
+import { type HostedRun, runHosted } from "./hosted-server.ts";
 import { HttpClient } from "./http-client.ts";
 import type { MockModel } from "./mock-model.ts";
+import { noteLine } from "./server-output.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-// Servers for tests: as a process of its own, started as a user would start it, or inside the test's process, where a test can
-// reach for its threads. Each has its own data directory and port, and none outlives the test.
+// Servers for tests: in a process that several share, as a process of its own, started as a user would start it, or inside the test's
+// process, where a test can reach for its threads. Each has its own data directory and port, and none outlives the test.
 
 export type Env = Readonly<Record<string, string>>;
 
@@ -63,17 +66,92 @@ export function baseEnv(dataDir: string): Env {
   };
 }
 
+/** Starts a server in a process that several servers share. Signals, kills, logs and memory need `startServerProcess`. */
+export async function startServer({
+  atEnd,
+  ...options
+}: Pick<ServerOptions, "env" | "dataDir" | "atEnd">): Promise<TestServer> {
+  const dataDir = options.dataDir ?? newDataDir(atEnd);
+  const { SVC_ACTOR_THREADS: _, ...base } = baseEnv(dataDir);
+  const server = new HostedServer({ ...base, ...options.env }, dataDir);
+  atEnd.after(() => server.leave());
+  await server.start();
+  return server;
+}
+
 /** Starts a server as a process of its own. */
-export async function startServer({ atEnd, ...options }: ServerOptions): Promise<TestServer> {
-  const dataDir = options.dataDir ?? tempDir(atEnd);
-  const server = new TestServer({ ...baseEnv(dataDir), ...options.env }, dataDir, options.args ?? []);
+export async function startServerProcess({ atEnd, ...options }: ServerOptions): Promise<ProcessServer> {
+  const dataDir = options.dataDir ?? newDataDir(atEnd);
+  const server = new ProcessServer({ ...baseEnv(dataDir), ...options.env }, dataDir, options.args ?? []);
   atEnd.after(async () => void (await server.kill()));
   if (options.waitForReady !== false) await server.ready;
   return server;
 }
 
+/** An empty one, but for the schema where the runner has made that already. */
+function newDataDir(atEnd: Cleanup): string {
+  const path = tempDir(atEnd);
+  const image = process.env.SVC_TEST_SQLITE_IMAGE;
+  if (image !== undefined) copyFileSync(image, join(path, "svc.db"));
+  return path;
+}
+
+/** A server, and a client of it. */
+export interface TestServer extends HttpClient {
+  readonly url: string;
+  readonly dataDir: string;
+  /** With which settings it was started. */
+  readonly environment: Env;
+  /** Asks the server to end; resolves when it has. */
+  stop(): Promise<unknown>;
+  /** Starts the server again on its data, when it has ended; otherwise it is asked to end first. */
+  restart(env?: Env): Promise<void>;
+}
+
+/** A server in a process that it shares with others. */
+class HostedServer extends HttpClient implements TestServer {
+  readonly dataDir: string;
+  environment: Env;
+  #run: HostedRun | null = null;
+
+  constructor(env: Env, dataDir: string) {
+    super(() => this.url);
+    this.dataDir = dataDir;
+    this.environment = env;
+  }
+
+  get url(): string {
+    if (this.#run === null) throw new Error("the server is not there");
+    return this.#run.url;
+  }
+
+  async start(): Promise<void> {
+    // It is read once for each process.
+    if (this.environment.SVC_HTTP_MAX_HEADER_BYTES !== undefined)
+      throw new Error("SVC_HTTP_MAX_HEADER_BYTES needs a process: startServerProcess");
+    this.#run = await runHosted(this.environment);
+  }
+
+  async stop(): Promise<void> {
+    this.close();
+    await this.#run?.stop();
+  }
+
+  async restart(env: Env = {}): Promise<void> {
+    await this.stop();
+    this.environment = { ...this.environment, ...env };
+    await this.start();
+  }
+
+  /** Ends it at the end of a test. */
+  async leave(): Promise<void> {
+    this.close();
+    await this.#run?.leave();
+  }
+}
+
 /** A server in a process of its own, and a client of it. */
-export class TestServer extends HttpClient {
+export class ProcessServer extends HttpClient implements TestServer {
   readonly dataDir: string;
   #env: Env;
   readonly #args: readonly string[];
@@ -161,6 +239,7 @@ class ServerProcess {
 
   constructor(env: Env, args: readonly string[]) {
     const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
+    noteBoot("server");
     const child = spawn(
       process.execPath,
       ["--import", join(root, "strip-types.js"), ...busInBytes(), join(root, "svc.ts"), "serve", ...args],
@@ -179,6 +258,7 @@ class ServerProcess {
     const late = setTimeout(() => child.kill("SIGKILL"), startMsMax);
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
       this.output += `${line}\n`;
+      noteLine(line);
       const logged = readLogLine(line);
       if (!logged) return;
       this.logs.push(logged);
@@ -189,6 +269,7 @@ class ServerProcess {
     });
     child.stderr?.on("data", (chunk: Buffer) => {
       this.output += chunk.toString("utf8");
+      noteLine(chunk.toString("utf8"));
     });
     this.exited = new Promise((ended) => {
       child.on("close", (code, signal) => {

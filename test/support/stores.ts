@@ -1,16 +1,19 @@
 import { join } from "node:path";
 import { systemEnv } from "../../bus/env.ts";
 import { openStore } from "../../storage/client.ts";
-import { migrate } from "../../storage/migrate.ts";
 import { type StoreThread, startStoreThread } from "../../storage/start.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import type { Dialect } from "../../storage/store/dialect.ts";
 import type { Store } from "../../storage/store/store.ts";
-import { testDatabase } from "./postgres.ts";
+import { migratedDatabase, testDatabase } from "./postgres.ts";
+import { copyMigrated } from "./sqlite-image.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-/** Both engines: a suite of the store is run over each of them. */
+/** Both engines: a suite of the store, and of what relies on its promises after a crash, is run over each of them. */
 export const dialects: readonly Dialect[] = ["sqlite", "postgres"];
+
+/** Those over which the other suites are run: SQLite, and for `npm run test:long` Postgres. */
+export const gateDialects: readonly Dialect[] = process.env.SVC_TEST_DIALECT === "postgres" ? ["postgres"] : ["sqlite"];
 
 /** A store as the server runs it: its own database at the newest revision, the store thread, and a client's connection to it. */
 export interface TestStore {
@@ -30,9 +33,15 @@ export async function emptyDatabase(dialect: Dialect, atEnd: Cleanup): Promise<S
 
 /** A store of one engine at the newest revision; everything is closed and removed after the suite. */
 export async function testStore(dialect: Dialect, atEnd: Cleanup): Promise<TestStore> {
-  const config = await emptyDatabase(dialect, atEnd);
-  await migrate(config, { target: "head", downgrade: false });
-  return runStore(config, atEnd);
+  return runStore(await newestDatabase(dialect, atEnd), atEnd);
+}
+
+/** A database of one engine at the newest revision, removed after the suite. */
+async function newestDatabase(dialect: Dialect, atEnd: Cleanup): Promise<StoreConfig> {
+  if (dialect === "postgres") return { engine: "postgres", postgres: (await migratedDatabase(atEnd)).config };
+  const path = join(tempDir(atEnd), "svc.db");
+  await copyMigrated(path);
+  return { engine: "sqlite", path };
 }
 
 /** The store thread and a client on a database that is there already. */

@@ -8,13 +8,19 @@ export interface Cleanup {
   after(work: () => void | Promise<void>): void;
 }
 
-/** Undoes at the end of a test when it is given the test's context, else at the end of the suite or file that it is called in. */
-export function cleanup(context?: { after(work: () => Promise<void>): void }): Cleanup {
-  const works: (() => void | Promise<void>)[] = [];
-  const undo = async (): Promise<void> => {
+/** Cleanup steps that the caller runs. */
+export class Works implements Cleanup {
+  readonly #works: (() => void | Promise<void>)[] = [];
+
+  after(work: () => void | Promise<void>): void {
+    this.#works.push(work);
+  }
+
+  /** Runs all steps, the last one first; then throws the first error. */
+  async undo(): Promise<void> {
     const failures: unknown[] = [];
-    // What is left behind one that fails would keep the process from ending.
-    for (let work = works.pop(); work; work = works.pop()) {
+    // A step that fails must not skip the others: an open resource keeps the process alive.
+    for (let work = this.#works.pop(); work; work = this.#works.pop()) {
       try {
         await work();
       } catch (error) {
@@ -22,10 +28,16 @@ export function cleanup(context?: { after(work: () => Promise<void>): void }): C
       }
     }
     if (failures.length > 0) throw failures[0];
-  };
+  }
+}
+
+/** Undoes at the end of a test when it is given the test's context, else at the end of the suite or file that it is called in. */
+export function cleanup(context?: { after(work: () => Promise<void>): void }): Cleanup {
+  const works = new Works();
+  const undo = (): Promise<void> => works.undo();
   if (context) context.after(undo);
   else after(undo);
-  return { after: (work) => void works.push(work) };
+  return works;
 }
 
 /** A directory of its own, removed at the end. */

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { signatureOf } from "../../../actors/delivery/signature.ts";
 import { signingKey } from "../../../governance/settings/webhook-endpoints.ts";
+import { runs } from "../../support/effort.ts";
 
 const key = (secret: string): Buffer => signingKey(secret) as Buffer;
 
@@ -22,7 +23,7 @@ test("HOOK-008 a signature is the one that the standardwebhooks package makes, f
         assert.equal(own, new Webhook(secret).sign(id, new Date(seconds * 1000), body));
       },
     ),
-    { seed: 29, numRuns: 300 },
+    { seed: 29, numRuns: runs(300) },
   );
 });
 

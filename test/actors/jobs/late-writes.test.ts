@@ -9,7 +9,7 @@ import { type JobRow, storedJob } from "../../../storage/tables/jobs.ts";
 import { storedBytes } from "../../../storage/tables/stored-bytes.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { ScriptedModel } from "../../support/scripted-model.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const principal = { tenant_id: tenantId, sub: "wanda", scopes: [], scheme: "none", issuer: "" };
@@ -42,7 +42,7 @@ function lateStore(store: Store, statement: string): Store {
   };
 }
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`a write of a job that is applied late, on ${dialect}`, () => {
     const atEnd = cleanup();
 

@@ -8,12 +8,12 @@ import type { Manifest } from "../../../manifests/schema/manifest.ts";
 import { bundledManifests, openManifestDirectory } from "../../../manifests/sources/files.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { agent, plainSource, registries } from "../../manifests/support.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const made = (manifest: Manifest) => compile(manifest, registries(), { ...plainSource, version: 7 });
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`kept manifests, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

@@ -12,6 +12,7 @@ import {
   settled,
   spareMax,
 } from "../../../actors/limiter/bucket.ts";
+import { runs } from "../../support/effort.ts";
 
 const start = 1_700_000_000_000;
 
@@ -44,7 +45,7 @@ test("who comes back when it was told to gets in, and a second earlier it would 
         assert.ok(told >= 1);
       },
     ),
-    { seed: 17, numRuns: 500 },
+    { seed: 17, numRuns: runs(500) },
   );
 });
 
@@ -163,7 +164,7 @@ test("a bucket is full from the time on that is told, and not a moment before", 
         if (full > start) assert.ok(before.level > 0 || before.slices.length > 0);
       },
     ),
-    { seed: 3, numRuns: 500 },
+    { seed: 3, numRuns: runs(500) },
   );
 });
 
@@ -221,6 +222,6 @@ test("holders that spend early, late, or vanish never let more pass than the lim
         }
       },
     ),
-    { seed: 5, numRuns: 2_000 },
+    { seed: 5, numRuns: runs(2_000) },
   );
 });

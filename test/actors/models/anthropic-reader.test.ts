@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { AnthropicReader } from "../../../actors/models/anthropic-reader.ts";
 import { ChunkError } from "../../../actors/models/chunk.ts";
+import { runs } from "../../support/effort.ts";
 import { listen } from "./support.ts";
 
 const by = "anthropic/claude";
@@ -353,7 +354,7 @@ describe("any stream", () => {
           asked,
         );
       }),
-      { numRuns: 600 },
+      { numRuns: runs(600) },
     );
   });
 });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { ChunkError } from "../../../actors/models/chunk.ts";
 import { ChunkReader } from "../../../actors/models/chunk-reader.ts";
+import { runs } from "../../support/effort.ts";
 import { listen } from "./support.ts";
 
 // However a well-formed stream is written and wherever the network cuts it, it says what a plain reading line by line says.
@@ -204,7 +205,7 @@ test("any well-formed stream, cut anywhere, is read as it is read line by line",
       assert.equal(listener.text, wanted.reply.text);
       for (const delta of listener.deltas) assert.ok(delta !== "" && delta === sound(delta));
     }),
-    { numRuns: 1500 },
+    { numRuns: runs(1500) },
   );
 });
 
@@ -247,7 +248,7 @@ test("long runs of like events, with others among them, are read as they are rea
         assert.equal(listener.text, reader.text);
       },
     ),
-    { numRuns: 200 },
+    { numRuns: runs(200) },
   );
 });
 
@@ -270,7 +271,7 @@ test("a stream that is cut off anywhere is an answer or a ChunkError, and what w
       assert.equal(listener.text, reader.text);
       assert.ok(reply.text.startsWith(reader.text) || endsInHalfAPair(reader.text, reply.text));
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -335,6 +336,6 @@ test("whatever JSON a provider sends, it is an answer or a ChunkError", () => {
         assert.ok(error instanceof ChunkError, String(error));
       }
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { ChunkError } from "../../../actors/models/chunk.ts";
 import { EmbeddingReader } from "../../../actors/models/embedding-reader.ts";
+import { runs } from "../../support/effort.ts";
 import { base64Of } from "../../support/mock-model/embeddings.ts";
 
 const route = { id: "e", provider: "openai", model: "m", price: null };
@@ -78,7 +79,7 @@ test("anything is vectors of finite numbers, as many as were asked for, or a bro
         }
       },
     ),
-    { numRuns: 3_000, seed: 7 },
+    { numRuns: runs(3_000), seed: 7 },
   );
   assert.ok(whole > 0);
 });

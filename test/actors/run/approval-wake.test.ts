@@ -17,14 +17,14 @@ import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ScriptedModel } from "../../support/scripted-model.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
 const alice = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 const bob = { ...alice, sub: "bob" };
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`a call that was approved, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

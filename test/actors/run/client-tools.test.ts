@@ -19,13 +19,13 @@ import {
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
 const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`client tools, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

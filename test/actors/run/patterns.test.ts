@@ -16,7 +16,7 @@ import { wordsOf } from "../../support/chat.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { stoppingStore } from "../../support/stopping-store.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
@@ -206,7 +206,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`patterns over processes, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

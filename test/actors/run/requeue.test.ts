@@ -26,7 +26,7 @@ import { eventually } from "../../support/eventually.ts";
 import { newRun } from "../../support/rows.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { stoppingStore } from "../../support/stopping-store.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
@@ -40,7 +40,7 @@ const replies: readonly ScriptedReply[] = [
 const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
   replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`a requeued run on ${dialect}`, () => {
     const atEnd = cleanup();
     const effects: string[] = [];

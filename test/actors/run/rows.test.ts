@@ -10,14 +10,14 @@ import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
 import { rowsIn } from "../../support/first-release.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
 const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 const said: ScriptedReply = { text: ["Said."], usage };
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`the row of a run on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

@@ -8,6 +8,7 @@ import { branchBytesOf } from "../../../actors/log/thread-size.ts";
 import { lastUserMessage, turnStartOf, workingSet } from "../../../actors/run/context/working-set.ts";
 import { appendOp, eventBytes, type LogEvent } from "../../../storage/tables/events.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
+import { runs } from "../../support/effort.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
@@ -143,7 +144,7 @@ describe("a window of a stored conversation", () => {
           assert.notEqual(shown[0]?.role, "tool");
         },
       ),
-      { numRuns: 300, seed: 1 },
+      { numRuns: runs(300), seed: 1 },
     );
   });
 

@@ -14,7 +14,7 @@ import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { stoppingStore } from "../../support/stopping-store.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
@@ -38,7 +38,7 @@ const options = {
   stop: [],
 };
 
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`a call that is handed to a client, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

@@ -17,7 +17,7 @@ import { ActorProcess, processSettings, tenantId } from "../../support/actor-pro
 import { eventually } from "../../support/eventually.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { stoppingStore } from "../../support/stopping-store.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
@@ -26,7 +26,7 @@ const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });
 const answers = (messages: readonly ShownMessage[]) => messages.filter(({ role }) => role === "assistant").length;
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`what is said to a run whose process dies, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

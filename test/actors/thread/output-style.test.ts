@@ -14,14 +14,14 @@ import { ActorProcess, processSettings, tenantId } from "../../support/actor-pro
 import { eventually } from "../../support/eventually.ts";
 import { outcomeOf } from "../../support/outcome.ts";
 import { ScriptedModel } from "../../support/scripted-model.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const env = systemEnv();
 const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 const styles = ["a", "b", "c"].map((name) => ({ name, prompt: `Style ${name}.` }));
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`the style of a conversation, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

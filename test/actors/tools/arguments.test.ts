@@ -9,6 +9,7 @@ import { multiEdit } from "../../../actors/tools/workspace/multi-edit.ts";
 import { readFile } from "../../../actors/tools/workspace/read-file.ts";
 import { writeFile } from "../../../actors/tools/workspace/write-file.ts";
 import { parseStrictJson } from "../../../bus/strict-json.ts";
+import { runs } from "../../support/effort.ts";
 
 const env = { defer: setImmediate };
 
@@ -124,7 +125,7 @@ test("strict JSON reads every JSON value as JSON.parse does", () => {
       fc.pre(!/(?:^|[^.\deE+-])-?\d{16,}(?![.\deE])/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, '""')));
       assert.deepEqual(parseStrictJson(text), JSON.parse(text));
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });
 
@@ -156,6 +157,6 @@ test("no text makes the check throw, and none is taken that JSON.parse refuses",
         if (checked.ok) assert.deepEqual(checked.args, JSON.parse(text));
       },
     ),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { type Credential, readCredential } from "../../../governance/auth/credentials.ts";
+import { runs } from "../../support/effort.ts";
 
 const forms = { schemes: ["bearer", "apikey"], keyHeader: true };
 const bearerOnly = { schemes: ["bearer"], keyHeader: false };
@@ -43,7 +44,7 @@ describe("a credential", () => {
         assert.match(credential.token, /^[\x21-\x7e]+$/);
         assert.ok((authorization ?? "").includes(credential.token) || (key ?? "").includes(credential.token));
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

@@ -10,8 +10,9 @@ import { migrations } from "../../../storage/migrations/list.ts";
 import { restoreBackup } from "../../../storage/restore-backup.ts";
 import { storeConfig } from "../../../storage/store/config.ts";
 import type { Migration } from "../../../storage/store/migration.ts";
-import { hasPostgresServer, needsServer, onServer, testDatabase, testPool } from "../../support/postgres.ts";
-import { type Env, startServer, type TestServer } from "../../support/server.ts";
+import { hasPostgresServer, needsServer, testDatabase } from "../../support/postgres.ts";
+import { onServer, testPool } from "../../support/postgres-server.ts";
+import { type Env, type ProcessServer, startServerProcess } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
 import { said } from "./chat/talking.ts";
@@ -26,7 +27,7 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   const own = (url: string, dir: string): Env => ({ ...auth, SVC_DATABASE_URL: url, SVC_DATA_DIR: dir });
   const [first, target, directory] = [place(), place(), place()];
   assert.equal((await svc(["migrate"], first, own(from.url, first))).code, 0);
-  const running = await startServer({ atEnd, env: own(from.url, first), dataDir: first });
+  const running = await startServerProcess({ atEnd, env: own(from.url, first), dataDir: first });
   const id = await fill(running);
   const before = await historyOf(running, "kept");
 
@@ -38,7 +39,7 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   const served = await svc(["serve"], target, { ...own(to.url, target), SVC_PORT: "0" });
   writeFileSync(join(directory, "backup.json"), list);
   const restored = await svc(["restore", directory], target, own(to.url, target));
-  const second = await startServer({ atEnd, env: own(to.url, target), dataDir: target });
+  const second = await startServerProcess({ atEnd, env: own(to.url, target), dataDir: target });
 
   assert.equal(saved.code, 0, saved.stderr);
   assert.deepEqual([taken.code, /the schema has tables already/.test(taken.stderr)], [2, true]);
@@ -48,7 +49,7 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   assert.match(served.stderr, /SVC_DATABASE_URL: .*an interrupted restore left the database incomplete/);
   assert.equal(restored.code, 0, restored.stderr);
   await checkRestored(second, id, before);
-  const usage = (server: TestServer) => server.get("/usage/summary", { key: keys.alice });
+  const usage = (server: ProcessServer) => server.get("/usage/summary", { key: keys.alice });
   assert.equal((await usage(second)).json.totals.calls, (await usage(running)).json.totals.calls + 2);
 });
 

@@ -10,8 +10,8 @@ import { openObjectStore } from "../../../storage/objects/open.ts";
 import { storeConfig } from "../../../storage/store/config.ts";
 import { eventually } from "../../support/eventually.ts";
 import { png } from "../../support/image-bytes.ts";
-import { testPool } from "../../support/postgres.ts";
-import { apiKeys, type Env, startServer, type TestServer } from "../../support/server.ts";
+import { testPool } from "../../support/postgres-server.ts";
+import { apiKeys, type Env, type ProcessServer, startServerProcess } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { ask, auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
 import { said } from "./chat/talking.ts";
@@ -23,12 +23,12 @@ const pool = { poolSize, maxOverflow, poolTimeoutSeconds, prePing, connectTimeou
 describe("svc backup and svc restore", () => {
   const atEnd = cleanup();
   const place = (): string => join(tempDir(atEnd), "place");
-  let server: TestServer;
+  let server: ProcessServer;
   let fileId: string;
   let history: unknown;
   let backup: string;
   before(async () => {
-    server = await startServer({ atEnd, env: auth });
+    server = await startServerProcess({ atEnd, env: auth });
     fileId = await fill(server);
     history = await historyOf(server, "kept");
     backup = place();
@@ -55,7 +55,7 @@ describe("svc backup and svc restore", () => {
     const restored = await svc(["restore", backup], target);
     const again = await svc(["restore", backup], target);
     const taken = await svc(["restore", backup], server.dataDir);
-    const second = await startServer({ atEnd, env: auth, dataDir: target });
+    const second = await startServerProcess({ atEnd, env: auth, dataDir: target });
 
     assert.equal(saved.code, 0, saved.stderr);
     assert.match(
@@ -108,7 +108,7 @@ describe("svc backup and svc restore", () => {
 
   test("a tenant whose id begins with another sign than a letter or a digit is backed up like the others", async () => {
     const { env: odd, keys: own } = apiKeys({ odd: { tenant_id: "_acme", scopes: ["admin"] } });
-    const other = await startServer({ atEnd, env: odd });
+    const other = await startServerProcess({ atEnd, env: odd });
     const upload = { data: png(3_000).toString("base64"), media_type: "image/png" };
     await other.post("/files", upload, { key: own.odd });
     const objects = openObjectStore({ kind: "fs", path: join(other.dataDir, "objects") }, systemEnv());
@@ -166,7 +166,7 @@ describe("svc backup and svc restore", () => {
     await svc(["backup", other], server.dataDir);
     const wrong = await svc(["restore", other], target);
     const restored = await svc(["restore", backup], target);
-    const second = await startServer({ atEnd, env: auth, dataDir: target });
+    const second = await startServerProcess({ atEnd, env: auth, dataDir: target });
 
     assert.equal(cut.code, 1);
     assert.match(cut.stderr, /^The restore failed: the disk is full.*\nNo server starts on the incomplete data/);

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { has } from "../../support/needs.ts";
-import { startServer } from "../../support/server.ts";
+import { startServerProcess } from "../../support/server.ts";
 import { cleanup } from "../../support/temp.ts";
 import { said } from "./chat/talking.ts";
 import { root } from "./started.ts";
@@ -28,7 +28,7 @@ describe("svc init", () => {
 
     const made = svc(["init", "helper"], cwd);
     const valid = svc(["validate-manifest", "agents/helper.yaml"], cwd);
-    const server = await startServer({ atEnd });
+    const server = await startServerProcess({ atEnd });
     const unserved = svc(["chat", "helper", "--url", server.url], cwd, "What is 19 * 21?");
     await server.restart({ SVC_MANIFEST_DIR: join(cwd, "agents") });
     const answer = await said(["chat", "helper", "--url", server.url], { atEnd, input: "What is 19 * 21?" });

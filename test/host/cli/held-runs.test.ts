@@ -16,8 +16,8 @@ import { storedJob, storeNow, writeJob } from "../../../storage/tables/jobs.ts";
 import { beginRunOp, runBegun } from "../../../storage/tables/runs.ts";
 import { eventually } from "../../support/eventually.ts";
 import { newRun } from "../../support/rows.ts";
-import { apiKeys, startServer, type TestServer } from "../../support/server.ts";
-import { dialects, testStore } from "../../support/stores.ts";
+import { apiKeys, type ProcessServer, startServerProcess } from "../../support/server.ts";
+import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { said } from "./chat/talking.ts";
 
@@ -33,7 +33,7 @@ describe("a backup with an open durable run", () => {
   const svc = (argv: readonly string[], env: Record<string, string>) => said(argv, { atEnd, env });
 
   test("DUR-008 is restored with its runs held, until svc runs release lets them go, or with --resume", async () => {
-    const server = await startServer({ atEnd, env: auth });
+    const server = await startServerProcess({ atEnd, env: auth });
     const spec = {
       tools: ["calculator"],
       execution: { mode: "durable" },
@@ -45,7 +45,7 @@ describe("a backup with an open durable run", () => {
     const token = (await server.post("/chat", turn, { key: keys.alice })).json.resume_token as string;
     const job = { schedule: "0 * * * *", manifest_id: "quick", payload: { prompt: "Hi." }, enabled: true };
     assert.ok((await server.request("PUT", "/jobs/hourly", { body: job, key: keys.alice })).status < 300);
-    const at = async (of: TestServer) => (await of.get(`/runs/${token}`, { key: keys.alice })).json;
+    const at = async (of: ProcessServer) => (await of.get(`/runs/${token}`, { key: keys.alice })).json;
     const approval = await eventually("a request", async () => (await at(server)).waiting_on?.id as string | undefined);
     const [backup, held, resumed] = [place(), place(), place()];
     const saved = await svc(["backup", backup], { SVC_DATA_DIR: server.dataDir });
@@ -56,8 +56,8 @@ describe("a backup with an open durable run", () => {
     const db = new Database(join(held, "svc.db"));
     db.prepare("UPDATE jobs SET next_run_at = ?").run(Date.now() - 2 * hour);
     db.close();
-    const second = await startServer({ atEnd, env: auth, dataDir: held });
-    const decide = (of: TestServer) =>
+    const second = await startServerProcess({ atEnd, env: auth, dataDir: held });
+    const decide = (of: ProcessServer) =>
       of.post(`/approvals/${approval}/decide`, { decision: "approved" }, { key: keys.alice });
     assert.equal((await decide(second)).status, 200);
     for (const task of ["due_waits", "fiber_scheduler", "run_scheduled_jobs"])
@@ -75,7 +75,7 @@ describe("a backup with an open durable run", () => {
       const run = await at(second);
       return run.status === "completed" ? run : undefined;
     });
-    const third = await startServer({ atEnd, env: auth, dataDir: resumed });
+    const third = await startServerProcess({ atEnd, env: auth, dataDir: resumed });
     await decide(third);
     const other = await eventually("the end of the one that was resumed", async () => {
       const run = await at(third);
@@ -102,7 +102,7 @@ describe("a backup with an open durable run", () => {
 const age = systemSql("test_fibers_age", "UPDATE fibers SET wake_at = wake_at - ?, expires_at = expires_at - ?");
 const mark = systemSql("test_restored", "INSERT INTO counters (name, value) VALUES ('restored', 1)");
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`held runs on ${dialect}`, async () => {
     const { store } = await testStore(dialect, cleanup());
     const tenant = store.tenant("acme");

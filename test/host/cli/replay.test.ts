@@ -7,13 +7,13 @@ import Database from "better-sqlite3";
 import { replayCommand } from "../../../host/cli/replay.ts";
 import { migrate } from "../../../storage/migrate.ts";
 import type { StoreConfig } from "../../../storage/store/config.ts";
-import { calls, chunk, gate, inTurn, says, startChat, turn } from "../../support/chat.ts";
+import { calls, chunk, gate, inTurn, says, startChatProcess, turn } from "../../support/chat.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { MockModel } from "../../support/mock-model.ts";
 import { callsOf } from "../../support/model-calls.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../../support/postgres.ts";
 import { seed } from "../../support/seed.ts";
-import { apiKeys, type TestServer } from "../../support/server.ts";
+import { apiKeys, type ProcessServer } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { run, runJson } from "./support.ts";
 
@@ -37,10 +37,10 @@ interface Told {
 
 describe("svc replay", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["scripted", "other", "left", "right", "asked"],
       manifests: {
         agent: { tools, system_prompt: { inline: "Be exact." } },
@@ -433,7 +433,7 @@ describe("svc replay on Postgres", { skip }, () => {
   test("makes a run again beside the server, and writes nothing", async () => {
     const database = await testDatabase(atEnd);
     await seed({ engine: "postgres", postgres: database.config }, "default", () => []);
-    const { server, mock } = await startChat(atEnd, {
+    const { server, mock } = await startChatProcess(atEnd, {
       models: ["scripted"],
       manifests: { agent: { tools, execution: { mode: "durable" } } },
       env: { SVC_DATABASE_URL: database.url },

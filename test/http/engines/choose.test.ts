@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
-import { startServer, type TestServer } from "../../support/server.ts";
+import { type ProcessServer, startServerProcess } from "../../support/server.ts";
 import { root } from "../../support/source.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 
@@ -19,13 +19,13 @@ registerHooks({
 const withoutBinary = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hide)}` };
 
 /** uWebSockets.js says its name in every answer. */
-async function engineOf(server: TestServer): Promise<string> {
+async function engineOf(server: ProcessServer): Promise<string> {
   const { status, headers } = await server.get("/health");
   assert.equal(status, 200);
   return headers.uwebsockets === undefined ? "node" : "uws";
 }
 
-function told(server: TestServer) {
+function told(server: ProcessServer) {
   const line = server.logs.find(({ http_engine }) => http_engine !== undefined);
   return [line?.http_engine, line?.msg];
 }
@@ -43,7 +43,7 @@ async function doctor(env: Readonly<Record<string, string>>) {
 
 describe("the HTTP engine", () => {
   const atEnd = cleanup();
-  const start = (env: Readonly<Record<string, string>>) => startServer({ atEnd, env });
+  const start = (env: Readonly<Record<string, string>>) => startServerProcess({ atEnd, env });
 
   for (const [wanted, engine, why] of [
     ["auto", "uws", "uWebSockets.js has a binary for this system and this Node"],
@@ -66,7 +66,11 @@ describe("the HTTP engine", () => {
   });
 
   test("uws without a binary does not start, and says which setting wants it", async () => {
-    const server = await startServer({ atEnd, env: { ...withoutBinary, SVC_HTTP_ENGINE: "uws" }, waitForReady: false });
+    const server = await startServerProcess({
+      atEnd,
+      env: { ...withoutBinary, SVC_HTTP_ENGINE: "uws" },
+      waitForReady: false,
+    });
 
     const { code } = await server.exited;
 

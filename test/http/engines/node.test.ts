@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { assertUnharmed, untilMetric } from "../../security/support.ts";
-import { startChat, turn as turnOf } from "../../support/chat.ts";
+import { startChatProcess, turn as turnOf } from "../../support/chat.ts";
 import type { MockModel } from "../../support/mock-model.ts";
 import { oneChunk, type RawAnswer, RawConnection, rawRequest } from "../../support/raw-http.ts";
-import type { TestServer } from "../../support/server.ts";
+import type { ProcessServer } from "../../support/server.ts";
 import { cleanup } from "../../support/temp.ts";
 import { assertCommonHeaders } from "../support.ts";
 
@@ -76,10 +76,10 @@ const served: Readonly<Record<string, string>> = {
 
 describe("Node's server", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, {
+    ({ server, mock } = await startChatProcess(atEnd, {
       models: ["mock-text", "mock-hang-between"],
       manifests: { talk: { model: { id: "mock-text" } }, hang: { model: { id: "mock-hang-between" } } },
       env: { SVC_HTTP_ENGINE: "node" },

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { EventStream, StreamRegistry, type StreamSink } from "../../../http/exchange/sse.ts";
+import { runs } from "../../support/effort.ts";
 
 const miB = 1024 * 1024;
 
@@ -212,7 +213,7 @@ describe("the bound of all streams together", () => {
         for (const { stream } of all) stream.onAborted();
         assert.deepEqual([registry.waiting, registry.size], [0, 0]);
       }),
-      { seed: 7, numRuns: 300 },
+      { seed: 7, numRuns: runs(300) },
     );
   });
 });

@@ -8,6 +8,7 @@ import { fieldProblems, knownKeywords } from "../../../manifests/parse/check-fie
 import type { ProblemType } from "../../../manifests/problems.ts";
 import { manifestSchema } from "../../../manifests/schema/manifest.ts";
 import { manifestOf } from "../../fuzz/manifests.ts";
+import { runs } from "../../support/effort.ts";
 import { agent, nodeOf, nodesOf } from "../support.ts";
 
 /** What the words of Ajv are called here. */
@@ -75,7 +76,7 @@ test("of any manifest Ajv tells the same problems in the same order, and fills i
       assert.equal(JSON.stringify(ours), JSON.stringify(theirs));
       if (problems.length > 0) refused++;
     }),
-    { numRuns: 1000, seed: 5 },
+    { numRuns: runs(1000), seed: 5 },
   );
 
   assert.ok(refused > 300 && refused < 900, `${refused} refused`);

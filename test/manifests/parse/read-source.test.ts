@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { depthMax, manifestBytesMax } from "../../../manifests/bounds.ts";
 import { parseManifest } from "../../../manifests/parse/parse.ts";
 import { copyJson, readText } from "../../../manifests/parse/read-source.ts";
+import { runs } from "../../support/effort.ts";
 import { agent, problemsOf } from "../support.ts";
 
 function refusal(text: string): { type: string; msg: string } | undefined {
@@ -214,7 +215,7 @@ test("any text is read or refused, and nothing else happens", () => {
     fc.property(texts, (text) => {
       for (const problem of problemsOf(() => parseManifest(text))) assert.ok(problem.msg.length > 0);
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });
 
@@ -225,6 +226,6 @@ test("a JSON value survives the copy", () => {
       if (text.includes("__proto__") || text.includes("\\u0000") || !JSON.parse(text)) return;
       assert.deepEqual(copyJson(JSON.parse(text)), JSON.parse(text));
     }),
-    { numRuns: 200 },
+    { numRuns: runs(200) },
   );
 });

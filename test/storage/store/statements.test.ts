@@ -12,7 +12,7 @@ import {
   tenantSql,
 } from "../../../storage/store/statements.ts";
 import "../../support/all-tables.ts";
-import { onServer } from "../../support/postgres.ts";
+import { onServer } from "../../support/postgres-server.ts";
 import { emptyDatabase } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 

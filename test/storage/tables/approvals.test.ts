@@ -28,7 +28,8 @@ import {
 } from "../../../storage/tables/waits.ts";
 import { eventually } from "../../support/eventually.ts";
 import { openApproval } from "../../support/open-approval.ts";
-import { hasPostgresServer, needsServer, onServer } from "../../support/postgres.ts";
+import { hasPostgresServer, needsServer } from "../../support/postgres.ts";
+import { onServer } from "../../support/postgres-server.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 

@@ -13,7 +13,7 @@ import {
 import { deleteUnusedFrames, frameByDigest, keepFrameOp } from "../../../storage/tables/model-frames.ts";
 import { insertEndedRunOp, insertRunOp } from "../../../storage/tables/runs.ts";
 import { eraseOps } from "../../../storage/tables/unowned-logs.ts";
-import { onServer } from "../../support/postgres.ts";
+import { onServer } from "../../support/postgres-server.ts";
 import { newRun } from "../../support/rows.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";

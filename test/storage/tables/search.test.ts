@@ -7,6 +7,7 @@ import { appendOp, deleteEventsOp, type EventKind, type EventRole } from "../../
 import { deleteWordsOp, indexEvents, searchEvents } from "../../../storage/tables/search.ts";
 import { markWords, searchWords } from "../../../storage/tables/search-words.ts";
 import { deleteThreadOp, insertThreadOp, progressOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
+import { runs } from "../../support/effort.ts";
 import { threadRow } from "../../support/rows.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -167,7 +168,7 @@ for (const dialect of dialects) {
           const hits = await find(tenant, query);
           assert.ok(hits.length <= 1);
         }),
-        { numRuns: 100 },
+        { numRuns: runs(100) },
       );
     });
 

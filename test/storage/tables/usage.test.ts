@@ -3,6 +3,7 @@ import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { insertUsageOp, threadsUsage, type UsageRow, usagePage, usageSummary } from "../../../storage/tables/usage.ts";
+import { runs } from "../../support/effort.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -168,7 +169,7 @@ for (const dialect of dialects) {
             );
           },
         ),
-        { numRuns: 150 },
+        { numRuns: runs(150) },
       );
     });
 

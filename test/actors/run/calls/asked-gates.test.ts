@@ -11,7 +11,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { outcomeOf } from "../../../support/outcome.ts";
 import { scopeWith } from "../../../support/scope-with.ts";
 import { ScriptedModel } from "../../../support/scripted-model.ts";
-import { dialects, testStore } from "../../../support/stores.ts";
+import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
 const env = systemEnv();
@@ -28,7 +28,7 @@ interface Around {
   batches: string[][];
 }
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`a call that asks for approval, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

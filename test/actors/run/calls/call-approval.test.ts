@@ -5,10 +5,10 @@ import { claimGrant } from "../../../../actors/run/calls/call-approval.ts";
 import { decideOps } from "../../../../storage/tables/approvals.ts";
 import { openApproval } from "../../../support/open-approval.ts";
 import { refusingStore } from "../../../support/refusing-store.ts";
-import { dialects, testStore } from "../../../support/stores.ts";
+import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   test(`whether a grant is a call's own is known or the store has failed, and is not another's for that, on ${dialect}`, async (t) => {
     const store = refusingStore((await testStore(dialect, cleanup(t))).store);
     const tenant = store.tenant("acme");

@@ -17,7 +17,7 @@ import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../../s
 import { SimDisk } from "../../../support/sim-disk.ts";
 import { Sim } from "../../../support/sim-env.ts";
 import { stoppingStore } from "../../../support/stopping-store.ts";
-import { dialects, testStore } from "../../../support/stores.ts";
+import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
 /** A branch in words: `u1` a user's message, `a1` an answer, `c1.2` two calls, `r1a` a result. Each is so many tokens. */
@@ -304,7 +304,7 @@ describe("a run that compacts", () => {
 });
 
 const env = systemEnv();
-for (const dialect of dialects) {
+for (const dialect of gateDialects) {
   describe(`a process that dies after each batch of a turn that compacts, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

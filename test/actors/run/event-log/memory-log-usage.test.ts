@@ -5,7 +5,7 @@ import { systemEnv } from "../../../../bus/env.ts";
 import { SvcError } from "../../../../bus/errors.ts";
 import type { Store, TenantStore } from "../../../../storage/store/store.ts";
 import { insertUsageOp, type UsageRow, usagePage, usageSummary } from "../../../../storage/tables/usage.ts";
-import { dialects, testStore } from "../../../support/stores.ts";
+import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
 const row: UsageRow = {
@@ -24,7 +24,7 @@ const row: UsageRow = {
   meta_json: "{}",
 };
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   test(`usage that was written early, and whose answer was lost, stops no end of a run and counts once, on ${dialect}`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const real = store.tenant("acme");

@@ -22,7 +22,7 @@ import {
 import { eventually } from "../../../support/eventually.ts";
 import { outcomeOf } from "../../../support/outcome.ts";
 import { ScriptedModel, type ScriptedReply } from "../../../support/scripted-model.ts";
-import { dialects, testStore } from "../../../support/stores.ts";
+import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
 const env = systemEnv();
@@ -44,7 +44,7 @@ async function inWaves<T, R>(items: readonly T[], work: (item: T, at: number) =>
 
 const waveMax = 50;
 
-for (const dialect of dialects)
+for (const dialect of gateDialects)
   describe(`a run that waits, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;

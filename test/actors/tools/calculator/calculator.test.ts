@@ -19,6 +19,7 @@ import {
   toNumber,
   whole,
 } from "../../../../actors/tools/calculator/rational.ts";
+import { runs } from "../../../support/effort.ts";
 
 const values: [string, string][] = [
   ["2 + 3 * 4", "14"],
@@ -148,7 +149,7 @@ test("a floating-point number survives the way to a fraction and back", () => {
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       assert.equal(toNumber(fromNumber(value)), value === 0 ? 0 : value);
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 
@@ -159,7 +160,7 @@ test("so does one near zero, which keeps fewer bits", () => {
     fc.property(fc.double({ min: -1e-307, max: 1e-307, noNaN: true }), (value) => {
       assert.equal(toNumber(fromNumber(value)), value === 0 ? 0 : value);
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 
@@ -194,7 +195,7 @@ test("whole numbers are computed exactly, however the expression is built", () =
       fc.pre(text.length <= 500);
       assert.equal(format(evaluate(text)), String(value));
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });
 
@@ -236,6 +237,6 @@ test("any text has a value or a reason", () => {
       }
       assert.match(format(value), /^-?\d+(?:\.\d+)?(?:e[+-]\d+)?$/);
     }),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
 });

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { eachMatch } from "../../../../actors/tools/workspace/byte-search.ts";
 import { applyEdit } from "../../../../actors/tools/workspace/edit.ts";
 import { systemEnv } from "../../../../bus/env.ts";
+import { runs } from "../../../support/effort.ts";
 
 const env = systemEnv();
 
@@ -20,7 +21,7 @@ test("matches are those of a plain search, and cost at most two steps a byte", a
       assert.deepEqual(found, plain);
       assert.ok(steps <= 2 * (text.length + part.length));
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });
 
@@ -64,6 +65,6 @@ test("an edit is what replacing text is, for any text", async () => {
         );
       },
     ),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { firstPlaces, fits, nextPlaces, parsePattern } from "../../../../actors/tools/workspace/path-pattern.ts";
 import { ToolRefusal } from "../../../../actors/tools/workspace/refusal.ts";
+import { runs } from "../../../support/effort.ts";
 
 /** Whether a walk down the path ends where the pattern fits. */
 function matches(pattern: string, path: string, counter?: { steps: number }): boolean {
@@ -67,6 +68,6 @@ test("patterns fit what their regular expression fits", () => {
       });
       assert.equal(fit, new RegExp(`^${source.join("")}$`).test(text), `${glob} ${text}`);
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
 });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { RE2JS } from "re2js";
 import { expansion, literalQuery, regexQuery } from "../../../../actors/tools/workspace/text-query.ts";
+import { runs } from "../../../support/effort.ts";
 
 const atom = fc.constantFrom("a", "\\pL", "[a-z]", ".", "\\d", "\\b", "(?i)k", "é");
 const repeat = fc.constantFrom("", "*", "+?", "?", "{3}", "{2,5}", "{4,}", "{0,7}");
@@ -27,7 +28,7 @@ test("the guess at an expression's size is never much too low", () => {
       }
       assert.ok(size <= 3 * expansion(text), `${text}: ${size}, guessed ${expansion(text)}`);
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000) },
   );
 });
 

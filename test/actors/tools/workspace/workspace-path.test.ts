@@ -12,6 +12,7 @@ import {
   parsePath,
   refuseGitPaths,
 } from "../../../../actors/tools/workspace/workspace-path.ts";
+import { runs } from "../../../support/effort.ts";
 
 /** Texts made of what paths are attacked with. */
 const hostileText = fc
@@ -59,7 +60,7 @@ test("a path that is taken stays inside the root and is its own only spelling", 
       assert.ok(!names.some((name) => isReserved(name)));
       assert.ok(!/[\0\n\r\\]/.test(text));
     }),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   );
 });
 
@@ -173,7 +174,7 @@ test("a name that a listing shows can be given in a path", () => {
       assert.deepEqual(parsePath(`sub/${name}`), ["sub", name]);
       assert.deepEqual(parsePath(name), [name]);
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
 });
 
@@ -191,7 +192,7 @@ test("names of tenants and threads are plain, bounded, and never one another's, 
       assert.doesNotMatch(encoded, /^(?:con|prn|aux|nul|com\d|lpt\d)$/);
       assert.equal(encoded === encodeName(b), a === b);
     }),
-    { numRuns: 3000 },
+    { numRuns: runs(3000) },
   );
   assert.equal(encodeName("default"), "default");
   assert.equal(encodeName("Team.A"), "%54eam%2e%41");

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { before, describe, test } from "node:test";
-import { calls, gate, inTurn, never, says, startChat } from "../../../support/chat.ts";
+import { calls, gate, inTurn, never, says, startChatProcess } from "../../../support/chat.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { failure } from "../../../support/mock-model/behaviours.ts";
 import type { MockModel } from "../../../support/mock-model.ts";
 import { has } from "../../../support/needs.ts";
-import { apiKeys, type TestServer } from "../../../support/server.ts";
+import { apiKeys, type ProcessServer } from "../../../support/server.ts";
 import { cleanup } from "../../../support/temp.ts";
 import { sameSignalMs } from "../started.ts";
 import { said, talk } from "./talking.ts";
@@ -30,10 +30,10 @@ const esc = "\u001b";
 
 describe("svc chat", () => {
   const atEnd = cleanup();
-  let server: TestServer;
+  let server: ProcessServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChat(atEnd, { models: ["scripted"], manifests, env }));
+    ({ server, mock } = await startChatProcess(atEnd, { models: ["scripted"], manifests, env }));
   });
 
   const as = (SVC_KEY: string = keys.alice) => ({ atEnd, env: { SVC_KEY } });
@@ -186,7 +186,7 @@ describe("svc chat", () => {
   });
 
   test("a server that goes away is told, with how to go on", async (context) => {
-    const other = await startChat(cleanup(context), { models: ["scripted"], manifests, env });
+    const other = await startChatProcess(cleanup(context), { models: ["scripted"], manifests, env });
     other.mock.answer("scripted", says("Half", never));
 
     const run = talk(["chat", "agent", "--thread", "gone", "--url", other.server.url], { ...as(), input: "hi" });

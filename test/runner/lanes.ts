@@ -1,0 +1,164 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { busInBytes } from "../support/bus-in-bytes.ts";
+import type { Boot, Ended, Failure, Order, Skip, Word } from "./report.ts";
+
+// Runs test files in a few processes. Each process runs one file after the other. A file that ends its process, hangs or leaves a resource
+// open has failed. The runner then replaces the process.
+
+/** How a file has ended. */
+export interface FileReport {
+  readonly path: string;
+  readonly failures: Failure[];
+  readonly skipped: Skip[];
+  readonly counts: Record<Ended["outcome"] | "suites", number>;
+  readonly boots: Record<Boot, number>;
+  printed: string;
+  ms: number;
+  /** False as well when the file has ended its process. */
+  passed: boolean;
+}
+
+export interface LaneOptions {
+  readonly root: string;
+  /** Which processes run at a time. */
+  readonly lanes: number;
+  readonly env: Readonly<Record<string, string>>;
+  /** Runs the tests alone whose name matches. */
+  readonly name: string | undefined;
+  /** A file that is not done by then has hung. */
+  readonly fileMsMax: number;
+  /** Whether a file has a process of its own. */
+  readonly isApart: (path: string) => boolean;
+  readonly onEnd: (report: FileReport) => void;
+}
+
+/** How long a process may take to end that has nothing left to do. */
+const endMsMax = 10_000;
+
+/** How many files a process runs: what they load stays loaded. */
+const laneFilesMax = 60;
+
+/** Runs the files, the first of them first. Resolves when each of them has its report, with how many processes that took. */
+export async function runFiles(files: readonly string[], options: LaneOptions): Promise<number> {
+  const isApart = (path: string): boolean => options.name !== undefined || options.isApart(path);
+  const shared = files.filter((path) => !isApart(path));
+  const apart = files.filter(isApart);
+  let processes = 0;
+  const run = async (): Promise<void> => {
+    let lane: Lane | null = null;
+    for (let path = shared.shift(); path !== undefined; path = shared.shift()) {
+      if (lane === null) processes++;
+      lane ??= new Lane(options);
+      const report = await lane.run(path);
+      options.onEnd(report);
+      if (!report.passed || lane.filesRun === laneFilesMax) lane = await lane.end();
+    }
+    await lane?.end();
+    for (let path = apart.shift(); path !== undefined; path = apart.shift()) {
+      processes++;
+      const own = new Lane(options);
+      options.onEnd(await own.run(path));
+      await own.end();
+    }
+  };
+  await Promise.all(Array.from({ length: options.lanes }, run));
+  return processes;
+}
+
+const reporter = new URL("lane-reporter.ts", import.meta.url).href;
+const program = fileURLToPath(new URL("lane.ts", import.meta.url));
+
+/** One process. */
+class Lane {
+  filesRun = 0;
+  readonly #options: LaneOptions;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<string>;
+  #report: FileReport | null = null;
+  #done = Promise.withResolvers<void>();
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+    // Where no test of a file fits, node:test runs its hooks from before and not those from after, which would end what they began.
+    const choosing = options.name === undefined ? [] : ["--test-name-pattern", options.name, "--test-force-exit"];
+    const reporting = ["--test-reporter", reporter, "--test-reporter-destination", "stdout"];
+    const child = spawn(
+      process.execPath,
+      ["--import", `${options.root}strip-types.js`, ...busInBytes(), ...reporting, ...choosing, program],
+      { cwd: options.root, env: { ...process.env, ...options.env }, stdio: ["ignore", "pipe", "pipe", "ipc"] },
+    );
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr])
+      stream?.setEncoding("utf8").on("data", (text: string) => {
+        if (this.#report !== null) this.#report.printed += text;
+      });
+    child.on("message", (word: Word) => this.#hear(word));
+    this.#exited = new Promise((ended) => {
+      child.on("close", (code, signal) => ended(signal ?? `code ${code}`));
+    });
+  }
+
+  /** Runs one file. */
+  async run(path: string): Promise<FileReport> {
+    const report = emptyReport(path);
+    this.#report = report;
+    this.#done = Promise.withResolvers();
+    this.filesRun++;
+    const began = performance.now();
+    const hung = setTimeout(() => {
+      note(report, `it has not ended within ${this.#options.fileMsMax / 60_000} minutes`);
+      this.#child.kill("SIGKILL");
+    }, this.#options.fileMsMax);
+    this.#child.send({ file: path, alone: this.#options.name !== undefined } satisfies Order, () => {});
+    const gone = await Promise.race([this.#done.promise, this.#exited]);
+    clearTimeout(hung);
+    const isUsual = this.#options.name !== undefined && (gone === "code 0" || report.failures.length > 0);
+    if (gone !== undefined && !isUsual) note(report, `it has ended its process: ${gone}`);
+    report.ms = performance.now() - began;
+    report.passed = report.failures.length === 0;
+    return report;
+  }
+
+  /** Ends the process, with all that it has started. */
+  async end(): Promise<null> {
+    this.#child.send("end" satisfies Order, () => {});
+    const late = setTimeout(() => this.#child.kill("SIGKILL"), endMsMax);
+    await this.#exited;
+    clearTimeout(late);
+    return null;
+  }
+
+  #hear(word: Word): void {
+    const report = this.#report as FileReport;
+    if ("done" in word) {
+      for (const text of word.done.left) note(report, text);
+      this.#done.resolve();
+    } else if ("boot" in word) {
+      report.boots[word.boot]++;
+    } else {
+      const { kind, outcome, failure, skip } = word.ended;
+      if (kind === "suite") report.counts.suites++;
+      else report.counts[outcome]++;
+      if (failure) report.failures.push(failure);
+      if (skip && kind === "test") report.skipped.push(skip);
+    }
+  }
+}
+
+function note(report: FileReport, text: string): void {
+  report.failures.push({ name: "the file", line: 0, column: 0, text });
+}
+
+function emptyReport(path: string): FileReport {
+  return {
+    path,
+    failures: [],
+    skipped: [],
+    counts: { passed: 0, failed: 0, cancelled: 0, skipped: 0, todo: 0, suites: 0 },
+    boots: { server: 0, hosted: 0, host: 0 },
+    printed: "",
+    ms: 0,
+    passed: false,
+  };
+}

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { noteBoot } from "../runner/boots.ts";
+import { busInBytes } from "./bus-in-bytes.ts";
+import type { HostOrder, HostWord } from "./server-host.ts";
+import { noteLine } from "./server-output.ts";
+
+// Starts test servers in one child process that all files of this process share. The program is loaded once, so a start costs about a
+// sixth of the start of a server process.
+
+type Environment = Readonly<Record<string, string>>;
+
+/** How long a server that is no longer needed may take to end before the next file begins. */
+const leaveMsMax = 300;
+const printedMax = 100_000;
+
+/** One run of a server. */
+export interface HostedRun {
+  readonly url: string;
+  /** Resolves when the server has ended, with the error or null. */
+  readonly ended: Promise<string | null>;
+  /** Has it drain and end. */
+  stop(): Promise<string | null>;
+  /** Has it end, and does not wait for what it drains. */
+  leave(): Promise<void>;
+}
+
+let host: Host | null = null;
+let lastId = 0;
+
+/** Starts a server with these settings. */
+export async function runHosted(environment: Environment): Promise<HostedRun> {
+  if (host === null || host.isGone) host = new Host();
+  noteBoot("hosted");
+  return host.start(++lastId, environment);
+}
+
+process.on("exit", () => void host?.kill());
+
+/** Ends the process of the servers, with all of them. */
+export async function endHost(): Promise<void> {
+  await host?.kill();
+}
+
+interface Awaited {
+  readonly ready: PromiseWithResolvers<string>;
+  readonly ended: PromiseWithResolvers<string | null>;
+}
+
+class Host {
+  isGone = false;
+  readonly #child: ChildProcess;
+  readonly #gone: Promise<void>;
+  readonly #awaited = new Map<number, Awaited>();
+  #printed = "";
+
+  constructor() {
+    noteBoot("host");
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#gone = promise;
+    const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
+    const stripTypes = fileURLToPath(new URL("../../strip-types.js", import.meta.url));
+    const program = fileURLToPath(new URL("server-host.ts", import.meta.url));
+    const child = spawn(process.execPath, ["--import", stripTypes, ...busInBytes(), program], {
+      cwd: fileURLToPath(new URL("../../", import.meta.url)),
+      env: { PATH, HOME, TMPDIR },
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
+    });
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      if (!stream) continue;
+      createInterface({ input: stream }).on("line", (line) => {
+        noteLine(line);
+        this.#printed = `${this.#printed}${line}\n`.slice(-printedMax);
+      });
+      (stream as unknown as { unref(): void }).unref();
+    }
+    child.on("message", (word: HostWord) => this.#hear(word));
+    child.on("exit", (code, signal) => {
+      this.isGone = true;
+      resolve();
+      const error = `the process of the shared servers has ended with ${signal ?? code}:\n${this.#printed}`;
+      for (const id of [...this.#awaited.keys()]) this.#hear({ ended: id, error });
+    });
+    child.unref();
+    child.channel?.unref();
+  }
+
+  async start(id: number, environment: Environment): Promise<HostedRun> {
+    const awaited: Awaited = { ready: Promise.withResolvers(), ended: Promise.withResolvers() };
+    this.#awaited.set(id, awaited);
+    this.#send({ start: id, environment });
+    const url = await this.#waited(awaited.ready.promise);
+    const ended = awaited.ended.promise;
+    const stop = (): Promise<string | null> => {
+      if (this.#awaited.has(id)) this.#send({ stop: id });
+      return this.#waited(ended);
+    };
+    const leave = async (): Promise<void> => {
+      let late: NodeJS.Timeout | undefined;
+      await Promise.race([stop(), new Promise((resolve) => (late = setTimeout(resolve, leaveMsMax)))]);
+      clearTimeout(late);
+    };
+    return { url, ended, stop, leave };
+  }
+
+  /** Resolves when the process has ended. */
+  kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    return this.#gone;
+  }
+
+  #send(order: HostOrder): void {
+    this.#child.send(order, () => {});
+  }
+
+  /** Keeps this process from ending while it waits for the other one. */
+  async #waited<T>(promise: Promise<T>): Promise<T> {
+    this.#child.channel?.ref();
+    try {
+      return await promise;
+    } finally {
+      this.#child.channel?.unref();
+    }
+  }
+
+  #hear(word: HostWord): void {
+    if ("ready" in word) {
+      this.#awaited.get(word.ready)?.ready.resolve(word.url);
+      return;
+    }
+    const awaited = this.#awaited.get(word.ended);
+    this.#awaited.delete(word.ended);
+    awaited?.ready.promise.catch(() => {});
+    awaited?.ready.reject(new Error(`the server ended before it was ready: ${word.error}`));
+    awaited?.ended.resolve(word.error);
+  }
+}
