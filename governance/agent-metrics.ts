@@ -1,12 +1,13 @@
 import type { CompiledAgent } from "../manifests/compile/compiled.ts";
 import type { CounterName, HistogramName, LabelsOf, MetricName, Metrics } from "./metrics.ts";
 
-/** What is left to say of a metric when the manifest is known. */
+/** The labels that the caller gives; the manifest's label is added here. */
 type OtherLabels<N extends MetricName> = Omit<LabelsOf<N>, "manifest_id">;
 
 /**
- * Counts for one manifest: under its name when it is the operator's, under `custom` when a tenant has stored it, and only what
- * spec.observability.metrics names, when it names any. Names that a client gives its tools are in no label: there is no end to them.
+ * Counts metrics of one agent. The label `manifest_id` is the name of an operator's manifest, and `custom` for a manifest that a
+ * tenant stored. A non-empty spec.observability.metrics limits which metrics are counted. Tools of the client get the label
+ * `client`, because their names are unbounded.
  */
 export class AgentMetrics {
   readonly #manifest: { readonly manifest_id: string };
@@ -40,7 +41,7 @@ export class AgentMetrics {
   }
 }
 
-/** Counts calls of this agent that were stopped, or were found without a result. */
+/** Counts tool calls of this agent that were stopped, or found without a result after a crash. */
 export function countInterrupted(deps: { readonly metrics: Metrics }, agent: CompiledAgent, calls: number): void {
   if (calls === 0) return;
   const metrics = new AgentMetrics(deps.metrics, agent);

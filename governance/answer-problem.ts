@@ -4,12 +4,12 @@ import type { AnswerSchema } from "../manifests/answer-schema.ts";
 import { compiledSchema, type SchemaNode } from "./compiled-schema.ts";
 import { schemaMisfit } from "./schema-walk.ts";
 
-/** An answer held against its schema: its JSON text, or what is wrong with it in words for the model. */
+/** The result of checking a reply against its schema: the JSON text, or the problem in words for the model. */
 export type CheckedAnswer =
   | { readonly ok: true; readonly json: string; readonly value: unknown }
   | { readonly ok: false; readonly problem: string };
 
-/** Looks at an answer of a model. Models that are told in words like to put a fence around it, which is taken away. */
+/** Validates a reply of a model against its schema. Removes a Markdown code fence, which many models add. */
 export async function checkAnswer(
   { schema }: AnswerSchema,
   text: string,
@@ -23,7 +23,7 @@ export async function checkAnswer(
     if (!(error instanceof JsonFault)) throw error;
     return { ok: false, problem: `the JSON ${error.message}` };
   }
-  // A schema with a keyword that cannot be walked was refused when it was read.
+  // A schema with an unsupported keyword was already refused when the manifest was read, so `root` is not null.
   const misfit = await schemaMisfit(compiledSchema(schema).root as SchemaNode, value, env);
   if (misfit === null) return { ok: true, json, value };
   const at = misfit.path.join(".").slice(0, 200);

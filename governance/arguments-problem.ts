@@ -6,7 +6,7 @@ import type { ToolSpec } from "../manifests/registries.ts";
 import { compiledSchema } from "./compiled-schema.ts";
 import { type Misfit, schemaMisfit } from "./schema-walk.ts";
 
-/** What is wrong with arguments as a value, in words for the model; null when they fit their tool. */
+/** Returns why the arguments do not match the tool's schema, in words for the model; null if they match. */
 export async function argumentsProblem(
   { parameters }: Pick<ToolSpec, "parameters">,
   args: unknown,
@@ -18,12 +18,12 @@ export async function argumentsProblem(
   return misfit === null ? null : describe(misfit);
 }
 
-/** Throws when nothing can be held against the parameters of a plugin's tool. */
+/** Throws if the parameters of a plugin's tool are not a schema that can be compiled. */
 export function refuseNoParameters({ parameters }: Pick<ToolSpec, "parameters">): void {
   if (compiledSchema(parameters).root === null) validatorOf(parameters);
 }
 
-/** Of schemas of plugins, which may have any keyword. Formats are notes. */
+/** Validates against schemas of plugins, which may use any keyword. `format` is an annotation and is not checked. */
 const ajv = lazily(
   () => new (ajvPackage().Ajv)({ strict: false, validateFormats: false, validateSchema: false, ownProperties: true }),
 );
@@ -41,17 +41,17 @@ function validatorOf(parameters: object): ValidateFunction {
   let validate = validators.get(parameters);
   if (validate === undefined) {
     validate = ajv().compile(parameters);
-    // Ajv would keep the schema for ever; it is ours to forget when its tool is gone.
+    // Ajv caches a schema for ever. The WeakMap above caches the validator instead, for as long as the tool exists.
     ajv().removeSchema(parameters);
     validators.set(parameters, validate);
   }
   return validate;
 }
 
-/** Characters of the field and of what is allowed there that the model is told. */
+/** Max characters of a field name or of the allowed values in a message to the model. */
 const shownMax = 1_000;
 
-/** A sentence that begins with the field: `edits.0.old_string must NOT have …`. */
+/** Returns a sentence that begins with the field: `edits.0.old_string must NOT have …`. */
 function describe({ path, keyword, message, about }: Misfit): string {
   const field = path.join(".");
   const under = (name: unknown) => (field === "" ? String(name) : `${field}.${name}`);

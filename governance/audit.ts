@@ -3,7 +3,7 @@ import type { Store, TenantStore, WriteOp } from "../storage/store/store.ts";
 import { insertAuditOp } from "../storage/tables/audit.ts";
 import type { SecretMask } from "./secret-mask.ts";
 
-/** Something that was done, refused or found. `payload` is masked before it is kept. */
+/** A decision, an access or a finding. `payload` is masked before it is stored. */
 export interface AuditEvent {
   readonly event_type: string;
   readonly status: string;
@@ -12,16 +12,16 @@ export interface AuditEvent {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** Rows that may wait for the next flush; beyond it new ones are dropped and counted. */
+/** Max rows in the buffer; further rows are dropped and counted. */
 const bufferMax = 200_000;
-/** Rows of one write batch, which goes out when it has so many: enough to be cheap, few enough that a turn does not wait long behind it. */
+/** Rows of one write batch. A full batch is written at once; a larger one would delay the writes of turns. */
 const batchRows = 100;
-/** Characters of one payload; what is longer is replaced by a mark that says so. */
+/** Max characters of one payload; a longer one is replaced by its ids and `truncated: true`. */
 const payloadMax = 16_384;
 
 /**
- * Collects audit events of a thread and writes them by the hundred, every few seconds and at shutdown. A process that is killed loses
- * what it has not flushed, at most one interval.
+ * Buffers the audit events of one thread and writes them in batches: every few seconds, when a batch is full, and at shutdown. A
+ * killed process loses at most one interval.
  */
 export class AuditLog {
   readonly #store: Store;
@@ -29,18 +29,18 @@ export class AuditLog {
   readonly #mask: SecretMask;
   readonly #flushMs: number;
   readonly #onDropped: () => void;
-  /** Batches that are full, the oldest first, and the one that is being filled. */
+  /** Full batches, oldest first. */
   readonly #full: WriteOp[][] = [];
   #filling: WriteOp[] = [];
-  /** How many events this millisecond has had. */
+  /** Number of events in the current millisecond. */
   #inMillisecond = 0;
   #millisecond = 0;
   #timer: Timer | null = null;
   #flushing: Promise<boolean> | null = null;
-  /** The batch that is being filled is written too, not only full ones. */
+  /** True if the current flush also writes the batch that is not full yet. */
   #writesAll = false;
 
-  /** `flushSeconds` 0 writes at shutdown only. */
+  /** With `flushSeconds` 0, rows are written at shutdown only. */
   constructor(store: Store, env: Env, mask: SecretMask, flushSeconds: number, onDropped: () => void) {
     this.#store = store;
     this.#env = env;
@@ -69,7 +69,7 @@ export class AuditLog {
     if (this.#filling.length === batchRows) {
       this.#full.push(this.#filling);
       this.#filling = [];
-      // What waits for a store that is not writable waits for the timer.
+      // Only the first full batch starts a write. If the store is not writable, the timer retries.
       if (this.#full.length === 1 && this.#flushMs > 0) void this.#begin();
     }
     this.#laterUnlessPlanned();
@@ -83,15 +83,15 @@ export class AuditLog {
     if (this.#timer === null && this.#flushMs > 0) this.#timer = this.#env.timer(this.#flushMs, this.#onTimer);
   }
 
-  /** Writes what waits. What cannot be written stays for the next time; false when there is any. */
+  /** Writes the buffered rows. Returns false if rows remain because the store is not writable. */
   async flush(): Promise<boolean> {
-    // One that was over already has not heard that all is to be written.
+    // A write that had already ended did not see `#writesAll`, so set it again and start another.
     do this.#writesAll = true;
     while ((await this.#begin()) && this.#waitingRows > 0);
     return this.#waitingRows === 0;
   }
 
-  /** Writes full batches, and all that waits when that is asked for meanwhile. False when the store does not take it. */
+  /** Writes the full batches, and with `#writesAll` the partial one too. Returns false if the store rejects a batch. */
   #begin(): Promise<boolean> {
     this.#flushing ??= this.#write().finally(() => {
       this.#flushing = null;
@@ -116,7 +116,7 @@ export class AuditLog {
       try {
         await this.#store.system.write(batch);
       } catch {
-        // The store is not writable now. Nothing is lost yet; what was written without an answer is the same rows when sent again.
+        // The store is not writable, so keep the rows. If the outcome is unknown, the retry inserts the same ids again.
         this.#laterUnlessPlanned();
         return false;
       }
@@ -125,8 +125,8 @@ export class AuditLog {
   }
 
   /**
-   * Ids of one millisecond rise, so that its events are listed in the order in which they happened. They begin anew with the next,
-   * or a tenant could read from them how much the others do.
+   * Returns an id that sorts by the order of events within a millisecond. The counter restarts each millisecond; otherwise a
+   * tenant could read from it how many events other tenants have.
    */
   #idAt(ts: number): string {
     this.#inMillisecond = ts === this.#millisecond ? this.#inMillisecond + 1 : 0;
@@ -135,7 +135,7 @@ export class AuditLog {
   }
 }
 
-/** A row that is written at once, with what it tells of. */
+/** Returns the statement for an audit row that commits with the change that it records. */
 export function auditOp(store: TenantStore, { env, mask }: { env: Env; mask: SecretMask }, event: AuditEvent): WriteOp {
   return insertAuditOp(store, { ...event, id: env.id(), ts: env.now(), payload: payloadText(event.payload, mask) });
 }

@@ -3,27 +3,30 @@ import type { ModelPrice } from "../manifests/registries.ts";
 import type { RunLimits } from "../manifests/sections/limits.ts";
 import { costOf, type PricedTokens } from "./usage.ts";
 
-/** What was reached, in the words of the manifest. */
+/** The limit that was reached, by its name in the manifest. */
 export interface Breach {
   readonly limit: keyof RunLimits;
   readonly detail: string;
 }
 
-/** What a model call may use, set aside before it is made. It grows with the call and is given back when the call is settled. */
+/**
+ * Tokens and cost reserved for a model call before it starts. The reservation grows while the call runs and is released when the
+ * call is settled.
+ */
 export interface Reservation {
   readonly inputTokens: number;
-  /** Output tokens that are set aside by now. */
+  /** Output tokens reserved so far. */
   outputTokens: number;
   costUsd: number;
-  /** Output tokens that the limits left to the call when it began. */
+  /** Output tokens that the limits allowed when the call began. */
   readonly outputTokensMax: number;
-  /** The dearest rates that it may be at; null when none are known. */
+  /** The highest rates of the routes that may answer; null if unknown. */
   readonly price: ModelPrice | null;
-  /** What it was lent to stay in; null where it is in the run's own limits alone. */
+  /** The part of a shared budget that this call must stay within; null if only the run's own limits apply. */
   readonly of: Borrowed | null;
 }
 
-/** What was lent for one model call with all its tries, and what of it is used or set aside. */
+/** A part of a shared budget for one model call with all its retries, with the amounts used or reserved. */
 export interface Borrowed {
   readonly lent: BudgetReservation;
   input: number;
@@ -31,21 +34,21 @@ export interface Borrowed {
   cost: number;
 }
 
-/** What a run has used of its limits. */
+/** Usage of a run against its limits. */
 export interface Spent {
   readonly tool_calls: number;
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cost_usd: number;
-  /** Tasks that were handed to others; absent for none. */
+  /** Tasks handed to other agents; absent for none. */
   readonly hops?: number;
 }
 
-/** Of what is spent with others: the run has to ask before each model call and each tool call. */
+/** A shared budget. The run asks it before each model call and each tool call. */
 export interface ParentBudget {
-  /** Whether a call has to stay in what it was lent. */
+  /** True if a call must stay within its part of the shared budget. */
   readonly binds: boolean;
-  /** Null while there is nothing to be had any more: whose budget it is has gone. */
+  /** Resolves to null if the owner of the shared budget no longer exists. */
   reserve(
     asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
     price: ModelPrice | null,
@@ -54,12 +57,12 @@ export interface ParentBudget {
   count(tool: string): Promise<Breach | null>;
 }
 
-/** Output that a call is assumed to need when nobody bounds it, and that is set aside at a time when it writes more. */
+/** Output tokens reserved for a call without a bound, and the step by which a reservation grows. */
 const assumedOutputTokens = 4_096;
 
 /**
- * What one run may still spend. Tokens and cost are set aside before a model call and settled after it, so that calls side by
- * side never pass a cap together. A breach is sticky: what has been reached stays reached.
+ * The remaining budget of one run. Tokens and cost are reserved before a model call and settled after it, so that concurrent
+ * calls together never exceed a limit. Limits compare totals that never shrink, so a limit that was reached stays reached.
  */
 export class RunBudget {
   readonly #limits: RunLimits;
@@ -69,14 +72,14 @@ export class RunBudget {
   #output = 0;
   #cost = 0;
   #hops = 0;
-  /** Whose budget is spent too; null for a run that spends with nobody. */
+  /** The shared budget that this run also spends from; null for none. */
   readonly parentBudget: ParentBudget | null;
-  /** What model calls under way were lent. */
+  /** Parts of the shared budget that are held by model calls in progress. */
   readonly #borrowed = new Set<Borrowed>();
 
   /**
-   * `startedAt` and `latest` are milliseconds on the monotonic clock, as is every time that it is told: the machine's clock may be set while
-   * the run goes on. `spent` is what the run had used when it was put aside.
+   * All times are milliseconds on the monotonic clock, because the system clock may be changed during a run. `spent` is the
+   * usage of the run before it was suspended.
    */
   constructor(
     limits: RunLimits,
@@ -96,7 +99,7 @@ export class RunBudget {
     this.#hops = spent.hops ?? 0;
   }
 
-  /** What was used and what is set aside. */
+  /** The sum of usage and reservations. */
   get spent(): Spent {
     return {
       tool_calls: this.#toolCalls,
@@ -107,12 +110,12 @@ export class RunBudget {
     };
   }
 
-  /** When the run gets no more time, on the monotonic clock. */
+  /** The time at which the run is out of time, on the monotonic clock. */
   get deadline(): number {
     return this.#deadline;
   }
 
-  /** Counts a tool call, or says why it may not run. */
+  /** Counts a tool call; returns the limit that forbids it, or null. */
   takeToolCall(now: number): Breach | null {
     if (now >= this.#deadline) return this.#breach("max_wall_clock_seconds");
     if (this.#toolCalls >= this.#limits.max_tool_calls) return this.#breach("max_tool_calls");
@@ -120,20 +123,20 @@ export class RunBudget {
     return null;
   }
 
-  /** Counts a task that is handed to another agent, or says why it may not be. */
+  /** Counts a task handed to another agent; returns the limit that forbids it, or null. */
   takeHop(): Breach | null {
     if (this.#hops >= this.#limits.max_peer_hops) return this.#breach("max_peer_hops");
     this.#hops++;
     return null;
   }
 
-  /** Takes back what was counted for a call, or a task, that nobody could say may be made. */
+  /** Reverts the count of a call or task whose check failed. */
   uncount(isTask: boolean): void {
     this.#toolCalls--;
     if (isTask) this.#hops--;
   }
 
-  /** What was lent and is neither used nor set aside. */
+  /** The part of the shared budget that is neither used nor reserved. */
   get unused(): BudgetUsed {
     const unused = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
     for (const { lent, input, output, cost } of this.#borrowed) {
@@ -145,8 +148,8 @@ export class RunBudget {
   }
 
   /**
-   * Asks for what the next model call may use of another's budget; `repay` must follow. The limit in the way, or `gone` when nobody is
-   * there to ask.
+   * Asks the shared budget for a part for the next model call; `repay` must follow. Returns the limit that forbids the call, or
+   * `gone` if the budget's owner no longer exists.
    */
   async borrow(inputTokens: number, wanted: number, price: ModelPrice | null): Promise<Borrowed | Breach | "gone"> {
     const lent = await this.parentBudget?.reserve({ input_tokens: inputTokens, output_tokens: wanted }, price);
@@ -157,7 +160,7 @@ export class RunBudget {
     return borrowed;
   }
 
-  /** Says what was used of a reservation, once. */
+  /** Reports the usage of a part to the shared budget, once. */
   repay(borrowed: Borrowed): void {
     if (!this.#borrowed.delete(borrowed)) return;
     const { lent, input, output, cost } = borrowed;
@@ -165,8 +168,8 @@ export class RunBudget {
   }
 
   /**
-   * Sets aside what a call is expected to cost, or says which limit is in the way. `wanted` is the output that the request would ask
-   * for, null for no bound; `price` the dearest of the routes that may answer. A call that writes more has to ask: see `extend`.
+   * Reserves the expected cost of a call, or returns the limit that forbids it. `wanted` is the output bound of the request,
+   * null for none. `price` is the highest of the routes that may answer. A call that writes more must call `extend`.
    */
   reserve(
     inputTokens: number,
@@ -179,7 +182,7 @@ export class RunBudget {
     if (inputTokens > this.#inputLeft(of)) return this.#breach("max_input_tokens");
     const outputLeft = this.#outputLeft(of);
     if (outputLeft < 1) return this.#breach("max_output_tokens");
-    // Whatever of it a provider reads from its cache or writes there, it will not cost more.
+    // Use the highest input rate: the call costs no more, whatever the provider reads from or writes to its cache.
     const inputCost =
       price === null ? 0 : (inputTokens * Math.max(price.input, price.cache_read, price.cache_write)) / 1e6;
     const affordable = this.#affordable(price, inputCost, of);
@@ -191,7 +194,7 @@ export class RunBudget {
     return reserved;
   }
 
-  /** Sets more output aside for a call under way, up to 4,096 tokens, or says which limit has left it none. */
+  /** Reserves up to 4,096 more output tokens for a running call; returns the limit that forbids it, or null. */
   extend(reserved: Reservation): Breach | null {
     const outputLeft = this.#outputLeft(reserved.of);
     if (outputLeft < 1) return this.#breach("max_output_tokens");
@@ -201,7 +204,7 @@ export class RunBudget {
     return null;
   }
 
-  /** Replaces what was set aside by what was used; `used` is null when the call failed before it was metered. */
+  /** Replaces a reservation by the actual usage; `used` is null if the call failed before it was metered. */
   settle(reserved: Reservation, used: PricedTokens | null, price: ModelPrice | null): void {
     const { of } = reserved;
     this.#count(of, -reserved.inputTokens, -reserved.outputTokens, -reserved.costUsd);
@@ -209,7 +212,7 @@ export class RunBudget {
     this.#count(of, used.input + used.cacheRead + used.cacheWrite, used.output, costOf(used, price).total);
   }
 
-  /** Replaces what was set aside for a call of somebody else by what that has used. */
+  /** Replaces a reservation for another run's call by the usage that the run reported. */
   settleReservation(reserved: Reservation, used: BudgetUsed): void {
     this.settle(reserved, null, null);
     this.#count(reserved.of, used.input_tokens, used.output_tokens, used.cost_usd);
@@ -237,7 +240,7 @@ export class RunBudget {
 
   #costLeft(of: Borrowed | null): number {
     const own = this.#limits.max_cost_usd - this.#cost;
-    // What was lent covers what it was lent for, but for the last digit of a sum.
+    // The small tolerance absorbs rounding of sums, so that a call may use all of its part.
     return this.#isBound(of) ? Math.min(own + 1e-9, of.lent.cost_usd - of.cost + 1e-9) : own;
   }
 
@@ -245,7 +248,7 @@ export class RunBudget {
     return of !== null && this.parentBudget?.binds === true;
   }
 
-  /** Output tokens that can be paid beside `inputCost`; below 0 where not even that can. */
+  /** Returns the output tokens that are affordable after `inputCost`; negative if the input alone is not. */
   #affordable(price: ModelPrice | null, inputCost: number, of: Borrowed | null): number {
     if (price === null) return Number.MAX_SAFE_INTEGER;
     const left = this.#costLeft(of) - inputCost;
@@ -265,7 +268,7 @@ export class RunBudget {
   }
 }
 
-/** Whether a reservation was refused. */
+/** True if the reservation was refused. */
 export function isBreach(outcome: Reservation | Breach): outcome is Breach {
   return "limit" in outcome;
 }

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 
-// JSON Schemas in the form that `schema-walk.ts` goes along with a value. Compiling takes time in proportion to the schema's text: a
-// reference leads to the node of what it names, so nothing is written out.
+// Compiles JSON Schemas into the nodes that `schema-walk.ts` checks a value against. A `$ref` becomes a pointer to its target's
+// node and is never expanded, so compiling takes time linear in the schema's text.
 
-/** One schema within a schema. Lists that a value is looked up in are sets. */
+/** One compiled schema or subschema. Enumerations are sets for fast lookup. */
 export interface SchemaNode {
-  /** True for the schema `false`, which no value fits. */
+  /** True for the schema `false`, which rejects every value. */
   readonly never: boolean;
   readonly types: readonly string[];
   readonly multipleOf: number | undefined;
@@ -23,7 +23,7 @@ export interface SchemaNode {
   readonly maxProperties: number | undefined;
   readonly minProperties: number | undefined;
   readonly required: readonly string[];
-  /** True if there is nothing below this line: `plainMisfit` says it all. */
+  /** True if the node has none of the fields below, so that `#plain` checks it completely. */
   readonly isPlain: boolean;
   readonly ref: SchemaNode | null;
   readonly not: SchemaNode | null;
@@ -35,39 +35,39 @@ export interface SchemaNode {
   readonly properties: ReadonlyMap<string, SchemaNode>;
 }
 
-/** The members of an enum: those that are equal only to themselves, and lists and objects. */
+/** The values of an enum: scalars in a set, and lists and objects that need a deep comparison. */
 export interface AllowedValues {
   readonly all: readonly unknown[];
   readonly scalars: ReadonlySet<unknown>;
   readonly others: readonly unknown[];
 }
 
-/** A schema, or why it cannot be walked: a keyword that only schemas of plugins may have. */
+/** A compiled schema, or the keyword that the walk does not support. Only schemas of plugins may have such a keyword. */
 export type CompiledSchema = { readonly root: SchemaNode } | { readonly root: null; readonly keyword: string };
 
-/** Compiled schemas that a thread keeps, and the characters of their JSON. */
+/** Max compiled schemas that a thread caches, and max characters of their JSON. */
 const keptMax = 256;
 const keptCharsMax = 16 * 1024 * 1024;
 
-/** Keywords of JSON Schema that decide about a value and that the walk does not know. */
+/** Keywords of JSON Schema that affect validation and that the walk does not support. */
 const unknownKeywords: ReadonlySet<string> = new Set([
   ...["patternProperties", "propertyNames", "unevaluatedProperties", "dependencies", "dependentRequired"],
   ...["dependentSchemas", "if", "contains", "prefixItems", "additionalItems", "unevaluatedItems", "uniqueItems"],
   ...["$dynamicRef", "$recursiveRef", "nullable"],
 ]);
 
-/** The least recently used is the first. */
+/** By digest, least recently used first. */
 const kept = new Map<string, { readonly schema: CompiledSchema; readonly chars: number }>();
 let keptChars = 0;
-/** By the object, so that the schema of a tool is not digested at each of its calls. */
+/** By object identity, so that the schema of a tool is not hashed at each call. */
 const byObject = new WeakMap<object, CompiledSchema>();
 
-/** How many compiled schemas this thread keeps by their digest. */
+/** Number of compiled schemas that this thread caches by digest. */
 export function compiledCount(): number {
   return kept.size;
 }
 
-/** The schema as the walk takes it, made once for all equal ones that are in use. */
+/** Returns the compiled schema, shared by all equal schemas in use. */
 export function compiledSchema(schema: object): CompiledSchema {
   let compiled = byObject.get(schema);
   if (compiled === undefined) {
@@ -109,7 +109,7 @@ type Unfinished = { -readonly [Key in keyof SchemaNode]: SchemaNode[Key] };
 
 class Compiler {
   readonly #root: unknown;
-  /** A schema that is reached twice, or within itself, is one node. */
+  /** By source object. A schema that is referenced twice, or by itself, has one node. */
   readonly #nodes = new Map<unknown, SchemaNode>();
 
   constructor(root: unknown) {

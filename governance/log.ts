@@ -3,7 +3,7 @@ import { SvcError } from "../bus/errors.ts";
 import type { SecretMask } from "./secret-mask.ts";
 import type { Settings } from "./settings/settings.ts";
 
-/** Writes log lines to standard output, one JSON object each, or words on a terminal. Secrets are masked in every line. */
+/** Creates the logger for standard output: one JSON object per line, or text on a terminal. Masks secrets in every line. */
 export function createLogger(
   settings: Pick<Settings, "logLevel" | "logFormat">,
   mask: SecretMask,
@@ -25,17 +25,17 @@ export function createLogger(
   );
 }
 
-/** Of a refusal what it says and what was behind it; of a defect all there is, with its stack. */
+/** Serializes an error: a refusal as its message and cause, any other error with its stack. */
 function causeOf(error: unknown): unknown {
   if (!(error instanceof SvcError) || error.code === "internal_error") return stdSerializers.err(error as Error);
   const { name: type, message, cause } = error;
   return { type, message, ...(cause instanceof Error && { cause: cause.message }) };
 }
 
-/** What would begin a line of its own, move the cursor, or turn the order of what follows. */
+/** Characters that break the line, move the cursor or change the text direction. */
 const unruly = /[\p{Cc}\p{Cf}\u2028\u2029]/u;
 
-/** A value as JSON on one line, with nothing in it that a terminal obeys. */
+/** Returns a value as JSON on one line, without terminal control characters. */
 function harmless(value: unknown): string {
   return ruled(JSON.stringify(value));
 }
@@ -49,7 +49,7 @@ function ruled(text: string): string {
   );
 }
 
-/** Lines for people: time, level, message, and the rest as `name=value`. */
+/** Formats lines for people: time, level, message, then the other fields as `name=value`. */
 function wordsTo(output: DestinationStream): DestinationStream {
   return {
     write(line) {

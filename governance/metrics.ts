@@ -1,9 +1,9 @@
 import type { MetricObjectWithValues, MetricValue, RegistryContentType } from "prom-client";
-// The one part of it that is needed: its index loads what measures a process, in each thread that counts, and takes 25 ms.
+// Only this part of prom-client is imported: its index loads the process collectors in each thread, which takes 25 ms.
 import AggregatorRegistry from "prom-client/lib/cluster.js";
 
-// Every metric of the service, declared once. Each thread counts for itself in plain maps, which is what the hot path can
-// afford; GET /metrics adds the threads up and renders them with prom-client.
+// Declares every metric of the service. Each thread counts in plain maps, which are cheap on hot paths. GET /metrics adds up the
+// threads and renders the sums with prom-client.
 
 interface MetricEntry {
   readonly type: "counter" | "histogram" | "gauge";
@@ -202,36 +202,35 @@ export const metricTable = {
   },
 } as const satisfies Record<string, MetricEntry>;
 
-/** The name of a metric that is declared. */
+/** The name of a declared metric. */
 export type MetricName = keyof typeof metricTable;
 type NamesOf<Type extends MetricEntry["type"]> = {
   [N in MetricName]: (typeof metricTable)[N]["type"] extends Type ? N : never;
 }[MetricName];
-/** The name of something that is counted. */
+/** The name of a counter. */
 export type CounterName = NamesOf<"counter">;
-/** The name of something whose duration is measured. */
+/** The name of a histogram of durations. */
 export type HistogramName = NamesOf<"histogram">;
 
-/** The labels of a metric, each with its value. */
+/** The labels of a metric with their values. */
 export type LabelsOf<N extends MetricName> = Readonly<Record<(typeof metricTable)[N]["labels"][number], string>>;
 
-/** Series of one metric; what comes beyond is counted under `other`, so that no caller can grow the memory. */
+/** Max series of one metric; further ones are counted under `other`, so that no caller can grow the memory. */
 const seriesMax = 1_000;
 const separator = "\u0001";
-/** Seconds; from a local tool to the longest run. */
+/** Seconds, from a local tool to the longest run. */
 const buckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
 
-/** What one thread has counted: prom-client's own form of metrics that are to be added up. */
+/** The counts of one thread, in prom-client's format for aggregation. */
 export type MetricSnapshot = readonly MetricObjectWithValues<MetricValue<string>>[];
 
-/** What one thread has counted. */
+/** The metrics of one thread. */
 export class Metrics {
   readonly #counters = new Map<string, Map<string, number>>();
-  /** For each series: count in each bucket, then the sum. */
+  /** For each series: one count per bucket, then the sum. */
   readonly #histograms = new Map<string, Map<string, number[]>>();
   readonly #gauges = new Map<string, () => number>();
 
-  /** Adds to a counter. */
   count<N extends CounterName>(name: N, labels: LabelsOf<N>, amount = 1): void {
     const series = seriesOf(this.#counters, name);
     const key = seriesKey(series, name, labels);
@@ -252,7 +251,7 @@ export class Metrics {
     values[buckets.length + 1] = (values[buckets.length + 1] ?? 0) + seconds;
   }
 
-  /** Has a gauge read when somebody asks. */
+  /** Registers a gauge, which is read at each scrape. */
   gauge(name: NamesOf<"gauge">, read: () => number): void {
     this.#gauges.set(name, read);
   }
@@ -279,13 +278,15 @@ export class Metrics {
   }
 }
 
-/** The text exposition of what all threads have counted, in one of the two formats (document 1; decision 26). */
+/**
+ * Renders the counts of all threads, in one of the two formats (document 1; decision 26: both pass promtool).
+ */
 export async function renderMetrics(
   snapshots: readonly MetricSnapshot[],
   format: "text" | "openmetrics",
 ): Promise<{ contentType: string; body: string }> {
   const openMetrics = format === "openmetrics";
-  // In OpenMetrics a counter is declared without the suffix that its samples carry, and prom-client adds that itself.
+  // OpenMetrics declares a counter without the suffix `_total`, and prom-client adds that suffix to the samples.
   const named = openMetrics ? snapshots.map((snapshot) => snapshot.map(withoutTotal)) : snapshots;
   const registry = AggregatorRegistry.aggregate(named as object[]);
   if (openMetrics) registry.setContentType(AggregatorRegistry.OPENMETRICS_CONTENT_TYPE as RegistryContentType);
@@ -296,7 +297,7 @@ function withoutTotal(metric: MetricSnapshot[number]): MetricSnapshot[number] {
   return { ...metric, name: metric.name.replace(/_total$/, "") };
 }
 
-/** The lines of one histogram series: cumulative buckets, sum and count. */
+/** Returns the samples of one histogram series: cumulative buckets, sum and count. */
 function histogramValues(name: string, labels: Record<string, string>, values: readonly number[]) {
   const lines: { metricName: string; labels: Record<string, string | number>; value: number }[] = [];
   let count = 0;
@@ -322,7 +323,7 @@ function seriesKey(series: ReadonlyMap<string, unknown>, name: MetricName, label
   const names: readonly string[] = metricTable[name].labels;
   let key = "";
   for (let at = 0; at < names.length; at++) key += (at === 0 ? "" : separator) + labels[names[at] as string];
-  // The last place is for the others.
+  // The last series is reserved for `other`.
   if (series.size < seriesMax - 1 || series.has(key)) return key;
   return names.map(() => "other").join(separator);
 }

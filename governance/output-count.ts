@@ -1,17 +1,19 @@
 import type { Breach, Reservation, RunBudget } from "./budget.ts";
 
-// What a model writes is counted while it writes, without knowing how it makes tokens of text: as four characters a token, and as one
-// token for each piece that the provider sends, whichever is more. Pieces are a bound that holds: a token may be long, but it is not
-// sent in parts.
+// Estimates output tokens while a model writes, without its tokenizer: the larger of characters / 4 and the number of pieces
+// that the provider sent. The pieces are a lower bound, because a provider never splits a token.
 
-/** Characters of a token, by the rule of thumb that money is set aside by too. */
+/** Characters per token; budget reservations use the same estimate. */
 const tokenCharacters = 4;
-/** A provider that was told a bound ends by itself: only tokens of twice that length show that it does not. */
+/**
+ * Allowance for a provider that received an output bound and enforces it: only tokens of twice the usual length show that it
+ * does not.
+ */
 const toldTokenCharacters = 8;
 
-/** Counts what one model call has written against what is set aside for it, and says when it has to end. */
+/** Counts the output of one model call against its reservation, and decides when the call must end. */
 export class OutputCount {
-  /** The limit that ended the call; null while it may go on. */
+  /** The limit that ended the call; null while it may continue. */
   breach: Breach | null = null;
   readonly #budget: RunBudget;
   readonly #reserved: Reservation;
@@ -21,7 +23,7 @@ export class OutputCount {
   #charactersMax = 0;
   #piecesMax = 0;
 
-  /** `told` is the bound that the provider was told; null when it was told none. */
+  /** `told` is the output bound in the provider's request; null for none. */
   constructor(budget: RunBudget, reserved: Reservation, told: number | null) {
     this.#budget = budget;
     this.#reserved = reserved;
@@ -29,12 +31,12 @@ export class OutputCount {
     this.#bound();
   }
 
-  /** Whether nothing has been written. */
+  /** True if the model has written nothing. */
   get isEmpty(): boolean {
     return this.#pieces === 0;
   }
 
-  /** Tokens that were written, by estimate. */
+  /** Estimated output tokens. */
   get tokens(): number {
     const estimate = Math.max(this.#pieces, estimatedTokens(this.#characters));
     if (this.breach !== null) return Math.min(estimate, this.#reserved.outputTokens);
@@ -43,8 +45,8 @@ export class OutputCount {
   }
 
   /**
-   * Counts characters that came in so many pieces, and answers how many of them the call may still use. Where that is not all, the
-   * call is over: `breach` says why, and nothing more is counted.
+   * Counts characters that arrived in a number of pieces. Returns how many of the characters are within the limit. If not all
+   * are, `breach` is set, the call is over and nothing more is counted.
    */
   take(characters: number, pieces: number): number {
     if (this.breach !== null) return 0;
@@ -53,7 +55,7 @@ export class OutputCount {
     return this.#isWithin ? characters : this.#takeBeyond(characters, pieces);
   }
 
-  /** Counts the whole of an answer whose parts were not all told of. */
+  /** Counts the complete output of a call whose parts were not all counted. */
   complete(characters: number): void {
     this.#characters = Math.max(this.#characters, characters);
   }
@@ -86,7 +88,7 @@ export class OutputCount {
   }
 }
 
-/** Tokens of a text of so many characters, by the rule of thumb; what a provider reports goes before it. */
+/** Estimates the tokens of a text. Usage that a provider reports takes precedence. */
 export function estimatedTokens(characters: number): number {
   return Math.ceil(characters / tokenCharacters);
 }

@@ -1,4 +1,4 @@
-// The package has types for its index alone.
+// The package has type declarations for its index only.
 declare module "prom-client/lib/cluster.js" {
   import { AggregatorRegistry } from "prom-client";
 

@@ -1,27 +1,27 @@
 import { breathe, type Env } from "../bus/env.ts";
 import type { SchemaNode } from "./compiled-schema.ts";
 
-// A value held against a compiled schema, by going along both. The work is counted in steps: a node of the schema at a value, a member
-// that is looked at, 64 characters that are counted. A tenant writes the schema and a model the value, and their product may be anything.
+// Validates a value against a compiled schema by walking both. The work is counted in steps: a schema node at a value, a
+// property, or 64 characters of a string. A tenant writes the schema and a model the value, so their product is unbounded.
 
-/** Steps of one check (decision 219). Beyond them the value does not fit. */
+/** Max steps of one check (decision 219: no schema may stall other tenants). A value that needs more is invalid. */
 const stepsMax = 1_000_000;
-/** Steps after which others have their turn: some two milliseconds. */
+/** Steps between two yields to the event loop: about two milliseconds. */
 const stepsAtOnce = 20_000;
 
-/** The first thing that does not fit. */
+/** The first violation of the schema. */
 export interface Misfit {
   readonly path: readonly (string | number)[];
   readonly keyword: string;
-  /** In words that go on after the path. */
+  /** A phrase that follows the path. */
   readonly message: string;
-  /** The property that is missing or unknown, or the allowed values. */
+  /** The missing or unknown property, or the allowed values. */
   readonly about?: unknown;
 }
 
 /**
- * The first misfit of the value; null when it fits. After each `stepsAtOnce` steps others have their turn. A check that takes more than
- * `stepsMax` steps ends with a misfit whose keyword is `steps`.
+ * Returns the first violation; null if the value is valid. Yields to the event loop every `stepsAtOnce` steps. A check of more
+ * than `stepsMax` steps returns a violation with the keyword `steps`.
  */
 export async function schemaMisfit(root: SchemaNode, value: unknown, env: Pick<Env, "defer">): Promise<Misfit | null> {
   const walk = new Walk();
@@ -40,7 +40,7 @@ export async function schemaMisfit(root: SchemaNode, value: unknown, env: Pick<E
 
 class TooManySteps extends Error {}
 
-/** A place in the value, from the inside out: a path is made of it only where something does not fit. */
+/** A position in the value, innermost first. It becomes a path only when there is a violation. */
 interface At {
   readonly key: string | number;
   readonly within: At | null;
@@ -68,7 +68,7 @@ class Walk {
     return null;
   }
 
-  /** What needs no other node. */
+  /** Checks the keywords that need no other node. */
   #plain(node: SchemaNode, value: unknown, at: At | null): Misfit | null {
     const { types, constant, oneOfValues } = node;
     if (node.never) return misfit(at, "false schema", "boolean schema is false");
@@ -88,7 +88,7 @@ class Walk {
     return this.#size(node, value, at);
   }
 
-  /** Of lists and objects, how many members they have. */
+  /** Checks the number of items or properties. */
   #size(
     { maxItems, minItems, maxProperties, minProperties }: SchemaNode,
     value: unknown,
@@ -114,7 +114,7 @@ class Walk {
   }
 
   #text({ maxLength, minLength, pattern }: SchemaNode, value: string, at: At | null): Misfit | null {
-    // A character is one or two units.
+    // A character has one or two UTF-16 units, so count only if the length alone does not decide.
     if (maxLength !== undefined && value.length > maxLength && this.#characters(value) > maxLength)
       return misfit(at, "maxLength", `must NOT have more than ${maxLength} characters`);
     if (minLength !== undefined && value.length < 2 * minLength && this.#characters(value) < minLength)
@@ -123,7 +123,7 @@ class Walk {
     return null;
   }
 
-  /** Code points of a text. */
+  /** Returns the number of code points. */
   #characters(text: string): number {
     this.#spend(text.length >> 6);
     let characters = text.length;
@@ -159,7 +159,7 @@ class Walk {
     return null;
   }
 
-  /** What the first alternative says, when none fits. */
+  /** Returns the violation of the first alternative if none matches. */
   *#any(parts: readonly SchemaNode[], value: unknown, at: At | null): Check {
     let first: Misfit | null = null;
     for (const part of parts) {
@@ -204,7 +204,7 @@ class Walk {
     return typeof value === "object" && values.some((one) => this.#equal(one, value));
   }
 
-  /** Whether two values of JSON are the same. */
+  /** True if two JSON values are equal. */
   #equal(one: unknown, other: unknown): boolean {
     this.#spend(1);
     if (one === other) return true;

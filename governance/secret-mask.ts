@@ -8,21 +8,21 @@ import { ValueScanner } from "./secrets/value-scanner.ts";
 import type { Settings } from "./settings/settings.ts";
 
 const reference = "secret:";
-/** Longer files are no secrets. */
+/** Larger files are not read. */
 const fileBytesMax = 64 * 1024;
 
-/** Looks up what `secret:NAME` stands for. */
+/** Resolves `secret:NAME` references. */
 export class Secrets {
   readonly #settings: Settings;
   readonly #mask: SecretMask;
 
-  /** What is looked up in files is masked from then on; the rest is masked from the start. */
+  /** Secrets from files are added to the mask when they are read; those of the environment are masked from the start. */
   constructor(settings: Settings, mask: SecretMask) {
     this.#settings = settings;
     this.#mask = mask;
   }
 
-  /** The secret that `text` refers to, or `text` itself when it is no reference. Refuses with unresolved_secret. */
+  /** Returns the secret that `text` refers to, or `text` itself if it is not a reference. Refuses with unresolved_secret. */
   async resolve(text: string): Promise<string> {
     if (!text.startsWith(reference)) return text;
     const name = text.slice(reference.length);
@@ -40,16 +40,16 @@ export class Secrets {
   }
 }
 
-/** Whether a text may name a secret: one segment of a path, and most of what an environment variable may be called. */
+/** True if the name is a single path segment of at most 128 characters. */
 function isSecretName(name: string): boolean {
   return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/.test(name);
 }
 
-/** The file without the line break that editors put at its end; undefined when there is none or it is not an ordinary file. */
+/** Returns the file without its final line break; undefined if it is missing or not a regular file. */
 async function readSecretFile(path: string): Promise<string | undefined> {
   let file: FileHandle | undefined;
   try {
-    // Opening a named pipe would otherwise wait for its writer.
+    // Without O_NONBLOCK, opening a named pipe would wait for its writer.
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
     if (!stat.isFile() || stat.size > fileBytesMax) return undefined;
@@ -62,15 +62,15 @@ async function readSecretFile(path: string): Promise<string | undefined> {
 }
 
 /**
- * Hides secrets. Who reads the masked text decides which: a mask over what callers can write and read again would tell them which
- * guess of a secret is right (decision 77).
+ * Masks secrets. The reader of the text decides which ones: a mask over text that a caller wrote and reads again would confirm a
+ * guessed secret (decision 77).
  */
 export class SecretMask {
   readonly #every = new Set<string>();
   readonly #unguessable = new Set<string>();
   #told!: Masking;
   #recorded!: Masking;
-  /** For what a caller wrote itself and gets back: hides whatever has the form of a credential, and no secret that is known. */
+  /** For text that a caller wrote and reads again: masks everything in the form of a credential, but no known secret. */
   readonly forms = new Masking(new ValueScanner([]));
 
   constructor(values: Iterable<string>) {
@@ -78,24 +78,24 @@ export class SecretMask {
     this.#prepare();
   }
 
-  /** For answers, frames, conversations and models: hides the secrets that nobody comes by through guessing. */
+  /** For replies, frames, threads and models: masks the secrets that cannot be guessed. */
   get told(): Masking {
     return this.#told;
   }
 
-  /** For audit rows, log lines and the operator's terminal: hides every secret of at least eight characters. */
+  /** For audit rows, log lines and the operator's terminal: masks every secret of at least eight characters. */
   get recorded(): Masking {
     return this.#recorded;
   }
 
-  /** Hides one more text from now on. */
+  /** Adds a secret. */
   add(value: string): void {
     if (this.#every.has(value)) return;
     this.#learn(value);
     this.#prepare();
   }
 
-  /** A secret, and the ways in which it is spelled inside JSON text and URLs. */
+  /** Adds a secret and its spellings inside JSON text and URLs. */
   #learn(value: string): void {
     const spelled = [value, value.trim(), JSON.stringify(value).slice(1, -1)];
     if (value.isWellFormed()) spelled.push(encodeURIComponent(value));

@@ -1,6 +1,6 @@
 import type { ModelPrice } from "../manifests/registries.ts";
 
-/** Tokens of one model call; `input` is without cached ones. */
+/** Tokens of one model call; `input` excludes cached tokens. */
 export interface PricedTokens {
   readonly input: number;
   readonly output: number;
@@ -8,7 +8,7 @@ export interface PricedTokens {
   readonly cacheWrite: number;
 }
 
-/** USD of one model call, by what it was spent on. Zero throughout when no rates are known. */
+/** Returns the cost of one model call in USD, by kind of token. All zero if no rates are known. */
 export function costOf(tokens: PricedTokens, price: ModelPrice | null) {
   if (price === null) return { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
   const input = (tokens.input * price.input) / 1e6;

@@ -2,25 +2,25 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Settings } from "../settings/settings.ts";
 
-// Callers without credentials (decision 78). Without SVC_ANONYMOUS_TENANT there are none. A thread's id is all that tells one of them
-// from another, so it must be one that nobody guesses.
+// Callers without credentials (decision 78: SVC_ANONYMOUS_TENANT admits them to one tenant). All of them share one principal, so
+// a thread's id is the only secret. It must be unguessable: 128 random bits.
 
 const threadPattern = /^anon-[0-9a-f]{32}$/i;
 
-/** Who a request without credentials comes from; null where such a request is refused. */
+/** Returns the principal of a request without credentials; null if SVC_ANONYMOUS_TENANT is unset. */
 export function anonymousPrincipal({ anonymousTenant }: Pick<Settings, "anonymousTenant">): Principal | null {
   if (anonymousTenant === "") return null;
   return { tenant_id: anonymousTenant, sub: "anonymous", scopes: [], scheme: "anonymous", issuer: "" };
 }
 
-/** Whether a caller has shown no credentials. */
+/** True if the caller showed no credentials. */
 export function isAnonymous({ scheme }: Pick<Principal, "scheme">): boolean {
   return scheme === "anonymous";
 }
 
 /**
- * Holds a turn of a caller without credentials to what such a one may ask for; others may ask for more. Refuses with
- * invalid_thread_id and invalid_idempotency_key.
+ * Checks a turn of an anonymous caller: the thread id must be unguessable, and an idempotency key is not allowed. Refuses with
+ * invalid_thread_id or invalid_idempotency_key.
  */
 export function admitAnonymousTurn(
   principal: Principal,
@@ -29,6 +29,6 @@ export function admitAnonymousTurn(
 ): void {
   if (!isAnonymous(principal)) return;
   if (suffix !== null && !threadPattern.test(suffix)) throw new SvcError("invalid_thread_id");
-  // A key is remembered for a principal, and all of them are one.
+  // Idempotency keys are stored for each principal, and all anonymous callers share one.
   if (idempotencyKey !== undefined) throw new SvcError("invalid_idempotency_key");
 }

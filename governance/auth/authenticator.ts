@@ -6,40 +6,40 @@ import type { Settings } from "../settings/settings.ts";
 import { type Credential, type CredentialForms, type CredentialHeaders, readCredential } from "./credentials.ts";
 import { JwtVerifier } from "./jwt.ts";
 
-/** The reasons of a 401. */
+/** The values of `reason` in a 401 reply. */
 export const unauthorizedReasons = {
   missing: "missing_credentials",
   apiKey: "invalid_api_key",
   jwt: "invalid_token",
 } as const;
-/** What the second key of a 401 says. */
+/** The value of `reason` in a 401 reply. */
 export type UnauthorizedReason = (typeof unauthorizedReasons)[keyof typeof unauthorizedReasons];
 
-/** Who a request comes from, or why nobody is known. */
+/** The authenticated principal of a request, or the reason why there is none. */
 export type Identity =
   | { readonly principal: Principal; readonly reason: null }
   | {
       readonly principal: null;
       readonly reason: UnauthorizedReason;
-      /** What the caller can do about it; absent where the reason says enough. */
+      /** Instructions for the caller; absent if the reason is enough. */
       readonly advice?: string;
     };
 
 /**
- * Says who is calling. Answers at once, except for a JWT that this authenticator sees for the first time: then it is a promise.
- * One belongs to one thread.
+ * Authenticates requests. Each thread has its own authenticator. `identify` is synchronous, except for the first verification of
+ * a JWT, which returns a promise.
  */
 export interface Authenticator {
-  /** Never throws and never rejects; asking again costs little and changes nothing. */
+  /** Never throws or rejects. Repeated calls are cheap and have no effects. */
   identify(headers: CredentialHeaders): Identity | Promise<Identity>;
 }
 
-/** The authenticator of the configured mode. */
+/** Returns the authenticator for SVC_AUTH_MODE. */
 export function createAuthenticator(settings: Settings, env: Env): Authenticator {
   return { identify: identifier(settings, env) };
 }
 
-/** The caller of an identity. Refuses with unauthorized when there is none. */
+/** Returns the principal of an identity. Refuses with unauthorized if there is none. */
 export function principalOf(identity: Identity): Principal {
   if (identity.principal === null) {
     const { reason, advice } = identity;
@@ -63,7 +63,7 @@ function identifier(settings: Settings, env: Env): Authenticator["identify"] {
   }
 }
 
-/** Everybody, in mode none: who can reach loopback owns the machine. */
+/** The principal of every request in mode none: a caller on loopback already controls the machine. */
 const localCaller: Identity = {
   principal: { tenant_id: "default", sub: "local", scopes: ["*"], scheme: "none", issuer: "" },
   reason: null,

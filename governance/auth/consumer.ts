@@ -3,14 +3,15 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Settings } from "../settings/settings.ts";
 
-/** The tenant of a consumer that may answer the sessions of every one. No tenant is called so. */
+/** Tenant of a consumer that may answer queue tasks of every tenant. `*` is not a valid tenant id. */
 export const anyTenant = "*";
 
 type ConsumerSettings = Pick<Settings, "consumerSharedSecret" | "consumerTenant" | "authMode" | "environment">;
 
 /**
- * The consumer of queues that shows a secret, of the tenant whose secret it is. Refuses with consumer_shared_secret_required where there is none to
- * show, unless nobody has to show anything here, and with unauthorized. How long it takes says nothing of the secrets.
+ * Returns the principal of a queue consumer: the tenant whose secret it sent. Refuses with unauthorized for a wrong secret.
+ * Refuses with consumer_shared_secret_required if no secret is configured, except in mode none outside production. Secrets are
+ * compared in constant time.
  */
 export function consumerOf(settings: ConsumerSettings, shown: string | undefined): Principal {
   return { tenant_id: tenantOf(settings, shown), sub: "consumer", scopes: [], scheme: "consumer", issuer: "" };
@@ -26,7 +27,7 @@ function tenantOf(settings: ConsumerSettings, shown: string | undefined): string
     typeof secrets === "string" ? [[tenant, secrets]] : Object.entries(secrets);
   const given = digest(shown ?? "");
   let found: string | null = null;
-  // All of them are looked at, so that the time does not tell which one was near.
+  // Compare with every secret, so that the response time does not depend on which one matches.
   for (const [of, secret] of known) if (timingSafeEqual(digest(secret), given)) found = of;
   if (found === null) throw new SvcError("unauthorized", { reason: "invalid_consumer_secret" });
   return found;

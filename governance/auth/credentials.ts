@@ -1,27 +1,27 @@
 import { trimBlanks } from "../../bus/blanks.ts";
 import { isToken } from "../settings/key-token.ts";
 
-/** The credential headers of a request as they came, undefined or empty when absent. */
+/** The credential headers of a request, unparsed; undefined or empty if absent. */
 export interface CredentialHeaders {
   readonly authorization: string | undefined;
   readonly x_api_key: string | undefined;
 }
 
-/** What a request shows: one token, none, a word without a scheme before it, or something else that is not accepted whatever it is. */
+/** The credential of a request: a token, or why there is none. `bare`: a key without a scheme. `malformed`: any other form. */
 export type Credential = { readonly token: string } | "missing" | "bare" | "malformed";
 
 /** `<scheme> <token>`; RFC 9110 allows several spaces between them. */
 const authorizationForm = /^([A-Za-z][A-Za-z0-9_-]{0,31})(?: +(\S+))?$/;
 
-/** Where a mode looks for credentials. */
+/** The credential headers that an authentication mode accepts. */
 export interface CredentialForms {
-  /** The words that Authorization may begin with, lower case; case does not matter in the header. */
+  /** Schemes of the Authorization header, in lower case; the header is matched case-insensitively. */
   readonly schemes: readonly string[];
-  /** Whether X-Api-Key alone is a credential. */
+  /** True if X-Api-Key alone is accepted. */
   readonly keyHeader: boolean;
 }
 
-/** The token of a request. Two headers are accepted when they say the same. */
+/** Reads the token of a request. If both headers are sent, they must carry the same token. */
 export function readCredential(headers: CredentialHeaders, forms: CredentialForms): Credential {
   const authorization = trimBlanks(headers.authorization ?? "");
   const key = trimBlanks(headers.x_api_key ?? "");
@@ -36,7 +36,7 @@ function readAuthorization(value: string, schemes: readonly string[]): Credentia
   const scheme = match?.[1]?.toLowerCase();
   const token = match?.[2];
   if (scheme === undefined || !schemes.includes(scheme)) return isToken(value) ? "bare" : "malformed";
-  // A scheme without a token is what clients send that have none.
+  // Some clients without a token send the scheme alone.
   if (token === undefined) return "missing";
   return isToken(token) ? { token } : "malformed";
 }

@@ -5,20 +5,21 @@ import { hasScopes } from "./scopes.ts";
 type Holders = Pick<Settings, "authMode" | "authApiKeys" | "triggers">;
 
 /**
- * The principal of work that was recorded, with the scopes that it has kept (decision 226): those recorded, cut to what the configured
- * keys of its tenant and name grant together, and for a trigger to what its entry grants. Work on behalf of somebody goes by that one.
+ * Returns the recorded principal with the scopes that it still holds (decision 226: later runs use no scope that was withdrawn).
+ * Recorded scopes are intersected with the scopes of all configured keys of the same tenant and subject. For a trigger, its
+ * entry grants them; with on_behalf_of, that principal's keys count.
  */
 export function withHeldScopes(principal: Principal, settings: Holders): Principal {
   const held = heldScopes(principal, settings);
   if (held === null) return principal;
   const { scopes: recorded } = principal;
   const grants = (scopes: readonly string[], scope: string) => hasScopes({ ...principal, scopes }, [scope]);
-  // A wide scope on either side stands for the narrow ones on the other.
+  // Intersect in both directions: a broad scope on one side covers narrower scopes on the other.
   const both = [...recorded.filter((scope) => grants(held, scope)), ...held.filter((scope) => grants(recorded, scope))];
   return { ...principal, scopes: [...new Set(both)] };
 }
 
-/** What the settings grant to the one whose scopes these are; null where they say nothing about that one. */
+/** Returns the scopes that the settings grant; null if the settings do not define scopes for this principal. */
 function heldScopes(
   { tenant_id, on_behalf_of, ...self }: Principal,
   { authMode, authApiKeys, triggers }: Holders,

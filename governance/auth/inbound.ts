@@ -3,17 +3,16 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { requireScopes } from "./scopes.ts";
 
-/** Schemes whose callers hold a JWT: a manifest that says `jwt` admits all of them. */
+/** Schemes whose callers present a JWT. A manifest that lists `jwt` admits all of them. */
 const jwtSchemes: ReadonlySet<string> = new Set(["jwt", "github", "github_actions", "google"]);
 
 /**
- * Admits a caller to a manifest by its spec.auth.inbound, or refuses: callers without credentials with unauthorized unless the
- * manifest allows them, then callers of another scheme with auth_scheme_not_allowed, then those without a required scope with
- * missing_scopes. A manifest that names schemes and also wants callers without credentials names `anonymous` among them.
+ * Checks a caller against spec.auth.inbound of a manifest. Refuses with unauthorized, auth_scheme_not_allowed or missing_scopes,
+ * checked in this order. A manifest that lists schemes must list `anonymous` to admit callers without credentials.
  */
 export function admit(principal: Principal, inbound: CompiledAgent["inbound"]): void {
   const { scheme } = principal;
-  // With SVC_AUTH_MODE=none nothing is checked.
+  // SVC_AUTH_MODE=none disables the check.
   if (scheme === "none") return;
   if (scheme === "anonymous" && !inbound.allow_anonymous) {
     throw new SvcError("unauthorized", { reason: "missing_credentials" });

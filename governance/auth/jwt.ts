@@ -7,32 +7,32 @@ import { hashToken } from "../settings/key-token.ts";
 import type { Settings } from "../settings/settings.ts";
 import { isTenantId } from "../settings/tenant-id.ts";
 
-/** Clocks may differ by this much. */
+/** Tolerated clock difference. */
 const leewaySeconds = 60;
-/** Callers that are remembered; about 1 KB each. */
+/** Max cached callers; about 1 KB each. */
 const rememberedMax = 4096;
 const scopesMax = 256;
-/** Three parts of base64url: a signed token, and none that is encrypted or unsigned. */
+/** Three base64url parts: a signed token. Unsigned and encrypted tokens do not match. */
 const compactForm = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
 interface Remembered {
   readonly principal: Principal;
-  /** Epoch milliseconds; from then on the token is expired, leeway included. */
+  /** Epoch milliseconds at which the token expires, leeway included. */
   readonly until: number;
 }
 
 /**
- * Verifies tokens against SVC_JWKS_PUBLIC and remembers the good ones until they expire, under their hash, the least recently
- * used first to go. Headers of a token that point to keys elsewhere are never followed.
+ * Verifies JWTs against SVC_JWKS_PUBLIC. Caches valid ones by hash until they expire and evicts the least recently used. Never
+ * follows key URLs in a token's header.
  */
 export class JwtVerifier {
   readonly #env: Env;
   readonly #settings: Settings;
-  /** The keys in the form that the verifier takes; made with the first token, as few deployments have both keys and tokens. */
+  /** The imported keys. Created with the first token, because many deployments never see one. */
   #keys: LocalJWKSet | null = null;
-  /** In the order of their last use. */
+  /** By token hash, least recently used first. */
   readonly #remembered = new Map<string, Remembered>();
-  /** Tokens that are being verified now, so that a burst with one new token verifies it once. */
+  /** Verifications in progress by token hash, so that a burst of requests with a new token verifies it once. */
   readonly #underWay = new Map<string, Promise<Principal | null>>();
 
   constructor(settings: Settings, env: Env) {
@@ -40,7 +40,7 @@ export class JwtVerifier {
     this.#env = env;
   }
 
-  /** The caller that the token names, null when it is not good. A promise only for a token that is not remembered. */
+  /** Returns the principal of a token; null if it is invalid. Returns a promise only if the token is not cached. */
   verify(token: string): Principal | null | Promise<Principal | null> {
     if (this.#settings.jwksPublic === null || !compactForm.test(token)) return null;
     const key = hashToken(token);
@@ -73,7 +73,7 @@ export class JwtVerifier {
       if (principal) this.#remember(key, { principal, until: ((payload.exp as number) + leewaySeconds) * 1000 });
       return principal;
     } catch {
-      // Whatever is wrong with a token, its bearer is told no more than that.
+      // The caller learns only that the token is invalid, not why.
       return null;
     } finally {
       this.#underWay.delete(key);
@@ -91,7 +91,7 @@ export class JwtVerifier {
   }
 }
 
-/** The caller of verified claims, null when they do not name one tenant and one subject. */
+/** Returns the principal of verified claims; null unless they name exactly one tenant and one subject. */
 function principalOf(claims: JWTPayload, allowedTenants: readonly string[]): Principal | null {
   const { sub, iss, tenant, tenant_id } = claims;
   if (tenant !== undefined && tenant_id !== undefined && tenant !== tenant_id) return null;
@@ -104,7 +104,7 @@ function principalOf(claims: JWTPayload, allowedTenants: readonly string[]): Pri
   return scopes && { tenant_id: tenantId, sub, scopes, scheme: "jwt", issuer: iss ?? "" };
 }
 
-/** `scope`, words between spaces, and `scopes`, a list; null when one of them is anything else. */
+/** Reads `scope` (space-separated) and `scopes` (a list); null if either is malformed. */
 function scopesOf({ scope = "", scopes = [] }: JWTPayload): readonly string[] | null {
   if (typeof scope !== "string" || !Array.isArray(scopes)) return null;
   const all = [...scope.split(" ").filter((word) => word !== ""), ...scopes];

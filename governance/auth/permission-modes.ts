@@ -5,10 +5,10 @@ import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
 import { exitPlanModeName } from "../../manifests/sections/permissions.ts";
 import { hasScopes } from "./scopes.ts";
 
-/** What a caller must hold to set mode bypass, and for each run in it. */
+/** Scopes that a caller needs to set mode bypass and to start a run in it. */
 export const bypassScopes: readonly string[] = ["approvals:bypass"];
 
-/** By which rule it asks, whatever the manifest's rules say of its name. */
+/** The approval rule of `exit_plan_mode`. It replaces any rule of the manifest for that tool. */
 export const planApproval: ApprovalRule = {
   id: "plan-approval",
   description: "The agent has a plan and asks to carry it out.",
@@ -22,8 +22,9 @@ export const planApproval: ApprovalRule = {
 };
 
 /**
- * The mode that holds for a run of this caller when its conversation keeps `kept`, null for none. The manifest's default holds in the
- * place of one that it does not allow, or that the caller may not use; what nobody can read is the strictest.
+ * Returns the permission mode of a run, where `kept` is the mode stored with its thread (null for none). Falls back to the
+ * manifest's default if the stored mode is not allowed or the caller lacks its scopes. An unknown stored mode becomes `plan`,
+ * the strictest.
  */
 export function modeOf({ permissions }: CompiledAgent, kept: string | null, principal: Principal): PermissionMode {
   const { defaultMode, allowed } = permissions;
@@ -34,12 +35,12 @@ export function modeOf({ permissions }: CompiledAgent, kept: string | null, prin
   return mode === "bypass" && !hasScopes(principal, bypassScopes) ? defaultMode : mode;
 }
 
-/** Whether a call of this name is the agent's way to ask whether it may leave plan mode. */
+/** True if the tool is `exit_plan_mode` of an agent that offers it. */
 export function isExit({ approvals }: CompiledAgent, tool: string): boolean {
   return approvals.get(tool) === planApproval;
 }
 
-/** Where an approved plan leads; null where the manifest allows nothing but planning. */
+/** Returns the mode after a plan is approved; null if the manifest allows only plan mode. */
 export function modeAfterPlan({ permissions }: CompiledAgent): PermissionMode | null {
   const { defaultMode, allowed } = permissions;
   if (allowed.has("default")) return "default";

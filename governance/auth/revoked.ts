@@ -2,8 +2,8 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Settings } from "../settings/settings.ts";
 
 /**
- * Whether who has asked for something could not ask for it any more: no key of theirs is configured, or their tenant is not let in
- * (decision 100). Of what runs on behalf of somebody, that one is looked at.
+ * True if the principal lost access: its key was removed from the settings, or its tenant is no longer allowed (decision 100:
+ * accepted work of such a principal does not continue). With on_behalf_of, that principal is checked.
  */
 export function isRevoked(
   { tenant_id, on_behalf_of, ...self }: Principal,

@@ -2,14 +2,14 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Settings } from "../settings/settings.ts";
 
-/** Whether the caller holds all of them. */
+/** True if the caller holds all required scopes. */
 export function hasScopes(principal: Principal, required: readonly string[]): boolean {
   return missingScopes(principal, required).length === 0;
 }
 
 /**
- * The scopes of `required` that the caller lacks, in their order. `admin` and `*` stand for every scope, `x:write` for `x:read`.
- * With SVC_AUTH_MODE=none nothing is checked.
+ * Returns the required scopes that the caller lacks, in order. `admin` and `*` grant every scope, and `x:write` grants `x:read`.
+ * SVC_AUTH_MODE=none disables the check.
  */
 export function missingScopes(principal: Principal, required: readonly string[]): readonly string[] {
   const { scopes, scheme } = principal;
@@ -20,15 +20,15 @@ export function missingScopes(principal: Principal, required: readonly string[])
   });
 }
 
-/** Refuses with missing_scopes when the caller lacks one of them. */
+/** Refuses with missing_scopes if the caller lacks a required scope. */
 export function requireScopes(principal: Principal, required: readonly string[]): void {
   const missing = missingScopes(principal, required);
   if (missing.length > 0) throw missingScopesError(missing);
 }
 
 /**
- * Refuses with missing_scopes a caller who may not chat: a chat route needs any scope at all, and with SVC_CHAT_SCOPES=strict
- * chat:read for reading and chat:write for the rest.
+ * Refuses with missing_scopes if the caller may not chat. A chat route requires any scope at all. With SVC_CHAT_SCOPES=strict,
+ * reading requires chat:read and everything else chat:write.
  */
 export function requireChat(principal: Principal, chatScopes: Settings["chatScopes"], access: "read" | "write"): void {
   if (principal.scheme === "none") return;

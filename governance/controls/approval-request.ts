@@ -4,16 +4,16 @@ import { type ApprovalKey, type ApprovalRow, deadlineMark, type NewApproval } fr
 import type { GovernedCall, GovernedRun } from "./control.ts";
 import type { Wait } from "./verdicts.ts";
 
-/** How long a question of a rule without ttl_seconds stands. */
+/** Lifetime of an approval request whose rule has no ttl_seconds. */
 const lastsMsDefault = 300_000;
 
-/** What of a rule says how it asks. */
+/** The fields of a rule that shape its approval request. */
 export type AskingRule = Pick<
   ApprovalRule,
   "id" | "description" | "ttl_seconds" | "one_shot" | "bind_principal" | "require_other"
 >;
 
-/** A request about a call, as it is asked. */
+/** Returns the approval request for a call. */
 export async function requestOf(
   run: GovernedRun,
   rule: AskingRule,
@@ -46,7 +46,7 @@ export async function requestOf(
   };
 }
 
-/** The wait of a call for a request. What those who listen are told is about this call, whoever has asked first. */
+/** Returns the wait of a call for an approval request. The frame describes this call, even if another call made the request. */
 export function waitFor(
   { threadId }: GovernedRun,
   rule: AskingRule,
@@ -82,7 +82,7 @@ export function waitFor(
   };
 }
 
-/** The wait of a call for a request that is written with it. */
+/** Returns the wait of a call together with the new approval request that commits with it. */
 export function askingWait(run: GovernedRun, rule: AskingRule, call: GovernedCall, request: NewApproval): Wait {
   const deadline = Math.ceil(run.env.now() + request.lastsMs);
   return { ...waitFor(run, rule, call, { ...request, deadline }, deadlineMark(request.id)), request };

@@ -16,10 +16,10 @@ import { askingWait, requestOf, waitFor } from "./approval-request.ts";
 import type { Control, GovernedCall, GovernedRun } from "./control.ts";
 import { type CallVerdict, pass, type Wait } from "./verdicts.ts";
 
-/** Looks for a grant: one for a single call may be taken by another call in the same moment. */
+/** Max lookups of a grant. Another call may claim a one-shot grant between lookup and claim. */
 const looksMax = 5;
 
-/** spec.approvals: a call of a gated tool waits for a person, unless an equal one was approved a while ago. */
+/** spec.approvals: a call of a gated tool waits for a person, unless a live grant covers an equal call. */
 export function approvals(run: GovernedRun): Control | null {
   const { agent } = run;
   if (agent.approvals.size === 0) return null;
@@ -34,7 +34,7 @@ export function approvals(run: GovernedRun): Control | null {
       try {
         return await gate(run, rule, call);
       } catch (error) {
-        // What cannot be asked is not allowed.
+        // If the request for approval fails, deny the call.
         run.failed(error);
         return refused(rule, "unavailable");
       }
@@ -42,7 +42,7 @@ export function approvals(run: GovernedRun): Control | null {
   };
 }
 
-/** Lets a call pass that a person would have been asked about, and says so. */
+/** Lets a call pass without an approval that a rule asks for; records this in audit and metrics. */
 function waived(run: GovernedRun, tool: string, why: PermissionMode | "unattended"): CallVerdict {
   run.audit("approval_waived", why, { tool, manifest_id: run.agent.name });
   run.metrics.count("svc_approval_waived_total", { mode: why });
@@ -50,8 +50,8 @@ function waived(run: GovernedRun, tool: string, why: PermissionMode | "unattende
 }
 
 /**
- * Whether the conversation's mode lets calls of the tool pass without a person. No mode waives that a plan is approved. Whoever asks may
- * choose accept_edits, so that it waives no rule that wants somebody else.
+ * True if the permission mode lets calls of the tool pass without approval. No mode waives the approval of a plan. Mode
+ * accept_edits never waives a rule with `require_other`, because the caller itself may choose the mode.
  */
 function isWaived({ mode, agent }: GovernedRun, tool: string, { require_other }: ApprovalRule): boolean {
   if (mode === "bypass") return !isExit(agent, tool);
@@ -84,12 +84,14 @@ function asks(run: GovernedRun, rule: ApprovalRule, call: GovernedCall, wait: Wa
   return { verdict: "wait", rule: rule.id, wait };
 }
 
-/** The arguments that equal calls have in common. A plan is approved for its conversation alone, or for the one call where there is none. */
+/**
+ * Returns the arguments that identify equal calls. A plan is bound to its thread, or to the single call if there is no thread.
+ */
 function signedOf(run: GovernedRun, { tool, tool_call_id, args }: GovernedCall): unknown {
   return isExit(run.agent, tool) ? [run.threadId || run.callKey(tool_call_id), args] : args;
 }
 
-/** Whether a grant is this call's: one that is good for a single call goes to who takes it first. */
+/** True if the grant covers this call. A one-shot grant covers only the call that claims it first. */
 async function taken(run: GovernedRun, { id, one_shot }: ApprovalRow, call: GovernedCall) {
   if (one_shot === 0) return true;
   const { store } = run;
@@ -108,7 +110,7 @@ function granted(grant: ApprovalRow, { id: rule }: ApprovalRule): CallVerdict {
   return { verdict: "replace", args: edited, rule, grant: grant.id, byPerson: true };
 }
 
-/** Whether a call carries an argument: it is there, not null, and not an empty text, list or object. */
+/** True if the argument is present, not null, and not an empty string, list or object. */
 function carries(args: unknown, name: string): boolean {
   const value = Object.hasOwn(args as object, name) ? (args as Record<string, unknown>)[name] : undefined;
   if (value === undefined || value === null || value === "") return false;

@@ -5,5 +5,5 @@ import { permissionModes } from "./permission-modes.ts";
 import { policies } from "./policies.ts";
 import { secretMasking } from "./secret-masking.ts";
 
-/** Every control of this server; each has its place in the order whatever its place in this list. */
+/** The built-in controls. `callOrder` and `resultOrder` decide their order, not this list. */
 export const builtInControls: readonly MakeControl[] = [secretMasking, limits, policies, permissionModes, approvals];

@@ -10,69 +10,68 @@ import type { ControlName } from "./order.ts";
 import type { CallVerdict, GovernedResult, ReplyVerdict, ResultVerdict } from "./verdicts.ts";
 
 /**
- * One layer around a run. `before` speaks on calls that are about to be made, `after` on what came of calls that were, `reply` on
- * what the model says. What it does not speak on passes.
+ * One layer around a run. `before` judges calls before they are made, `after` judges their results, and `reply` judges the
+ * model's output. An absent method passes everything.
  */
 export interface Control {
   readonly name: ControlName;
   before?(call: GovernedCall): CallVerdict | Promise<CallVerdict>;
   after?(call: GovernedCall, result: GovernedResult): ResultVerdict | Promise<ResultVerdict>;
-  /** With it, nothing that the model says in this run is passed on before it was released. */
+  /** If present, the model's output is buffered in this run until this control has released it. */
   reply?(reply: GovernedReply): ReplyVerdict | Promise<ReplyVerdict>;
 }
 
-/** Makes a control for one run; null when it has nothing to do in this run, which is then spared the asking. */
+/** Creates a control for one run; null if the control has nothing to check in this run. */
 export type MakeControl = (run: GovernedRun) => Control | null;
 
-/** What a control may know of the run that it is made for. */
+/** The parts of a run that its controls may use. */
 export interface GovernedRun {
   readonly agent: CompiledAgent;
   readonly budget: RunBudget;
   readonly mask: SecretMask;
   readonly metrics: AgentMetrics;
   readonly env: Env;
-  /** What the tenant of the run keeps. */
+  /** The store, limited to the run's tenant. */
   readonly store: TenantStore;
-  /** Full id of the thread, empty without one. */
+  /** Full id of the thread; empty for a run without a thread. */
   readonly threadId: string;
-  /** Whether somebody waits for the run who could see to a question. */
+  /** True if a client that could answer a question is connected to the run. */
   readonly attended: boolean;
-  /** Whether it may be put aside for days, so that somebody is found who sees to a question. */
+  /** True if the run may be suspended for days while a question is open. */
   readonly durable: boolean;
-  /** What it may do without asking. It changes when a plan is approved. */
+  /** The permission mode. It changes when a plan is approved. */
   readonly mode: PermissionMode;
-  /** A call of this run as the whole tenant knows it. */
+  /** Returns an id of the call that is unique in the tenant. */
   callKey(toolCallId: string): string;
-  /** Writes an audit row of the run. */
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
-  /** Logs why a control could not judge. */
+  /** Logs why a control failed. */
   failed(error: unknown): void;
 }
 
-/** A call that the model asked for. Its name is that of a bound tool, and its arguments have passed the tool's schema. */
+/** A call that the model asked for. The tool exists and the arguments match its schema. */
 export interface GovernedCall {
   readonly tool: string;
   readonly tool_call_id: string;
-  /** The arguments as the model wrote them and the log keeps them. */
+  /** The arguments as the model wrote them and as the event log stores them. */
   readonly asked: unknown;
-  /** The arguments as they stand: what a control has put in their place, else what the model wrote. */
+  /** The current arguments: those that a control substituted, otherwise those of the model. */
   readonly args: unknown;
-  /** Why a tool would not take these arguments, in words for the model; null when it would. */
+  /** Returns why the arguments do not match the tool's schema, in words for the model; null if they match. */
   misfit(args: unknown): Promise<string | null>;
-  /** What the call would change with these arguments, for a person to read; null where its tool has nothing to show. */
+  /** Returns the change that the call would make, for a person to read; null if the tool has no preview. */
   preview(args: unknown): Promise<string | null>;
   readonly agent: CompiledAgent;
   readonly principal: Principal;
-  /** On the monotonic clock, as the times of the budget. */
+  /** On the monotonic clock, like the times of the budget. */
   readonly now: number;
 }
 
-/** What one model call has said, whole. */
+/** The complete output of one model call. */
 export interface GovernedReply {
-  /** `thinking` is the model's reasoning, which is no part of the reply. */
+  /** `thinking` is the model's reasoning, which is not part of the reply. */
   readonly kind: "text" | "thinking";
   readonly text: string;
-  /** Whether the model asks for no tools: then this is the reply of the turn. */
+  /** True if the output has no tool calls, so that it is the reply of the turn. */
   readonly final: boolean;
   readonly agent: CompiledAgent;
   readonly principal: Principal;

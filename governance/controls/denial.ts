@@ -1,7 +1,7 @@
 import { type AuditedControl, auditedAs, type ControlName, type Layer } from "./order.ts";
 import type { Refusal } from "./verdicts.ts";
 
-/** A refusal with the names of who refused. */
+/** A refusal with the control and the rule that caused it. */
 export interface Denial {
   readonly control: AuditedControl;
   readonly layer: Layer;
@@ -9,12 +9,15 @@ export interface Denial {
   readonly detail: string;
 }
 
-/** What `control` has refused. */
+/** Returns the denial for a refusal of a control. */
 export function denialOf(control: ControlName, { rule, detail, layer = control }: Refusal): Denial {
   return { control: auditedAs[layer], layer, rule, detail };
 }
 
-/** What the model is told of a call that was refused, or whose result was: one line, in the forms of decision 85. */
+/**
+ * Returns the line that the model reads in place of a refused call or result. Each layer has a documented form (decision 85: the
+ * forms of the specification).
+ */
 export function denyText({ control, layer, rule, detail }: Denial, tool: string): string {
   const words = oneLine(detail);
   if (layer === "hook") return `[hook denied] ${oneLine(rule)}`;
@@ -22,12 +25,12 @@ export function denyText({ control, layer, rule, detail }: Denial, tool: string)
   return `denied by ${control}: ${words}`;
 }
 
-/** What stands in the place of words of the model that were refused. */
+/** Returns the text that replaces output of the model that a control refused. */
 export function withheldText({ control, layer, rule }: Denial): string {
   return layer === "judges" ? `[withheld: judge ${oneLine(rule)}]` : `[blocked by ${control}]`;
 }
 
-/** Payload of the policy_deny row; `call` is what was refused, where it was a call. */
+/** Payload of the policy_deny row; `call` is the refused call, null if output was refused. */
 export function denialPayload(
   { control, layer, rule, detail }: Denial,
   call: { readonly tool: string; readonly tool_call_id: string } | null,

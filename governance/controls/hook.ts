@@ -2,22 +2,22 @@ import type { Env } from "../../bus/env.ts";
 import type { GovernedCall, MakeControl } from "./control.ts";
 import { pass } from "./verdicts.ts";
 
-/** What somebody else's code says of tool calls. */
+/** A hook of a plugin around tool calls. */
 export interface ToolHook {
-  /** The model is told it, and audit rows name it. */
+  /** Shown to the model and in audit rows. */
   readonly name: string;
-  /** Why the call is not made, in words for the audit; null lets it pass. */
+  /** Returns the reason to refuse the call, for the audit; null lets it pass. */
   beforeTool?(call: GovernedCall): string | null | Promise<string | null>;
-  /** The text of the result as it may be shown. */
+  /** Returns the text of the result that the model may see. */
   afterTool?(call: GovernedCall, text: string): string | Promise<string>;
 }
 
-/** How long a hook may take. */
+/** Max time of one hook call. */
 export const hookMs = 5_000;
 
 /**
- * The control of a hook. One that throws, takes too long or answers something else has not judged: a call of a tool that only
- * reads, and its result, pass and are counted; any other is refused, and its result withheld.
+ * Wraps a hook as a control. A hook fails if it throws, times out or returns another type. Then calls of read-only tools and
+ * their results pass and are counted; all other calls are refused, and their results are withheld.
  */
 export function hookControl(hook: ToolHook, env: Env, failed: (hook: string, error: unknown) => void): MakeControl {
   const { name } = hook;
@@ -66,7 +66,7 @@ export function hookControl(hook: ToolHook, env: Env, failed: (hook: string, err
   };
 }
 
-/** A hook has not said anything that counts. */
+/** Marks a failed hook. */
 const unjudged = Symbol("unjudged");
 type Unjudged = typeof unjudged;
 

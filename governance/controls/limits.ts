@@ -3,7 +3,7 @@ import type { Breach, RunBudget } from "../budget.ts";
 import type { Control, GovernedRun } from "./control.ts";
 import { type CallVerdict, pass } from "./verdicts.ts";
 
-/** spec.limits on tool calls and time; an attempt that another control then refuses counts too. */
+/** spec.limits on tool calls and time. A call that a later control refuses counts too. */
 export function limits({ budget }: GovernedRun): Control {
   return {
     name: "limits",
@@ -15,7 +15,7 @@ export function limits({ budget }: GovernedRun): Control {
   };
 }
 
-/** Counts a call, and a task too where it is one, or says why it may not be made. */
+/** Counts a tool call, and for the task tool a hop too; returns the limit that forbids it, or null. */
 export function takeCall(budget: RunBudget, tool: string, now: number): Breach | null {
   return budget.takeToolCall(now) ?? (tool === taskToolName ? budget.takeHop() : null);
 }

@@ -1,4 +1,4 @@
-/** The places that a call passes before it is made, outermost first. What one refuses, those after it never see. */
+/** The order of controls before a call, outermost first. A refusal ends the sequence. */
 export const callOrder = [
   "secret_masking",
   "limits",
@@ -14,21 +14,21 @@ export const callOrder = [
 ] as const;
 
 /**
- * The places that a result passes, and the model's own words after it, in this order: what is looked at is whole, what is kept
- * aside is what the model may read (decision 84). Hooks come first, so that what they say is looked at too.
+ * The order of controls for results and for the model's output (decision 84: checks see the complete text, and stored artifacts
+ * hold only what the model may read). Hooks come first, so that the other controls check the hooks' output too.
  */
 export const resultOrder = ["hook", "screening", "guardrails", "judges", "secret_masking", "artifacts"] as const;
 
-/** A place in the order, and the control that stands in it. */
+/** The name of a control, and its position in the order. */
 export type ControlName = (typeof callOrder)[number];
 
-/** Who refused, as closely as can be said: a control, or a part of one. */
+/** The control, or the part of a control, that refused. */
 export type Layer = ControlName | "budgets" | "taint";
 
-/** Who refused, in the words of document 2: `control` of a policy_deny row. */
+/** The value of `control` in a policy_deny row, as document 2 defines it. */
 export type AuditedControl = "policy" | "limits" | "guardrails" | "approvals" | "command" | "screening" | "hook";
 
-/** The documented name of each layer (decision 85). */
+/** The documented name of each layer (decision 85: `control` has seven values, `layer` is exact). */
 export const auditedAs: Readonly<Record<Layer, AuditedControl>> = {
   secret_masking: "screening",
   limits: "limits",
@@ -45,8 +45,8 @@ export const auditedAs: Readonly<Record<Layer, AuditedControl>> = {
   taint: "approvals",
 };
 
-/** A call that goes on after a wait is asked of these once more: who may call what can have changed meanwhile. */
+/** Controls that check a call again after a wait, because scopes can change during the wait. */
 export const askedAgain: readonly ControlName[] = ["policy"];
 
-/** The same for a call whose arguments were changed by the one who answered. */
+/** Controls that check a call again after a wait, if the person who answered edited the arguments. */
 export const askedAgainWhenEdited: readonly ControlName[] = ["policy", "command", "screening"];

@@ -3,10 +3,10 @@ import { isExit } from "../auth/permission-modes.ts";
 import type { Control, GovernedRun } from "./control.ts";
 import { type CallVerdict, pass } from "./verdicts.ts";
 
-/** Plan mode: what may change something does not run. What the other modes waive, approvals do not ask for. */
+/** Refuses calls that may change something while the run is in plan mode. The control `approvals` implements the other modes. */
 export function permissionModes(run: GovernedRun): Control | null {
   const { agent } = run;
-  // A run may leave plan mode on its way, and never enters it.
+  // A run may leave plan mode, but never enter it.
   if (run.mode !== "plan" && !isExit(agent, exitPlanModeName)) return null;
   const { readOnly } = agent.permissions;
   return {

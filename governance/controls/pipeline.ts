@@ -3,53 +3,53 @@ import { type Denial, denialOf, denyText, withheldText } from "./denial.ts";
 import { askedAgain, askedAgainWhenEdited, type ControlName, callOrder, resultOrder } from "./order.ts";
 import type { CallVerdict, GovernedResult, ReplyVerdict, ResultVerdict, Spoken, Wait } from "./verdicts.ts";
 
-// Every tool call of every run goes through the controls before it is made, in their declared order, outermost first. What one
-// refuses, those after it never see, and the tool does not run. What comes of a call passes them in an order of its own, and so
-// does what the model says where a control of the run asks for it.
+// Passes every tool call of a run through the controls in their declared order, outermost first. A refusal ends the sequence,
+// and the tool does not run. Results pass the controls in a separate order, and so does the model's output if a control of the
+// run checks it.
 
-/** Whether a call may be made. */
+/** The decision about a call. */
 export type Admission = {
-  /** The arguments as they stand. */
+  /** The current arguments. */
   readonly args: unknown;
   readonly spoken: readonly Spoken[];
-} /** `grant` is the approval by which it passes, if it needs one; `byPerson`: a person has edited the arguments. */ & (
+} /** `grant` is the approval that lets the call pass, if it needs one; `byPerson`: a person edited the arguments. */ & (
   | { readonly kind: "pass"; readonly grant?: string; readonly byPerson?: true }
   | { readonly kind: "deny"; readonly denial: Denial }
-  /** The tool would not take what was put in the place of its arguments. */
+  /** The substituted arguments do not match the tool's schema. */
   | { readonly kind: "misfit"; readonly by: ControlName; readonly problem: string }
-  /** To be asked again with `after` when the wait is over. */
+  /** After the wait, call `admit` again with `after`. */
   | { readonly kind: "wait"; readonly wait: Wait; readonly rule: string; readonly after: ControlName }
 );
 
-/** Where a call goes on that has waited. */
+/** The position at which a call continues after a wait. */
 export interface Resumption {
   /** The control that waited. */
   readonly after: ControlName;
-  /** Whoever answered has changed the arguments. */
+  /** True if the person who answered edited the arguments. */
   readonly edited?: boolean;
 }
 
-/** What may be shown of a result, or of the model's words. */
+/** The released part of a result or of the model's output. */
 export interface Released<T> {
   readonly shown: T;
-  /** Why it is not what it was; null when nobody has refused it. */
+  /** The refusal that replaced the content; null if no control refused it. */
   readonly denial: Denial | null;
   readonly spoken: readonly Spoken[];
 }
 
 /**
- * The controls of one run, ready to be passed through. Several that share a place, as hooks do, are asked in the order in which
- * they are given; one that waits has its place to itself, for a call goes on behind the place.
+ * The controls of one run. Controls with the same name, such as hooks, run in the order in which they are given. A control that
+ * may wait must be the only one of its name, because a call resumes after that position.
  */
 export class Pipeline {
   readonly #controls: readonly Control[];
   readonly #reply: readonly Speaking<"reply">[];
   readonly #monotonic: () => number;
-  /** Made when the first call comes: most turns have none. */
+  /** Created with the first call, because most turns have none. */
   #calls: { readonly before: readonly Speaking<"before">[]; readonly after: readonly Speaking<"after">[] } | null =
     null;
 
-  /** `monotonic` is the clock by which the record says how long a control took. */
+  /** `monotonic` is the clock that measures how long each control takes. */
   constructor(controls: readonly Control[], monotonic: () => number) {
     this.#controls = controls;
     this.#reply = inOrder(resultOrder, controls, "reply");
@@ -64,20 +64,20 @@ export class Pipeline {
     return this.#calls;
   }
 
-  /** Its controls as far as they speak on replies, for an agent that answers in the place of this one. */
+  /** The controls that check replies, for an agent that replies in place of this one. */
   get ofReplies(): Control[] {
     return this.#reply.map((control) => ({ name: control.name, reply: (reply) => control.reply(reply) }));
   }
 
-  /** Whether what the model says is to be held until it is released. */
+  /** True if the model's output must be buffered until the controls release it. */
   get holdsReplies(): boolean {
     return this.#reply.length > 0;
   }
 
   /**
-   * Whether the call may be made, by the first from outside in that says more than pass or replace. A call that has waited goes on
-   * behind the control that waited (decision 84): what stands before is not asked twice, but for policies, and for what looks at
-   * arguments when somebody has changed them; that person's answer is the one that the control itself has waited for.
+   * Decides about a call. A deny or a wait ends the sequence. After a wait, the call resumes after the control that waited
+   * (decision 84: earlier controls do not run twice). Exceptions are the policies, and the checks of arguments if a person
+   * edited them.
    */
   async admit(call: GovernedCall, resumed: Resumption | null = null): Promise<Admission> {
     const spoken: Spoken[] = [];
@@ -113,7 +113,10 @@ export class Pipeline {
     return { kind: "pass", ...grant, args: standing.args, spoken };
   }
 
-  /** The result as the model and the log may see it. What is refused is no longer looked at; only the words that say so are masked. */
+  /**
+   * Returns the result that the model and the event log may see. After a refusal only secret masking still runs, on the text of
+   * the refusal.
+   */
   async release(call: GovernedCall, result: GovernedResult): Promise<Released<GovernedResult>> {
     const spoken: Spoken[] = [];
     let shown = result;
@@ -130,7 +133,7 @@ export class Pipeline {
     return { shown, denial, spoken };
   }
 
-  /** The model's words as anybody may see them. */
+  /** Returns the model's output that clients may see. */
   async releaseReply(reply: GovernedReply): Promise<Released<string>> {
     const spoken: Spoken[] = [];
     let shown = reply.text;
@@ -144,7 +147,7 @@ export class Pipeline {
     return { shown, denial: null, spoken };
   }
 
-  /** One control's verdict, noted when it is more than pass. */
+  /** Runs one control and records its verdict if it is not pass. */
   async #ask<V extends CallVerdict | ResultVerdict | ReplyVerdict>(
     control: Control,
     spoken: Spoken[],
@@ -160,10 +163,12 @@ export class Pipeline {
   }
 }
 
-/** A control that has this word to say. */
+/** A control that implements the given method. */
 type Speaking<W extends "before" | "after" | "reply"> = Control & Required<Pick<Control, W>>;
 
-/** The controls that have a word to say, in the order; one that stands where nobody passes would never be heard. */
+/**
+ * Returns the controls with the method, in order. Throws if a control's name is not in that order, because it would never run.
+ */
 function inOrder<W extends "before" | "after" | "reply">(
   order: readonly ControlName[],
   controls: readonly Control[],

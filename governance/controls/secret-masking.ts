@@ -2,8 +2,8 @@ import type { Control, GovernedRun } from "./control.ts";
 import { pass } from "./verdicts.ts";
 
 /**
- * What a tool tells of secrets reaches neither the model nor the log. The arguments that the model wrote may come back as they
- * are: they are in the log already, and whoever wrote a guess there would learn from a mask that it is right (decision 77).
+ * Masks secrets in tool results, before the model or the event log sees them. Text that the model wrote in the arguments stays
+ * unmasked (decision 77: a mask over a guess would confirm the guess); the log has it already.
  */
 export function secretMasking({ mask, metrics }: GovernedRun): Control {
   return {
@@ -19,7 +19,9 @@ export function secretMasking({ mask, metrics }: GovernedRun): Control {
   };
 }
 
-/** All texts and keys of a JSON value, one to a line. Walks without recursion: models nest as deep as they like. */
+/**
+ * Returns all strings and keys of a JSON value, one per line. Not recursive, because a model may nest values arbitrarily deep.
+ */
 function textsIn(value: unknown): string {
   const texts: string[] = [];
   const waiting = [value];

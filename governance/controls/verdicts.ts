@@ -1,34 +1,34 @@
 import type { NewApproval } from "../../storage/tables/approvals.ts";
 import type { ControlName, Layer } from "./order.ts";
 
-// What controls answer. All of it is plain data.
+// The verdicts of controls, as plain data.
 
-/** Nothing is in the way. */
+/** No objection. */
 export interface Pass {
   readonly verdict: "pass";
-  /** The approval by which it passes. */
+  /** The approval that lets the call pass. */
   readonly grant?: string;
 }
 
 export const pass: Pass = { verdict: "pass" };
 
-/** Why something is refused. */
+/** The reason of a refusal. */
 export interface Refusal {
-  /** The rule or limit, for metrics and audit; of hooks its id. */
+  /** The rule or limit, for metrics and audit; for hooks, the hook's id. */
   readonly rule: string;
-  /** For the model and for people; of approvals the note. */
+  /** For the model and for people; for approvals, the note. */
   readonly detail: string;
-  /** The part of the control that refuses, where it has parts; else the control itself. */
+  /** The part of the control that refuses; absent if it is the control itself. */
   readonly layer?: Layer;
 }
 
-/** On a call that is about to be made. */
+/** The verdict on a call before it is made. */
 export type CallVerdict =
   | Pass
   | ({ readonly verdict: "deny" } & Refusal)
   /**
-   * Later controls and the tool get these arguments, and people are shown them. They are held against the tool's schema. Those that
-   * a person has put in (`byPerson`) are looked at by the controls before, too.
+   * Replaces the arguments for later controls, the tool and people. The new arguments must match the tool's schema. Arguments
+   * that a person edited (`byPerson`) pass the earlier controls again.
    */
   | {
       readonly verdict: "replace";
@@ -39,63 +39,63 @@ export type CallVerdict =
     }
   | { readonly verdict: "wait"; readonly wait: Wait; readonly rule: string };
 
-/** On what came of a call. */
+/** The verdict on the result of a call. */
 export type ResultVerdict =
   | Pass
   | { readonly verdict: "replace"; readonly result: GovernedResult; readonly rule?: string }
   | ({ readonly verdict: "block" } & Refusal);
 
-/** On what the model has said. */
+/** The verdict on the model's output. */
 export type ReplyVerdict =
   | Pass
   | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }
   | ({ readonly verdict: "block" } & Refusal);
 
-/** What a call gave. With `error`, a class of failures, it failed. */
+/** The result of a call; `error` is the class of a failure. */
 export interface GovernedResult {
   readonly text: string;
   readonly error?: string;
-  /** A control that replaces the text leaves them as they are; one that blocks the result blocks them too. */
+  /** A replaced text keeps its images; a blocked result loses them too. */
   readonly images?: readonly ResultImage[];
 }
 
-/** An image that a tool has made. What it is its bytes say. */
+/** An image that a tool made. Its bytes determine its type. */
 export interface ResultImage {
   readonly data: Uint8Array;
-  /** For people. */
+  /** For display. */
   readonly filename?: string;
 }
 
-/** What a call waits for before it may be made (decision 87). */
+/** The event that a call waits for (decision 87: a wait is a row, and any process can resume the run). */
 export interface Wait {
-  /** What is waited for: `approval`, `question` and the like. */
+  /** `approval`, `question` and the like. */
   readonly kind: string;
-  /** What is asked, for those who may answer. */
+  /** The question, for those who may answer. */
   readonly subject: string;
-  /** Epoch milliseconds after which nobody may answer any more; null for none. */
+  /** Epoch milliseconds after which an answer is rejected; null for none. */
   readonly deadline: number | null;
   readonly may_answer: {
     readonly scopes: readonly string[];
-    /** The one principal who may; null for everybody with the scopes. */
+    /** The only principal who may answer; null for all with the scopes. */
     readonly principal: string | null;
-    /** The one principal who may not, because it asked; null for none. */
+    /** A principal who may not answer, because it made the call; null for none. */
     readonly not_principal: string | null;
   };
-  /** The request for approval that it is for: what is said to that is the answer. */
+  /** The approval request whose decision answers this wait. */
   readonly approval_id?: string;
-  /** That request, where it is to be made: it is written together with the wait, which may come to be for an equal one. */
+  /** The approval request to create with this wait. If an equal request is pending, the wait uses that one instead. */
   readonly request?: NewApproval;
-  /** The id by which clients answer it, where they do. */
+  /** The id by which clients answer, if they can. */
   readonly asked_as?: string;
-  /** What clients are told while it is open. */
+  /** The frame that clients receive while the wait is open. */
   readonly frame?: { readonly name: string; readonly data: Readonly<Record<string, unknown>> };
 }
 
-/** A control that said something other than pass, for the record. */
+/** A verdict other than pass, for the record. */
 export interface Spoken {
   readonly control: ControlName;
   readonly verdict: "deny" | "replace" | "wait" | "block";
   readonly rule?: string;
-  /** How long it took to say so, in milliseconds. */
+  /** Duration of the check. */
   readonly ms: number;
 }

@@ -2,14 +2,14 @@ import { BlockList, isIP } from "node:net";
 import { lazily } from "../../bus/lazily.ts";
 
 /**
- * Whose word a destination rests on. `public`: a tenant's, a model's or a document's, which may lead to the internet alone.
- * `operator`: a URL of the operator's own settings, which may be on the operator's own network or machine.
+ * The source of a destination. `public`: from a tenant, a model or a document; only internet addresses are allowed. `operator`:
+ * from the operator's settings; private networks and loopback are allowed too.
  */
 export type EgressPolicy = "public" | "operator";
 
 /**
- * Whether a connection may go to this address, in any spelling that `isIP` knows. An IPv4 address inside an IPv6 one
- * (`::ffff:0:0/96`) is judged as what it is. What is no address, or names a zone, is refused.
+ * True if a connection to this address is allowed. Accepts every spelling that `isIP` accepts. An IPv4 address inside IPv6
+ * (`::ffff:0:0/96`) is judged as IPv4. Other text and addresses with a zone are refused.
  */
 export function allowsAddress(policy: EgressPolicy, address: string): boolean {
   const version = isIP(address);
@@ -20,10 +20,10 @@ export function allowsAddress(policy: EgressPolicy, address: string): boolean {
   return (family === "ipv4" || outside().check(address, family)) && !special().check(address, family);
 }
 
-/** Of IPv6 what is global unicast, and IPv4 in its clothes. A list of IPv4 networks finds mapped addresses by itself. */
+/** IPv6 global unicast, and IPv4-mapped addresses. A list of IPv4 networks also matches mapped addresses. */
 const outside = listOf("2000::/3", "::ffff:0:0/96");
 
-/** What has a purpose of its own, by the registries of IANA (RFC 6890 and what came after it). */
+/** Special-purpose networks, by the registries of IANA (RFC 6890 and its successors). */
 const special = listOf(
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -33,26 +33,26 @@ const special = listOf(
   "172.16.0.0/12",
   "192.0.0.0/24",
   "192.0.2.0/24",
-  // Relays of 6to4
+  // 6to4 relays
   "192.88.99.0/24",
   "192.168.0.0/16",
   "198.18.0.0/15",
   "198.51.100.0/24",
   "203.0.113.0/24",
-  // Protocols of the IETF: Teredo, benchmarks, ORCHID
+  // IETF protocol assignments: Teredo, benchmarks, ORCHID
   "2001::/23",
   "2001:db8::/32",
-  // 6to4, which carries an IPv4 address
+  // 6to4, which embeds an IPv4 address
   "2002::/16",
   "3fff::/20",
 );
 
-/** Where nobody's model or tool is: groups, what is reserved, and the servers that tell machines of a cloud their credentials. */
+/** Addresses that no policy allows: multicast, reserved ranges, and the metadata services of clouds, which return credentials. */
 const nowhere = listOf(
   "224.0.0.0/4",
   "240.0.0.0/4",
   "ff00::/8",
-  // AWS and most others, then containers and pods there
+  // AWS and most others, then the credential services for containers and pods
   "169.254.169.254/32",
   "169.254.170.2/32",
   "169.254.170.23/32",

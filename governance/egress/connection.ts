@@ -8,9 +8,9 @@ import type { ResponseHead } from "./response-head.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 import type { Target } from "./target.ts";
 
-/** Hears how a request goes. An error is told apart with `egressFailure`; after one, and after the end, nothing more is told. */
+/** Receives the events of one request. `egressFailure` classifies an error. No event follows the end or an error. */
 export interface ResponseHandler {
-  /** The request is about to be sent; it can be held back by aborting it now. */
+  /** The request is about to be sent; an abort at this point prevents it. */
   onRequestStart(control: ResponseControl): void;
   onResponseStart(head: ResponseHead): void;
   /** The bytes are valid during the call only. */
@@ -19,31 +19,31 @@ export interface ResponseHandler {
   onResponseError(error: Error): void;
 }
 
-/** Pauses, resumes and ends a request that is under way. */
+/** Pauses, resumes and aborts a request in progress. */
 export interface ResponseControl {
   pause(): void;
   resume(): void;
-  /** Ends it, and with it the connection. Nothing more is told. */
+  /** Aborts the request and closes its connection. No event follows. */
   abort(): void;
 }
 
-/** What a connection tells who owns it. */
+/** Receives the state changes of a connection. */
 export interface ConnectionOwner {
-  /** It can serve another request. */
+  /** The connection can serve another request. */
   free(connection: Connection): void;
   closed(connection: Connection): void;
 }
 
 const connectTimeoutMs = 10_000;
-/** Much longer than others keep connections: a new one with TLS costs a turn several round trips. */
+/** Longer than usual, because a new TLS connection costs a turn several round trips. */
 const keepAliveMs = 60_000;
-/** So much earlier than it says the other side may close. */
+/** An idle connection is closed this long before the server would close it. */
 const keepMarginMs = 2_000;
 
-/** One buffer is enough for all connections of a thread: what was read is consumed before anything else is read. */
+/** One buffer serves all connections of a thread, because each read is consumed before the next one. */
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** One request and its answer, on the connection that carries it. */
+/** One request and its response on a connection. */
 class Exchange implements ResponseControl, ResponseSink {
   readonly handler: ResponseHandler;
   readonly request: RequestText;
@@ -83,7 +83,7 @@ class Exchange implements ResponseControl, ResponseSink {
 export class Connection implements SlotMember {
   slot = -1;
   readonly origin: string;
-  /** Monotonic milliseconds after which it is not used again. */
+  /** Monotonic milliseconds after which the connection is not reused. */
   freeUntil = 0;
   readonly #env: Env;
   readonly #owner: ConnectionOwner;
@@ -92,9 +92,9 @@ export class Connection implements SlotMember {
   #exchange: Exchange | null = null;
   #isOpen = false;
   #isClosed = false;
-  /** When the request was sent, or its answer heard. What comes before the head is complete does not count. */
+  /** Time at which the request was sent or the last body bytes arrived. Bytes of an incomplete head do not count. */
   #heardAt = 0;
-  /** Looks whether the silence is too long; due at `#lookAt`, and set anew only when it is due. */
+  /** Checks for silence; due at `#lookAt`. It is rescheduled only when it fires, not for each read. */
   #look: Timer | null = null;
   #lookAt = 0;
   #connecting: Timer | null;
@@ -114,7 +114,7 @@ export class Connection implements SlotMember {
     );
   }
 
-  /** Sends a request, as soon as the connection is open. Only while no other is under way. */
+  /** Sends a request once the connection is open. Call it only while no other request is in progress. */
   send(request: RequestText, silenceMs: number, handler: ResponseHandler): void {
     this.#exchange = new Exchange(this, request, silenceMs, handler);
     if (this.#isOpen) {
@@ -123,7 +123,7 @@ export class Connection implements SlotMember {
     }
   }
 
-  /** Whether it is this one that is under way. */
+  /** True if this exchange is the one in progress. */
   carries(exchange: Exchange): boolean {
     return this.#exchange === exchange;
   }
@@ -147,7 +147,7 @@ export class Connection implements SlotMember {
     this.#close(null);
   }
 
-  /** Ends it; the request that is under way is told that the connection was lost. */
+  /** Closes the connection; a request in progress fails with `lost`. */
   destroy(): void {
     this.#close(lost());
   }
@@ -162,7 +162,7 @@ export class Connection implements SlotMember {
   #start(exchange: Exchange): void {
     const { request, handler, silenceMs } = exchange;
     handler.onRequestStart(exchange);
-    // It was aborted, and the connection with it.
+    // `onRequestStart` aborted the request, and the connection with it.
     if (this.#exchange !== exchange) return;
     this.#reader.begin(exchange);
     this.#heardAt = this.#env.monotonic();
@@ -176,19 +176,19 @@ export class Connection implements SlotMember {
     }
   }
 
-  /** `length` bytes are in the buffer. True, as reading goes on. */
+  /** Handles `length` bytes in the buffer. Returns true so that the socket keeps reading. */
   #read(length: number): boolean {
     const exchange = this.#exchange;
     if (exchange === null) {
-      // Nobody has asked for anything.
+      // Unexpected bytes on an idle connection.
       this.#close(null);
       return true;
     }
     try {
       const taken = this.#reader.push(readBuffer.subarray(0, length));
-      // A head that drips, and interim answers without end, would hold the request for ever.
+      // Ignore bytes before the head is complete: a slow head or endless interim responses would hold the request for ever.
       if (!this.#reader.isBeforeHead) this.#heardAt = this.#env.monotonic();
-      // The handler may have ended it.
+      // The handler may have aborted the request.
       if (this.#exchange === exchange && this.#reader.isOver) this.#answered(exchange, taken === length);
     } catch (error) {
       this.#close(asError(error));
@@ -196,17 +196,17 @@ export class Connection implements SlotMember {
     return true;
   }
 
-  /** The answer is over. `isAll`: nothing came behind it. */
+  /** Handles the end of a response. `isAll` is true if no bytes followed it. */
   #answered(exchange: Exchange, isAll: boolean): void {
     this.#exchange = null;
     const { keepsConnection, keepsForMs } = this.#reader;
     const freeMs = keepsForMs === null ? keepAliveMs : Math.min(keepAliveMs, keepsForMs - keepMarginMs);
-    // An answer to half a request leaves the other half in the way.
+    // If the server replied before the request was fully sent, the rest still blocks the connection.
     const isSent = this.#socket.writableLength === 0;
     if (isAll && keepsConnection && isSent && !exchange.request.closes && freeMs > 0) {
       if (exchange.isPaused) this.#socket.resume();
       this.freeUntil = this.#env.monotonic() + freeMs;
-      // What waits for nothing does not keep the process.
+      // An idle connection must not keep the process alive.
       this.#socket.unref();
       this.#owner.free(this);
     } else this.#close(null);
@@ -218,7 +218,7 @@ export class Connection implements SlotMember {
     }
   }
 
-  /** The other side has said all that it will. */
+  /** The server closed its side of the connection. */
   #ended(): void {
     const exchange = this.#exchange;
     if (exchange !== null && this.#isOpen && this.#reader.end()) this.#answered(exchange, true);
@@ -237,10 +237,10 @@ export class Connection implements SlotMember {
     this.#look = null;
     const exchange = this.#exchange;
     if (exchange === null || this.#isClosed) return;
-    // Who is not read has nothing to say.
+    // Silence does not count while the exchange is paused.
     if (exchange.isPaused) this.#heardAt = this.#env.monotonic();
     if (this.#env.monotonic() < this.#heardAt + exchange.silenceMs) this.#lookLater(exchange.silenceMs);
-    // It may have been this process that stood still: what has come meanwhile is read first.
+    // This process itself may have stalled, so read pending bytes first.
     else this.#env.defer(this.#giveUp);
   };
 
@@ -253,7 +253,7 @@ export class Connection implements SlotMember {
       this.#close(new EgressError(this.#reader.isBeforeHead ? "silent_head" : "silent_body", "nothing came in time"));
   };
 
-  /** Ends the connection, and the request that is under way with this error. */
+  /** Closes the connection and fails the request in progress with this error. */
   #close(error: Error | null): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

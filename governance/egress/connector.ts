@@ -5,25 +5,24 @@ import { allowsAddress, type EgressPolicy } from "./address.ts";
 import { EgressBlocked } from "./failure.ts";
 import type { Target } from "./target.ts";
 
-/** Looks a name up and gives all that it stands for; `lookup` of node:dns is one. */
+/** Resolves a name to all its addresses, like `lookup` of node:dns. */
 export type Resolver = (
   name: string,
   options: LookupAllOptions,
   done: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void;
 
-/** After this long without a word the system asks whether the other side is still there. */
+/** Idle time before the first TCP keep-alive probe. */
 const aliveMs = 60_000;
 
 /**
- * Opens sockets to addresses that the policy allows, and to no other. A name is resolved once for each connection, and the socket
- * goes to one of the very addresses that were judged; what the name stands for a moment later does not matter. Host, SNI and the
- * check of the certificate keep the name.
+ * Opens sockets only to addresses that the policy allows. Each connection resolves its name once, and the socket goes to one of
+ * the checked addresses, so DNS rebinding has no effect. Host, SNI and the certificate check use the name.
  */
 export class Connector {
   readonly #policy: EgressPolicy;
   readonly #lookup: LookupFunction;
-  /** By origin, what makes the next handshake with it shorter. */
+  /** TLS sessions by origin, which shorten the next handshake. */
   readonly #sessions = new Map<string, Buffer>();
 
   constructor(policy: EgressPolicy, resolve: Resolver) {
@@ -31,11 +30,11 @@ export class Connector {
     this.#lookup = judgedLookup(policy, resolve);
   }
 
-  /** A socket on its way to the target; `onOpen` is called when it can be written to. Throws EgressBlocked. */
+  /** Returns a connecting socket; `onOpen` is called when it is writable. Throws EgressBlocked. */
   open({ origin, hostname, port, isTls }: Target, onread: OnReadOpts, onOpen: () => void): Socket {
     const host = hostname.replace(/^\[|\]$/g, "");
     const isLiteral = isIP(host) !== 0;
-    // Node looks up no literals, so that nothing would judge them.
+    // Node does not call `lookup` for address literals, so check them here.
     if (isLiteral && !allowsAddress(this.#policy, host)) throw new EgressBlocked();
     const where = {
       host,
@@ -66,7 +65,10 @@ export class Connector {
 
 const sessionsMax = 100;
 
-/** What node asks of `lookup`, with the answers judged. One forbidden answer refuses the name: it would be tried until it serves. */
+/**
+ * Wraps a resolver as `lookup` of node:net that checks each address. One forbidden address refuses the name, because an attacker
+ * could retry until the resolver returns it first.
+ */
 export function judgedLookup(policy: EgressPolicy, resolve: Resolver): LookupFunction {
   return (name, options, done) => {
     resolve(name, { ...options, all: true }, (error, addresses) => {

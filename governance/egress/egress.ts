@@ -8,19 +8,18 @@ import { EgressError } from "./failure.ts";
 import { type EgressRequest, requestText } from "./request-text.ts";
 import type { Target } from "./target.ts";
 
-/** How often connections are looked for that were free for too long. */
+/** Interval of the search for expired idle connections. */
 const sweepMs = 5_000;
 
 /**
- * The door through which this process calls others, over HTTP/1.1. Each policy has its own, so that a connection that one policy
- * allows is never used by another. An answer that redirects is an answer like any other: nothing is followed. A request has a
- * connection to itself while it is under way: one that is free, or a new one.
+ * Opens all outgoing HTTP/1.1 connections of this process. Each policy has its own Egress, so that policies never share a
+ * connection. Redirects are not followed. Each request uses a connection exclusively, an idle one or a new one.
  */
 export class Egress {
   readonly #env: Env;
   readonly #connector: Connector;
   readonly #open = new SlotSet<Connection>();
-  /** By origin, those that serve nobody, the one that was used last at the end. */
+  /** Idle connections by origin, most recently used last. */
   readonly #free = new Map<string, Connection[]>();
   #sweeping: Timer | null = null;
   #isClosed = false;
@@ -30,7 +29,7 @@ export class Egress {
     this.#connector = new Connector(policy, resolve);
   }
 
-  /** Sends a request. Never throws: what cannot be sent is told to the handler. */
+  /** Sends a request. Never throws: a request that cannot be sent fails through the handler. */
   dispatch(target: Target, request: EgressRequest, handler: ResponseHandler): void {
     try {
       if (this.#isClosed) throw new EgressError("lost", "the egress is closed");
@@ -42,7 +41,7 @@ export class Egress {
     }
   }
 
-  /** Ends every connection and what is under way on it. */
+  /** Closes every connection and fails the requests in progress. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#sweeping?.cancel();

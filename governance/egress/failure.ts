@@ -1,4 +1,4 @@
-/** The destination is one that the policy refuses. Says neither the address nor the network that it is on. */
+/** The policy refuses the destination. The message does not reveal the address or its network. */
 export class EgressBlocked extends Error {
   readonly code = "egress_blocked";
 
@@ -9,8 +9,8 @@ export class EgressBlocked extends Error {
 }
 
 /**
- * Why a request has no answer. `unsendable`: it is no valid request, nothing was sent. `silent_head` and `silent_body`: the other
- * side said nothing for too long, and may still be at work. `malformed`: what it said is no answer of HTTP.
+ * Why a request has no response. `unsendable`: the request is invalid and was not sent. `silent_head`, `silent_body`: a timeout;
+ * the server may still be working. `malformed`: the response is not valid HTTP.
  */
 export type EgressFailure =
   | "blocked"
@@ -22,7 +22,7 @@ export type EgressFailure =
   | "malformed"
   | "other";
 
-/** A failure that the egress has found itself; what the system says of a connection is passed on as it was said. */
+/** A failure that the egress itself detected. Errors of the system are passed on unchanged. */
 export class EgressError extends Error {
   override readonly name = "EgressError";
   readonly failure: Exclude<EgressFailure, "blocked" | "other">;
@@ -33,7 +33,7 @@ export class EgressError extends Error {
   }
 }
 
-/** The kind of an error that an egress has given to a handler. */
+/** Classifies an error that an egress passed to a handler. */
 export function egressFailure(error: unknown): EgressFailure {
   if (error instanceof EgressBlocked) return "blocked";
   if (error instanceof EgressError) return error.failure;

@@ -2,7 +2,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { type KeyValue, ownKeys } from "../../storage/tables/key-value.ts";
 import { type Redis, RedisRefusal } from "./redis.ts";
 
-// In one step where Redis is: two commands could have another's between them.
+// Scripts run atomically in Redis; separate commands could interleave with those of other clients.
 const swap = `local found = redis.call('GET', KEYS[1])
 if ARGV[1] == '0' and found then return 0 end
 if ARGV[1] == '1' and found ~= ARGV[2] then return 0 end
@@ -13,7 +13,7 @@ local sum = redis.call('INCRBY', KEYS[1], ARGV[1])
 if isNew and ARGV[2] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return sum`;
 
-/** What a tenant keeps in Redis. */
+/** The key-value data of one tenant in Redis. */
 export class RedisKeyValue implements KeyValue {
   readonly #redis: Redis;
   readonly #tenant: string;

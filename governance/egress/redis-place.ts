@@ -1,4 +1,4 @@
-/** Where a Redis is, read once from its URL. */
+/** Address and credentials of a Redis, parsed from its URL. */
 export interface RedisPlace {
   readonly host: string;
   readonly port: number;
@@ -8,7 +8,9 @@ export interface RedisPlace {
   readonly db: number;
 }
 
-/** Reads redis://[user:password@]host[:port][/database], or rediss:// for TLS. Throws with a reason that repeats nothing of it. */
+/**
+ * Parses redis://[user:password@]host[:port][/database], or rediss:// for TLS. Throws an error that repeats no part of the URL.
+ */
 export function readRedisUrl(text: string): RedisPlace {
   const url = URL.parse(text);
   if (url === null || !/^rediss?:$/.test(url.protocol) || url.hostname === "")

@@ -10,25 +10,25 @@ import { judgedLookup } from "./connector.ts";
 import { EgressBlocked } from "./failure.ts";
 import type { RedisPlace } from "./redis-place.ts";
 
-/** How long a command waits for a connection, and then for its answer. */
+/** Max wait of a command for a connection, then for its reply. */
 const connectMs = 1_000;
 const answerMs = 3_000;
 const socketMs = 5_000;
-/** Pauses between two tries to connect: from, doubling up to. */
+/** Pause between two connection attempts: the first, doubling up to the longest. */
 const pauseMs = { first: 50, longest: 5_000 };
 
-/** What Redis says of itself, and of no command: it did nothing, and does it another time. */
+/** Errors about the state of Redis rather than the command: the command had no effect and may succeed later. */
 const aboutItself = /^(?:LOADING|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|OOM|BUSY|TRYAGAIN|CLUSTERDOWN|NOAUTH)\b/;
-/** Of that, what another connection may lead away from: behind the address there may be another server by now. */
+/** Those errors that a new connection may avoid, because the address may now lead to another server. */
 const aboutConnection = /^(?:LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOAUTH)\b/;
 
-/** What the operator is told of the connection. */
+/** Logs the state of the connection for the operator. */
 export interface RedisLog {
   info(words: string): void;
   warn(what: { readonly reason: string }, words: string): void;
 }
 
-/** A command that was not answered. `unknown`: it was sent, and may have been carried out. */
+/** A command without a reply. `unknown`: it was sent and may have been executed. */
 export class RedisUnavailable extends SvcError {
   readonly outcome: "not_sent" | "unknown";
 
@@ -39,10 +39,9 @@ export class RedisUnavailable extends SvcError {
 }
 
 /**
- * A connection to the operator's Redis, made at the first command and again, with growing pauses, whenever it is lost. A command is
- * sent once at most, and none waits longer than a few seconds: it refuses with RedisUnavailable, also while there is no connection.
- * A Redis that cannot do anything now, as one that loads, is full or has become a replica, counts as away. What it refuses of a command
- * is thrown as it says it, without the arguments.
+ * A connection to the operator's Redis, opened by the first command and reopened with growing pauses. Each command is sent at
+ * most once and fails with RedisUnavailable after a few seconds. A Redis that is loading, full or read-only counts as
+ * unavailable. Other errors of Redis are thrown with its text but without the arguments.
  */
 export class Redis {
   readonly #place: RedisPlace;
@@ -58,46 +57,46 @@ export class Redis {
     this.#log = log;
   }
 
-  /** Sends a command and gives its answer. */
+  /** Sends a command and returns its reply. */
   async command(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
     const { client, opened } = await this.#ready();
     try {
       return await client.call(name, ...args);
     } catch (error) {
       const { name: kind, message } = error as Error;
-      // Its arguments hang on it, and may be anything.
+      // Drop the original error: ioredis attaches the arguments, which may be secret.
       if (kind === "ReplyError") {
         if (aboutConnection.test(message)) this.#leave(client, opened);
         if (aboutItself.test(message)) throw new RedisUnavailable("not_sent", new Error(message));
         throw new RedisRefusal(message);
       }
-      // Who is silent on one command is not asked the next on the same connection: answers would come in the wrong place.
+      // After a timeout, close the connection: a late reply would be matched to the next command.
       if (client.status === "ready") client.disconnect(true);
       throw new RedisUnavailable("unknown", plainCause(error));
     }
   }
 
   /**
-   * Tries whether it takes writes, by one that leaves nothing: there is no list of this name to be pushed to. Refuses with RedisUnavailable
-   * where it is away, a replica or full.
+   * Checks that Redis accepts writes, with a write that changes nothing: LPUSHX to a list that does not exist. Refuses with
+   * RedisUnavailable if Redis is unreachable, read-only or full.
    */
   async check(): Promise<void> {
     try {
       await this.command("LPUSHX", `${ownKeys}check`, "");
     } catch (error) {
       if (!(error instanceof RedisRefusal)) throw error;
-      // An account that may push to its queues only is not told more than that there is a Redis.
+      // An account that is limited to its queues may not run LPUSHX here; PING still shows that Redis replies.
       await this.command("PING");
     }
   }
 
-  /** Ends the connection; it is not made again. */
+  /** Closes the connection for good. */
   close(): void {
     this.#isClosed = true;
     void this.#client?.then((client) => client.disconnect());
   }
 
-  /** The next command goes over a connection of its own; what is under way on this one is answered. */
+  /** Makes the next command open a new connection; commands in progress on this one still get their replies. */
   #leave(client: Client, opened: Promise<Client>): void {
     if (this.#client !== opened) return;
     this.#client = null;
@@ -132,7 +131,7 @@ export class Redis {
   }
 
   async #open(): Promise<Client> {
-    // Loaded where it is used: most deployments have no Redis.
+    // Loaded on first use, because most deployments have no Redis.
     const { AbstractConnector, Redis: Connection } = await import("ioredis");
     const place = this.#place;
     class Connector extends AbstractConnector {
@@ -149,7 +148,7 @@ export class Redis {
       db,
       connectTimeout: socketMs,
       commandTimeout: answerMs,
-      // Each command goes out once or not at all: what it pushes must not be there twice.
+      // Never resend a command: a repeated push would duplicate the task.
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
@@ -165,7 +164,7 @@ export class Redis {
     return client;
   }
 
-  /** Told once for each outage. */
+  /** Logged once per outage. */
   #failed(reason: string): void {
     if (this.#isClosed) return;
     if (this.#failure === null) this.#log.warn({ reason }, "Redis cannot be reached");
@@ -173,10 +172,10 @@ export class Redis {
   }
 }
 
-/** What Redis says to a command that it does not carry out. */
+/** An error reply of Redis to a command. */
 export class RedisRefusal extends Error {}
 
-/** A socket to an address that an operator may name; the certificate is checked for the name. */
+/** Opens a socket to an address that the policy `operator` allows; the certificate must match the name. */
 function openSocket({ host, port, isTls }: RedisPlace): Socket {
   if (isIP(host) !== 0 && !allowsAddress("operator", host)) throw new EgressBlocked();
   const where: NetConnectOpts = { host, port, lookup: judgedLookup("operator", lookup) };
@@ -184,7 +183,7 @@ function openSocket({ host, port, isTls }: RedisPlace): Socket {
   return connectTls({ ...where, ...(isIP(host) === 0 && { servername: host }) });
 }
 
-/** Errors of ioredis bear the command with its arguments, among them the password. */
+/** Returns an error without the command: ioredis attaches its arguments, which include the password. */
 function plainCause(error: unknown): Error {
   const { message, code } = error as Error & { code?: string };
   return new Error(message === "" ? (code ?? "no connection") : message);

@@ -1,23 +1,23 @@
 import { EgressError } from "./failure.ts";
 import type { Target } from "./target.ts";
 
-/** What is sent to a target. */
+/** A request to a target. */
 export interface EgressRequest {
   readonly method: "GET" | "POST";
-  /** Names and values in turn. */
+  /** Names and values alternate. */
   readonly headers: readonly string[];
   readonly body: string | null;
-  /** The longest silence that is borne: before the answer's head is complete, and then between two bytes. */
+  /** Max silence: until the response head is complete, then between two reads. */
   readonly silenceMs: number;
 }
 
-/** A request as it goes out: the head in Latin-1, the body in UTF-8. */
+/** The request on the wire: the head in Latin-1, the body in UTF-8. */
 export interface RequestText {
   readonly head: string;
   readonly body: string;
-  /** Whether the body is the same in Latin-1, so that both can go out as one text. */
+  /** True if the body is ASCII, so that head and body can be written as one Latin-1 string. */
   readonly isLatin: boolean;
-  /** Whether it says that the connection serves no other. */
+  /** True if the request has `connection: close`. */
   readonly closes: boolean;
 }
 
@@ -25,7 +25,7 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const value = /^[\t\x20-\x7e\x80-\xff]*$/;
 const targetText = /^[!-~]+$/;
 
-/** What the egress says itself, or what would change how the rest is read. */
+/** Headers that the egress sets itself, or that would change how the message is framed. */
 const own: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "keep-alive", "upgrade", "expect"]);
 
 interface HeaderLines {
@@ -34,10 +34,10 @@ interface HeaderLines {
   readonly closes: boolean;
 }
 
-/** Lists of headers that were written: callers send the same list again and again. */
+/** Cache of rendered headers: callers pass the same list again and again. */
 const written = new WeakMap<readonly string[], HeaderLines>();
 
-/** Writes a request. Throws an EgressError for what cannot be sent. */
+/** Renders a request. Throws an EgressError if it is invalid. */
 export function requestText({ host, pathname, search }: Target, { method, headers, body }: EgressRequest): RequestText {
   const path = pathname + search;
   if (!targetText.test(path)) throw unsendable("the path has a character that no request can carry");

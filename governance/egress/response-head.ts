@@ -1,21 +1,21 @@
 import { EgressError } from "./failure.ts";
 
 /**
- * A status line and header lines as RFC 9112 has them, without the blank line: no line is folded, no name has a blank behind it, no value
- * a control character.
+ * A status line and header lines by RFC 9112, without the final blank line. Rejects folded lines, whitespace before a colon, and
+ * control characters.
  */
 const wellFormed =
   /^HTTP\/1\.[01] [1-5]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*)*$/;
 const outerBlanks = /^[\t ]+|[\t ]+$/g;
 
-/** How the end of a body is found (RFC 9112, 6.3): after so many bytes, by its chunks, or when the connection ends. */
+/** How the body ends (RFC 9112, 6.3): after a number of bytes, by its chunks, or with the connection. */
 export type BodyFraming = number | "chunks" | "until_end";
 
-/** The head of an answer. */
+/** The head of a response. */
 export class ResponseHead {
   readonly status: number;
   readonly #isFirstVersion: boolean;
-  /** Names in lower case and values in turn. */
+  /** Names in lower case and values alternate. */
   readonly #fields: readonly string[];
 
   private constructor(status: number, isFirstVersion: boolean, fields: readonly string[]) {
@@ -24,7 +24,7 @@ export class ResponseHead {
     this.#fields = fields;
   }
 
-  /** `text` is Latin-1, up to and without the blank line. Throws an EgressError for what is no head. */
+  /** Parses Latin-1 text up to, but without, the blank line. Throws an EgressError if it is malformed. */
   static parse(text: string): ResponseHead {
     if (!wellFormed.test(text)) throw malformed("its head is none");
     const fields: string[] = [];
@@ -39,7 +39,7 @@ export class ResponseHead {
     return new ResponseHead(Number(text.slice(9, 12)), text.charCodeAt(7) === 0x30, fields);
   }
 
-  /** The value of a header, whose name is in lower case; of one that stands more than once all of them, with commas. */
+  /** Returns the value of a header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined {
     let found: string | undefined;
     for (let at = 0; at < this.#fields.length; at += 2) {
@@ -49,7 +49,7 @@ export class ResponseHead {
     return found;
   }
 
-  /** Throws an EgressError when two readers could take the end of the body for two places. */
+  /** Throws an EgressError if two parsers could disagree about the end of the body (request smuggling). */
   framing(): BodyFraming {
     const coding = this.header("transfer-encoding");
     const length = this.header("content-length");
@@ -64,20 +64,20 @@ export class ResponseHead {
     return Number(length);
   }
 
-  /** Whether the other side means to take another request on the connection. */
+  /** True if the server accepts another request on the connection. */
   get keepsConnection(): boolean {
     const asked = this.header("connection")?.toLowerCase() ?? "";
     return this.#isFirstVersion ? asked.includes("keep-alive") : !asked.includes("close");
   }
 
-  /** How long the other side waits for another request, in milliseconds; null when it does not say. */
+  /** How long the server keeps the idle connection, in milliseconds; null if it does not say. */
   get keepsForMs(): number | null {
     const [, seconds] = /(?:^|[,; ])timeout=(\d{1,6})/i.exec(this.header("keep-alive") ?? "") ?? [];
     return seconds === undefined ? null : Number(seconds) * 1_000;
   }
 }
 
-/** The answer is none. */
+/** Returns the error for a malformed response. */
 export function malformed(why: string): EgressError {
   return new EgressError("malformed", `the answer is not HTTP: ${why}`);
 }

@@ -1,18 +1,18 @@
 import { malformed, ResponseHead } from "./response-head.ts";
 
-// Reads the answers of one connection, HTTP/1.1 and 1.0 (RFC 9112), from the bytes as they come. It takes nothing that could be read
-// in two ways: whoever answers then would say where the next answer begins.
+// Parses the HTTP/1.1 and 1.0 responses of one connection incrementally (RFC 9112). Rejects ambiguous framing: otherwise a
+// server could decide where the next response appears to begin.
 
-/** Bytes of a head, of the line of a chunk, and of what follows the last chunk. */
+/** Max bytes of a head or trailer, and of a chunk's size line. */
 const headBytesMax = 16 * 1024;
 const chunkLineBytesMax = 4 * 1024;
-/** A byte for each hexadecimal digit: 16 TiB. */
+/** One hexadecimal digit is four bits: 16 TiB. */
 const chunkDigitsMax = 11;
 
-/** What is told of one answer. */
+/** Receives the parts of one response. */
 export interface ResponseSink {
   head(head: ResponseHead): void;
-  /** Valid during the call only. */
+  /** The bytes are valid during the call only. */
   data(bytes: Buffer): void;
 }
 
@@ -24,59 +24,59 @@ const none: Buffer = Buffer.alloc(0);
 const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
-/** Reads one answer after another. */
+/** Parses one response after another. */
 export class ResponseReader {
   #state: State = "over";
   #sink: ResponseSink | null = null;
   #keepsConnection = false;
   #keepsForMs: number | null = null;
-  /** Of the body, or of the chunk. */
+  /** Remaining bytes of the body or of the chunk. */
   #bytesLeft = 0;
   #trailerBytes = 0;
-  /** The beginning of a head or of a line. */
+  /** The incomplete start of a head or of a line. */
   #carry: Buffer = none;
 
-  /** Whether the answer has been read to its end. */
+  /** True if the response has been read completely. */
   get isOver(): boolean {
     return this.#state === "over";
   }
 
-  /** Whether the head of the answer is still to come. */
+  /** True while the head is incomplete. */
   get isBeforeHead(): boolean {
     return this.#state === "head";
   }
 
-  /** Whether the connection may serve another request once the answer is over. */
+  /** True if the connection may serve another request after this response. */
   get keepsConnection(): boolean {
     return this.#keepsConnection;
   }
 
-  /** For how long the other side says that it does; null when it does not. */
+  /** How long the server keeps the idle connection; null if it does not say. */
   get keepsForMs(): number | null {
     return this.#keepsForMs;
   }
 
-  /** Another answer is expected. */
+  /** Prepares for the next response. */
   begin(sink: ResponseSink): void {
     this.#sink = sink;
     this.#state = "head";
     this.#carry = none;
   }
 
-  /** Reads up to the end of the answer, and says how many bytes that were. Throws an EgressError. */
+  /** Parses up to the end of the response and returns the number of bytes consumed. Throws an EgressError. */
   push(bytes: Buffer): number {
     let at = 0;
     while (at < bytes.length && this.#state !== "over") at = this.#step(bytes, at);
     return at;
   }
 
-  /** The connection has ended. False when the answer has not. */
+  /** Handles the end of the connection. Returns false if the response is incomplete. */
   end(): boolean {
     if (this.#state === "until_end") this.#state = "over";
     return this.#state === "over";
   }
 
-  /** Reads something from `at` on, and answers where it ended. */
+  /** Parses one element at `at` and returns the offset after it. */
   #step(bytes: Buffer, at: number): number {
     switch (this.#state) {
       case "head":
@@ -103,7 +103,7 @@ export class ResponseReader {
     const found = this.#until(blankLine, bytes, at, headBytesMax);
     if (found === null) return bytes.length;
     const head = ResponseHead.parse(found.text);
-    // Others come before the answer, and nobody asks for an upgrade.
+    // Other 1xx responses precede the final one. The egress never asks for an upgrade, so 101 is an error.
     if (head.status === 101) throw malformed("it speaks another protocol from here on");
     if (head.status < 200) return found.end;
     const framing = head.framing();
@@ -127,9 +127,9 @@ export class ResponseReader {
     return end;
   }
 
-  /** The size of a chunk, and what else is said of it, which nobody needs. */
+  /** Reads the size of a chunk and skips the chunk extensions. */
   #readChunkLine(bytes: Buffer, at: number): number {
-    // Nearly always it is there at once, and nothing else is said.
+    // Fast path: the line is complete and has no extension.
     if (this.#carry.length === 0) {
       let size = 0;
       let end = at;
@@ -158,7 +158,7 @@ export class ResponseReader {
     this.#state = size === 0 ? "trailer" : "chunk";
   }
 
-  /** The line end behind a chunk, which may come in two pieces. */
+  /** Reads the line end after a chunk, which may arrive in two reads. */
   #readChunkEnd(bytes: Buffer, at: number): number {
     const isHalf = this.#carry.length > 0;
     if (bytes[at] !== (isHalf ? lineFeed : carriageReturn)) throw malformed("a chunk is longer than its size");
@@ -172,7 +172,7 @@ export class ResponseReader {
     return at + 1;
   }
 
-  /** What follows the last chunk: fields that nobody needs, and a blank line. */
+  /** Skips the trailer fields after the last chunk, up to the blank line. */
   #readTrailer(bytes: Buffer, at: number): number {
     const found = this.#until(lineEnd, bytes, at, headBytesMax);
     if (found === null) return bytes.length;
@@ -182,7 +182,10 @@ export class ResponseReader {
     return found.end;
   }
 
-  /** What stands before `mark`, in Latin-1, and where the mark ends in `bytes`; null when it has not come, and what has is kept. */
+  /**
+   * Returns the Latin-1 text before `mark` and the offset after the mark. Returns null, and buffers the bytes, if the mark has
+   * not arrived.
+   */
   #until(mark: Buffer, bytes: Buffer, at: number, bytesMax: number): { text: string; end: number } | null {
     if (this.#carry.length === 0) {
       const found = bytes.indexOf(mark, at);
@@ -192,7 +195,7 @@ export class ResponseReader {
       return null;
     }
     const before = this.#carry.length;
-    // No more than could be it, or many pieces would be copied for each of them.
+    // Append at most `bytesMax` bytes: more would be copied again for each small read.
     const joined = Buffer.concat([this.#carry, bytes.subarray(at, at + bytesMax + mark.length)]);
     const found = joined.indexOf(mark, Math.max(0, before - mark.length + 1));
     if ((found < 0 ? joined.length : found) > bytesMax) throw malformed("a line of it is too long");
@@ -205,7 +208,7 @@ export class ResponseReader {
   }
 }
 
-/** The value of a hexadecimal digit; -1 for another byte. */
+/** Returns the value of a hexadecimal digit; -1 for any other byte. */
 function hexDigit(byte: number | undefined): number {
   if (byte === undefined) return -1;
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;

@@ -1,11 +1,11 @@
 import type { ResponseHead } from "./response-head.ts";
 
-/** Max number that is read. Clients get the pause in a header, where neither `Infinity` nor an exponent is valid. */
+/** Max value. Clients receive the pause in a header, where neither `Infinity` nor an exponent is valid. */
 const longest = 1e9;
 
 /**
- * Returns how many milliseconds the other side asks to wait: by Retry-After in either of its forms (RFC 9110, section 10.2.3), or by
- * OpenAI's retry-after-ms. Null when it asks for nothing.
+ * Returns the pause in milliseconds that the server asks for: Retry-After in either form (RFC 9110, section 10.2.3), or OpenAI's
+ * retry-after-ms. Null if neither is present.
  */
 export function retryAfterMs(head: Pick<ResponseHead, "header">, now: number): number | null {
   const fine = decimal(head.header("retry-after-ms"));
@@ -13,7 +13,7 @@ export function retryAfterMs(head: Pick<ResponseHead, "header">, now: number): n
   const value = head.header("retry-after");
   const seconds = decimal(value);
   if (seconds !== null) return seconds * 1000;
-  // Date.parse takes almost anything for a date.
+  // Date.parse accepts almost any text as a date.
   if (value === undefined || !/^[A-Z][a-z]+, .+ GMT$/.test(value)) return null;
   const at = Date.parse(value);
   return Number.isNaN(at) ? null : Math.max(0, at - now);

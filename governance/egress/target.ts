@@ -1,14 +1,17 @@
 import { EgressBlocked } from "./failure.ts";
 
-/** Where a request goes, read once from a URL and spelled in one way only: what is judged is what is connected to. */
+/**
+ * The destination of a request, parsed once from its URL into a canonical form, so that the checked address and the connected
+ * address are the same.
+ */
 export interface Target extends Readonly<Pick<URL, "origin" | "host" | "hostname" | "pathname" | "search">> {
   readonly isTls: boolean;
   readonly port: number;
 }
 
 /**
- * Reads an http or https URL as browsers do (WHATWG): numbers of an address in any base become dotted decimals, names become
- * ASCII, a zone id is no host. Throws EgressBlocked for other schemes and for a user name or password.
+ * Parses an http or https URL as browsers do (WHATWG): IPv4 in any base becomes dotted decimal, and names become ASCII. Throws
+ * EgressBlocked for other schemes, zone ids and credentials in the URL.
  */
 export function readTarget(text: string): Target {
   const url = URL.parse(text);

@@ -1,11 +1,11 @@
-/** Shorter secrets can be guessed, one after another. */
+/** Shorter secrets can be guessed by trial. */
 const charsMin = 16;
-/** One of: a word in small letters, which a capital may begin, or several such; a word in capitals. */
+/** Matches one word or several joined words, in lower case, camel case or capitals. */
 const word = /^(?:\p{Lu}?\p{Ll}*(?:\p{Lu}\p{Ll}{2,})*|\p{Lu}+)$/u;
 
 /**
- * Whether a secret can be found by guessing: it is short, or nothing but words. If such a secret were masked where a caller reads
- * what it wrote, then the mask would tell which guess was right (decision 77). Of a URL that carries a password, the password counts.
+ * True if a secret can be guessed: it is short, or consists of words alone. A mask over such a secret in text that a caller
+ * wrote would confirm the guess (decision 77). For a URL with a password, the password is judged.
  */
 export function isGuessable(secret: string): boolean {
   const password = URL.parse(secret)?.password ?? "";

@@ -2,12 +2,12 @@ import { credentialPattern } from "./credential-patterns.ts";
 import type { ValueScanner } from "./value-scanner.ts";
 
 const redacted = "[REDACTED]";
-/** Values that nest deeper are masked whole. */
+/** Deeper values are masked completely. */
 const depthMax = 256;
 
 /**
- * Hides the texts that its scanner knows, and whatever has the form of a well-known credential, behind [REDACTED]. The work is
- * linear in the text and does not grow with the number of secrets.
+ * Replaces known secrets and well-known forms of credentials by [REDACTED]. The work is linear in the text, regardless of the
+ * number of secrets.
  */
 export class Masking {
   readonly #scanner: ValueScanner;
@@ -17,7 +17,7 @@ export class Masking {
     this.#scanner = scanner;
   }
 
-  /** The text, or the very same string when there is nothing to hide. What also stands in `own` is left as it is. */
+  /** Returns the masked text, or the same string if nothing is masked. Matches that also occur in `own` stay unmasked. */
   text(text: string, own = ""): string {
     const places: number[] = [];
     this.#scanner.find(text, places);
@@ -28,7 +28,7 @@ export class Masking {
     return places.length === 0 ? text : replaced(text, places, own);
   }
 
-  /** JSON text that stays JSON: what is hidden is cut out of its strings and keys, never out of an escape. Other text as text. */
+  /** Masks the strings and keys of JSON text, so that it stays valid JSON. Other text is masked as plain text. */
   jsonText(json: string): string {
     const masked = this.text(json);
     if (masked === json) return json;
@@ -41,7 +41,7 @@ export class Masking {
     return JSON.stringify(this.value(value));
   }
 
-  /** A JSON value with its strings and keys masked, or the very same value when there is nothing to hide. */
+  /** Returns a JSON value with masked strings and keys, or the same value if nothing is masked. */
   value<T>(value: T): T {
     return this.#deep(value, 0) as T;
   }
@@ -60,12 +60,12 @@ export class Masking {
       changed ||= entry[0] !== key || entry[1] !== item;
       return entry;
     });
-    // fromEntries defines properties, so that a key such as __proto__ stays a key.
+    // Object.fromEntries defines own properties, so a key such as __proto__ stays a key.
     return changed ? Object.fromEntries(entries) : value;
   }
 }
 
-/** The text with each place, or each run of places that touch, replaced once; but for places whose text is in `own`. */
+/** Returns the text with each group of adjacent or overlapping matches replaced once. Matches that occur in `own` stay. */
 function replaced(text: string, places: readonly number[], own: string): string {
   const spans: [number, number][] = [];
   for (let i = 0; i < places.length; i += 2) {

@@ -1,13 +1,12 @@
-// Finds any of many known texts in one pass, after Wu and Manber: a window of eight characters moves over the text, and a table
-// says for its last three how far it may move on because no known text holds them there. With nothing to find it looks at about
-// every sixth character, however many texts are known. Where the window fits, the sorted list of texts is narrowed character by
-// character, like a walk down a trie.
+// Finds many known strings in one pass (Wu-Manber). A window of eight characters moves over the text. A table maps the window's
+// last three characters to the distance that it may skip. Without matches it reads about every sixth character, regardless of
+// the number of strings. At a possible match, the sorted list of strings is narrowed character by character, like a trie.
 
 const windowChars = 8;
 const blockChars = 3;
 const tableSize = 2 ** 15;
 
-/** Knows some texts. Those shorter than the window are left out: they would be found in ordinary words. */
+/** Strings shorter than the window are ignored, because they occur in ordinary words. */
 export class ValueScanner {
   readonly #sorted: readonly string[];
   readonly #shifts: Uint8Array;
@@ -23,7 +22,7 @@ export class ValueScanner {
     }
   }
 
-  /** Adds `[start, end, start, end, …]` of every place where a known text stands, overlapping ones too, in order. */
+  /** Appends `[start, end, start, end, …]` for every match in order, including overlapping ones. */
   find(text: string, places: number[]): void {
     if (this.#sorted.length === 0) return;
     const shifts = this.#shifts;
@@ -41,21 +40,21 @@ export class ValueScanner {
     }
   }
 
-  /** The length of the longest known text that begins here, 0 when none does. */
+  /** Returns the length of the longest known string at `start`; 0 if there is none. */
   #longestAt(text: string, start: number): number {
     const sorted = this.#sorted;
     let low = 0;
     let high = sorted.length;
     let longest = 0;
     for (let depth = 0; low < high; depth++) {
-      // All of sorted[low..high) begin with the `depth` characters seen so far; the shortest stands first.
+      // All of sorted[low..high) begin with the `depth` characters read so far; the shortest comes first.
       if ((sorted[low] as string).length === depth) {
         longest = depth;
         low++;
       }
       if (start + depth >= text.length) break;
       const code = text.charCodeAt(start + depth);
-      // Keys of one provider share a long beginning, and then nothing has to be searched.
+      // Keys of one provider share a long prefix; then no binary search is needed.
       if (low < high && (sorted[low] as string).charCodeAt(depth) !== code) {
         low = firstAtLeast(sorted, low, high, depth, code);
       }
@@ -67,7 +66,7 @@ export class ValueScanner {
   }
 }
 
-/** The first place in [low, high) whose text has at `depth` a code unit of at least `code`. */
+/** Returns the first index in [low, high) whose string has at least `code` at position `depth`. */
 function firstAtLeast(sorted: readonly string[], low: number, high: number, depth: number, code: number): number {
   let from = low;
   let to = high;
@@ -79,7 +78,7 @@ function firstAtLeast(sorted: readonly string[], low: number, high: number, dept
   return from;
 }
 
-/** The table's place for the three characters that end at `last`. */
+/** Returns the table index for the three characters that end at `last`. */
 function blockOf(text: string, last: number): number {
   const mixed = (text.charCodeAt(last - 2) << 10) ^ (text.charCodeAt(last - 1) << 5) ^ text.charCodeAt(last);
   return mixed & (tableSize - 1);

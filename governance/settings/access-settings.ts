@@ -4,7 +4,7 @@ import { json, list, oneOf, path, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { readTriggers, type Trigger } from "./triggers.ts";
 
-/** Who may call, and what is secret. */
+/** Authentication, scopes and secrets. */
 export const accessSettings = {
   authMode: oneOf(
     "AUTH_MODE",

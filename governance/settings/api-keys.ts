@@ -2,12 +2,12 @@ import { hashToken, isToken } from "./key-token.ts";
 import { readMap, readObject, readString, readStrings } from "./object-shape.ts";
 import { readTenantId } from "./tenant-id.ts";
 
-/** What one API key stands for. The key itself is not here. */
+/** The principal of one API key. Only the hash of the key is stored. */
 export interface ApiKey {
   readonly sha256: string;
-  /** In the order of the setting, from 1: names the entry where the key must not be printed. */
+  /** Position in the setting, from 1; names the entry in messages, because the key must not be printed. */
   readonly entry: number;
-  /** Characters of the key. */
+  /** Number of characters of the key. */
   readonly length: number;
   readonly tenant_id: string;
   readonly sub: string;
@@ -39,13 +39,13 @@ function readTenant(value: unknown, where: string): string {
   }
 }
 
-/** Whether a text may name a caller. */
+/** True if the text is a valid subject. */
 export function isSubject(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   return text !== "" && text.length <= 256 && !/[\x00-\x1f\x7f]/.test(text) && text.isWellFormed();
 }
 
-/** Whether a text can be a scope: visible ASCII without quotes, commas and backslashes. */
+/** True if the text is a valid scope: visible ASCII without quotes, commas and backslashes. */
 export function isScope(text: string): boolean {
   return /^[\x21\x23-\x26\x28-\x2b\x2d-\x5b\x5d-\x7e]{1,128}$/.test(text);
 }

@@ -11,7 +11,7 @@ const demoModelId = "demo";
 const apiKeyCharsMin = 16;
 
 /**
- * Why a server with these settings does not start, each a sentence that names the setting; empty when it does. `own` are the model
+ * Returns why a server with these settings does not start, one sentence per problem; empty if it starts. `own` are the model
  * providers of plugins.
  */
 export function bootRefusals(settings: Settings, own: readonly string[] = []): readonly string[] {
@@ -70,7 +70,7 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
     );
   }
   for (const { id, name } of secretReferences(settings.webhookEndpoints)) {
-    // Files are looked up at each use, and may come later.
+    // Secret files are read at each use and may be created later.
     if (settings.secretsBackend !== "env" || Object.hasOwn(settings.secrets, name)) continue;
     refusals.push(`SVC_WEBHOOK_ENDPOINTS: a secret of ${id} names an SVC_SECRET_ variable that is not set.`);
   }
@@ -94,7 +94,7 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
   return refusals;
 }
 
-/** What starts and is most likely not meant, each a sentence that names the setting. */
+/** Returns warnings about settings that are allowed but probably not intended, one sentence each. */
 export function bootWarnings(settings: Settings): readonly string[] {
   const warnings: string[] = [];
   const production = settings.environment === "production";

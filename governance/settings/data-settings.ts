@@ -3,7 +3,7 @@ import { bool, int, list, oneOf, optionalPath, path, seconds, text } from "./set
 import { readTenantId } from "./tenant-id.ts";
 import { refuseRawCredentials } from "./url-credentials.ts";
 
-/** Rows, objects and files. */
+/** Settings of the database, objects, files and retention. */
 export const dataSettings = {
   databaseUrl: databaseUrl(),
   dbPoolSize: int("DB_POOL_SIZE", 10, [1, 1000], "Postgres connections that stay open."),
@@ -98,7 +98,7 @@ function databaseUrl() {
   return { ...setting, read };
 }
 
-/** The check of a URL needs a pool's sizes and does not look at them. */
+/** The validation of a URL requires pool sizes but ignores them. */
 const unusedPool = {
   poolSize: 1,
   maxOverflow: 0,

@@ -2,15 +2,15 @@ import type { ModelPrice } from "../../manifests/registries.ts";
 import { mapEntries, readPrice } from "./model-options.ts";
 import { readObject, readString } from "./object-shape.ts";
 
-/** Who can decide for a route of SVC_DECISION_ROUTES; `llm` is a chat model, by the id of its route. */
+/** Providers that SVC_DECISION_ROUTES may name; `llm` is a chat model, by the id of its route. */
 export const decisionProviders = ["workers_ai", "typesafe", "llm"] as const;
 
-/** A decider as SVC_DECISION_ROUTES gives it, under its id. */
+/** A decider as SVC_DECISION_ROUTES defines it, under its id. */
 export interface DecisionOverride {
   readonly provider: string;
-  /** The provider's own name of the model; of `llm` the id of a model route. */
+  /** The provider's name of the model; for `llm`, the id of a model route. */
   readonly model: string;
-  /** Absent keeps that of the built-in decider of the same id, if there is one. */
+  /** If absent, the price of the built-in decider with the same id applies, if there is one. */
   readonly price?: ModelPrice;
 }
 

@@ -1,6 +1,6 @@
 import { int, seconds } from "./setting.ts";
 
-/** Runs that outlive their process. */
+/** Settings of durable runs, which outlive their process. */
 export const durableSettings = {
   durableConcurrency: int(
     "FIBER_CONCURRENCY",

@@ -1,17 +1,17 @@
-/** What a process can be there for. What each means is in host/duties.ts. */
+/** The duties that a process can have; host/duties.ts defines each. */
 export const allDuties = ["api", "worker", "scheduler"] as const;
 
-/** One of the things that a process can be there for. */
+/** A duty of a process. */
 export type Duty = (typeof allDuties)[number];
 
-/** An item of SVC_DUTIES. */
+/** Reads an item of SVC_DUTIES. */
 export function readDuty(item: string): Duty {
   const duty = allDuties.find((known) => known === item.toLowerCase());
   if (duty === undefined) throw new Error(`must list some of ${allDuties.join(", ")}`);
   return duty;
 }
 
-/** Whether a process with these settings has a duty. */
+/** True if a process with these settings has the duty. */
 export function holds({ duties }: { readonly duties: readonly string[] }, duty: Duty): boolean {
   return duties.includes(duty);
 }

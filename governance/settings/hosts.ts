@@ -1,16 +1,19 @@
 import { isIP } from "node:net";
 
-/** Whether only this machine can reach a server that listens on `host`. Names other than localhost are not looked up: no. */
+/**
+ * True if only this machine can reach a server that listens on `host`. Names other than localhost are not resolved and count as
+ * false.
+ */
 export function isLoopback(host: string): boolean {
   return host.toLowerCase() === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-/** A host as the Host header names it without the port: lower case, IPv6 in brackets. */
+/** Returns the host as the Host header has it, without the port: lower case, IPv6 in brackets. */
 export function headerHost(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host.toLowerCase();
 }
 
-/** An item of SVC_ALLOWED_HOSTS. */
+/** Reads an item of SVC_ALLOWED_HOSTS. */
 export function readHost(item: string): string {
   const bare = item.replace(/^\[(.*)\]$/, "$1");
   if (isIP(bare) !== 0) return headerHost(bare);
@@ -20,7 +23,7 @@ export function readHost(item: string): string {
   return item.toLowerCase();
 }
 
-/** An item of SVC_CORS_ORIGINS, as browsers spell it. */
+/** Reads an item of SVC_CORS_ORIGINS, in the spelling of browsers. */
 export function readOrigin(item: string): string {
   const parsed = URL.parse(item);
   if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.origin !== item.toLowerCase().replace(/\/$/, "")) {

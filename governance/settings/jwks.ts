@@ -1,28 +1,28 @@
 import { createPrivateKey, createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
 import { readMap } from "./object-shape.ts";
 
-/** A key of a JWKS, for signatures alone. */
+/** A key of a JWKS, for signatures only. */
 export type SigningJwk = Readonly<JsonWebKey> & { readonly kid?: string; readonly alg?: string; readonly use?: string };
 
-/** A set of keys. */
+/** A JSON Web Key Set. */
 export interface Jwks {
   readonly keys: readonly SigningJwk[];
 }
 
-/** The keys that verify tokens, and the keys of the same document that cannot. */
+/** The keys that verify tokens, and the skipped keys of the same document. */
 export interface PublicJwks extends Jwks {
-  /** One sentence for each skipped key, which names its position and what is wrong with it. */
+  /** One sentence for each skipped key, with its position and the reason. */
   readonly skipped: readonly string[];
 }
 
-/** The algorithms that a token may be signed with. Shared secrets and `none` are never among them. */
+/** The accepted signature algorithms. Shared secrets and `none` are never accepted. */
 export const jwtAlgorithms = ["RS256", "ES256", "EdDSA"] as const;
-/** An algorithm that a token may be signed with. */
+/** An accepted signature algorithm. */
 export type JwtAlgorithm = (typeof jwtAlgorithms)[number];
 
 const rsaBitsMin = 2048;
 
-/** The algorithm that goes with a key, null when none of ours does. */
+/** Returns the algorithm of a key; null if it is not supported. */
 export function algorithmOf(key: SigningJwk): JwtAlgorithm | null {
   if (key.kty === "RSA") return "RS256";
   if (key.kty === "EC" && key.crv === "P-256") return "ES256";
@@ -31,8 +31,8 @@ export function algorithmOf(key: SigningJwk): JwtAlgorithm | null {
 }
 
 /**
- * Reads SVC_JWKS_PUBLIC: `{keys: [...]}`. Skips keys that cannot verify a token, such as an encryption key (RFC 7517, section 5).
- * Throws for a secret key, and when no key is left.
+ * Reads SVC_JWKS_PUBLIC: `{keys: [...]}`. Skips keys that cannot verify a token, such as encryption keys (RFC 7517, section 5).
+ * Throws for a secret key, and if no usable key is left.
  */
 export function readPublicJwks(document: unknown): PublicJwks {
   const skipped: string[] = [];

@@ -2,7 +2,7 @@ import { type ModelParameter, type ModelPrice, modelParameters } from "../../man
 import { readIntegerField, readMap, readNumberField, readObject, readString, readStrings } from "./object-shape.ts";
 import { readHttpUrl } from "./setting.ts";
 
-/** The hosted providers that are built in. A route that names another one stops the boot. */
+/** The built-in hosted providers. A route that names an unknown provider stops the boot. */
 export const modelProviders = [
   "openai",
   "anthropic",
@@ -18,42 +18,45 @@ export const modelProviders = [
   "google",
 ] as const;
 
-/** A provider that routes may name. */
+/** The name of a built-in provider. */
 export type ModelProviderName = (typeof modelProviders)[number];
 
-/** What a route's model does: it answers, or makes vectors of texts. */
+/** The task of a route's model: chat, or embeddings. */
 export type RouteKind = (typeof routeKinds)[number];
 const routeKinds = ["chat", "embedding"] as const;
 
-/** All hosted providers that have a key: those of models, and one that only decides. */
+/** All hosted providers that have a key: the model providers, and one that only makes decisions. */
 export const keyedProviders = [...modelProviders, "typesafe"] as const;
 
-/** A provider with a key. */
+/** The name of a provider with a key. */
 export type KeyedProviderName = (typeof keyedProviders)[number];
 
-/** A route as SVC_MODEL_ROUTES gives it, under its logical id. What is absent keeps the value of the built-in route, if there is one. */
+/**
+ * A route as SVC_MODEL_ROUTES defines it, under its logical id. Absent fields keep the values of the built-in route, if there is
+ * one.
+ */
 export interface RouteOverride {
   readonly provider: string;
   readonly model: string;
-  /** `chat`, which is meant where nothing is said, or `embedding`: such a route has a price and no other figure. */
+  /** The default is `chat`. A route of kind `embedding` has a price and no other figures. */
   readonly kind?: RouteKind;
   readonly modalities?: readonly ("text" | "image")[];
-  /** Tokens. */
+  /** In tokens. */
   readonly context_window?: number;
-  /** Tokens of one answer. */
+  /** Max output tokens of one call. */
   readonly max_output_tokens?: number;
   readonly parameters?: readonly ModelParameter[];
   readonly price?: ModelPrice;
 }
 
-/** How one provider is reached; what is absent is the provider's own. */
+/** Connection options of one provider; absent fields keep the provider's defaults. */
 export interface ProviderOptions {
   readonly base_url?: string;
-  /** A literal, or secret:NAME. */
+  /** A literal key, or secret:NAME. */
   readonly api_key?: string;
-  /** Seconds; replaces SVC_MODEL_TIMEOUT_SECONDS. */
+  /** Seconds; overrides SVC_MODEL_TIMEOUT_SECONDS. */
   readonly timeout?: number;
-  /** Of workers_ai alone. */
+  /** For workers_ai only. */
   readonly account_id?: string;
   readonly gateway_id?: string;
 }
@@ -65,7 +68,7 @@ const figuresOf: Readonly<Record<RouteKind, readonly string[]>> = {
   embedding: ["price"],
 };
 
-/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model, kind?} with any of the figures of such a route. */
+/** Reads SVC_MODEL_ROUTES: a map of logical id to {provider, model, kind?} and the figures of such a route. */
 export function readModelRoutes(document: unknown): Readonly<Record<string, RouteOverride>> {
   return mapEntries(document, (value, where) => {
     const kind = readKind(value, where);
@@ -116,7 +119,7 @@ function readParameters(value: unknown, where: string): readonly ModelParameter[
   return words as ModelParameter[];
 }
 
-/** Reads rates. Cached tokens without a rate of their own cost what uncached ones cost: a price is never read too low. */
+/** Reads the rates of a model. Cached tokens without a rate cost as much as uncached ones, so that a price is never too low. */
 export function readPrice(value: unknown, where: string): ModelPrice {
   const price = readObject(value, `${where}: price`, ["input", "output"], ["cache_read", "cache_write"]);
   const rate = (key: string): number => readNumberField(price[key], `${where}: price.${key}`, 0, usdPerMillionMax);
@@ -129,7 +132,7 @@ export function readPrice(value: unknown, where: string): ModelPrice {
   };
 }
 
-/** Vectors are not paid for, nor does anybody cache them. */
+/** Reads the rates of an embedding model. Output is free and nothing is cached. */
 function readInputPrice(value: unknown, where: string): ModelPrice {
   const price = readObject(value, `${where}: price`, ["input"], []);
   const input = readNumberField(price.input, `${where}: price.input`, 0, usdPerMillionMax);
@@ -162,7 +165,7 @@ function readBaseUrl(value: string, where: string): string {
   }
 }
 
-/** Reads a map of ids to entries, each of which `read` makes. */
+/** Reads a map of ids to entries; `read` parses each entry. */
 export function mapEntries<T>(
   document: unknown,
   read: (value: unknown, where: string, key: string) => T,

@@ -3,7 +3,7 @@ import { type ProviderOptions, type RouteOverride, readModelRoutes, readProvider
 import { type OwnProvider, readOwnProviders } from "./own-providers.ts";
 import { bool, json, seconds, text, url } from "./setting.ts";
 
-/** Models and who answers for them. The keys of the providers are beside this table: see provider-keys.ts. */
+/** Settings of models and their providers. provider-keys.ts reads the providers' keys. */
 export const modelSettings = {
   defaultModelId: text("DEFAULT_MODEL_ID", "", "The model route of manifests that name none.", {
     defaultWords: "the first route whose provider has a credential, else demo",

@@ -1,4 +1,7 @@
-/** The document as an object with only these keys, `required` among them. Throws an Error that begins with `where`. */
+/**
+ * Returns the document as an object with only these keys, including all `required` ones. Throws an Error that begins with
+ * `where`.
+ */
 export function readObject(
   document: unknown,
   where: string,
@@ -10,14 +13,14 @@ export function readObject(
     if (!Object.hasOwn(object, key)) throw new Error(`${where}: ${key} is missing`);
   }
   const known = [...required, ...optional];
-  // The key itself is not repeated: in a document of secrets, a misplaced secret may be what stands there.
+  // Do not repeat the key: in a document of secrets it may be a misplaced secret.
   if (Object.keys(object).some((key) => !known.includes(key))) {
     throw new Error(`${where} has a key other than ${known.join(", ")}`);
   }
   return object;
 }
 
-/** The document as an object with any keys. */
+/** Returns the document as an object with any keys. */
 export function readMap(document: unknown, where: string): Record<string, unknown> {
   if (typeof document !== "object" || document === null || Array.isArray(document)) {
     throw new Error(`${where} must be a JSON object`);
@@ -25,13 +28,13 @@ export function readMap(document: unknown, where: string): Record<string, unknow
   return document as Record<string, unknown>;
 }
 
-/** The value when it is a text with something in it. Throws what it must be, after `where`. */
+/** Returns the value if it is a non-empty string. Throws an Error that begins with `where`. */
 export function readString(value: unknown, where: string): string {
   if (typeof value !== "string" || value === "") throw new Error(`${where} must be a non-empty string`);
   return value;
 }
 
-/** The value when it is a number in the range. Throws what it must be, after `where`. */
+/** Returns the value if it is a number in the range. Throws an Error that begins with `where`. */
 export function readNumberField(value: unknown, where: string, least: number, most: number): number {
   if (typeof value !== "number" || !Number.isFinite(value) || value < least || value > most) {
     throw new Error(`${where} must be a number from ${least} to ${most}`);
@@ -39,13 +42,13 @@ export function readNumberField(value: unknown, where: string, least: number, mo
   return value;
 }
 
-/** The value when it is a whole number in the range. Throws what it must be, after `where`. */
+/** Returns the value if it is an integer in the range. Throws an Error that begins with `where`. */
 export function readIntegerField(value: unknown, where: string, least: number, most: number): number {
   if (!Number.isInteger(value)) throw new Error(`${where} must be a whole number from ${least} to ${most}`);
   return readNumberField(value, where, least, most);
 }
 
-/** The value when it is a list of texts with something in each. Throws what it must be, after `where`. */
+/** Returns the value if it is a list of non-empty strings. Throws an Error that begins with `where`. */
 export function readStrings(value: unknown, where: string): readonly string[] {
   if (!Array.isArray(value) || value.some((item) => typeof item !== "string" || item === "")) {
     throw new Error(`${where} must be a list of non-empty strings`);

@@ -1,12 +1,12 @@
 import type { ObjectStoreConfig } from "../../storage/objects/open.ts";
 import type { Settings } from "./settings.ts";
 
-/** Where the settings say that objects are kept. */
+/** Returns the configuration of the object store. */
 export function objectStoreConfigOf({ objectStore, objectStorePath }: Settings): ObjectStoreConfig {
   return objectStore === "fs" ? { kind: "fs", path: objectStorePath } : { kind: "memory" };
 }
 
-/** Whether what one thread puts into the object store is there for all others. */
+/** True if all threads see the objects that one thread stores. */
 export function objectsAreShared({ objectStore }: Settings): boolean {
   return objectStore !== "memory";
 }

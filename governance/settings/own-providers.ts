@@ -2,30 +2,30 @@ import { keyedProviders, mapEntries } from "./model-options.ts";
 import { readMap, readNumberField, readObject, readString } from "./object-shape.ts";
 import { readHttpUrl } from "./setting.ts";
 
-/** A model provider of the operator's own, under the name that routes give. */
+/** A model provider that the operator defines, under the name that routes use. */
 export interface OwnProvider {
-  /** Up to and without the path of its protocol. */
+  /** The URL before the path of the protocol. */
   readonly base_url: string;
-  /** A literal, or secret:NAME; absent for a server that asks for none. */
+  /** A literal key or secret:NAME; absent for a server that needs none. */
   readonly api_key?: string;
-  /** Sent with every call, names in lower case; each value is a literal, or secret:NAME. */
+  /** Sent with every call; names in lower case, each value a literal or secret:NAME. */
   readonly headers: Readonly<Record<string, string>>;
-  /** What it speaks: chat completions as OpenAI has them, or Anthropic's Messages API. */
+  /** The wire protocol: OpenAI's chat completions or Anthropic's Messages API. */
   readonly kind: OwnProviderKind;
-  /** Seconds; replaces SVC_MODEL_TIMEOUT_SECONDS. */
+  /** Seconds; overrides SVC_MODEL_TIMEOUT_SECONDS. */
   readonly timeout?: number;
 }
 
 type OwnProviderKind = (typeof kinds)[number];
 const kinds = ["openai", "anthropic"] as const;
 
-/** Names that lead elsewhere: the built-in providers, the offline model, and the decider that asks a model. */
+/** Reserved names: the built-in providers, the offline model, and the decider that uses a model. */
 const taken: readonly string[] = [...keyedProviders, "demo", "llm"];
 const headersMax = 16;
 const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$/;
-/** Printable characters: what a header can carry whoever reads it. */
+/** Printable ASCII, which every header parser accepts. */
 const headerValue = /^[\x20-\x7e]{1,4096}$/;
-/** Those that the protocol and the connection have the say in. */
+/** Headers that the protocol or the connection sets. */
 const reservedHeaders: readonly string[] = [
   ...[
     "accept",
@@ -83,7 +83,7 @@ function readHeaders(value: unknown, where: string, hasKey: boolean): Readonly<R
   const headers: Record<string, string> = {};
   for (const [given, text] of entries) {
     const name = given.toLowerCase();
-    // Neither name nor value is repeated: they may have been swapped.
+    // Repeat neither name nor value in the message: they may be swapped, so either may be the secret.
     if (!headerName.test(name)) throw new Error(`${where} has an invalid header name`);
     if (reservedHeaders.includes(name)) throw new Error(`${where}: ${name} cannot be set`);
     if (hasKey && (name === "authorization" || name === "x-api-key"))
@@ -94,7 +94,7 @@ function readHeaders(value: unknown, where: string, hasKey: boolean): Readonly<R
   return headers;
 }
 
-/** What is secret in them: keys and the values of headers, but for what is looked up by name. */
+/** Returns the literal keys and header values, without secret:NAME references. */
 export function ownProviderSecrets(providers: Readonly<Record<string, OwnProvider>>): readonly string[] {
   return Object.values(providers)
     .flatMap(({ api_key, headers }) => [...(api_key === undefined ? [] : [api_key]), ...Object.values(headers)])

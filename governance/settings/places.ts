@@ -2,13 +2,13 @@ import { errorText } from "./problem-lines.ts";
 import type { Settings } from "./settings.ts";
 import { storeConfigOf } from "./store-config.ts";
 
-/** What a server cannot start without, and the setting that has named it. */
+/** A resource that the server cannot start without, and the setting that names it. */
 interface Place {
   readonly setting: string;
   readonly path: string;
 }
 
-/** The directory that belongs to the process. */
+/** The data directory of the process. */
 export function dataPlace({ dataDir }: Settings): Place {
   return { setting: "SVC_DATA_DIR", path: dataDir };
 }
@@ -26,7 +26,7 @@ export function objectsPlace({ objectStorePath, fromEnvironment }: Settings): Pl
   return { setting: isNamed ? "SVC_OBJECT_STORE_PATH" : "SVC_DATA_DIR", path: objectStorePath };
 }
 
-/** Makes or opens what is kept at a place. What is thrown says which setting and which path or host it is about. */
+/** Runs `work` on a resource. An error names the setting and the path or host. */
 export async function atPlace<T>({ setting, path }: Place, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();

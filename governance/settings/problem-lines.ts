@@ -1,6 +1,6 @@
 import { SvcError } from "../../bus/errors.ts";
 
-/** An error in lines for a person: each problem of a manifest by itself, any other error in one. */
+/** Returns an error as lines for a person: one line per problem of a manifest, one line for any other error. */
 export function problemLines(error: unknown): readonly string[] {
   if (!(error instanceof SvcError)) return [errorText(error)];
   const { detail } = error.details;
@@ -8,7 +8,10 @@ export function problemLines(error: unknown): readonly string[] {
   return detail.map(({ msg, type }: { msg: string; type: string }) => `${msg} (${type})`);
 }
 
-/** What an error says; a refused connection has a code and no words, and of SQLite's words the longer code says more. */
+/**
+ * Returns the text of an error. A refused connection has only a code. For SQLite, the extended code is more specific than the
+ * message.
+ */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as NodeJS.ErrnoException;
@@ -16,5 +19,5 @@ export function errorText(error: unknown): string {
   return error.message || code || error.name;
 }
 
-/** Such as SQLITE_IOERR_SHORT_READ, whose words are "disk I/O error" as those of thirty others are. */
+/** For example SQLITE_IOERR_SHORT_READ: its message, "disk I/O error", is shared by thirty other codes. */
 const extendedCode = /^SQLITE_[A-Z]+_/;

@@ -1,6 +1,6 @@
 import { bool, oneOf } from "./setting.ts";
 
-/** How the OpenAI protocol is spoken under /v1. */
+/** Settings of the OpenAI protocol under /v1. */
 export const protocolSettings = {
   openaiUser: oneOf(
     "OPENAI_USER",

@@ -1,12 +1,12 @@
 import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 
-/** The names that a provider's key is looked up under, the first that is set wins. */
+/** Returns the environment variables for a provider's key; the first that is set is used. */
 export function providerKeyNames(provider: KeyedProviderName): readonly [string, string] {
   const name = `${provider.toUpperCase()}_API_KEY`;
   return [`SVC_${name}`, name];
 }
 
-/** The keys that the environment has, and the names they were found under. */
+/** Reads the providers' keys from the environment, with the names of their variables. */
 export function readProviderKeys(environment: Readonly<Record<string, string | undefined>>): {
   keys: Readonly<Partial<Record<KeyedProviderName, string>>>;
   names: readonly string[];

@@ -4,7 +4,7 @@ import { type Setting, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { refuseRawCredentials } from "./url-credentials.ts";
 
-/** Work that goes to consumers outside. */
+/** Settings of queues for external consumers. */
 export const queueSettings = {
   redisUrl: redisUrl(),
   consumerSharedSecret: consumerSecrets(),
@@ -18,7 +18,7 @@ export const queueSettings = {
   ),
 };
 
-/** The secret of consumers: one for SVC_CONSUMER_TENANT, or one for each tenant. */
+/** The secret of consumers: one for SVC_CONSUMER_TENANT, or one per tenant. */
 export type ConsumerSecrets = string | Readonly<Record<string, string>>;
 
 function consumerSecrets(): Setting<ConsumerSecrets> {
@@ -41,7 +41,7 @@ function consumerSecrets(): Setting<ConsumerSecrets> {
   return { ...setting, read };
 }
 
-/** Every secret in it. */
+/** Returns all consumer secrets, for the mask. */
 export function consumerSecretTexts(secrets: ConsumerSecrets): readonly string[] {
   return typeof secrets === "string" ? [secrets] : Object.values(secrets);
 }

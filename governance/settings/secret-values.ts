@@ -19,20 +19,20 @@ interface SecretSources {
   readonly triggers: readonly Trigger[];
 }
 
-/** Members of a private key that are secret. */
+/** Secret members of a private key. */
 const privateMembers = ["d", "p", "q", "dp", "dq", "qi"] as const;
 
-/** A text that must be masked, and the setting that it came with. */
+/** A text to mask, and the setting that contains it. */
 export interface SecretValue {
   readonly setting: string;
   readonly text: string;
 }
 
-/** Every text of the settings that must be masked wherever it turns up: keys, passwords, private numbers, secrets by name. */
+/** Returns every text of the settings that must be masked: keys, passwords, private numbers and named secrets. */
 export function collectSecretValues(
   environment: Environment,
   values: SecretSources,
-  /** Settings whose whole text is a secret: keys of providers, and what plugins declare as one. */
+  /** Settings whose complete value is secret: keys of providers, and secret settings of plugins. */
   secretNames: readonly string[],
   secrets: Readonly<Record<string, string>>,
 ): readonly SecretValue[] {
@@ -60,18 +60,18 @@ export function collectSecretValues(
   return found.filter(({ text }) => text !== "");
 }
 
-/** The settings whose secrets can be guessed, each once. */
+/** Returns the settings whose secrets can be guessed, without duplicates. */
 export function guessableSettings(values: readonly SecretValue[]): readonly string[] {
   return [...new Set(values.filter(({ text }) => isGuessable(text)).map(({ setting }) => setting))];
 }
 
-/** The private numbers of keys that sign. */
+/** Returns the private numbers of signing keys. */
 export function signingSecrets(jwks: Jwks | null): readonly string[] {
   const numbers = (jwks?.keys ?? []).flatMap((key) => privateMembers.map((member) => key[member]));
   return numbers.filter((number) => typeof number === "string");
 }
 
-/** The keys themselves are read from the text: the setting keeps their hashes alone. */
+/** Reads the keys from the environment again, because the parsed setting holds only their hashes. */
 function apiKeyTokens(environment: Environment): readonly string[] {
   try {
     return Object.keys(JSON.parse(environment.SVC_AUTH_API_KEYS ?? "{}") as object);
@@ -80,7 +80,7 @@ function apiKeyTokens(environment: Environment): readonly string[] {
   }
 }
 
-/** The password of a URL, and the URL with it. */
+/** Returns the password of a URL, and the URL that contains it. */
 function urlSecrets(url: string): readonly string[] {
   const password = URL.parse(url)?.password ?? "";
   if (password === "") return [];
@@ -88,7 +88,7 @@ function urlSecrets(url: string): readonly string[] {
   try {
     decoded = decodeURIComponent(password);
   } catch {
-    // Not percent-encoded then: the text as it stands is the password.
+    // Not percent-encoded: the password is used as it is.
   }
   return [url, password, decoded];
 }

@@ -4,7 +4,7 @@ import { bool, int, list, oneOf, optionalSeconds, path, seconds, text } from "./
 
 const day = 86_400;
 
-/** The process, its port, and what a browser or a proxy in front of it may do. */
+/** Settings of the process, its port, and access by browsers and proxies. */
 export const serverSettings = {
   environment: oneOf(
     "ENVIRONMENT",
@@ -113,7 +113,7 @@ export const serverSettings = {
   hstsIncludeSubdomains: bool("HSTS_INCLUDE_SUBDOMAINS", true, "Whether strict-transport-security covers subdomains."),
 };
 
-/** What a caller may use up, and how long things last. */
+/** Limits on callers, and lifetimes. */
 export const limitSettings = {
   rateLimit: int("RATE_LIMIT", 120, [0, 1e12], "Maximum requests of one tenant per window; 0 is off."),
   rateLimitWindowSeconds: seconds(

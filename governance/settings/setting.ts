@@ -1,26 +1,26 @@
-// What a setting is, and the kinds of value there are. A kind knows how to read the text of an environment variable; a text that
-// it cannot read is refused with a reason that never repeats the text, because it may be a secret.
+// Defines settings and their kinds. A kind parses the text of an environment variable. The error for a malformed text never
+// repeats the text, because it may be a secret.
 
 /** One setting, declared as data. */
 export interface Setting<T> {
-  /** As the environment names it. */
+  /** Name of the environment variable. */
   readonly name: string;
-  /** In documents: int, bool, csv … */
+  /** As the documentation shows it: int, bool, csv … */
   readonly kind: string;
   readonly default: T;
-  /** The default in words, where it follows from something else; null where it is a value. */
+  /** Describes a default that depends on other settings; null if the default is a plain value. */
   readonly defaultWords: string | null;
-  /** What is accepted beyond the kind: a range, a choice. Empty when there is nothing to add. */
+  /** Constraints beyond the kind, such as a range or a choice; empty for none. */
   readonly accepts: string;
   /** One line. */
   readonly help: string;
-  /** Never printed, and masked wherever it turns up. */
+  /** True if the value is never printed and is masked everywhere. */
   readonly secret: boolean;
-  /** Throws an Error whose message says what is wrong. Never called with an empty text, which means: not set. */
+  /** Parses the text. Throws an Error with the problem. Never called for an empty text, which means unset. */
   read(text: string): T;
 }
 
-/** Whether a value can be that of a setting: it crosses to threads. */
+/** True if a value can be cloned to another thread, as values of settings must be. */
 export function isPlainData(value: unknown): boolean {
   if (value === undefined) return false;
   try {
@@ -34,7 +34,7 @@ export function isPlainData(value: unknown): boolean {
 interface Options {
   readonly defaultWords?: string;
   readonly secret?: boolean;
-  /** What to do about a text that is not JSON. */
+  /** Instructions for a text that is not JSON. */
   readonly cure?: string;
 }
 
@@ -60,13 +60,13 @@ function setting<T>(
   };
 }
 
-/** A default as one would write it; empty where that is to leave the variable unset. */
+/** Returns a default as the user would write it; empty if the variable is best left unset. */
 export function defaultText(value: unknown): string {
   if (Array.isArray(value)) return value.join(",");
   return typeof value === "object" ? "" : String(value);
 }
 
-/** Any text; `pattern` and its `reason` narrow it. */
+/** Any text; `pattern` and `reason` restrict it. */
 export function text(
   name: string,
   fallback: string,
@@ -84,7 +84,7 @@ export function text(
   return setting(name, options.secret ? "secret" : "string", fallback, help, read, options);
 }
 
-/** Yes or no, as true, false, 1 or 0. */
+/** A boolean: true, false, 1 or 0. */
 export function bool(name: string, fallback: boolean, help: string): Setting<boolean> {
   const read = (value: string): boolean => {
     const word = value.toLowerCase();
@@ -95,14 +95,14 @@ export function bool(name: string, fallback: boolean, help: string): Setting<boo
   return setting(name, "bool", fallback, help, read);
 }
 
-/** A whole number in a range. */
+/** An integer in a range. */
 export function int(name: string, fallback: number, range: readonly [number, number], help: string): Setting<number> {
   return setting(name, "int", fallback, help, (value) => readNumber(value, /^-?\d{1,15}$/, "an integer", range), {
     accepts: rangeText(range),
   });
 }
 
-/** A duration; its unit is the last word of its name. Fractions are accepted. */
+/** A duration in the unit at the end of its name. Accepts fractions. */
 export function seconds(
   name: string,
   fallback: number,
@@ -114,7 +114,7 @@ export function seconds(
   });
 }
 
-/** A duration that may be left open. */
+/** A duration that may be unset. */
 export function optionalSeconds(
   name: string,
   range: readonly [number, number],
@@ -140,7 +140,7 @@ function rangeText([least, most]: readonly [number, number]): string {
   return `${least} to ${most}`;
 }
 
-/** One of some words. `unbuilt` are words that the specification knows and this version has no behaviour for. */
+/** One of several words. `unbuilt` are words of the specification that this version does not support. */
 export function oneOf<const T extends string>(
   name: string,
   words: readonly T[],
@@ -163,7 +163,7 @@ export function oneOf<const T extends string>(
   return setting(name, "enum", fallback, help, read, { accepts: words.join(", ") });
 }
 
-/** A comma list. Blank items are dropped, so a single comma is the empty list. */
+/** A comma-separated list. Blank items are dropped, so a single comma is the empty list. */
 export function list(
   name: string,
   fallback: readonly string[],
@@ -177,12 +177,12 @@ export function list(
   return setting(name, "csv", fallback, help, read, options);
 }
 
-/** A path of the file system. Nothing need be there. */
+/** A file system path, which need not exist. */
 export function path(name: string, fallback: string, help: string, options: Options = {}): Setting<string> {
   return setting(name, "path", fallback, help, readPath, options);
 }
 
-/** A path that may be left out. */
+/** A path that may be unset. */
 export function optionalPath(name: string, help: string): Setting<string | null> {
   return setting<string | null>(name, "path", null, help, readPath);
 }
@@ -192,12 +192,12 @@ function readPath(value: string): string {
   return value;
 }
 
-/** An http or https address, without a slash at its end. */
+/** An http or https URL, without a trailing slash. */
 export function url(name: string, help: string): Setting<string> {
   return setting(name, "url", "", help, readHttpUrl);
 }
 
-/** Checks an http or https address and takes the slashes off its end. */
+/** Checks an http or https URL and removes trailing slashes. */
 export function readHttpUrl(value: string): string {
   const parsed = URL.parse(value);
   if (!parsed || !/^https?:$/.test(parsed.protocol)) throw new Error("must be an http or https URL");
@@ -206,7 +206,7 @@ export function readHttpUrl(value: string): string {
   return value.replace(/\/+$/, "");
 }
 
-/** A JSON document that `check` turns into its value. */
+/** A JSON document that `check` converts to the value. */
 export function json<T>(
   name: string,
   fallback: T,

@@ -1,10 +1,10 @@
-/** One setting that does not stand. The reason never repeats the value. */
+/** One invalid setting. The reason never repeats the value. */
 export interface SettingIssue {
   readonly name: string;
   readonly reason: string;
 }
 
-/** The environment holds settings that do not stand, all of them listed. */
+/** Lists all invalid settings of the environment. */
 export class SettingsError extends Error {
   readonly issues: readonly SettingIssue[];
 

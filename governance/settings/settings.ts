@@ -15,10 +15,10 @@ import { type SettingIssue, SettingsError } from "./settings-error.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./unbuilt.ts";
 import { webhookSettings } from "./webhook-settings.ts";
 
-// The environment becomes settings here and nowhere else. Every setting is declared once, in settings/*-settings.ts; its
-// type, its default, its range and its line in the documents come from that declaration.
+// The only code that reads the environment. Each setting is declared once, in settings/*-settings.ts; its type, default, range
+// and documentation derive from that declaration.
 
-/** The settings in the order in which documents show them. */
+/** All settings in the order of the documentation. */
 export const settingsSections = [
   { title: "Server", settings: serverSettings },
   { title: "Limits", settings: limitSettings },
@@ -46,32 +46,32 @@ const table = {
 type Table = typeof table;
 type Values = { readonly [K in keyof Table]: Table[K] extends Setting<infer T> ? T : never };
 
-/** Every setting by its name in camel case. Plain and frozen: it can be sent to any thread. */
+/** Every setting under its camel-case name. Plain and frozen, so that it can be sent to any thread. */
 export interface Settings extends Values {
-  /** Those of the plugins, by their names in the environment; `settingOf` reads them. */
+  /** Settings of plugins by environment variable; `settingOf` reads them. */
   readonly pluginSettings: Readonly<Record<string, unknown>>;
-  /** What the providers' keys are, where the environment has one. */
+  /** Keys of providers that the environment defines. */
   readonly providerApiKeys: Readonly<Partial<Record<KeyedProviderName, string>>>;
-  /** What secret:NAME means with SVC_SECRETS_BACKEND=env. */
+  /** Values of secret:NAME with SVC_SECRETS_BACKEND=env. */
   readonly secrets: Readonly<Record<string, string>>;
-  /** Every value above that must never be printed, for the mask. */
+  /** Every secret value, for the mask. */
   readonly secretValues: readonly string[];
-  /** Names of the settings whose secret can be guessed, so that it is not masked everywhere. */
+  /** Settings whose secret can be guessed, so that it is masked only in audit rows and logs. */
   readonly guessableSettings: readonly string[];
-  /** Names of the environment that gave a value; the rest are defaults. */
+  /** Environment variables that supplied a value; all other settings have their defaults. */
   readonly fromEnvironment: readonly string[];
-  /** SVC_* names that are no setting: most likely misspelt. */
+  /** SVC_* variables that are not settings, probably misspelt. */
   readonly unknownNames: readonly string[];
 }
 
-/** Variables by name, as a process has them. */
+/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const secretPrefix = "SVC_SECRET_";
 
 /**
- * The settings of an environment; `own` are those that plugins declare. Throws a SettingsError that lists everything that is
- * malformed or not built.
+ * Reads the settings of an environment; `own` are those that plugins declare. Throws a SettingsError that lists every malformed
+ * or unsupported setting.
  */
 export function loadSettings(environment: Environment, own: readonly Setting<unknown>[] = []): Settings {
   const { settings, issues } = readSettings(environment, own);
@@ -79,14 +79,14 @@ export function loadSettings(environment: Environment, own: readonly Setting<unk
   return settings;
 }
 
-/** The same settings without the key that `svc mint-jwt` signs with: a server verifies tokens and makes none. */
+/** Returns the settings without the signing key of `svc mint-jwt`: a server only verifies tokens. */
 export function withoutSigningKey(settings: Settings): Settings {
   const gone = new Set(signingSecrets(settings.jwksPrivate));
   const secretValues = settings.secretValues.filter((value) => !gone.has(value));
   return freeze({ ...settings, jwksPrivate: null, secretValues });
 }
 
-/** The settings as far as they can be read, with the default in the place of each that cannot, and what is wrong with those. */
+/** Reads the settings and their problems. An invalid setting gets its default. */
 export function readSettings(
   environment: Environment,
   own: readonly Setting<unknown>[] = [],
@@ -143,7 +143,10 @@ export function readSettings(
   return { settings: freeze(settings), issues };
 }
 
-/** A setting of a plugin, which may be JavaScript: what it throws has words, and what it reads can cross to threads. */
+/**
+ * Wraps a plugin's setting, whose code may be untyped JavaScript: every error has a message, and the value can be cloned to
+ * threads.
+ */
 function plainly(setting: Setting<unknown>): Setting<unknown> {
   return {
     ...setting,
@@ -163,13 +166,13 @@ function readOrThrow(setting: Setting<unknown>, text: string): unknown {
   }
 }
 
-/** The value of a setting that a plugin declares. Throws where the plugin was not loaded when the settings were read. */
+/** Returns the value of a setting that a plugin declares. Throws if the plugin was not loaded with these settings. */
 export function settingOf<T>({ pluginSettings }: Pick<Settings, "pluginSettings">, { name }: Setting<T>): T {
   if (!Object.hasOwn(pluginSettings, name)) throw new Error(`${name} is not a setting of a loaded plugin`);
   return pluginSettings[name] as T;
 }
 
-/** Every name that means something to svc itself, built or not, but for those under SVC_SECRET_. */
+/** Returns all environment variables that svc itself knows, supported or not, except SVC_SECRET_*. */
 export function settingNames(): string[] {
   return [
     ...Object.values<Setting<unknown>>(table).map(({ name }) => name),
@@ -188,7 +191,7 @@ function readSecrets(environment: Environment): Record<string, string> {
   return Object.fromEntries(secrets);
 }
 
-/** Loopback names and the address that is listened on. */
+/** Loopback names and the address that the server listens on. */
 function defaultHosts(host: string): readonly string[] {
   return [...new Set(["localhost", "127.0.0.1", "[::1]", headerHost(host)])];
 }

@@ -1,7 +1,7 @@
 import { type StoreConfig, storeConfig } from "../../storage/store/config.ts";
 import type { Settings } from "./settings.ts";
 
-/** Where the settings say that rows are kept. */
+/** Returns the configuration of the database. */
 export function storeConfigOf(settings: Settings): StoreConfig {
   return storeConfig(settings.databaseUrl, settings.dataDir, {
     poolSize: settings.dbPoolSize,

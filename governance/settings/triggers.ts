@@ -2,23 +2,23 @@ import { isScope } from "./api-keys.ts";
 import { readIntegerField, readMap, readObject, readString, readStrings } from "./object-shape.ts";
 import { readTenantId } from "./tenant-id.ts";
 
-/** How a sender signs: as Standard Webhooks says, or as GitHub signs its webhooks. */
+/** The signature scheme of a sender: Standard Webhooks, or that of GitHub's webhooks. */
 export type TriggerScheme = "standard" | "github";
 
-/** What a sender elsewhere may set going (document 3, "Registries"). */
+/** A source of signed requests that start runs (document 3, "Registries"). */
 export interface Trigger {
   readonly id: string;
   readonly tenant_id: string;
   readonly manifest: string;
   readonly scheme: TriggerScheme;
-  /** Any of them verifies. Each is a secret itself, or `secret:NAME`. */
+  /** Any of them verifies a request. Each is a literal or `secret:NAME`. */
   readonly secrets: readonly string[];
-  /** The user's message of its runs, with {trigger}, {event} and {delivery}. */
+  /** The user message of its runs, with {trigger}, {event} and {delivery}. */
   readonly prompt: string;
-  /** Those that are run, as `event` or `event.action`; empty for all but pings. */
+  /** Events that start a run, as `event` or `event.action`; empty for all except pings. */
   readonly events: readonly string[];
   readonly scopes: readonly string[];
-  /** Runs a minute. */
+  /** Runs per minute. */
   readonly rate_limit: number;
 }
 
@@ -85,7 +85,7 @@ function isScheme(text: string): text is TriggerScheme {
   return schemes.includes(text);
 }
 
-/** Fields of the specification that need workflows, which this version does not have. */
+/** Refuses fields of the specification that need workflows, which this version does not have. */
 function refuseUnbuilt(id: string, value: unknown): void {
   const entry = readMap(value, id);
   const has = (field: string) => Object.hasOwn(entry, field);

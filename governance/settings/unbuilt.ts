@@ -1,16 +1,16 @@
-// Settings that the specification knows and whose behaviour this version does not have. Nothing is parsed and ignored: one of
-// them with another value than its default stops the boot.
+// Settings of the specification that this version does not support. None is silently ignored: a value other than the default
+// stops the boot.
 
-/** A setting without behaviour. */
+/** A setting without an implementation. */
 export interface UnbuiltSetting {
   readonly name: string;
-  /** The value that is accepted because it asks for nothing. */
+  /** The accepted value, which requires no feature. */
   readonly default: string;
-  /** What it would be for; or, for a value that no version will have, why. */
+  /** The missing feature, or why no version will support a value. */
   readonly help: string;
-  /** Other values that ask for nothing. */
+  /** Other values that require no feature. */
   readonly harmless?: readonly string[];
-  /** Replaces the reason for one value. */
+  /** Reasons for single values, which replace the general one. */
   readonly refusals?: Readonly<Record<string, string>>;
 }
 
@@ -181,7 +181,7 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   }),
 ];
 
-/** Why this value of an unbuilt setting stops the boot, null when it asks for nothing. */
+/** Returns why this value of an unsupported setting stops the boot; null if it requires no feature. */
 export function refuseUnbuilt(setting: UnbuiltSetting, value: string): string | null {
   if (sameValue(value, setting.default) || setting.harmless?.some((word) => sameValue(value, word))) return null;
   for (const [word, reason] of Object.entries(setting.refusals ?? {})) if (sameValue(value, word)) return reason;
@@ -189,7 +189,7 @@ export function refuseUnbuilt(setting: UnbuiltSetting, value: string): string | 
   return `is not supported by this version (${setting.help}); ${otherwise}`;
 }
 
-/** Whether two spellings mean one value: 1 and 1.0, true and 1. */
+/** True if two spellings mean the same value: 1 and 1.0, true and 1. */
 function sameValue(left: string, right: string): boolean {
   return plain(left) === plain(right);
 }

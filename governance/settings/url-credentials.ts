@@ -1,6 +1,6 @@
 /**
- * Throws when an `@` of a URL stands behind its host: then a password holds a raw `/`, `?` or `#`, and a part of the password would be
- * read, and reported, as the name of the host. The reason repeats nothing of the URL.
+ * Throws if an `@` follows the host of a URL. Then the password contains a raw `/`, `?` or `#`, and a part of it would be
+ * parsed, and reported, as the host name. The error repeats no part of the URL.
  */
 export function refuseRawCredentials(url: string): void {
   const rest = url.slice(url.indexOf("//") + 2);

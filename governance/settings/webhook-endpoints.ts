@@ -1,18 +1,18 @@
 import { readMap, readObject, readString, readStrings } from "./object-shape.ts";
 import { readTenantId } from "./tenant-id.ts";
 
-/** Where webhooks go, as SVC_WEBHOOK_ENDPOINTS says it under the endpoint's id. */
+/** A destination of webhooks, as SVC_WEBHOOK_ENDPOINTS defines it under its id. */
 export interface WebhookEndpoint {
   readonly url: string;
-  /** Each a literal or secret:NAME; one signature is made with each, so that a secret can be changed without a gap. */
+  /** Each is a literal or secret:NAME. A delivery has one signature per secret, so that a secret can be rotated without a gap. */
   readonly secrets: readonly string[];
-  /** The tenants whose manifests may name it; `*` for every tenant. */
+  /** Tenants whose manifests may use the endpoint; `*` for every tenant. */
   readonly tenants: readonly string[] | "*";
-  /** It may be on the operator's own network. */
+  /** True if the endpoint may be on a private network of the operator. */
   readonly private: boolean;
 }
 
-/** The endpoints by their ids. */
+/** The webhook endpoints by id. */
 export type WebhookEndpoints = Readonly<Record<string, WebhookEndpoint>>;
 
 /** The same rule as for the ids in spec.execution.webhooks. */
@@ -25,7 +25,7 @@ const canonicalBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+
 export function readWebhookEndpoints(document: unknown): WebhookEndpoints {
   return Object.fromEntries(
     Object.entries(readMap(document, "the value")).map(([id, value], index) => {
-      // The id itself is not repeated: a misplaced secret may be what stands there.
+      // Do not repeat the id: it may be a misplaced secret.
       if (!idPattern.test(id)) {
         throw new Error(
           `entry ${index + 1}: an id has 1 to 64 lower-case letters, digits, _ and -, and begins with a letter or digit`,
@@ -43,13 +43,16 @@ export function readWebhookEndpoints(document: unknown): WebhookEndpoints {
   );
 }
 
-/** The endpoint, when it is there for this tenant; whether it is missing or another's is nobody's business. */
+/** Returns the endpoint if this tenant may use it. A missing endpoint and another tenant's endpoint are indistinguishable. */
 export function openEndpoint(endpoints: WebhookEndpoints, id: string, tenantId: string): WebhookEndpoint | null {
   const endpoint = Object.hasOwn(endpoints, id) ? (endpoints[id] as WebhookEndpoint) : null;
   return endpoint !== null && (endpoint.tenants === "*" || endpoint.tenants.includes(tenantId)) ? endpoint : null;
 }
 
-/** The key that a secret stands for: of a `whsec_` secret what its base64 says, else its own bytes. Null when that is none. */
+/**
+ * Returns the signing key: for a `whsec_` secret the decoded base64, otherwise the bytes of the text. Null if the base64 is
+ * malformed.
+ */
 export function signingKey(secret: string): Buffer | null {
   if (!secret.startsWith(keyPrefix)) return Buffer.from(secret, "utf8");
   const encoded = secret.slice(keyPrefix.length);
@@ -61,13 +64,13 @@ export function webhookSecrets(endpoints: WebhookEndpoints): string[] {
   return Object.values(endpoints).flatMap(({ secrets }) => literalSecrets(secrets));
 }
 
-/** Of secrets those that stand there themselves, for the mask: behind `whsec_` what is the key without it, too. */
+/** Returns the literal secrets, for the mask. For `whsec_` secrets, the part after the prefix is included too. */
 export function literalSecrets(secrets: readonly string[]): string[] {
   const literals = secrets.filter((text) => !isReference(text));
   return literals.flatMap((text) => (text.startsWith(keyPrefix) ? [text, text.slice(keyPrefix.length)] : [text]));
 }
 
-/** The names that endpoints look up as secret:NAME, each with its endpoint. */
+/** Returns the secret:NAME references of all endpoints, each with its endpoint. */
 export function secretReferences(endpoints: WebhookEndpoints): { readonly id: string; readonly name: string }[] {
   return Object.entries(endpoints).flatMap(([id, { secrets }]) =>
     secrets.filter(isReference).map((text) => ({ id, name: text.slice(reference.length) })),

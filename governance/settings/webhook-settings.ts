@@ -1,7 +1,7 @@
 import { int, json, seconds } from "./setting.ts";
 import { readWebhookEndpoints, type WebhookEndpoints } from "./webhook-endpoints.ts";
 
-/** Who is told when a durable run ends, and how. */
+/** Settings of webhooks about durable runs. */
 export const webhookSettings = {
   webhookEndpoints: json<WebhookEndpoints>(
     "WEBHOOK_ENDPOINTS",
