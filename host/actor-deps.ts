@@ -59,23 +59,23 @@ import type { Store } from "../storage/store/store.ts";
 import { ThreadKeys } from "../storage/tables/thread-keys.ts";
 import { type LoadedPlugin, pluginHooks, pluginPatterns, pluginProviders, pluginToolSources } from "./plugin-seams.ts";
 
-/** What a thread is started with; it crosses to the thread as it is. */
+/** The configuration of an actor thread; cloned to it when it starts. */
 export interface NodeConfig {
-  /** Its number in this process. */
+  /** Number of the node in this process. */
   readonly node: number;
-  /** The nodes that hold actors, in the same order everywhere. */
+  /** The nodes that hold actors, in the same order on every node. */
   readonly actorNodes: readonly NodeId[];
   readonly settings: Settings;
   readonly store: StoreConfig;
-  /** Names this process among the hosts; random, new at every start. */
+  /** Id of this process among the hosts; random and new at every start. */
   readonly bootId: string;
-  /** How often this node was started before, in this process. */
+  /** How many predecessors this node had in this process. */
   readonly incarnation: number;
-  /** Of svc. */
+  /** Version of svc. */
   readonly version: string;
 }
 
-/** What the actors of one thread need, each kind its part of it. */
+/** Dependencies of all actors of a thread; each kind uses its part. */
 export type ActorDeps = DeliveryDeps &
   EmbedderDeps &
   DurableDeps &
@@ -87,7 +87,7 @@ export type ActorDeps = DeliveryDeps &
   ThreadDeps &
   WorkspaceDeps;
 
-/** Every kind of actor that a node can hold. */
+/** The built-in actor kinds. */
 export const actorKinds = [
   deliveryActor,
   embedderActor,
@@ -102,17 +102,17 @@ export const actorKinds = [
   workspaceActor,
 ];
 
-/** Runs that were put aside and are taken up at once on one node (decision 87). */
+/** Max suspended runs that one node resumes at once (decision 87: the bound of resumes per node). */
 const resumesMax = 256;
-/** Requests of one tenant about files that one node carries out at once. */
+/** Max concurrent workspace requests of one tenant on one node. */
 const workspacesMax = 4;
-/** A turn takes up as many times what it loads: texts, JSON for the model and for the client, what is sent, and garbage of these. */
+/** A turn needs about 16 times the bytes that it loads: strings, JSON for the model and the client, requests, and garbage. */
 const heapShare = 16;
-/** Webhooks that one node sends at once, and of one tenant. */
+/** Max webhooks that one node sends at once, in total and per tenant. */
 const deliveriesMax = 256;
 const deliveriesOfTenantMax = 64;
 
-/** Builds what the actors of one node share, those of plugins too. */
+/** Creates the dependencies that the actors of one node share, including those of plugins. */
 export function createActorDeps(
   config: NodeConfig,
   env: Env,

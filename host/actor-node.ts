@@ -14,39 +14,39 @@ import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./
 import { isWrittenInTime } from "./last-writes.ts";
 import { type LoadedPlugin, pluginKinds } from "./plugin-seams.ts";
 
-/** What waits in the memory of a node to be written: rows of the audit, or what turns without a conversation have used. */
+/** Kinds of rows that a node buffers in memory: audit rows, and the usage of turns without a thread. */
 export type Flushed = "audit" | "usage";
 
 /** The actors of one node. */
 export interface Actors {
-  /** Takes a message for one of them. */
+  /** Delivers a message to an actor. */
   deliver(delivery: Delivery): void;
   /**
-   * Live runs get `graceMs` to end; then they are interrupted. Resolves when none is left and what waited in memory is written, or false
-   * when the store has not taken it.
+   * Waits up to `graceMs` for live runs to end, then interrupts them. Resolves when none is left and the buffered rows are
+   * written; false if the store rejected them.
    */
   drain(graceMs: number): Promise<boolean>;
-  /** Writes what waits in memory to be written. False when the store does not take all of it. */
+  /** Writes the buffered rows. Returns false if the store did not accept all of them. */
   flush(what: Flushed): Promise<boolean>;
   metrics(): MetricSnapshot;
   readonly log: Logger;
-  /** Nothing of them happens by itself any more. */
+  /** Stops all timers and connections of the actors. */
   close(): void;
 }
 
-/** What the main thread asks of a thread that holds actors; comlink carries it. */
+/** The interface of an actor thread to the main thread; comlink carries the calls. */
 export interface NodeControl extends Pick<Actors, "drain" | "flush" | "metrics"> {
-  /** Connects another node, or the one that takes a lost one's place. */
+  /** Connects to another node, or to the replacement of a lost one. */
   connect(node: NodeId, port: MessagePort): void;
   lost(node: NodeId): void;
 }
 
-/** How often a draining node looks whether its runs have ended. */
+/** Interval at which a draining node checks whether its runs have ended. */
 const drainLookMs = 20;
-/** How long interrupted runs get to write their last batch. */
+/** Time for interrupted runs to write their last batch. */
 const interruptMs = 5_000;
 
-/** Starts a node that holds actors and nothing else. */
+/** Starts a node that holds actors and serves no HTTP. */
 export function startActorNode(
   config: NodeConfig,
   env: Env,
@@ -73,7 +73,7 @@ export function startActorNode(
   };
 }
 
-/** Starts the actors of a node that has a bus already. What the bus takes for them is to be given to `deliver`. */
+/** Starts the actors of a node that already has a bus. The bus must pass their messages to `deliver`. */
 export function startActors(
   config: NodeConfig,
   env: Env,
@@ -122,9 +122,9 @@ async function drain(
 ): Promise<boolean> {
   slots.stopped = true;
   bus.tell(durableAddress(hostId), "drain", {});
-  // A turn that was asked for before the signal may still become a run.
+  // Check more than once: a turn requested before the signal may still become a run.
   const isQuiet = (): boolean => {
-    // Durable ones are put aside behind the step that they are at.
+    // Durable runs are suspended after their current step.
     for (const run of liveRuns) run.drain?.();
     endHeardRuns(heardRuns);
     for (const holder of tokenPrefetches) void holder.leave();
@@ -149,7 +149,7 @@ async function flush({ audit, liveRuns }: ActorDeps, what: Flushed): Promise<boo
   return written.every(({ status }) => status === "fulfilled");
 }
 
-/** Resolves when `reached` says so, or after `limitMs`. */
+/** Resolves when `reached` returns true, or after `limitMs`. */
 function until(env: Env, limitMs: number, reached: () => boolean): Promise<void> {
   const giveUpAt = env.monotonic() + limitMs;
   return new Promise((resolve) => {

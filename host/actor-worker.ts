@@ -6,7 +6,7 @@ import type { NodeConfig } from "./actor-deps.ts";
 import { startActorNode } from "./actor-node.ts";
 import { importPlugins } from "./plugins.ts";
 
-// Entry of a thread that holds actors.
+// Entry of an actor thread.
 const { config, storePort } = workerData as { config: NodeConfig; storePort: MessagePort };
 const plugins = await importPlugins(config.settings.plugins);
 if (parentPort) expose(startActorNode(config, systemEnv(), storePort, plugins), nodeEndpoint(parentPort));

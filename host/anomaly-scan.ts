@@ -5,13 +5,13 @@ import type { WatchedManifest } from "../bus/protocol/manifests.ts";
 import type { Store } from "../storage/store/store.ts";
 import { deleteUnseenRates, type EndedPlace, outcomesPage } from "../storage/tables/run-rates.ts";
 
-/** How far back is looked. */
+/** The scan covers runs that ended within this time. */
 const windowMs = 3_600_000;
-/** Runs that are counted at once. */
+/** Runs per page. */
 const pageRuns = 5_000;
-/** Manifests that are judged at once. */
+/** Manifests judged in parallel. */
 const atOnce = 16;
-/** How long it is remembered what was usual of a manifest that does not run. */
+/** The usual failure rate of a manifest is deleted after this time without a run. */
 const rememberedMs = 30 * 86_400_000;
 const deletedAtOnce = 500;
 
@@ -23,8 +23,8 @@ interface ScanDeps {
 }
 
 /**
- * Counts how the runs of the last hour have ended, of every tenant, and has the owners of the manifests judge it: canaries that fail are
- * taken back, and what fails much more often than usual is audited.
+ * Counts the outcomes of the last hour's runs for all tenants and sends them to the manifest actors. Those roll back failing
+ * canaries and audit manifests whose failures are unusually frequent.
  */
 export async function scanForAnomalies({ store, bus, env, log }: ScanDeps): Promise<void> {
   const now = env.now();
@@ -41,7 +41,7 @@ export async function scanForAnomalies({ store, bus, env, log }: ScanDeps): Prom
           });
           if (anomaly) anomalies++;
         } catch (error) {
-          // One that cannot be read keeps no other from being judged.
+          // A failure for one manifest does not stop the others.
           log.warn({ err: error }, "the failure rate of a manifest could not be checked");
         }
       }),
@@ -62,7 +62,7 @@ async function countOutcomes(store: Store, now: number): Promise<readonly OfTena
     for (const { tenant_id, manifest, version, rollout, runs, failures, ofRollout } of page.items) {
       const key = JSON.stringify([tenant_id, manifest]);
       let of = found.get(key);
-      // The pointer may have been moved between two pages: the judge sees that it is another one.
+      // If the active version changed between two pages, the manifest actor detects it by `rollout`.
       of ??= { tenant_id, name: manifest, seen: { runs: 0, failures: 0 }, rollout, versions: [] };
       found.set(key, of);
       of.seen = sum(of.seen, { runs, failures });

@@ -1,9 +1,9 @@
-/** The server was asked to end before it took requests. */
+/** The server was asked to stop before it was ready. */
 export class EndedInBoot extends Error {
   override readonly name = "EndedInBoot";
 }
 
-/** What `work` comes to, unless the server is asked to end before: then it is waited for no more, and this rejects with `EndedInBoot`. */
+/** Returns the result of `work`. Rejects with `EndedInBoot`, without waiting for `work`, if the server is asked to stop. */
 export async function unlessEnded<T>(stop: AbortSignal, work: () => Promise<T> | T): Promise<T> {
   const ended = Promise.withResolvers<never>();
   const end = (): void => ended.reject(new EndedInBoot());

@@ -3,22 +3,22 @@ import { type SettingIssue, SettingsError } from "../governance/settings/setting
 import { type LoadedPlugin, pluginSettings } from "./plugin-seams.ts";
 import { importPlugins } from "./plugins.ts";
 
-// What a process finds in its environment. Its threads are told the settings, and have no use for what reads them.
+// Reads the settings and plugins of a process. Threads receive the settings and do not load this code.
 
-/** The settings of an environment, with the plugins that it names. */
+/** The settings of an environment, with the plugins that they name. */
 export interface Deployment {
   readonly settings: Settings;
   readonly plugins: readonly LoadedPlugin[];
 }
 
-/** Throws a SettingsError that lists every setting that does not stand, and every plugin that cannot be loaded or collides with another. */
+/** Throws a SettingsError that lists every invalid setting, and every plugin that cannot be loaded or conflicts with another. */
 export async function loadDeployment(environment: Environment): Promise<Deployment> {
   const { issues, ...deployment } = await readDeployment(environment);
   if (issues.length > 0) throw new SettingsError(issues);
   return deployment;
 }
 
-/** The same as far as it can be read: without any plugin when one of them does not stand. */
+/** Returns what can be read and the issues; without any plugin if one of them fails. */
 export async function readDeployment(
   environment: Environment,
 ): Promise<Deployment & { readonly issues: readonly SettingIssue[] }> {
@@ -26,7 +26,7 @@ export async function readDeployment(
   if (alone.settings.plugins.length === 0) return { ...alone, plugins: [] };
   try {
     const plugins = await importPlugins(alone.settings.plugins);
-    // They know every layer, and so load them all.
+    // These checks import every layer, so load them only if there are plugins.
     const [{ collisions }, { schemaIssues }] = await Promise.all([
       import("./plugin-collisions.ts"),
       import("./plugin-schemas.ts"),

@@ -5,12 +5,12 @@ import type { Store } from "../storage/store/store.ts";
 import { type DueEndpoint, endpointsDue } from "../storage/tables/deliveries.ts";
 
 const pageRows = 500;
-/** Longer than any delivery is put off. */
+/** Longer than any delay of a delivery. */
 const everMs = 365 * 86_400_000;
 
 /**
- * Has everybody look who has a delivery that is due soon, or that waits at all: the hint of the batch that has written it may have been
- * lost, and what an endpoint has refused is due again. Answers how many were told.
+ * Wakes the actor of each endpoint with a pending delivery: one due soon, or any. This covers deliveries whose wake-up message
+ * was lost, and retries. Returns the number of actors.
  */
 export async function wakeDeliveries(store: Store, bus: Bus, which: "due" | "all"): Promise<number> {
   let told = 0;

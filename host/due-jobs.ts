@@ -7,8 +7,8 @@ import { tenantsWithDueJobs } from "../storage/tables/jobs.ts";
 const pageRows = 500;
 
 /**
- * Tells the owners of jobs to look, in every tenant where one is due or runs. Whoever finds a job due takes its time, so that it fires
- * once however many hosts look. Answers how many tenants there were.
+ * Wakes the job actor of every tenant with a due or running job. An actor claims the due time in the store, so that a job fires
+ * once however many hosts look. Returns the number of tenants.
  */
 export async function lookAtJobs(store: Store, bus: Bus): Promise<number> {
   const tenants = new Set<string>();

@@ -6,8 +6,8 @@ import { dueWaits } from "../storage/tables/waits.ts";
 const pageRows = 500;
 
 /**
- * Tells runs that were put aside that their time is over, or that they were answered: the hint that came with the answer may have
- * been lost, with the process that got it or on its way. Answers how many it has told.
+ * Wakes suspended runs whose wait was answered or has expired: the message that came with the answer may have been lost. Returns
+ * the number of runs.
  */
 export async function wakeDueRuns(store: Store, bus: Bus): Promise<number> {
   let told = 0;

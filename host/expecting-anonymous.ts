@@ -3,12 +3,12 @@ import { openManifestDirectory } from "../manifests/sources/files.ts";
 import type { Store } from "../storage/store/store.ts";
 import { manifestsExpectingAnonymous } from "../storage/tables/manifests.ts";
 
-/** As many are named. */
+/** Max manifests named in the warning. */
 const namedMax = 10;
 
 /**
- * What a server warns of that admits nobody without credentials (decision 78): the operator's and the tenants' manifests that expect
- * such callers. Null when there are none. Those that come with svc expect them for whoever wants them, and are not meant.
+ * Returns a warning if anonymous access is off (decision 78: SVC_ANONYMOUS_TENANT enables it) but manifests of the operator or
+ * tenants allow it; otherwise null. Bundled manifests always allow it and are not counted.
  */
 export async function warningOfAnonymous(settings: Settings, store: Store, now: () => number): Promise<string | null> {
   const { anonymousTenant, authMode, manifestDir, manifestSource } = settings;
@@ -32,7 +32,7 @@ function expectingIn(directory: string, now: () => number): string[] {
       try {
         return files.get(name)?.spec.auth.inbound.allow_anonymous === true;
       } catch {
-        // What cannot be read is told to who asks for it.
+        // An unreadable file is reported to its callers.
         return false;
       }
     })

@@ -4,42 +4,42 @@ import type { Scope } from "../storage/store/store.ts";
 import { enterHostOp, expireHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../storage/tables/hosts.ts";
 import { type AppliedRevisions, appliedRevisions, wentBack } from "../storage/tables/schema-revisions.ts";
 
-/** How long a host counts as being there after it has said so, and how often it says so. */
+/** Lifetime of the host's lease, and the interval of renewals. */
 const leaseMs = 3_000;
 const renewMs = 1_000;
-/** For a host that needs no renewal: nobody sees the end of it. */
+/** Lifetime for a host that needs no renewal, because no other host can observe its expiry. */
 const foreverMs = 100 * 365 * 86_400_000;
 const idleMs = 3_600_000;
 
-/** How a process is a host. */
+/** How a process takes part as a host. */
 export interface HostLeaseOptions {
   readonly store: Scope;
-  /** The host's id, of this process and no other. */
+  /** Unique id of this process. */
   readonly host: string;
-  /** The process holds what only one can hold, the database or its directory: every other host is gone. */
+  /** True if this process holds an exclusive lock on the database or its directory, so that every other host is gone. */
   readonly alone: boolean;
-  /** Whether others can see it lapse. An embedded database is locked for as long as its process lives, and need not be written to. */
+  /** True if other hosts can observe the expiry. An embedded database is locked by its process and needs no renewal. */
   readonly renewed: boolean;
   readonly log: Logger;
-  /** Other hosts are gone, or may be: what they have left belongs to nobody. Awaited when the lease is taken. */
+  /** Cleans up the work of hosts that are gone or may be. Awaited when the lease is taken. */
   readonly onGone: () => Promise<void>;
-  /** Others have taken this host for gone, and what it runs is not its own any more. */
+  /** Another host has declared this one gone, so this process no longer owns its runs. */
   readonly onLost: (error: Error) => void;
 }
 
-/** The lease of this process: taken, kept, given back. Takes out the hosts that do not keep theirs. */
+/** Takes, renews and releases the lease of this process, and removes hosts whose lease expired. */
 export class HostLease {
   readonly #options: HostLeaseOptions;
   #state: "outside" | "inside" | "left" = "outside";
   #fails = false;
-  /** Revisions of the schema just before the lease was taken. */
+  /** Schema revisions, read just before the lease was taken. */
   #revisions: AppliedRevisions = new Map();
 
   constructor(options: HostLeaseOptions) {
     this.#options = options;
   }
 
-  /** Takes the lease, or renews it. Answers how many milliseconds later that is due again. Never rejects. */
+  /** Takes or renews the lease. Returns the milliseconds until the next call. Never rejects. */
   async keep(): Promise<number> {
     const { log, onLost } = this.#options;
     try {
@@ -57,12 +57,12 @@ export class HostLease {
     return this.#options.renewed ? renewMs : idleMs;
   }
 
-  /** Has what hosts that are gone have left looked for once more: one that had stalled may have taken something after it was taken out. */
+  /** Repeats the cleanup for gone hosts: a stalled host may have claimed something after its removal. */
   async lookForGone(): Promise<void> {
     if (this.#state === "inside") await this.#options.onGone();
   }
 
-  /** Gives the lease back: who comes next need not wait for its end. */
+  /** Releases the lease, so that the next host need not wait for its expiry. */
   async leave(): Promise<void> {
     const { store, host, log } = this.#options;
     if (this.#state !== "inside") return;
@@ -75,7 +75,7 @@ export class HostLease {
   async #enter(): Promise<void> {
     const { store, host, alone, renewed, onGone } = this.#options;
     const others = alone ? lapseOthersOp(store, host) : expireHostsOp(store);
-    // Before the write: if this read fails, the lease is not taken yet, and the next try still looks for hosts that are gone.
+    // Read before the write: if this read fails, the lease is not taken, and the next attempt still removes gone hosts.
     this.#revisions = await appliedRevisions(store);
     await store.write([others, enterHostOp(store, host, renewed ? leaseMs : foreverMs)], leaseMs);
     this.#state = "inside";

@@ -32,57 +32,54 @@ import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
 import { allMigrations } from "./all-migrations.ts";
 import { type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
 
-/** What an http thread is started with; it crosses to the thread as it is. */
+/** The configuration of an HTTP thread; cloned to it when it starts. */
 export interface HttpNodeConfig {
   readonly node: number;
   readonly actorNodes: readonly NodeId[];
-  /** Names this process among the hosts; random, new at every start. */
+  /** Id of this process among the hosts; random and new at every start. */
   readonly bootId: string;
-  /** How many threads share what is bounded for the process. */
+  /** Number of threads that share the limits of the process. */
   readonly httpThreads: number;
   readonly settings: Settings;
   readonly version: string;
   readonly startedAt: number;
 }
 
-/** What an http thread asks of the main thread. */
+/** The calls of an HTTP thread to the main thread. */
 export interface MainControl {
   allMetrics(): Promise<readonly MetricSnapshot[]>;
   runTask(name: string): Promise<TaskAnswer>;
 }
 
-/** A node that speaks HTTP. */
+/** A node that serves HTTP. */
 export interface HttpNode {
   readonly bus: Bus;
   readonly context: HttpContext;
   connect(node: NodeId, port: MessagePort): void;
   lost(node: NodeId): void;
-  /** Answers the port. Rejects when it cannot be listened on. */
+  /** Listens on the port and returns it. Rejects if that fails. */
   listen(port: number): Promise<number>;
   metrics(): MetricSnapshot;
-  /** Says on /ready that the end is near, and goes on. */
+  /** Makes /ready report draining, and continues to serve. */
   announceEnd(): void;
-  /** Takes no more connections, and refuses turns on those that are open. */
+  /** Accepts no more connections, and refuses new turns on open ones. */
   stopAccepting(): void;
   /**
-   * Resolves when what runs have said last has reached those who wait for it, and every request that was under way has its answer; those
-   * that are no turns get `graceMs`.
+   * Resolves when the last frames of all runs are delivered and every request has its response. Requests other than turns get
+   * `graceMs`.
    */
   answerAll(graceMs: number): Promise<void>;
-  /** Ends what is still open. */
+  /** Closes all connections. */
   close(): void;
 }
 
-/** How often silent and idle streams are looked for. */
+/** Interval of keep-alives and of the check for idle streams. */
 const streamLookMs = 1_000;
-/** How long the last words of runs that are over, and answers, may be on their way at least, and how often that is looked for. */
+/** Min time for final frames and responses to be delivered, and the interval of the check. */
 const lastWordsMs = 2_000;
 const lastWordsLookMs = 5;
 
-/**
- * Makes a node that speaks HTTP; it answers nobody until it is told to listen. `deliver` takes messages for the actors that live
- * on it, if any do.
- */
+/** Creates a node that serves HTTP after `listen`. `deliver` receives messages for actors on this node, if it holds any. */
 export function createHttpNode(
   config: HttpNodeConfig,
   env: Env,
@@ -97,7 +94,7 @@ export function createHttpNode(
     node: nodeId(config.bootId, config.node),
     incarnation: 0,
     actorNodes: config.actorNodes,
-    // Nobody addresses an actor of a node that holds none.
+    // A node without actors receives no messages for them; refuse any that arrive.
     deliver: deliver ?? ((delivery) => bus.refuse(delivery, new SvcError("not_found"))),
   });
   const store = openStore(env, storeConfigOf(settings), storePort);
@@ -220,7 +217,7 @@ export function createHttpNode(
       await settled(lastWordsMs, () => context.turns.size === 0);
       for (const turn of context.turns) turn.fail(new SvcError("shutting_down"));
       await settled(Math.max(lastWordsMs, graceMs), () => (listener?.unanswered() ?? 0) === 0);
-      // Answers leave before their connections are closed.
+      // Let responses leave before their connections close.
       await breathe(env);
     },
     close() {

@@ -5,9 +5,9 @@ import { systemEnv } from "../bus/env.ts";
 import { createHttpNode, type HttpNode, type HttpNodeConfig, type MainControl } from "./http-node.ts";
 import { importPlugins } from "./plugins.ts";
 
-// Entry of an http thread, when there are more of them than the main thread itself.
+// Entry of an HTTP thread, if the main thread does not serve HTTP alone.
 
-/** What the main thread asks of an http thread. */
+/** The calls of the main thread to an HTTP thread. */
 export type HttpControl = Pick<
   HttpNode,
   "connect" | "lost" | "listen" | "metrics" | "announceEnd" | "stopAccepting" | "answerAll" | "close"

@@ -1,12 +1,12 @@
 import type { Env } from "../bus/env.ts";
 
 /**
- * How long the end of a process waits for a store that does not answer to take what waits in its memory: rows of the audit, parts of
- * budgets. Whoever stops the process would else end it before.
+ * Max wait at shutdown for a store that does not respond, to write buffered audit rows and budget shares. A supervisor would
+ * kill a process that waits longer.
  */
 const lastWritesMs = 3_000;
 
-/** Whether `work` is done in time; what it comes to otherwise is nobody's matter any more. */
+/** True if `work` succeeds in time. Late results are ignored. */
 export async function isWrittenInTime(env: Env, work: readonly (Promise<unknown> | undefined)[]): Promise<boolean> {
   const { promise: patience, resolve } = Promise.withResolvers<boolean>();
   const timer = env.timer(lastWritesMs, () => resolve(false));

@@ -2,14 +2,13 @@ import { type Redis, RedisRefusal } from "../governance/egress/redis.ts";
 import type { Store } from "../storage/store/store.ts";
 import { pushedOp, unpushed } from "../storage/tables/queued-waits.ts";
 
-/** Longer than a push takes: what is younger is under way, or its process has just been lost. */
+/** Longer than a push takes: a younger one may still be in progress. */
 const olderMs = 15_000;
 const pageRows = 100;
 
 /**
- * Pushes calls again that may be pushed twice and of which nobody knows whether they were, since their process was lost on the way.
- * Answers how many there were. Throws where Redis is away; then it is for the next time. One that Redis refuses, whose list may be something
- * else by now, keeps none of the others waiting.
+ * Pushes queue calls again if their process died before it recorded the push; a call may therefore be pushed twice. Returns the
+ * number pushed. Throws if Redis is unavailable. A call that Redis refuses does not block the others.
  */
 export async function pushAgain(store: Store, redis: Pick<Redis, "command">, olderThanMs = olderMs): Promise<number> {
   for (let told = 0, refused = 0; ; ) {
@@ -26,7 +25,7 @@ export async function pushAgain(store: Store, redis: Pick<Redis, "command">, old
       await tenant.write([pushedOp(tenant, wait_id)]);
     }
     told += page.length - refused;
-    // Those that were refused stand first, and would again.
+    // Refused calls come first in each page, so another page would repeat them.
     if (page.length < pageRows || refused > 0) return told;
   }
 }

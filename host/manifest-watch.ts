@@ -6,11 +6,11 @@ import type { Env } from "../bus/env.ts";
 import { isManifestName } from "../manifests/fields/names.ts";
 import { isManifestFile, isPassedOver, manifestFiles, readNames, unnameable } from "../manifests/sources/files.ts";
 
-/** How often the directory is looked at. A manifest itself is read anew for each turn. */
+/** Interval at which the directory is checked. Each turn reads its manifest itself. */
 const lookMs = 1_000;
-/** As whom it is asked whether a file is valid. */
+/** The tenant for which files are validated. */
 const tenant = "default";
-/** Names in one line. */
+/** Max names in one log line. */
 const namedMax = 20;
 
 interface WatchDeps {
@@ -20,9 +20,9 @@ interface WatchDeps {
 }
 
 /**
- * Warns of the invalid files of SVC_MANIFEST_DIR: of each once at the start, and once after each change of it; once of what is not read
- * and looks as if it should be; and once when there is no such directory, at the start or later. Answers what ends that.
- * Whether a file is valid is asked of those who would run it, as a tenant that has stored nothing would.
+ * Warns of invalid files in SVC_MANIFEST_DIR: once at the start, and once after each change of a file. Also warns once of files
+ * that look like manifests but are not read, and of a missing directory. Returns a function that stops the watch. Files are
+ * validated by the manifest actor of one tenant without stored manifests.
  */
 export function watchManifests(directory: string, { env, bus, log }: WatchDeps): () => void {
   let told = new Map<string, string>();
@@ -45,20 +45,20 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
     const now = await stampsOf(directory);
     const changed = [...now].filter(([file, stamp]) => told.get(file) !== stamp).map(([file]) => file);
     if (changed.length > 0) {
-      // Nobody is asked for the files alone: a name that this tenant had stored would hide its file.
+      // Ask the manifest actor instead of parsing files, because a stored manifest would hide its file.
       const { items } = await bus.ask({ kind: "manifests", key: tenant }, "list", { models: false });
       for (const { name, problems } of items) {
         const file = problems && changed.find((each) => nameOf(each) === name);
-        // Another tenant may have what this one has not: an endpoint of webhooks.
+        // Another tenant may have what this one lacks, such as a webhook endpoint.
         if (file) warn(file, problems?.[0], { tenant });
       }
-      // Such a file is in no list.
+      // A file with an invalid name is in no list.
       for (const file of changed) if (!isManifestName(nameOf(file))) warn(file, `${file}: ${unnameable}.`);
     }
     told = now;
   };
   const repeat = async (): Promise<void> => {
-    // A database that is away is asked again: what was not told is told then.
+    // If the database is unavailable, the next look repeats the check.
     await look().catch(() => undefined);
     if (!stopped) env.timer(lookMs, () => void repeat());
   };
@@ -68,17 +68,17 @@ export function watchManifests(directory: string, { env, bus, log }: WatchDeps):
   };
 }
 
-/** What of a directory looks like manifests and is not read; each name once. */
+/** Finds entries of a directory that look like manifests but are not read; reports each name once. */
 class PassedOver {
   readonly #directory: string;
-  /** When each was looked at last: its own time of change, null for one that was told. */
+  /** The change time of each entry at the last check; null for a reported one. */
   #seen = new Map<string, bigint | null>();
 
   constructor(directory: string) {
     this.#directory = directory;
   }
 
-  /** Those that were not told yet. */
+  /** Returns the names that were not reported yet. */
   async found(): Promise<string[]> {
     const found: string[] = [];
     const seen = new Map<string, bigint | null>();
@@ -104,7 +104,7 @@ function nameOf(file: string): string {
   return basename(file, extname(file));
 }
 
-/** What differs after a change, by the name of the file. */
+/** Returns a stamp for each file that differs after a change. */
 async function stampsOf(directory: string): Promise<Map<string, string>> {
   const stamps = new Map<string, string>();
   for (const file of manifestFiles(directory)) {

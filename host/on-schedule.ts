@@ -4,14 +4,14 @@ import type { Store } from "../storage/store/store.ts";
 import { takeTaskTime, taskTime } from "../storage/tables/task-times.ts";
 import type { WhyTask } from "./task-runner.ts";
 
-/** Longer than this nobody waits without looking again: clocks are set, and machines sleep. */
+/** Max pause between two checks, because clocks are changed and machines sleep. */
 const lookMs = 600_000;
 
-/** A task that is done at the times of a schedule, whichever process comes to one of them first. */
+/** A task with a schedule; of several processes, the first one to claim a time runs it. */
 export class OnSchedule {
   readonly #name: string;
   readonly #schedule: string;
-  /** It was begun and has failed: it is due, whatever the store says. */
+  /** True if the last run failed: the task is due, although the store has advanced its time. */
   #failed = false;
 
   /** `schedule` is five fields in UTC. */
@@ -21,14 +21,14 @@ export class OnSchedule {
   }
 
   /**
-   * Does the work if its time has come or somebody asks for it, and answers how many milliseconds later it is to be looked again. However
-   * many of its times have gone by, it is done once. A new database has nothing that would be due before the first of them.
+   * Runs the work if it is due or requested, and returns the milliseconds until the next check. Missed times are run once. In a
+   * new database the first run is at the first scheduled time.
    */
   async run(why: WhyTask, { store, env }: { store: Store; env: Env }, work: () => Promise<void>): Promise<number> {
     const now = env.now();
     const next = nextTime(this.#schedule, now);
     const due = await taskTime(store.system, this.#name, next);
-    // One that is further away than the next was written by a clock that was ahead.
+    // A stored time after the next one was written by a clock that was ahead.
     const isDue = due <= now || due > next;
     const isTaken = isDue && (await takeTaskTime(store.system, this.#name, due, next)) && due <= now;
     if (isTaken || this.#failed || why === "asked") {

@@ -26,32 +26,32 @@ import { deleteByRetention, eraseOldLogs, type Retention } from "./retention.ts"
 import type { PeriodicTask, WhyTask } from "./task-runner.ts";
 import { sumThreadBytes } from "./thread-bytes.ts";
 
-// What no request waits for and is done now and then, in one table.
+// Background work that no request waits for, in one table.
 
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
-/** How late a deadline may be noticed, and an answer whose hint was lost. */
+/** Max delay to notice a deadline, or an answer whose wake-up message was lost. */
 const waitsMs = 1_000;
-/** How late a job may begin, and how late it may be written down what came of it where nobody asks. */
+/** Max delay of a job's start, and of recording its outcome without a wake-up message. */
 const jobsMs = 1_000;
-/** How long what a fork or a deletion has left may stay beyond the time after which it counts as abandoned. */
+/** Interval of the cleanup of abandoned forks and deletions. */
 const unownedMs = 30_000;
 const dayMs = 24 * hourMs;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
-/** A batch of the index is followed by a pause of this many times its length: on a busy server the index waits for the turns. */
+/** The index pauses for this many times the duration of its last batch, so that it yields to turns on a busy server. */
 const indexPause = 20;
 
-/** The settings that tasks go by. */
+/** The settings that tasks use. */
 export type TaskSettings = Pick<
   Settings,
   "workspaceRoot" | "tenantThreadBytes" | "runRetentionDays" | "durablePollSeconds" | keyof Retention
 >;
 
-/** What the built-in tasks work with. */
+/** The dependencies of the built-in tasks. */
 export interface TaskDeps {
   readonly settings: TaskSettings;
-  /** This process among the hosts. */
+  /** Id of this process among the hosts. */
   readonly host: string;
   readonly store: Store;
   readonly lease: HostLease;
@@ -60,13 +60,13 @@ export interface TaskDeps {
   readonly files: FileStore;
   /** Null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command"> | null;
-  /** Has every thread write what waits in its memory. False when the store does not take all of it. */
+  /** Makes every thread write its buffered rows. Returns false if the store does not accept all of them. */
   flush(what: Flushed): Promise<boolean>;
   readonly log: Pick<Logger, "info" | "warn">;
 }
 
 interface RunDeps extends TaskDeps {
-  /** Tasks that were done before in this process. */
+  /** Tasks that have already run in this process. */
   readonly done: Set<string>;
   readonly halfHourly: OnSchedule;
   readonly nightly: OnSchedule;
@@ -74,11 +74,11 @@ interface RunDeps extends TaskDeps {
 
 type TaskTable = Readonly<Record<string, (deps: RunDeps, why: WhyTask) => Promise<number>>>;
 
-/** What every process does for itself, and for what its callers wait for. */
+/** Tasks that every process runs. */
 const ofProcess: TaskTable = {
   host_lease: ({ lease }) => lease.keep(),
   async abandoned_runs({ lease, done }) {
-    // As it starts the process has looked already.
+    // The start of the process has already cleaned up.
     if (done.has("abandoned_runs")) await lease.lookForGone();
     done.add("abandoned_runs");
     return minuteMs;
@@ -96,7 +96,7 @@ const ofProcess: TaskTable = {
   },
 };
 
-/** What a process does that works. */
+/** Tasks of a process with the duty `worker`. */
 const ofWorker: TaskTable = {
   async fiber_poll({ bus, host, settings: { durablePollSeconds } }) {
     if (durablePollSeconds === 0) return hourMs;
@@ -109,10 +109,10 @@ const ofWorker: TaskTable = {
   },
 };
 
-/** What the scheduler begins and the worker does. */
+/** Tasks that a scheduler starts and a worker runs. */
 const ofScheduler: TaskTable = {
   async webhook_delivery({ store, bus, done }) {
-    // At the start also what is due later: its endpoint may be gone.
+    // At the start also wake deliveries that are due later: their endpoint may have been removed.
     await wakeDeliveries(store, bus, done.has("webhook_delivery") ? "due" : "all");
     done.add("webhook_delivery");
     return minuteMs;
@@ -156,7 +156,7 @@ const ofScheduler: TaskTable = {
   },
   async workspace_drafts({ settings: { workspaceRoot }, env, done }) {
     if (workspaceRoot === null) return hourMs;
-    // At the start all were left: by a process before.
+    // At the start, all drafts are left over from an earlier process.
     const before = done.has("workspace_drafts") ? env.now() - hourMs : env.now();
     done.add("workspace_drafts");
     await eraseLeftFolders(workspaceRoot, before, env);
@@ -170,14 +170,14 @@ async function flushEverywhere({ flush }: RunDeps, what: Flushed): Promise<numbe
   return minuteMs;
 }
 
-/** Deletes what is past its time, and what tenants have kept for longer than the settings say. */
+/** Deletes expired rows, and data older than its retention. */
 async function sweepEverything(deps: RunDeps): Promise<void> {
   const { store, env, files, log } = deps;
   const expired = await deleteExpired(store, env.now());
   await sweepRuns(deps);
   const byRetention = await deleteByRetention(deps);
   log.info({ ...expired, ...byRetention }, "expired rows were deleted");
-  // The rows are not to be gone through again for a file: `dropped_files` tries it each minute.
+  // A file that cannot be deleted must not repeat the whole sweep; `dropped_files` retries it each minute.
   await files
     .sweep(store)
     .catch((error: unknown) =>
@@ -196,7 +196,7 @@ async function sweepRuns(deps: RunDeps): Promise<void> {
   await deleteOldBodies(store);
 }
 
-/** What goes on while the process drains. */
+/** Tasks that continue while the process drains. */
 const whileDraining: readonly string[] = ["host_lease"];
 
 const tables = { process: ofProcess, worker: ofWorker, scheduler: ofScheduler } as const;
@@ -204,7 +204,7 @@ const tables = { process: ofProcess, worker: ofWorker, scheduler: ofScheduler } 
 /** The names of the built-in tasks. */
 export const taskNames: readonly string[] = Object.values(tables).flatMap((table) => Object.keys(table));
 
-/** The built-in tasks. */
+/** Returns the built-in tasks. */
 export function periodicTasks(given: TaskDeps): PeriodicTask[] {
   const deps: RunDeps = {
     ...given,

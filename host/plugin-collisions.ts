@@ -16,10 +16,13 @@ import { actorKinds } from "./actor-deps.ts";
 import { taskNames } from "./periodic-tasks.ts";
 import type { LoadedPlugin } from "./plugin-seams.ts";
 
-/** What has a name that must be its own in the whole deployment. */
+/** Names, by kind, that must be unique in the deployment. */
 type Claims = Readonly<Record<string, readonly string[]>>;
 
-/** What stands in the way of these plugins: names that svc or another of them has already. Empty when they can be loaded together. */
+/**
+ * Returns the conflicts of the plugins with svc and each other: names that are already in use. Empty if they can be loaded
+ * together.
+ */
 export function collisions(plugins: readonly LoadedPlugin[]): readonly SettingIssue[] {
   const owners = new Map<string, string>();
   const claim = (owner: string, claims: Claims): string[] =>
@@ -78,7 +81,7 @@ function claimsOf(plugin: Plugin): Claims {
   };
 }
 
-/** Only a table that is declared is known to be nobody else's. */
+/** Checks that a plugin declares exactly the tables that its migrations create, because conflicts are found by declared names. */
 function undeclaredTables({ tables = [], migrations: own = [] }: Plugin): string[] {
   const made = new Set(own.flatMap(createdTables));
   const declared = new Set(tables.map(({ name }) => name));
@@ -97,7 +100,7 @@ interface OwnedRoute {
   readonly route: Route;
 }
 
-/** Adds the plugin's routes to those that are there. */
+/** Returns conflicts of the plugin's routes, and adds these routes to `known`. */
 function routeCollisions({ routes = [] }: Plugin, owner: string, known: OwnedRoute[]): string[] {
   return routes.flatMap((route) => {
     const other = known.find((one) => overlap(one.route, route, one.owner === owner));
@@ -110,8 +113,8 @@ function routeCollisions({ routes = [] }: Plugin, owner: string, known: OwnedRou
 }
 
 /**
- * Whether one request could mean both. In a table of one owner a literal segment goes before a parameter; that of another owner would
- * take a part of what the parameter stands for, and one place has one name for its parameter.
+ * True if one request could match both routes. Within one owner, a literal segment takes precedence over a parameter. Between
+ * owners it is a conflict, and so are two names for the parameter at one position.
  */
 function overlap(a: Route, b: Route, isSameOwner: boolean): boolean {
   const left = a.path.split("/");

@@ -3,10 +3,13 @@ import type { Reply } from "../http/exchange/reply.ts";
 import type { EventStream } from "../http/exchange/sse.ts";
 import type { Route } from "../http/route.ts";
 
-// What a handler of a plugin answers nobody has held against the types. An engine that is given something else throws when it writes
-// it, where no request can be blamed for it any more: the process would end.
+// Replies of plugins are not type-checked. An engine throws when it writes an invalid reply, outside any request, which would
+// end the process.
 
-/** The route of a plugin, whose answers are looked at before they are written. One that is none is a defect of the handler, and a 500. */
+/**
+ * Wraps a plugin's route and validates its replies before they are written. An invalid reply is a defect of the handler and
+ * becomes a 500.
+ */
 export function withCheckedReplies(route: Route): Route {
   return {
     ...route,
@@ -20,10 +23,10 @@ export function withCheckedReplies(route: Route): Route {
 }
 
 const headerName = /^[a-z0-9!#$%&'*+.^_`|~-]+$/;
-/** A line break would begin a header of its own. */
+/** A line break would start another header. */
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** Why the value cannot be written as a reply; null when it can. */
+/** Returns why the value is not a valid reply; null if it is. */
 function replyProblem(value: unknown): string | null {
   if (typeof value !== "object" || value === null) return "it must be an object";
   const { kind, status, body, contentType, headers, open, pieces } = value as Partial<Record<string, unknown>>;
@@ -49,7 +52,7 @@ function isHeaderValue(value: unknown): boolean {
   return typeof value === "string" && headerValue.test(value);
 }
 
-/** Its head is written when it is opened: what fails then can only be cut off. */
+/** The head is sent when the stream opens, so a later failure can only end the stream. */
 function guarded(reply: Extract<Reply, { kind: "stream" }>, route: string, { log }: HttpContext): Reply {
   return {
     ...reply,

@@ -7,10 +7,10 @@ import { refuseNoSchema } from "../http/validate.ts";
 import type { PluginTool } from "../plugins/plugin.ts";
 import type { LoadedPlugin } from "./plugin-seams.ts";
 
-// Schemas of svc's own are made into validators at their first use, and are known to be schemas by its tests. Those of plugins are tried
-// at the start, where their author is there to hear of it: later each request and call would fail.
+// Compiles the schemas of plugins at the start, so that their author sees errors there rather than in each request. The schemas
+// of svc itself are compiled on first use and are covered by tests.
 
-/** Which schemas of these plugins nothing can be held against. Empty when there are none. */
+/** Returns the invalid schemas of the plugins; empty if there are none. */
 export function schemaIssues(plugins: readonly LoadedPlugin[]): readonly SettingIssue[] {
   return plugins.flatMap(({ from, plugin: { name, routes = [], tools = [] } }) =>
     [...routes.flatMap(problemsOfRoute), ...tools.flatMap(problemsOfTool)].map((says) => ({
@@ -42,7 +42,7 @@ function problemsOfTool(tool: PluginTool): string[] {
   return problem === null ? [] : [`the tool ${tool.name}, whose parameters are no JSON Schema: ${problem}`];
 }
 
-/** What is read by name has to have names. */
+/** Checks that schemas of named values declare their names. */
 function problemsOfNames({ method, path, params, query, headers }: Route): string[] {
   const where = `the route ${method} ${path}`;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => String(name));
@@ -61,7 +61,7 @@ function propertiesOf(schema: TSchema | null): object {
   return (schema as { properties?: object } | null)?.properties ?? {};
 }
 
-/** What the check throws of a schema; null when it throws nothing. */
+/** Returns the error of a check; null if it passes. */
 function problemOf(schema: TSchema | null, check: (schema: TSchema) => void): string | null {
   if (schema === null) return null;
   try {
@@ -72,7 +72,7 @@ function problemOf(schema: TSchema | null, check: (schema: TSchema) => void): st
   }
 }
 
-/** The reference and models are shown it as JSON. */
+/** Checks a schema that the API reference or a model receives as JSON. */
 function refuseNoShownSchema(schema: TSchema): void {
   const ajv = createAjv({ strict: false, logger: false });
   JSON.stringify(schema);

@@ -11,9 +11,9 @@ import type { Plugin, PluginServices, PluginTool } from "../plugins/plugin.ts";
 import { withCheckedReplies } from "./plugin-replies.ts";
 import type { PeriodicTask } from "./task-runner.ts";
 
-// What plugins bring, as the lists that the seams take.
+// Converts plugins to the lists that the seams accept.
 
-/** A plugin, and what SVC_PLUGINS calls it. */
+/** A plugin, and its entry in SVC_PLUGINS. */
 export interface LoadedPlugin {
   readonly from: string;
   readonly plugin: Plugin;
@@ -21,12 +21,12 @@ export interface LoadedPlugin {
 
 type Plugins = readonly LoadedPlugin[];
 
-/** What plugins let the operator set. */
+/** Returns the settings that plugins declare. */
 export function pluginSettings(plugins: Plugins): readonly Setting<unknown>[] {
   return plugins.flatMap(({ plugin }) => plugin.settings ?? []);
 }
 
-/** Their routes, listed under their names in the reference. */
+/** Returns the routes of plugins, grouped by plugin in the API reference. */
 export function pluginRoutes(plugins: Plugins): MoreRoutes {
   return {
     routes: plugins.flatMap(({ plugin }) => plugin.routes ?? []).map(withCheckedReplies),
@@ -34,27 +34,27 @@ export function pluginRoutes(plugins: Plugins): MoreRoutes {
   };
 }
 
-/** Their kinds of actors. */
+/** Returns the actor kinds of plugins. */
 export function pluginKinds(plugins: Plugins): readonly AnyActorDefinition[] {
   return plugins.flatMap(({ plugin }) => plugin.kinds ?? []);
 }
 
-/** Their loops, by the names that manifests have for them. */
+/** Returns the agent loops of plugins, by the name that manifests use. */
 export function pluginPatterns(plugins: Plugins): readonly (readonly [string, Pattern])[] {
   return plugins.flatMap(({ plugin }) => Object.entries(plugin.patterns ?? {}));
 }
 
-/** Who answers for the routes that lead to them. */
+/** Returns the model providers of plugins. */
 export function pluginProviders(plugins: Plugins): readonly ProviderDefinition[] {
   return plugins.flatMap(({ plugin }) => plugin.modelProviders ?? []);
 }
 
-/** What manifests may name of their tools. */
+/** Returns the tools of plugins that manifests may name. */
 export function pluginOffers(plugins: Plugins): readonly Pick<ToolSource, "name" | "offers">[] {
   return plugins.map(({ plugin: { name, tools = [] } }) => ({ name: `the plugin ${name}`, offers: tools }));
 }
 
-/** Their tools, each with what it may use beside the run that calls it. */
+/** Returns the tools of plugins, with the services that they may use in addition to the run's context. */
 export function pluginToolSources(plugins: Plugins, services: PluginServices): readonly ToolSource[] {
   return plugins.map(({ plugin: { name, tools = [] } }) =>
     toolList(
@@ -72,7 +72,7 @@ function served(tool: PluginTool, { settings, store, bus, log }: PluginServices)
   };
 }
 
-/** What they say of tool calls, as controls. */
+/** Returns the tool hooks of plugins, as controls. */
 export function pluginHooks(plugins: Plugins, services: PluginServices): MakeControl[] {
   const failed = (hook: string, error: unknown): void =>
     services.log.error({ err: error, hook }, "a hook of a plugin failed");
@@ -92,7 +92,7 @@ export function pluginHooks(plugins: Plugins, services: PluginServices): MakeCon
     });
 }
 
-/** What they do now and then. */
+/** Returns the periodic tasks of plugins. */
 export function pluginTasks(plugins: Plugins, services: PluginServices): PeriodicTask[] {
   return plugins
     .flatMap(({ plugin }) => plugin.tasks ?? [])

@@ -3,13 +3,13 @@ import { isPlainData } from "../governance/settings/setting.ts";
 import { toolEffects, toolRisks } from "../manifests/registries.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 
-// A plugin may be JavaScript, which nobody has held against the types. What it exports is looked at here, as far as the seams lean on
-// it, before anything is made of it.
+// Validates the exports of a plugin before use, because a plugin may be untyped JavaScript. The checks cover what the seams rely
+// on.
 
-/** What is wrong with a value, in words that begin with where it is; nothing when it can be used. */
+/** Returns the problems of a value, each beginning with its path; empty if it is valid. */
 type Check = (value: unknown, where: string) => string[];
 
-/** Why what a file exports as `plugin` cannot be used; empty when it can. */
+/** Returns why the export `plugin` of a file is invalid; empty if it is valid. */
 export function shapeProblems(exported: unknown): string[] {
   if (exported === undefined) return ["it has no export named plugin"];
   const problems = plugin(exported, "plugin");
@@ -48,7 +48,7 @@ function orNull(check: Check): Check {
 
 function list(check: Check): Check {
   return (value, where) =>
-    // An item that was left out is looked at too.
+    // Array.from also visits the holes of a sparse array.
     Array.isArray(value)
       ? Array.from(value).flatMap((item, at) => check(item, `${where}[${at}]`))
       : [`${where} must be a list`];
@@ -65,7 +65,7 @@ function map(names: RegExp, check: Check): Check {
       : [`${where} must be an object`];
 }
 
-/** An object with these fields, and perhaps others. */
+/** An object with at least these fields. */
 function object(fields: Readonly<Record<string, Check>>): Check {
   return (value, where) =>
     isObject(value)
@@ -183,7 +183,7 @@ const plugin: Check = (value, where) => {
   return [...strange.map((key) => `${where} has no field ${key}`), ...object(fields)(value, where)];
 };
 
-/** What is named for the plugin bears its name. */
+/** Checks that revisions and tags carry the plugin's name. */
 function problemsOfNames({ name, migrations = [], routes = [] }: Plugin): string[] {
   const revision = new RegExp(`^${name}_\\d{4}$`);
   return [

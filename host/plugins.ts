@@ -5,13 +5,16 @@ import type { Plugin } from "../plugins/plugin.ts";
 import type { LoadedPlugin } from "./plugin-seams.ts";
 import { shapeProblems } from "./plugin-shape.ts";
 
-// Plugins are imported once in each thread that has a use for them, in the order of SVC_PLUGINS, and are then lists that the seams
-// take. Nothing is registered anywhere: who has no list has no plugin.
+// Each thread that needs plugins imports them once, in the order of SVC_PLUGINS, and passes them on as a list. There is no
+// global registry.
 
-/** A plugin may load much; one that waits for this long waits for what does not come. */
+/** Max time of an import; a longer one is assumed to hang. */
 const importMs = 30_000;
 
-/** Imports plugins: files for what has a slash in it, installed packages for the rest. Throws a SettingsError that names each that cannot be loaded. */
+/**
+ * Imports plugins: entries with a slash as files, others as installed packages. Throws a SettingsError that names each plugin
+ * that cannot be loaded.
+ */
 export async function importPlugins(
   names: readonly string[],
   deadlineMs: number = importMs,
@@ -37,7 +40,10 @@ async function importPlugin(from: string): Promise<Plugin> {
   return plugin as Plugin;
 }
 
-/** What the work answers. Rejects at the deadline; until then the process stays, which an import that nothing keeps alive would end. */
+/**
+ * Returns the result of `work`; rejects at the deadline. The timer also keeps the process alive during an import that has no
+ * pending I/O.
+ */
 async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
@@ -51,7 +57,7 @@ async function within<T>(deadlineMs: number, work: Promise<T>): Promise<T> {
   }
 }
 
-/** What is thrown may be anything. */
+/** A plugin may throw any value. */
 function errorLine(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).split("\n", 1)[0] ?? "";
 }

@@ -14,13 +14,13 @@ const pageRows = 500;
 const recoverMsMax = 60_000;
 const retryMs = { first: 500, longest: 30_000 };
 
-/** Closes what a host or a worker that is gone has left open: its runs, the keys that it had claimed, the webhooks that it was sending. */
+/** Cleans up after a host or worker that is gone: closes its runs, and releases its idempotency keys and webhooks. */
 export class AbandonedRuns {
   readonly #bus: Bus;
   readonly #store: Store;
   readonly #env: Env;
   readonly #log: Logger;
-  /** The newest attempt for each that is gone, until one has closed everything. */
+  /** The latest attempt for each gone host or worker, until one succeeds. */
   readonly #attempts = new Map<string, Promise<void>>();
   #stopped = false;
 
@@ -32,8 +32,8 @@ export class AbandonedRuns {
   }
 
   /**
-   * Resolves after an attempt. Goes on trying after one that fails: the store may be away, or a thread be lost meanwhile. Who calls while
-   * that goes on joins it.
+   * Resolves after an attempt; a failed one is retried in the background, because the store or a thread may be unavailable.
+   * Concurrent calls share one attempt.
    */
   close(gone: Gone): Promise<void> {
     return this.#attempts.get(JSON.stringify(gone)) ?? this.#begin(gone, retryMs.first);
@@ -53,7 +53,7 @@ export class AbandonedRuns {
       await wakeDeliveries(this.#store, this.#bus, "due");
       const closed = await this.#closeRuns(gone);
       await this.#dropWaits(gone);
-      // Only then: a key of a stream is settled with its run.
+      // Last, because closing a run settles the key of its stream.
       await releaseAbandonedKeys(this.#store.system, gone);
       this.#attempts.delete(JSON.stringify(gone));
       if (closed > 0) this.#log.warn({ runs: closed }, "interrupted runs were closed");
@@ -68,7 +68,7 @@ export class AbandonedRuns {
     this.#stopped = true;
   }
 
-  /** Drops the questions of runs without a thread, which went with their process. */
+  /** Deletes the waits of runs without a thread, which died with their process. */
   async #dropWaits(gone: Gone): Promise<void> {
     for (;;) {
       const page = await threadlessWaits(this.#store.system, gone, pageRows);
@@ -80,7 +80,7 @@ export class AbandonedRuns {
     }
   }
 
-  /** Closes what can be closed, and throws when something could not. */
+  /** Closes all runs that can be closed; throws if one could not. */
   async #closeRuns(gone: Gone): Promise<number> {
     const failures: unknown[] = [];
     let found = 0;

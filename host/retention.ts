@@ -15,14 +15,14 @@ import {
 } from "../storage/tables/retention.ts";
 
 const dayMs = 86_400_000;
-/** Conversations that are deleted at once. */
+/** Threads deleted in parallel. */
 const threadsAtOnce = 10;
-/** The same of logs of runs that had no conversation. */
+/** Event logs of runs without a thread that are deleted in parallel. */
 const logsAtOnce = 50;
-/** How long one of them may take: its tasks are ended before. */
+/** Max time to delete one thread, because its tasks are ended first. */
 const eraseMsMax = 60_000;
 
-/** How many days what is kept; 0 for ever. */
+/** Retention of each kind of data in days; 0 for unlimited. */
 export type Retention = Pick<
   Settings,
   | "auditRetentionDays"
@@ -43,12 +43,12 @@ interface RetentionDeps extends EraseDeps {
   readonly settings: Retention;
 }
 
-/** Deletes what tenants have kept for longer than the settings say. Answers how many there were of each. */
+/** Deletes data of tenants that is older than its retention. Returns the number deleted, by kind. */
 export async function deleteByRetention(deps: RetentionDeps): Promise<Readonly<Record<string, number>>> {
   const { store, env, settings } = deps;
   const now = env.now();
   const kinds = {
-    // A conversation takes more with it than its own row: before the rest.
+    // First, because deleting a thread also deletes rows of the other kinds.
     conversations: [settings.sessionRetentionDays, (until: number) => eraseIdle(deps, until)],
     approvals: [settings.approvalRetentionDays, (until: number) => deleteOldApprovals(store, until)],
     uploads: [settings.attachmentRetentionDays, (until: number) => dropOldUploads(store, until)],
@@ -61,7 +61,7 @@ export async function deleteByRetention(deps: RetentionDeps): Promise<Readonly<R
   return deleted;
 }
 
-/** Deletes the logs of durable runs that had no conversation, and ended at or before a time. */
+/** Deletes the logs of durable runs without a thread that ended at or before a time. */
 export async function eraseOldLogs(deps: EraseDeps, until: number): Promise<void> {
   for (let after: EndedAlone | null = null; ; ) {
     const page: EndedAlone[] = await endedAlone(deps.store.system, until, after, logsAtOnce);
@@ -77,7 +77,7 @@ function eraseIdle(deps: EraseDeps, until: number): Promise<number> {
   );
 }
 
-/** One at which somebody is just at work, or that cannot be deleted, is left for the next time and keeps no other. */
+/** Deletes one thread. A thread that is busy or fails to delete is left for the next sweep, and does not stop the others. */
 async function erase(
   { bus, log }: EraseDeps,
   tenantId: string,

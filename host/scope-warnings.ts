@@ -6,8 +6,8 @@ import { allRoutes } from "../http/routes/all.ts";
 import { type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
 
 /**
- * What is most likely a slip among the scopes of keys and triggers, each a sentence that names the setting and the entry. Policies of
- * manifests may ask for scopes of any name, so that one that is like no other is taken as it is.
+ * Returns warnings about scopes of keys and triggers that look misspelt, one sentence each with the setting and entry. Policies
+ * may require arbitrary scopes, so a scope unlike any known one is accepted.
  */
 export function warningsOfScopes(settings: Settings, plugins: readonly LoadedPlugin[]): readonly string[] {
   const known = knownScopes(plugins);
@@ -23,7 +23,7 @@ export function warningsOfScopes(settings: Settings, plugins: readonly LoadedPlu
   );
 }
 
-/** The same for the scopes of a credential that is being made. Scopes of plugins are not looked at: what is near none of svc's own is taken. */
+/** Returns such warnings for a credential that is being created. Scopes of plugins are unknown here. */
 export function doubtsOfScopes(scopes: readonly string[]): readonly string[] {
   const known = knownScopes([]);
   return scopes.flatMap((scope) => {
@@ -33,14 +33,14 @@ export function doubtsOfScopes(scopes: readonly string[]): readonly string[] {
 }
 
 function knownScopes(plugins: readonly LoadedPlugin[]): readonly string[] {
-  // Keys are the same whatever this process is there for.
+  // Credentials are shared by all processes, so consider the routes of every duty.
   const everything = { manifestSource: "store", triggers: null, duties: ["api"] } as const;
   const ofRoutes = scopesOf(allRoutes(everything, pluginRoutes(plugins)));
   return ["*", "admin", ...ofRoutes, ...bypassScopes];
 }
 
 function doubtOf(scope: string, known: readonly string[]): string | null {
-  // Whoever may write may read, also where nothing is to be written.
+  // `x:write` grants `x:read`, even if no route requires `x:write`.
   if (known.includes(scope) || known.includes(scope.replace(/:write$/, ":read"))) return null;
   if (scope.endsWith("*")) return "Only * alone matches other scopes.";
   const near = nearest(scope, known);

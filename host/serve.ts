@@ -44,29 +44,29 @@ import { warningsOfDotEnv } from "./unread-dotenv.ts";
 import { warnOfUnreadyRuns } from "./unready-runs.ts";
 import { threadCounts } from "./worker-counts.ts";
 
-// `svc serve`: takes the data directory, brings the schema up, starts the threads, closes what a crash has left open, listens,
-// and at the end lets live turns finish.
+// `svc serve`: locks the data directory, migrates the schema, starts the threads, cleans up after a crash, and listens. At the
+// end it drains live turns.
 
-/** What a server is told beside its settings. */
+/** Options of a server beyond its settings. */
 export interface ServeOptions {
   readonly version: string;
-  /** Asks the server to drain and end. */
+  /** Asks the server to drain and stop. */
   readonly stop: AbortSignal;
-  /** Whether log lines are read from a terminal, by people. */
+  /** True if log lines go to a terminal. */
   readonly terminal?: boolean;
-  /** Processors to spread over; default: those of the machine. */
+  /** Number of processors to use; by default those of the machine. */
   readonly cores?: number;
-  /** Told when the server takes requests. */
+  /** Called when the server accepts requests. */
   readonly onReady?: (server: RunningServer) => void;
 }
 
-/** A server that takes requests. */
+/** A server that accepts requests. */
 export interface RunningServer {
   readonly url: string;
   readonly system: ActorSystem;
 }
 
-/** Runs a server until it is asked to stop, be it before it takes requests. Rejects when it cannot start, or when it cannot go on. */
+/** Runs a server until it is asked to stop, possibly before it is ready. Rejects if it cannot start or continue. */
 export async function serve(given: Settings, options: ServeOptions): Promise<void> {
   const settings = withoutSigningKey(given);
   const env = systemEnv();
@@ -90,10 +90,10 @@ async function bootAndRun(settings: Settings, options: ServeOptions, env: Env, l
   const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
   try {
     await unlessEnded(stop, () => atPlace(databasePlace(settings), () => refuseNotWhole(config)));
-    // On Postgres the schema is the operator's to bring up: other processes may be running on it. Its steps are taken while the
-    // directory is locked, so that they are waited for: they look for the end themselves.
+    // On Postgres the operator migrates, because other processes may be running. On SQLite the migration is awaited under the
+    // lock, so it checks for the stop signal itself.
     if (sqlite) await migrateUnlessEnded(settings, plugins, env, stop);
-    // Each thread opens it again, where nobody could say any more which setting is wrong.
+    // Open the object store here first, because an error inside a thread would not name the setting.
     await unlessEnded(stop, () =>
       atPlace(objectsPlace(settings), () => openObjectStore(objectStoreConfigOf(settings), env)),
     );
@@ -103,14 +103,14 @@ async function bootAndRun(settings: Settings, options: ServeOptions, env: Env, l
   }
 }
 
-/** Brings the schema up as far as it gets before the server is asked to end. */
+/** Migrates step by step, and stops between two steps if the server is asked to stop. */
 async function migrateUnlessEnded(
   settings: Settings,
   plugins: readonly LoadedPlugin[],
   env: Env,
   stop: AbortSignal,
 ): Promise<void> {
-  // A step of SQLite has this thread to itself, and a signal is heard between two of them.
+  // A SQLite step blocks this thread, so signals are handled between two steps.
   const pause = (): Promise<void> => unlessEnded(stop, () => new Promise((resolve) => env.defer(resolve)));
   try {
     const options = { target: "head", downgrade: false, pause };
@@ -158,7 +158,7 @@ async function run(
   let oldestDelivery = 0;
   let known: Backlog | null = null;
   const allMetrics = async (): Promise<readonly MetricSnapshot[]> => {
-    // A store that is away is told by other means: what was known of it stands.
+    // If the store is unavailable, report the last known values.
     const { system: tables } = main.context.store;
     [oldestDelivery, known] = await Promise.all([
       oldestDeliveryMs(tables).catch(() => oldestDelivery),
@@ -222,14 +222,14 @@ async function run(
   const lease = new HostLease({
     store: main.context.store.system,
     host: bootId,
-    // By the lock of the data directory, or of the database.
+    // The lock of the data directory or of the database guarantees this.
     alone: true,
     renewed: storeConfigOf(settings).engine === "postgres",
     log,
     onGone: () => abandoned.close({ hostsBut: bootId }),
     onLost: (error) => fatal.reject(error),
   });
-  /** What a restore has left to be done comes before anything goes on. */
+  /** Finishes a restore before any other work starts. */
   const carryOut = async (): Promise<void> => {
     const held = await carryOutRestore(main.context.store, nextTime);
     if (held === null) return;
@@ -273,7 +273,7 @@ async function run(
         },
       );
     };
-    // For want of tables each of them would fail, and say so, again and again. The lease is one of them.
+    // Without its tables each task, including the lease, would fail and log repeatedly, so hold all tasks until the migration.
     tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null);
     log.info({ http_engine: engine.name }, engine.why);
     announce(url, settings, plugins, env, log, counts);
@@ -322,8 +322,8 @@ async function run(
     const areOwnWritten = (await actors?.drain(graceMs)) ?? true;
     const leftMs = graceUntil - env.monotonic();
     await Promise.all([main.answerAll(leftMs), ...workers.map((worker) => worker.control.answerAll(leftMs))]);
-    // Requests that are no turns have rows of the audit too.
-    // A store that has not taken what waited in memory before is not waited for again: the lease ends by itself.
+    // Non-turn requests have audit rows too, so flush again. If the store failed before, do not wait again; the lease then
+    // expires by itself.
     const isLeft =
       isWritten && areOwnWritten && (await isWrittenInTime(env, [actors?.flush("audit"), system.flush("audit")]));
     actors?.close();
@@ -369,10 +369,10 @@ function startHttpWorker(
   return { worker, control };
 }
 
-/** One http thread listens alone; several share the port, and the kernel spreads connections over them. */
+/** A single HTTP thread listens alone; several share the port, and the kernel distributes connections. */
 async function listenAll(main: HttpNode, workers: readonly HttpWorker[], { host, port }: Settings): Promise<number> {
   if (workers.length === 0) return main.listen(port);
-  // A port that the system has chosen for one thread is not one that others may share.
+  // With port 0, the kernel's choice for one thread could not be shared by the others, so choose a free port first.
   const shared = await probePort(host, port);
   for (const worker of workers) await worker.control.listen(shared);
   return shared;
@@ -412,7 +412,7 @@ function stopped(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Why nobody can be heard there, with the setting that it is about. */
+/** Returns why the port cannot be used, with the setting to change. */
 function unheard(error: NodeJS.ErrnoException, host: string, port: number): string {
   if (error.code === "EADDRINUSE") return `port ${port} of ${host} is in use; set SVC_PORT to another`;
   if (error.code === "EACCES")
@@ -420,10 +420,7 @@ function unheard(error: NodeJS.ErrnoException, host: string, port: number): stri
   return `SVC_HOST: ${error.message}; it must be an address of this machine, without a port`;
 }
 
-/**
- * The port, or a free one for 0. Sharing a port between threads means that the kernel would also let another process share it:
- * found out before.
- */
+/** Returns the port, or a free one for 0. Shared ports would also admit another process, so first check that the port is free. */
 function probePort(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();

@@ -13,32 +13,32 @@ import { type StoreThread, startStoreThread } from "../storage/start.ts";
 import type { NodeConfig } from "./actor-deps.ts";
 import type { Flushed, NodeControl } from "./actor-node.ts";
 
-// The threads of this process and who is connected to whom. The main thread starts the store thread and the actor threads,
-// lays a port between every two that talk, and replaces an actor thread that dies: whoever asked it something is told
-// actor_lost, and what it was running is closed as interrupted.
+// The threads of this process and their connections. The main thread starts the store thread and the actor threads, and connects
+// every two that exchange messages. It replaces an actor thread that dies: open asks fail with actor_lost, and its runs are
+// closed as interrupted.
 
-/** A node that speaks to actors and holds none: an http thread. */
+/** A node that sends to actors and holds none: an HTTP thread. */
 export interface Peer {
   readonly node: number;
   connect(node: NodeId, port: MessagePort): void;
   lost(node: NodeId): void;
 }
 
-/** What the threads are started with, and who is told when they fail. */
+/** The configuration of the threads, and callbacks for their failures. */
 export interface SystemOptions {
   readonly env: Env;
   readonly settings: Settings;
   readonly bootId: string;
-  /** Of svc. */
+  /** Version of svc. */
   readonly version: string;
   readonly log: Logger;
-  /** The numbers of the threads that hold actors. */
+  /** Node numbers of the actor threads. */
   readonly threads: readonly number[];
-  /** The nodes that hold actors, in the same order everywhere. */
+  /** The nodes that hold actors, in the same order on every node. */
   readonly actorNodes: readonly NodeId[];
-  /** The store is gone, or an actor thread dies as soon as it starts: nothing works any more. */
+  /** Called if the store fails, or an actor thread dies repeatedly: the process cannot continue. */
   readonly onFatal: (error: Error) => void;
-  /** An actor thread was replaced; `owner` is how the lost one marked what it was running. */
+  /** An actor thread was replaced; `owner` marks the runs of the lost one. */
   readonly onReplaced: (owner: string) => void;
 }
 
@@ -47,17 +47,17 @@ interface ActorThread {
   incarnation: number;
   worker: Worker;
   control: Remote<NodeControl>;
-  /** Called when the thread has ended; null when they were. What was asked of it is never answered then. */
+  /** Called when the thread ends, because its open calls never resolve then; null after that. */
   whenGone: Set<() => void> | null;
-  /** Whether it has started. */
+  /** True if the thread has responded once. */
   answered: boolean;
-  /** What it has died of, where it was thrown. */
+  /** The uncaught error that ended the thread. */
   failure: Error | null;
-  /** When it and its predecessors have died, on the monotonic clock. */
+  /** Times at which the thread and its predecessors died, on the monotonic clock. */
   deaths: readonly number[];
 }
 
-/** A thread that dies this often within the window is not started again, nor is one that has never answered. */
+/** A thread that dies this often within the window is not restarted, and neither is one that never responded. */
 const deathsMax = 5;
 const deathsWindowMs = 30_000;
 
@@ -80,7 +80,7 @@ export class ActorSystem {
     this.store.onDefect((cause) => options.log.error({ cause }, "the store reported an internal defect"));
   }
 
-  /** Resolves when the store is open and every actor thread answers. */
+  /** Resolves when the store is open and every actor thread responds. */
   async start(): Promise<void> {
     await this.store.ready;
     for (const node of this.#options.threads) this.#threads.push(this.#spawn(node, 0, []));
@@ -89,46 +89,46 @@ export class ActorSystem {
     await Promise.all(this.#threads.map((thread) => thread.control.metrics()));
   }
 
-  /** Connects an http thread with every actor thread, now and after a replacement. */
+  /** Connects an HTTP thread to every actor thread, now and after each replacement. */
   join(peer: Peer): void {
     this.#peers.push(peer);
     for (const thread of this.#threads) this.#connectPeer(peer, thread);
   }
 
-  /** What all actor threads have counted. */
+  /** Returns the counts of all actor threads. */
   async metrics(): Promise<MetricSnapshot[]> {
     const counted = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.metrics())));
     return counted.filter((snapshot) => snapshot !== undefined);
   }
 
-  /** Has every actor thread write what waits in its memory. False when the store does not take all of it. */
+  /** Makes every actor thread write its buffered rows. Returns false if the store does not accept all of them. */
   async flush(what: Flushed): Promise<boolean> {
     const written = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.flush(what))));
-    // Of one that has died meanwhile nothing waits any more.
+    // A thread that died has no buffered rows (undefined).
     return !written.includes(false);
   }
 
   /**
-   * Lets live runs end, interrupts those that do not within `graceMs`, and ends the threads; the store last. `closePeers` is called
-   * when no run is left and what the runs have said is on its way, with whether the store has taken what waited in memory.
+   * Drains live runs, interrupts those that exceed `graceMs`, and ends the threads; the store last. Calls `closePeers` when no
+   * run is left and all frames are sent; its argument is true if all buffered rows were written.
    */
   async stop(graceMs: number, closePeers: (isWritten: boolean) => Promise<void>): Promise<void> {
     this.#stopping = true;
     const written = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.drain(graceMs))));
-    // Of one that has died meanwhile nothing waits any more.
+    // A thread that died has no buffered rows (undefined).
     await closePeers(!written.includes(false));
     await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
     await this.store.close();
   }
 
-  /** Ends the threads of a system that has taken nothing from anybody yet, whether or not they have started. */
+  /** Ends the threads of a system that has not accepted work yet, started or not. */
   async abandon(): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#threads.map((thread) => thread.worker.terminate()));
     await this.store.abandon();
   }
 
-  /** Ends an actor thread without warning, as a crash would. */
+  /** Ends an actor thread abruptly, like a crash. */
   async kill(node: number): Promise<void> {
     await this.#threads.find((thread) => thread.node === node)?.worker.terminate();
   }
@@ -179,7 +179,8 @@ export class ActorSystem {
     for (const other of others) void other.control.lost(this.#idOf(thread));
     const now = this.#options.env.monotonic();
     const deaths = [...thread.deaths.filter((at) => at > now - deathsWindowMs), now];
-    // A replacement may be hit before it has answered, by what has ended the one before it.
+    // A replacement may die before its first response, from the cause that ended its predecessor; so only the first incarnation
+    // is fatal here.
     if ((incarnation === 0 && !thread.answered) || deaths.length >= deathsMax) {
       const { failure: cause } = thread;
       const words = `actor thread ${node} keeps failing${cause ? `: ${cause.message}` : ""}`;
@@ -211,8 +212,8 @@ export class ActorSystem {
 }
 
 /**
- * What a thread answers; undefined when it ends before. A race against a promise of its end would keep every answer for as long as
- * the thread lives.
+ * Returns the thread's reply; undefined if the thread ends first. Promise.race with one long-lived promise would retain every
+ * reply for the thread's lifetime.
  */
 async function answerOf<T>(thread: ActorThread, asked: Promise<T>): Promise<T | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();

@@ -3,70 +3,70 @@ import type { Env } from "../bus/env.ts";
 import { type Duty, holds } from "../governance/settings/duties.ts";
 import type { TaskAnswer } from "../http/context.ts";
 
-/** Why a task is done: its time has come, or somebody asks for it. */
+/** Why a task runs: its time has come, or a request asks for it. */
 export type WhyTask = "due" | "asked";
 
-/** Something that a process does again and again, never twice at a time. */
+/** A repeated task; at most one run at a time. */
 export interface PeriodicTask {
   readonly name: string;
   /**
-   * Whose it is. The worker's own work is never waited for; what the scheduler begins is carried out by the worker; every process has
-   * what is its own.
+   * The duty that it needs. `worker` tasks run on demand of other work; `scheduler` tasks are started by schedulers and run by
+   * workers; every process runs its `process` tasks.
    */
   readonly of: "process" | Extract<Duty, "worker" | "scheduler">;
-  /** Whether it goes on while the process drains. */
+  /** True if the task continues while the process drains. */
   readonly whileDraining?: boolean;
-  /** Does it once; answers how many milliseconds later it is due again. A throw is logged, and it is tried again soon. */
+  /** Runs the task once and returns the milliseconds until it is due again. An error is logged, and the task is retried soon. */
   run(why: WhyTask): Promise<number>;
 }
 
-/** Tasks that are done again and again. */
+/** The running tasks of a process. */
 export interface RunningTasks {
-  /** Begins nothing more; what is under way comes to its end. */
+  /** Starts no more runs; runs in progress finish. */
   stop(): void;
   /**
-   * Does a task now, behind one that is under way; once for all who ask meanwhile. Answers once it is done; rejects when it has failed.
+   * Runs a task now, after a run in progress. Concurrent requests share one run. Resolves when it is done; rejects if it fails.
    */
   run(name: string): Promise<TaskAnswer>;
 }
 
-/** A task that has failed is tried again a second later, and each further time after twice as long. */
+/** First pause after a failure; doubles with each further failure. */
 const retryMs = 1_000;
-/** Up to its own pause, which for a task of each second is made a little longer and for one of each hour is this at most. */
+/** Bounds of the longest pause after failures: a task's usual pause, limited to this range. */
 const retryMsMax = { shortest: 5_000, longest: 60_000 } as const;
 
-/** How often it is asked whether tasks are held still. */
+/** Interval at which `isHeld` is polled. */
 const heldMs = 1_000;
 
-/** How long nothing is tried after so many failures of a task that is otherwise done after such a pause. */
+/** Returns the pause after a number of failures of a task with the given usual pause. */
 function retryPause(failures: number, usualMs: number): number {
   const most = Math.min(retryMsMax.longest, Math.max(retryMsMax.shortest, usualMs));
   return Math.min(most, retryMs * 2 ** (failures - 1));
 }
 
-/** A task may be a plugin's, in JavaScript: what is no time would be now, again and again. */
+/** Checks the pause: a plugin may be untyped, and an invalid pause would make the task run without a break. */
 function checkedPause(pauseMs: unknown): number {
   if (typeof pauseMs === "number" && pauseMs >= 0 && pauseMs < Number.POSITIVE_INFINITY) return pauseMs;
   throw new Error("the task has not answered how many milliseconds later it is due again");
 }
 
-/** One task, never twice at a time. */
+/** One task; at most one run at a time. */
 class TaskLine {
   readonly task: PeriodicTask;
-  /** How often it has failed since it was done last, when it was due. */
+  /** Failures in a row of due runs. */
   failures = 0;
-  /** The pause that it has asked for last. */
+  /** The last pause that the task returned. */
   usualMs: number = retryMsMax.longest;
   /** Never rejects. */
   #underWay: Promise<void> | null = null;
-  /** What is done behind what is under way, and whether somebody has asked for it. */
+  /** The run queued after the one in progress, and why it runs. */
   #next: { readonly done: Promise<number>; why: WhyTask } | null = null;
 
   constructor(task: PeriodicTask) {
     this.task = task;
   }
 
-  /** Does it, now or behind what is under way: once for all who come before that begins. */
+  /** Runs the task now or after the run in progress; calls before that run starts share it. */
   once(why: WhyTask): Promise<number> {
     if (this.#next !== null) {
       if (why === "asked") this.#next.why = why;
@@ -95,8 +95,8 @@ class TaskLine {
 }
 
 /**
- * Does each task now and whenever it is due again, as far as the duties of the process go. None begins by itself while `isHeld` says so,
- * which is asked each second until it does not.
+ * Runs each task now and whenever it is due, within the duties of the process. While `isHeld` returns true, which is polled each
+ * second, no task starts.
  */
 export function startTasks(
   tasks: readonly PeriodicTask[],

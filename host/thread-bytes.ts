@@ -5,11 +5,11 @@ import { breathe, type Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
 import { setUsedOps, threadBytesByTenant } from "../storage/tables/thread-quota.ts";
 
-/** Names after which others have a turn. */
+/** Names read between two yields to the event loop. */
 const namesPerTurn = 200;
 
 /**
- * Sums up what the threads and the workspaces of each tenant hold, and writes it where SVC_TENANT_THREAD_BYTES is checked. The workspace
+ * Sums the bytes of threads and workspaces per tenant and stores the sums, which SVC_TENANT_THREAD_BYTES limits. The workspace
  * root itself belongs to the operator and counts for no tenant.
  */
 export async function sumThreadBytes(store: Store, workspaceRoot: string | null, env: Env): Promise<void> {
@@ -26,7 +26,7 @@ export async function sumThreadBytes(store: Store, workspaceRoot: string | null,
   }
 }
 
-/** Bytes of all files under a path; 0 where it is not there. */
+/** Returns the bytes of all files under a path; 0 if it does not exist. */
 async function bytesUnder(directory: Directory, path: readonly string[], count: Count, env: Env): Promise<number> {
   const [name, ...rest] = path;
   if (name === undefined) return bytesIn(directory, count, env);
@@ -56,7 +56,7 @@ async function bytesIn(directory: Directory, count: Count, env: Env): Promise<nu
   return bytes;
 }
 
-/** Names that were looked at so far. */
+/** Number of names read so far. */
 interface Count {
   names: number;
 }

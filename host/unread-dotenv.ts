@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { type Settings, settingNames } from "../governance/settings/settings.ts";
 
-/** Names that one warning lists at most. */
+/** Max names in one warning. */
 const namesMax = 10;
 
 /**
- * Warns of settings that a `.env` in the directory sets and the process does not have: svc does not read the file, and many servers
- * do. The warning has names only.
+ * Warns of settings that a `.env` file in the directory sets and the process lacks: many servers read that file, svc does not.
+ * The warning contains only names.
  */
 export function warningsOfDotEnv({ fromEnvironment }: Settings, directory = "."): readonly string[] {
   const set = new Set(fromEnvironment);
@@ -28,7 +28,7 @@ function readDotEnv(directory: string): NodeJS.Dict<string> {
   try {
     return parseEnv(readFileSync(join(directory, ".env"), "utf8"));
   } catch {
-    // No such file, or one that nobody may read: nothing to warn of.
+    // A missing or unreadable file needs no warning.
     return {};
   }
 }

@@ -3,10 +3,13 @@ import { nodeAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 
-/** As long as many texts take to be compiled, beside the work of the thread. */
+/** Max time to compile the agents of all open runs, while the thread does other work. */
 const lookMsMax = 120_000;
 
-/** Warns of the durable runs that could not go on with the settings of this process, so that a slip is mended before they are given up. */
+/**
+ * Warns of durable runs that cannot resume with the settings of this process, so that an operator can correct them before the
+ * runs are dead.
+ */
 export async function warnOfUnreadyRuns(bus: Bus, node: NodeId, log: Pick<Logger, "warn">): Promise<void> {
   try {
     const { reasons } = await bus.ask(nodeAddress(node), "unreadyRuns", {}, { deadlineMs: lookMsMax });

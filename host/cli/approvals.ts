@@ -4,7 +4,7 @@ import { refused, type Sentences } from "./refused.ts";
 import { askServer, queryOf, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
 import { harmless, inert } from "./terminal-text.ts";
 
-/** `svc approvals`: tool calls of a running server that wait for a person, over HTTP. */
+/** `svc approvals`: lists and decides tool calls that wait for approval, over HTTP. */
 export const approvalsCommand: Command = {
   summary:
     "List, show and decide approval requests; the key in SVC_KEY needs the scope approvals:read or approvals:write.",
@@ -118,7 +118,7 @@ function readObject(text: string): object {
   try {
     value = JSON.parse(text);
   } catch {
-    // Told below.
+    // Rejected below.
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new UsageError("--args must be a JSON object.");

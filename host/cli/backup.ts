@@ -11,7 +11,7 @@ import { openObjectStore } from "../../storage/objects/open.ts";
 import { loadDeployment } from "../deployment.ts";
 import { type Command, type CommandIo, failed, type Outcome } from "./command.ts";
 
-/** `svc backup`: copies what a deployment keeps, while its server runs or not. */
+/** `svc backup`: copies the data of a deployment; its server may be running. */
 export function backupCommand(version: string): Command {
   return {
     summary: "Copy the database and the stored objects into a new directory; the server may keep running.",
@@ -33,7 +33,7 @@ export function backupCommand(version: string): Command {
   };
 }
 
-/** The objects of a deployment; null where there are none to be copied. */
+/** Returns the object store to copy; null if there are no objects on disk. */
 function objectsOf(settings: Settings, { env }: CommandIo) {
   const config = objectStoreConfigOf(settings);
   return config.kind === "fs" && existsSync(config.path) ? openObjectStore(config, env) : null;
@@ -66,7 +66,7 @@ It does not contain settings and keys: back them up separately.`,
   };
 }
 
-/** What is in a backup, added up. */
+/** Returns the total rows and bytes of a backup. */
 export function sumsOf(contents: Contents): { readonly rows: number; readonly bytes: number } {
   return {
     rows: contents.tables.reduce((sum, table) => sum + table.rows, 0),
@@ -74,17 +74,17 @@ export function sumsOf(contents: Contents): { readonly rows: number; readonly by
   };
 }
 
-/** Bytes for people. */
+/** Formats a number of bytes. */
 export function sizeOf(bytes: number): string {
   return bytes < 1024 ** 3 ? `${(bytes / 1024 ** 2).toFixed(1)} MiB` : `${(bytes / 1024 ** 3).toFixed(2)} GiB`;
 }
 
-/** A duration for people. */
+/** Formats a duration in seconds. */
 export function secondsOf(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** Why something has failed, without secrets, and with what a full disk says in words. */
+/** Returns the reason of a failure, with secrets masked; a full disk gets a plain sentence. */
 export function reasonOf(error: unknown, settings: Settings): string {
   const code = causesOf(error).find((each) => noRoom.has(each));
   const reason = new SecretMask(settings.secretValues).recorded.text(errorText(error));
@@ -93,7 +93,7 @@ export function reasonOf(error: unknown, settings: Settings): string {
 
 const noRoom = new Set(["ENOSPC", "EDQUOT", "EFBIG", "SQLITE_FULL"]);
 
-/** The codes of an error and of what was behind it. */
+/** Returns the codes of an error and its causes. */
 function causesOf(error: unknown): string[] {
   const codes: string[] = [];
   for (let at = error; at instanceof Error; at = at.cause) codes.push(String((at as NodeJS.ErrnoException).code));

@@ -3,20 +3,20 @@ import { createReadStream, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 
-// The native code that svc runs on comes from packages that others have built. What it was when this version was tested is written
-// down here, for the platforms whose binaries were there to be seen; SECURITY.md says who is trusted with them and why.
+// Native binaries come from third-party packages. This file records their hashes, as tested with this version, for the platforms
+// whose binaries were available. SECURITY.md explains whom svc trusts and why.
 
 /** A native binary of this installation. */
 export interface Binary {
-  /** The check's name. */
+  /** Name of the check. */
   readonly name: string;
-  /** The package and version that it is from. */
+  /** Package and version of the binary. */
   readonly origin: string;
-  /** Where it can be; the first file that is there is the one that is loaded. */
+  /** Candidate files; the first that exists is loaded. */
   readonly paths: readonly string[];
-  /** What it is to be, null where that is not known. */
+  /** Expected hash; null if unknown. */
   readonly sha256: string | null;
-  /** Said where none of the paths is there and that is no fault; null where it is one. */
+  /** The detail if no file exists and that is acceptable; null if it is an error. */
   readonly whenMissing: string | null;
 }
 
@@ -26,7 +26,7 @@ type Hashes = Readonly<Record<string, string>>;
 const node: Hashes = {
   "linux-x64": "fde6a4bf8d0562f7751d1a2d6cb9b417c4cfe107bbcb0aa3e9a24e125e348f48",
 };
-/** Those for Node 22. */
+/** Binaries for Node 22. */
 const uws: Hashes = {
   "darwin-arm64": "abbeea53d48e21c01808203e9f9835728f2cea720d2e5b154837ee3045b513be",
   "darwin-x64": "afd992dc1ca1e33cdc7ce0c72a60baf236e590a257fcecbbbce7bc1a35451387",
@@ -48,12 +48,12 @@ const sqlite: Hashes = {
 /** NODE_MODULE_VERSION of Node 22. */
 const nodeAbi = 127;
 
-/** Whether this process runs on musl, where better-sqlite3 loads a binary of its own. */
+/** True if this process runs on musl, where better-sqlite3 loads a different binary. */
 export function runsOnMusl(platform: string): boolean {
   return platform === "linux" && readFileSync("/proc/self/maps", "latin1").includes("/ld-musl-");
 }
 
-/** The binaries of the installation in `root`, which holds node_modules. */
+/** Returns the binaries of the installation in `root`, the directory of node_modules. */
 export function installedBinaries(root: string, platform: string, arch: string, isMusl = false): readonly Binary[] {
   const target = `${platform}-${arch}`;
   const sqliteTarget = isMusl ? `${platform}musl-${arch}` : target;
@@ -86,7 +86,7 @@ export function installedBinaries(root: string, platform: string, arch: string, 
   ];
 }
 
-/** Holds a binary against what it is to be. */
+/** Compares the hash of a binary with the expected one. */
 export async function checkBinary(binary: Binary): Promise<{ status: "ok" | "warning" | "error"; detail: string }> {
   const path = binary.paths.find((candidate) => existsSync(candidate));
   if (path === undefined) {

@@ -24,18 +24,18 @@ import { type Binary, checkBinary } from "./binaries.ts";
 import { checkManifestDirectory } from "./manifest-file.ts";
 import { objectSourceOf } from "./object-source.ts";
 
-/** One thing that was looked at. An error keeps the server from working, a warning only a part of it. */
+/** The result of one check. With an error the server does not work; a warning affects only a part of it. */
 export interface Check {
   readonly name: string;
   readonly status: "ok" | "warning" | "error";
   readonly detail: string;
-  /** What is wrong in particular, a line each. */
+  /** Details, one line each. */
   readonly problems?: readonly string[];
 }
 
 type Finding = Omit<Check, "name">;
 
-/** Looks at everything the server will lean on, without changing any of it. */
+/** Checks everything that the server depends on, without changes. */
 export async function runChecks(
   { settings, plugins }: Deployment,
   registries: Registries,
@@ -86,7 +86,7 @@ async function checkDatabase(settings: Settings, needed: readonly Migration[]): 
   return { status: "warning", detail: `postgres at revision ${revision}, which is too old; run svc migrate` };
 }
 
-/** The server starts without it, and refuses work that needs it. */
+/** The server starts without Redis and refuses work that needs it. */
 async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
   if (redisUrl === "") return ok("SVC_REDIS_URL is unset, so manifests with spec.queues are refused");
   const place = readRedisUrl(redisUrl);
@@ -96,7 +96,7 @@ async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
     return ok(`${place.host}:${place.port}${place.isTls ? " by TLS" : ""}`);
   } catch (error) {
     const { message } = (error as Error & { cause?: Error }).cause ?? (error as Error);
-    // What Redis itself says begins with a word of its own, as in READONLY.
+    // An error of Redis itself begins with a code in capitals, such as READONLY.
     const says = /^[A-Z]+ /.test(message) ? "refuses" : "does not answer";
     return { status: "error", detail: `${place.host}:${place.port} ${says}: ${message}` };
   } finally {
@@ -124,7 +124,7 @@ async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): 
   return ok(directory);
 }
 
-/** The server starts whatever is in it. A file that is invalid answers invalid_manifest to whoever asks for it. */
+/** An invalid file does not prevent the start; requests for its manifest fail with invalid_manifest. */
 async function checkManifestDir(settings: Settings, registries: Registries, env: Env): Promise<Finding> {
   if (settings.manifestDir === "")
     return ok("SVC_MANIFEST_DIR is unset: only bundled and stored manifests are available");
@@ -156,7 +156,7 @@ async function checkManifestDir(settings: Settings, registries: Registries, env:
   };
 }
 
-/** A problem of a file, which may begin with the name of the file, with its whole path in the place of that. */
+/** Returns a problem with the full path in place of the file name at its start. */
 function inDirectory(path: string, line: string): string {
   const named = `${basename(path)}: `;
   return `${path}: ${line.startsWith(named) ? line.slice(named.length) : line}`;
@@ -174,7 +174,7 @@ async function checkDefaultManifest(settings: Settings, registries: Registries, 
   return ok(`${name} compiles, on model ${model.route.id}`);
 }
 
-/** Whether the default route can be called. A provider of this process, such as demo, needs no key. */
+/** Checks that the default route can be called. Providers inside this process, such as demo, need no key. */
 async function checkModel(
   settings: Settings,
   registries: Registries,
@@ -192,7 +192,7 @@ async function checkModel(
     return { status: "warning", detail: "demo answers offline: no provider has an API key" };
   const options = settings.modelProviderOptions[route.provider];
   const key = options?.api_key ?? settings.providerApiKeys[route.provider as KeyedProviderName];
-  // A server of one's own may need no key; Workers AI is found through the account's id.
+  // A self-hosted server may need no key. The URL of Workers AI contains the account id.
   const missing =
     key === undefined && options?.base_url === undefined
       ? "a key"
@@ -218,7 +218,7 @@ function describePlugin({ from, plugin }: LoadedPlugin): string {
   return `${plugin.name} of ${from}`;
 }
 
-/** Whether the directory can be written to, or made when it is not there. */
+/** Checks that the directory is writable, or that it can be created. */
 async function directoryFinding(directory: string, detail: string): Promise<Finding> {
   let nearest = resolve(directory);
   while (!(await exists(nearest))) nearest = dirname(nearest);

@@ -1,9 +1,9 @@
 import { type Command, UsageError } from "./command.ts";
 
-/** Commands by their names, each loaded when it is needed. */
+/** Commands by name, each loaded on demand. */
 type Loadable = Readonly<Record<string, () => Promise<Command>>>;
 
-/** What a shell may complete: commands, and what may follow each. */
+/** The completions of one command. */
 interface Completable {
   readonly name: string;
   readonly summary: string;
@@ -14,11 +14,11 @@ interface Completable {
     readonly help: string;
     readonly hasValue: boolean;
   }[];
-  /** Whether an argument may be the name of a file. */
+  /** True if an argument may be a file name. */
   readonly takesFiles: boolean;
 }
 
-/** `svc completion`: a script by which a shell completes commands and options, as they are declared. */
+/** `svc completion`: prints a shell script that completes commands and options from their declarations. */
 export function completionCommand(commands: () => Loadable): Command {
   return {
     summary: "Print a completion script for the shell: source <(svc completion bash).",
@@ -132,7 +132,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Text between the brackets of zsh, in which brackets and colons mean something. */
+/** Escapes text inside zsh brackets, where brackets and colons have a meaning. */
 function inBrackets(text: string): string {
   return text.replaceAll(/[[\]:\\]/g, "\\$&");
 }

@@ -7,10 +7,10 @@ import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, U
 import { commandHelp, overview } from "./help.ts";
 import { harmless } from "./terminal-text.ts";
 
-/** Commands by name, each loaded when it is needed. */
+/** Commands by name, each loaded on demand. */
 export type Commands = Readonly<Record<string, () => Promise<Command>>>;
 
-/** What is to be printed, and the code to exit with. */
+/** The output and the exit code. */
 export interface Printed {
   readonly code: number;
   readonly stdout: string;
@@ -45,7 +45,7 @@ async function outcomeOf(argv: readonly string[], commands: Commands, io: Comman
   }
 }
 
-/** What to do in a clone whose packages nobody has installed. */
+/** Returns a hint for a clone without installed packages. */
 function installHint(error: unknown): string {
   const isMissing = error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND";
   return isMissing && error.message.startsWith("Cannot find package") ? '\nRun "npm ci" first.' : "";
@@ -101,7 +101,7 @@ function parse(name: string, command: Command, argv: readonly string[]): Omit<Co
   }
 }
 
-/** The parser's own sentence about such an option speaks of arguments that begin with a dash. */
+/** Replaces the parser's message for unknown options, which explains arguments that begin with a dash. */
 function refuseUnknownOption(
   command: string,
   options: NonNullable<ParseArgsConfig["options"]>,
@@ -110,7 +110,7 @@ function refuseUnknownOption(
   const { tokens } = parseArgs({ args: [...argv], options, allowPositionals: true, strict: false, tokens: true });
   for (const token of tokens) {
     if (token.kind !== "option" || Object.hasOwn(options, token.name)) continue;
-    // As it was typed: of -json, which the parser takes for four options, the first is no word that anybody knows.
+    // Report the option as it was typed: the parser splits -json into four short options.
     const [typed = token.rawName] = (argv[token.index] ?? "").split("=", 1);
     const known = [...Object.keys(options), "json", "help"].map((option) => `--${option}`);
     const setting = `SVC_${typed.replace(/^-+/, "").replaceAll("-", "_").toUpperCase()}`;
@@ -123,6 +123,6 @@ function print({ code, json, text, report }: Outcome, asJson: boolean): Printed 
   if (asJson) return { code, stdout: `${JSON.stringify(json)}\n`, stderr: "" };
   const line = text === "" ? "" : `${text}\n`;
   if (code === 0 || report) return { code, stdout: line, stderr: "" };
-  // It may quote a file or a server.
+  // The text may quote a file or a server.
   return { code, stdout: "", stderr: harmless(line) };
 }

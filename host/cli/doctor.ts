@@ -15,12 +15,12 @@ import { table } from "./help.ts";
 import { checkProviders } from "./online-checks.ts";
 import { harmless, inert } from "./terminal-text.ts";
 
-/** Tools and model routes of a deployment, from the layers above. */
+/** Creates the registries of a deployment; the layer above supplies it. */
 export type RegistriesOf = (deployment: Deployment) => Promise<Registries>;
 
 const valueCharsMax = 80;
 
-/** `svc doctor`: everything that decides whether and how the server starts, and whether its binaries are those that were tested. */
+/** `svc doctor`: checks the settings, the dependencies of the server, and whether its binaries are the tested ones. */
 export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Binary[]): Command {
   return {
     summary: "Show every setting and check the server's dependencies; exit 1 if it would not start or work.",
@@ -90,7 +90,7 @@ function reportText(
     ...list("Warnings", warnings),
     ...list("The server would not start", refusals),
   ].join("\n\n");
-  // Files and databases have their say in it.
+  // The report quotes files and databases.
   return harmless(text);
 }
 

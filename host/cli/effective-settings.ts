@@ -3,7 +3,7 @@ import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
 import type { Setting } from "../../governance/settings/setting.ts";
 import { type Settings, settingsSections } from "../../governance/settings/settings.ts";
 
-/** A setting as the doctor shows it. Of a secret only whether it is set. */
+/** A setting as the doctor shows it. For a secret, `value` only says whether it is set. */
 export interface EffectiveSetting {
   readonly name: string;
   readonly value: unknown;
@@ -12,8 +12,8 @@ export interface EffectiveSetting {
 }
 
 /**
- * Every setting with its value, in the order of the documents; then `own`, those of the plugins, the keys of the providers and the
- * secrets by name.
+ * Returns every setting with its value in the order of the documentation, then settings of plugins (`own`), keys of providers,
+ * and named secrets.
  */
 export function effectiveSettings(
   settings: Settings,

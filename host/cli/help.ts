@@ -1,6 +1,6 @@
 import type { Command } from "./command.ts";
 
-/** The page of `svc help`, for a terminal of so many columns. */
+/** Returns the page of `svc help` for a terminal width. */
 export function overview(commands: readonly (readonly [string, Command])[], columns = Infinity): string {
   const rows = commands.map(([name, command]): [string, string] => [usage(name, command), command.summary]);
   return `Usage: svc <command> [options]
@@ -11,7 +11,7 @@ Every command takes --json, which prints one JSON object, and --help.
 Settings are read from the environment; "svc doctor" shows them.`;
 }
 
-/** The page of `svc help <command>`, for a terminal of so many columns. */
+/** Returns the page of `svc help <command>` for a terminal width. */
 export function commandHelp(name: string, command: Command, columns = Infinity): string {
   const rows = Object.entries(command.options).map(([option, { short, value, help }]): [string, string] => [
     `${short ? `-${short}, ` : ""}--${option}${value ? ` ${value}` : ""}`,
@@ -23,7 +23,7 @@ export function commandHelp(name: string, command: Command, columns = Infinity):
   return [usageLine, "", ...told].join("\n") + options;
 }
 
-/** What the first argument may be; the first word is meant where it is left out. */
+/** Returns the allowed values of the first argument; the first one is the default if the argument is optional. */
 function wordsLine({ positionals: [first = ""], words = [] }: Command): string[] {
   const stands = first.replaceAll(/[[\]]/g, "");
   if (words.length === 0 || words.includes(stands)) return [];
@@ -34,13 +34,13 @@ function usage(name: string, { positionals }: Command): string {
   return [name, ...positionals].join(" ");
 }
 
-/** Two columns, the first as wide as its widest text; the second goes on below itself where the terminal ends. */
+/** Renders two columns. The first is as wide as its widest text; the second wraps at the terminal's width. */
 export function table(rows: readonly (readonly [string, string])[], columns = Infinity): string {
   const width = Math.max(...rows.map(([left]) => left.length));
   const room = columns - width - 4;
   return rows
     .flatMap(([left, right]) =>
-      // Columns of a few letters are harder to read than lines that the terminal breaks.
+      // A very narrow column is harder to read than lines that the terminal wraps.
       (room < roomMin ? [right] : wrapped(right, room)).map((line, at) =>
         `  ${(at === 0 ? left : "").padEnd(width)}  ${line}`.trimEnd(),
       ),
@@ -50,7 +50,7 @@ export function table(rows: readonly (readonly [string, string])[], columns = In
 
 const roomMin = 20;
 
-/** A line as lines of at most so many columns, broken at blanks; a longer word stays whole. */
+/** Wraps text at blanks to a width; longer words stay whole. */
 function wrapped(text: string, columns: number): string[] {
   const lines = [""];
   for (const word of text.split(" ")) {

@@ -3,7 +3,7 @@ import { join, relative } from "node:path";
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import { type Command, failed, textOption, UsageError } from "./command.ts";
 
-/** `svc init`: writes a first manifest. `schemaPath` is the schema that editors check it by. */
+/** `svc init`: writes a first manifest. Editors validate it against `schemaPath`. */
 export function initCommand(schemaPath: string): Command {
   return {
     summary: "Write a first manifest and print how to run it; no file is overwritten.",
@@ -23,7 +23,7 @@ export function initCommand(schemaPath: string): Command {
         await writeFile(path, manifestOf(name, relative(directory, schemaPath)), { flag: "wx" });
       } catch (error) {
         const { code, syscall } = error as NodeJS.ErrnoException;
-        // What is in the way may also stand where the directory would.
+        // EEXIST of mkdir means that a file blocks the directory, so check the system call.
         if (code === "EEXIST" && syscall === "open")
           return failed(1, "exists", `${path} already exists and was not changed.`);
         return failed(1, "not_written", `${path} cannot be written: ${errorText(error)}`);
@@ -49,7 +49,7 @@ function quoted(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A name as YAML has texts: one that would be read as a number or another word of YAML stands in quotes. */
+/** Quotes a name that YAML would parse as something other than a string. */
 function yamlText(name: string): string {
   return /^(?!(?:null|true|false)$)[a-z]/i.test(name) ? name : JSON.stringify(name);
 }

@@ -3,12 +3,12 @@ import { readTenantId } from "../../governance/settings/tenant-id.ts";
 import { doubtsOfScopes } from "../scope-warnings.ts";
 import { type Command, type CommandArgs, type CommandIo, listOption, textOption, UsageError } from "./command.ts";
 
-/** Whose a credential is. */
+/** The option for the tenant of a credential. */
 export const tenantOption: Command["options"] = {
   tenant: { type: "string", value: "TENANT", help: "Tenant of the credential (default)." },
 };
 
-/** The caller that the options describe. Throws a UsageError. */
+/** Returns the caller that the options describe. Throws a UsageError. */
 export function callerOf(args: CommandArgs, defaults: { sub: string; scopes: string }) {
   const tenant = readTenant(args);
   const sub = textOption(args, "sub", defaults.sub);
@@ -18,7 +18,7 @@ export function callerOf(args: CommandArgs, defaults: { sub: string; scopes: str
   return { tenant_id: tenant, sub, scopes };
 }
 
-/** The tenant of --tenant, `default` when it was not given. Throws a UsageError. */
+/** Returns the tenant of --tenant, by default `default`. Throws a UsageError. */
 export function readTenant(args: CommandArgs): string {
   try {
     return readTenantId(textOption(args, "tenant", "default"));
@@ -27,7 +27,10 @@ export function readTenant(args: CommandArgs): string {
   }
 }
 
-/** What is most likely a slip among the scopes, as a part of the answer; said beside it to a person. The credential is made all the same. */
+/**
+ * Returns warnings about scopes that look misspelt, as a part of the JSON; without --json, prints them as notes. The credential
+ * is created anyway.
+ */
 export function warnOfScopes(scopes: readonly string[], { json }: CommandArgs, { talk }: CommandIo) {
   const warnings = doubtsOfScopes(scopes);
   if (!json) for (const warning of warnings) talk.notes.write(`${warning}\n`);
@@ -36,7 +39,7 @@ export function warnOfScopes(scopes: readonly string[], { json }: CommandArgs, {
 
 const defaults = { sub: "operator", scopes: "chat:read,chat:write" };
 
-/** `svc keys`: makes an API key and forgets it. */
+/** `svc keys`: creates an API key without storing it. */
 export const keysCommand: Command = {
   summary: "Print a new API key and its entry for SVC_AUTH_API_KEYS; nothing is stored.",
   options: {

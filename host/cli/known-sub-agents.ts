@@ -9,7 +9,7 @@ import type { Registries } from "../../manifests/registries.ts";
 import { createResolver } from "../../manifests/resolve/resolve.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 
-/** Where the manifests of other names are looked for. */
+/** Where sub-agents are looked up. */
 export interface Place {
   readonly tenantId: string;
   readonly settings: Settings;
@@ -18,15 +18,15 @@ export interface Place {
   readonly env: Env;
 }
 
-/** Looks up what an agent is made of, and notes the names that are not there. */
+/** Looks up sub-agents and collects the names that were not found. */
 interface KnownSubAgents {
   readonly find: FindAgent<Described>;
   readonly unseen: ReadonlySet<string>;
 }
 
 /**
- * What an agent is made of, among the objects and files of the deployment. A name that is not among them is taken for an agent that is made
- * of nothing else: a tenant may have stored it, which the server alone can see.
+ * Looks up sub-agents among the objects and files of the deployment. A name that is not found counts as a valid agent without
+ * sub-agents, because it may be stored by a tenant, and only the server can read that.
  */
 export function knownSubAgents({ tenantId, settings, registries, objects, env }: Place): KnownSubAgents {
   const isBundledOnly = settings.manifestSource === "bundled";

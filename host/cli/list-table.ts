@@ -3,20 +3,20 @@ import { cutTo, inert, widthOf } from "./terminal-text.ts";
 /** A terminal that a command writes to. */
 export interface Terminal {
   readonly columns: number;
-  /** Whether it may be written to in colours. */
+  /** True if colours are allowed. */
   readonly colours: boolean;
 }
 
-/** What a table shows. */
+/** The content of a table. */
 interface TableOf {
   readonly heads: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** The column that says how a thing stands: it and those before it are never cut, and it is coloured. -1 for none. */
+  /** The status column. It is coloured, and it and the columns before it are never cut. -1 for none. */
   readonly statusAt: number;
 }
 
 const gap = "  ";
-/** A column is cut to this before those behind it are left out. */
+/** A column is cut to this width at most, then dropped. */
 const cellMin = 8;
 const colours: Readonly<Record<string, string>> = {
   approved: "\u001b[32m",
@@ -31,7 +31,7 @@ const colours: Readonly<Record<string, string>> = {
 };
 const plain = "\u001b[0m";
 
-/** Things as lines: none longer than the terminal is wide, and whole where they go elsewhere. The first column is an id and stays whole. */
+/** Renders a table that fits the terminal; without a terminal, nothing is cut. The first column is an id and is never cut. */
 export function listTable({ heads, rows: given, statusAt }: TableOf, terminal: Terminal | null): string {
   const rows = [heads, ...given].map((row) => row.map(inert));
   const widths = heads.map((_, at) => Math.max(...rows.map((row) => widthOf(row[at] ?? ""))));
@@ -50,7 +50,7 @@ export function listTable({ heads, rows: given, statusAt }: TableOf, terminal: T
     .join("\n");
 }
 
-/** How long ago something was, as short as can be read. */
+/** Formats an age, as short as possible. */
 export function ageOf(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 60) return `${seconds}s`;
@@ -59,7 +59,7 @@ export function ageOf(ms: number): string {
   return `${Math.floor(seconds / 86_400)}d`;
 }
 
-/** Cuts the last columns first, and leaves them out where nothing of them would be left. */
+/** Reduces the widths from the last column on; a column that would be too narrow is dropped. */
 function fit(widths: number[], lastWhole: number, columns: number): void {
   const total = () => widths.reduce((sum, width) => sum + (width === 0 ? 0 : width + gap.length), -gap.length);
   for (let at = widths.length - 1; at > lastWhole && total() > columns; at--) {

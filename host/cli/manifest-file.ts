@@ -10,21 +10,21 @@ import { isManifestFile, readManifestFile } from "../../manifests/sources/files.
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
 import { knownSubAgents, type Place } from "./known-sub-agents.ts";
 
-/** A manifest of a file, and the names that it is made of and that no file has. */
+/** The compiled manifest of a file, and its sub-agents that no file or object defines. */
 interface CheckedFile {
   readonly agent: CompiledAgent;
   readonly unseen: readonly string[];
 }
 
-/** What is wrong with one file. */
+/** The problems of one file. */
 interface InvalidFile {
   readonly path: string;
   readonly problems: readonly string[];
 }
 
 /**
- * Parses and compiles the manifest of a file as the server would; null when it is no file. Throws invalid_manifest with the problems of
- * all stages.
+ * Parses and compiles a manifest file as the server would; null if it is not a file. Throws invalid_manifest with the problems
+ * of all stages.
  */
 export async function checkManifestFile(path: string, place: Place): Promise<CheckedFile | null> {
   const { tenantId, registries, objects, env } = place;
@@ -41,7 +41,7 @@ export async function checkManifestFile(path: string, place: Place): Promise<Che
   }
 }
 
-/** The manifests of a directory, in the order of their names: how many there are, and those that the server would refuse to run. */
+/** Checks the manifests of a directory in the order of their names; returns the number of files and the invalid ones. */
 export async function checkManifestDirectory(
   directory: string,
   place: Place,
@@ -63,7 +63,7 @@ export async function checkManifestDirectory(
   return { files: paths.length, invalid };
 }
 
-/** What cannot even be looked at is none: it is told as the file that it is named as. */
+/** Returns false if the path cannot be read; it is then reported as an invalid file. */
 function isDirectory(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;

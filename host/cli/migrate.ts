@@ -8,7 +8,7 @@ import { allMigrations } from "../all-migrations.ts";
 import { loadDeployment } from "../deployment.ts";
 import { type Command, failed } from "./command.ts";
 
-/** `svc migrate`: brings the schema of SVC_DATABASE_URL to a revision. */
+/** `svc migrate`: migrates the schema of SVC_DATABASE_URL to a revision. */
 export const migrateCommand: Command = {
   summary: "Migrate the database schema to a revision (the newest).",
   options: {
@@ -22,7 +22,7 @@ export const migrateCommand: Command = {
     let lock: DataDirLock | undefined;
     try {
       const config = storeConfigOf(settings);
-      // Not under a server that is running on it.
+      // Fails if a server is running on the data directory.
       if (config.engine === "sqlite") lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
       const { from, to, applied } = await migrate(config, { target, downgrade }, allMigrations(plugins));
       const steps =

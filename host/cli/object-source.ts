@@ -6,7 +6,7 @@ import type { ObjectSource } from "../../manifests/sources/texts.ts";
 import type { ObjectStore } from "../../storage/objects/object-store.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
 
-/** The deployment's objects for a command that only looks: opened when the first is asked for, and never made. */
+/** Returns the deployment's objects for a read-only command. Opens the store on first use and never creates it. */
 export function objectSourceOf(settings: Settings, env: Env): ObjectSource {
   let store: ObjectStore | null = null;
   const opened = (): ObjectStore => {

@@ -13,7 +13,7 @@ const statuses: Readonly<Record<ProbedProvider["status"], Check["status"]>> = {
   unreachable: "error",
 };
 
-/** Tries the key of each provider of models with a call that costs nothing. Tells no key. */
+/** Checks the key of each model provider with a free call. The results contain no keys. */
 export async function checkProviders({ settings, plugins }: Deployment, env: Env): Promise<readonly Check[]> {
   const mask = new SecretMask(settings.secretValues);
   const egress = new Egress("operator");

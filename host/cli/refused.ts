@@ -2,10 +2,10 @@ import { failed, type Outcome } from "./command.ts";
 import type { ServerAnswer } from "./server-call.ts";
 import { inert } from "./terminal-text.ts";
 
-/** What refusals mean to whoever has asked, by their codes; `id` is what was asked about, `subject` what stands behind the code. */
+/** Sentences for refusals by error code; `id` is the requested object, `subject` the text after the code. */
 export type Sentences = Readonly<Record<string, (id: string, subject: string) => string>>;
 
-/** Why a server has not done what it was asked for, in a sentence. */
+/** Returns the failed outcome for a refusal of the server, as a sentence. */
 export function refused({ status, body }: ServerAnswer, sentences: Sentences = {}, id = ""): Outcome {
   const { error, reason, detail, message } = readRefusal(body);
   const [code = "", subject = ""] = error.split(/:(.*)/s);
@@ -41,7 +41,7 @@ function readRefusal(body: string): Readonly<Record<"error" | "reason" | "detail
   }
 }
 
-/** What is wrong with a request, each mistake in its own words. */
+/** Returns the problems of an invalid request as text. */
 function wordsOf(detail: unknown): string {
   if (!Array.isArray(detail)) return JSON.stringify(detail);
   return detail.map((each: { readonly msg?: unknown }) => String(each?.msg ?? JSON.stringify(each))).join(" ");

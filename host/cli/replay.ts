@@ -17,10 +17,10 @@ import { readTenant } from "./keys.ts";
 import { objectSourceOf } from "./object-source.ts";
 import { inert } from "./terminal-text.ts";
 
-/** Characters of a value that are printed; --json has all of it. */
+/** Max characters printed of a value; --json prints all. */
 const shownMax = 400;
 
-/** `svc replay RUN`: makes a run again from its log, offline, beside a server that may be running on the same store. */
+/** `svc replay RUN`: replays a run from its log, offline. A server may be running on the same store. */
 export const replayCommand: Command = {
   summary: "Replay a run from its log, without model, tools or keys; exit 1 if it differs from the record.",
   options: {
@@ -64,7 +64,7 @@ export const replayCommand: Command = {
   },
 };
 
-/** Why this version cannot read a database that another one has left; null when its schema is not what is wrong. */
+/** Returns why this version cannot read the database's schema; null if the schema is not the problem. */
 async function schemaProblem(config: StoreConfig, needed: readonly Migration[]): Promise<string | null> {
   try {
     if (!(await schemaBehind(config, needed))) return null;
@@ -75,7 +75,7 @@ async function schemaProblem(config: StoreConfig, needed: readonly Migration[]):
   }
 }
 
-/** The manifest of a file, or why there is none. */
+/** Reads the manifest of a file, or returns the failure. */
 function readManifest(path: string, { env }: CommandIo): Manifest | Outcome {
   try {
     return readManifestFile(path, env.now) ?? failed(2, "unreadable", `${path} is not a file`);
@@ -99,7 +99,7 @@ function told(replay: Replay, isAsked: boolean): Outcome {
   return { code: divergence === null ? 0 : 1, json: { ok: divergence === null, ...replay }, text, report: true };
 }
 
-/** Where a run is another one than is on record. */
+/** Returns lines about the first divergence from the recorded run. */
 function divergenceLines({ divergence, calls }: Replay): string[] {
   if (divergence === null) return [];
   const { call, seq, what, expected, found } = divergence;
@@ -112,12 +112,12 @@ function divergenceLines({ divergence, calls }: Replay): string[] {
   return [`Differs ${at}${event}: ${what}`, `  on record  ${shown(expected)}`, `  now        ${shown(found)}`];
 }
 
-/** Whether the difference is one of the request itself. */
+/** True if the divergence is in the request of the call itself. */
 function isOf(calls: Replay["calls"], { call, what, seq }: NonNullable<Replay["divergence"]>): boolean {
   return seq === null && (calls.find(({ n }) => n === call)?.differences.some((each) => each.what === what) ?? false);
 }
 
-/** What each call would have been shown otherwise. */
+/** Returns lines about the differences of each call's request. */
 function callLines({ calls, divergence }: Replay): string[] {
   const lines = calls.flatMap(({ n, purpose, agent, differences }) => [
     `Call ${n} (${purpose} of ${inert(agent)}): ${differences.length === 0 ? "the same" : "otherwise"}`,

@@ -10,7 +10,7 @@ import { loadDeployment } from "../deployment.ts";
 import { reasonOf, secondsOf, sizeOf, sumsOf } from "./backup.ts";
 import { type Command, failed } from "./command.ts";
 
-/** `svc restore`: puts a backup into a deployment that has nothing in it. */
+/** `svc restore`: restores a backup into an empty deployment. */
 export const restoreCommand: Command = {
   summary: "Restore a backup into an empty deployment, after checking all its digests.",
   options: {
@@ -28,7 +28,7 @@ export const restoreCommand: Command = {
         try {
           lock = await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir));
         } catch (error) {
-          // Nothing has begun, so that there is nothing to be made again.
+          // Nothing was changed yet, so there is nothing to repeat.
           return failed(2, "target_in_use", `Refused: ${reasonOf(error, settings)}`);
         }
       }

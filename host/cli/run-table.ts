@@ -1,6 +1,6 @@
 import { ageOf, listTable, type Terminal } from "./list-table.ts";
 
-/** What a table shows of a run, as GET /runs has it. */
+/** The fields of GET /runs that a table shows. */
 export interface ShownRun {
   readonly run_id: string;
   readonly status: string;
@@ -12,7 +12,7 @@ export interface ShownRun {
   readonly requeued_as: string | null;
 }
 
-/** Runs as lines: none longer than the terminal is wide, and whole where they go elsewhere. */
+/** Renders runs as a table that fits the terminal; without a terminal, nothing is cut. */
 export function runTable(runs: readonly ShownRun[], now: number, terminal: Terminal | null): string {
   const heads = ["RUN", "STATUS", "AGE", "TRIES", "MANIFEST", "THREAD", "ERROR"];
   return listTable({ heads, statusAt: 1, rows: runs.map((run) => cellsOf(run, now)) }, terminal);

@@ -12,7 +12,7 @@ import { runTable, type ShownRun } from "./run-table.ts";
 import { askServer, queryOf, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
 import { inert } from "./terminal-text.ts";
 
-/** `svc runs`: the durable runs of a running server, over HTTP. */
+/** `svc runs`: manages the durable runs of a running server, over HTTP. */
 export const runsCommand: Command = {
   summary:
     "List, show, cancel, retry, requeue and release durable runs; the key in SVC_KEY needs the scope runs:read or runs:write.",

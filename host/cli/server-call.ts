@@ -7,21 +7,21 @@ import { readHttpUrl } from "../../governance/settings/setting.ts";
 import { type Environment, loadSettings } from "../../governance/settings/settings.ts";
 import { type CommandArgs, textOption, UsageError } from "./command.ts";
 
-/** What a server has answered. */
+/** A response of the server. */
 export interface ServerAnswer {
   readonly status: number;
   readonly body: string;
 }
 
-/** Longer than any request of a command takes that a server answers. */
+/** Longer than any request of a command takes. */
 const silenceMs = 120_000;
 
-/** The option of every command that speaks to a server. */
+/** The option of every command that calls a server. */
 export const urlOption = {
   url: { type: "string", value: "URL", help: "URL of the server (this machine, at SVC_PORT)." },
 } as const;
 
-/** Where the server is that a command speaks to, without a slash at its end. */
+/** Returns the URL of the server, without a trailing slash. */
 export function serverUrl(args: CommandArgs, environment: Environment): string {
   const given = textOption(args, "url", "");
   if (given === "") return `http://127.0.0.1:${loadSettings(environment).port}`;
@@ -32,7 +32,7 @@ export function serverUrl(args: CommandArgs, environment: Environment): string {
   }
 }
 
-/** A query of those options that were given; a pair has the name of the option first, and then that in the query. */
+/** Builds a query from the options that were given. A pair maps an option to another query parameter. */
 export function queryOf(args: CommandArgs, options: readonly (string | readonly [string, string])[]): string {
   const query = new URLSearchParams();
   for (const option of options) {
@@ -43,17 +43,17 @@ export function queryOf(args: CommandArgs, options: readonly (string | readonly 
   return query.size === 0 ? "" : `?${query}`;
 }
 
-/** A request to a running server, with JSON where there is a body. */
+/** A request to a running server; a body is sent as JSON. */
 export interface ServerRequest {
   readonly method: "GET" | "POST";
   readonly url: string;
   readonly key: string | undefined;
   readonly body: object | null;
-  /** Names and values in turn, beside those that every request has. */
+  /** Names and values alternate; added to the headers of every request. */
   readonly headers?: readonly string[];
 }
 
-/** Sends a request to a running server. Rejects, in words, when there is no answer. */
+/** Sends a request to a running server. Rejects with a readable message if there is no response. */
 export async function askServer(
   method: "GET" | "POST",
   url: string,
@@ -83,7 +83,7 @@ export async function askServer(
   }
 }
 
-/** Headers of a request: who asks, and that its body is JSON. */
+/** Returns the headers for the key and the JSON body. */
 export function sentHeaders(key: string | undefined, hasBody: boolean): string[] {
   return [
     ...(key === undefined || key === "" ? [] : ["authorization", `Bearer ${key}`]),
@@ -91,7 +91,7 @@ export function sentHeaders(key: string | undefined, hasBody: boolean): string[]
   ];
 }
 
-/** That a server has not answered, in words. */
+/** Returns the error for a missing response. */
 export function noAnswer(url: string, error: unknown): Error {
   const kind = egressFailure(error);
   const why = kind === "other" ? errorText(error) : kind;

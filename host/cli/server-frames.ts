@@ -3,15 +3,15 @@ import { Egress } from "../../governance/egress/egress.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 import { noAnswer, type ServerAnswer, type ServerRequest, sentHeaders } from "./server-call.ts";
 
-/** A frame of a stream, as the server has sent it. */
+/** A frame of a stream. */
 export interface StreamFrame {
   readonly name: string;
   readonly data: Readonly<Record<string, unknown>>;
-  /** The `id:` of the frame; null for one without. */
+  /** The `id:` of the frame; null if it has none. */
   readonly id: number | null;
 }
 
-/** How a stream has ended: as it should, by an answer that is none, or without an end. */
+/** How a stream ended. `refused`: the response is not a stream; `lost`: the connection broke. */
 export type StreamEnd =
   | { readonly kind: "done" }
   | { readonly kind: "refused"; readonly answer: ServerAnswer }
@@ -22,16 +22,16 @@ export type StreamEnd =
 /** A stream that is being read. */
 export interface OpenStream {
   readonly ended: Promise<StreamEnd>;
-  /** Stops reading: it ends as `closed`. */
+  /** Stops reading; the stream ends as `closed`. */
   close(): void;
 }
 
-/** The server breaks a silence every 15 seconds. */
+/** The server sends a keep-alive every 15 seconds. */
 const silenceMs = 120_000;
-/** Of one frame, and of an answer that is no stream. */
+/** Max characters of one frame, and of a response that is not a stream. */
 const charactersMax = 256 * 1024 * 1024;
 
-/** Asks a server for an event stream, and hands over its frames one by one. */
+/** Requests an event stream and passes on its frames. */
 export function openFrames(request: ServerRequest, onFrame: (frame: StreamFrame) => void): OpenStream {
   const { method, url, key, body, headers = [] } = request;
   const egress = new Egress("operator");
@@ -83,7 +83,7 @@ export function openFrames(request: ServerRequest, onFrame: (frame: StreamFrame)
   };
 }
 
-/** A frame of its lines; null for a comment and for what cannot be read. */
+/** Parses the lines of a frame; null for a comment or a malformed frame. */
 function readFrame(lines: string): StreamFrame | "done" | null {
   let event = "";
   let data = "";

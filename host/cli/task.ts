@@ -1,7 +1,7 @@
 import { type Command, failed, UsageError } from "./command.ts";
 import { askServer, serverUrl, urlOption } from "./server-call.ts";
 
-/** `svc task run NAME`: has a running server do one of its periodic tasks now. */
+/** `svc task run NAME`: makes a running server run one of its periodic tasks now. */
 export const taskCommand: Command = {
   summary: "Run a periodic task of a server now; the key in SVC_KEY needs the scope tasks:run.",
   options: urlOption,

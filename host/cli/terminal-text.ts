@@ -1,22 +1,22 @@
-// Text of models, tools and people on its way to a terminal, which must not take any of it for orders.
+// Sanitizes untrusted text of models, tools and people, so that a terminal executes no control sequence in it.
 
-/** What a terminal obeys or hides: all but line breaks, tabs, and the joiners that scripts and emoji need. */
+/** Control and invisible characters, except line breaks, tabs, and the joiners that scripts and emoji need. */
 const unruly = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\u2028\u2029]/gu;
-/** What would begin a line of its own, move the cursor, or turn the order of what follows. */
+/** Characters that break the line, move the cursor or change the text direction. */
 const offLine = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
-/** What takes two columns of a terminal. */
+/** Characters two columns wide. */
 const wide =
   /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\u3000-\u303e\uff01-\uff60]/u;
-/** What takes none. */
+/** Characters of zero width. */
 const narrow = /[\p{Mn}\p{Me}\p{Cf}]/u;
 const deleted = 0x7f;
 
-/** Text of others on one line, which a terminal must not take for orders. */
+/** Returns untrusted text on one line, without control characters. */
 export function inert(text: string): string {
   return text.replaceAll(offLine, " ").trim();
 }
 
-/** Text of others with its lines and tabs. Of what a terminal would obey there are signs to be seen; carriage returns are left out. */
+/** Returns untrusted text with its lines and tabs. Control characters become visible signs; carriage returns are removed. */
 export function harmless(text: string): string {
   return text.replaceAll("\r", "").replaceAll(unruly, (character) => {
     const code = character.codePointAt(0) ?? 0;
@@ -25,7 +25,7 @@ export function harmless(text: string): string {
   });
 }
 
-/** A value as JSON on one line that means the same, with nothing in it that a terminal obeys. */
+/** Returns a value as equivalent JSON on one line, without control characters. */
 export function harmlessJson(value: unknown): string {
   return JSON.stringify(value).replaceAll(offLine, (found) =>
     found
@@ -35,7 +35,7 @@ export function harmlessJson(value: unknown): string {
   );
 }
 
-/** A line of text, cut to so many columns of a terminal. */
+/** Cuts a line to a terminal width. */
 export function cutTo(line: string, columns: number): string {
   if (widthOf(line) <= columns) return line;
   let kept = "";
@@ -48,7 +48,7 @@ export function cutTo(line: string, columns: number): string {
   return `${kept}…`;
 }
 
-/** How many columns of a terminal a line takes. */
+/** Returns the terminal width of a line. */
 export function widthOf(line: string): number {
   let width = 0;
   for (const character of line) width += narrow.test(character) ? 0 : wide.test(character) ? 2 : 1;

@@ -6,7 +6,7 @@ import { harmless, inert } from "./terminal-text.ts";
 
 const actions = ["list", "show", "search"];
 
-/** `svc threads`: the conversations of a running server, over HTTP. */
+/** `svc threads`: lists, shows and searches the threads of a running server, over HTTP. */
 export const threadsCommand: Command = {
   summary: "List, show and search threads; the key in SVC_KEY needs the scope chat:read.",
   options: {
@@ -94,7 +94,7 @@ async function search(q: string, args: CommandArgs, get: Get): Promise<Outcome> 
   return { code: 0, json: { ok: true, hits }, text: hits.length === 0 ? "No matches." : lines.join("\n") };
 }
 
-/** The name of a conversation without the tenant, which is the caller's. */
+/** Returns the thread id without the tenant, which the key determines. */
 function suffixOf(id: string): string {
   return id.slice(id.indexOf(":") + 1);
 }

@@ -5,7 +5,7 @@ import { askServer, serverUrl, urlOption } from "./server-call.ts";
 
 const actions = ["summary", "threads"];
 
-/** `svc usage`: what a running server has spent on models, over HTTP. */
+/** `svc usage`: shows what a running server has spent on models, over HTTP. */
 export const usageCommand: Command = {
   summary: "Show model calls, tokens and cost by day or by thread; the key in SVC_KEY needs the scope usage:read.",
   options: {
@@ -100,16 +100,16 @@ function cellsOf(
   return [...counts.map(String), cost_usd.toFixed(decimals)];
 }
 
-/** Decimals that the server gives costs with. */
+/** Decimals of costs from the server. */
 const decimalsMax = 8;
 
-/** How many decimals show every cost exactly, from two on: then the rows add up to the sum below them. */
+/** Returns the number of decimals that shows every cost exactly, at least two, so that the rows add up to their sum. */
 function decimalsOf(all: readonly Sums[]): number {
   const shown = all.map(({ cost_usd }) => cost_usd.toFixed(decimalsMax).replace(/0+$/, ""));
   return Math.max(2, ...shown.map((text) => text.length - text.indexOf(".") - 1));
 }
 
-/** What the totals have beyond the items. */
+/** Returns the part of the totals that the items do not cover. */
 function beyond(items: readonly Sums[], totals: Sums): Sums {
   const rest = (name: keyof Sums): number => items.reduce((left, item) => left - item[name], totals[name]);
   return {

@@ -1,6 +1,6 @@
 import type { Command } from "./command.ts";
 
-/** `svc version`. */
+/** `svc version`: prints the version. */
 export function versionCommand(version: string): Command {
   return {
     summary: "Print the version.",

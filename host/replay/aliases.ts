@@ -1,26 +1,26 @@
 import type { RecordedEvent, Said } from "./recorded-log.ts";
 
-/** Ids that a run gives its calls, where it takes none of the model's. They are new each time, and of one length. */
+/** Call ids that svc generates if it does not use the model's. They are random, and all have the same length. */
 const ownId = /^call_[0-9a-f]{32}$/;
 
-/** Which call of a run that is made again is which call on record. */
+/** Maps the call ids of a replay to those of the recorded run. */
 export class Aliases {
-  /** The id on record by the id of now. */
+  /** Recorded id by replayed id. */
   readonly #recorded = new Map<string, string>();
 
-  /** The id on record of a call. */
+  /** Returns the recorded id of a call. */
   id(id: string): string {
     return this.#recorded.get(id) ?? id;
   }
 
-  /** A text with the ids that are on record. */
+  /** Returns the text with recorded ids. */
   text(text: string): string {
     let told = text;
     for (const [now, then] of this.#recorded) told = told.replaceAll(now, then);
     return told;
   }
 
-  /** What is said, with the ids that are on record. */
+  /** Returns the content with recorded ids. */
   said(said: Said): Said {
     if (this.#recorded.size === 0) return said;
     return {
@@ -30,7 +30,7 @@ export class Aliases {
     };
   }
 
-  /** Learns the ids of the calls that a message asks for, and answers it with those on record. */
+  /** Learns the ids of the calls in a message; returns the message with recorded ids. */
   learn({ tool_calls: recorded }: RecordedEvent, said: Said): Said {
     for (const [at, { id }] of (said.tool_calls ?? []).entries()) {
       const then = recorded?.[at]?.id;

@@ -3,14 +3,14 @@ import type { RebuiltCall } from "../../actors/run/replay/rebuilt-call.ts";
 import type { CallFacts } from "../../storage/tables/model-calls.ts";
 import { compareItems, compareLists, compareValues, type Difference } from "./difference.ts";
 
-/** What is asked of a model now, with the ids that are on record. */
+/** A model request of the replay, with recorded ids. */
 export interface AskedNow {
   readonly request: ModelRequest;
   /** JSON text of its messages. */
   readonly messages: string;
 }
 
-/** Whether a request is the one on record as far as its words and its model go. */
+/** True if the request has the same messages, tools and model as the recorded one. */
 export function isSameCall({ messages, request }: AskedNow, rebuilt: RebuiltCall, { tries }: CallFacts): boolean {
   return rebuilt.messages === messages && rebuilt.tools === request.tools && mayGoTo(request, tries);
 }
@@ -19,7 +19,7 @@ function mayGoTo({ route }: ModelRequest, tries: CallFacts["tries"]): boolean {
   return tries.length === 0 || tries.some(({ route: id }) => id === route.id);
 }
 
-/** What is different in a request from the one on record; `before` is the message list of the call before it. */
+/** Returns the differences between a request and the recorded one; `before` is the message list of the previous call. */
 export function compareCall(
   { messages, request }: AskedNow,
   rebuilt: RebuiltCall,
@@ -32,7 +32,7 @@ export function compareCall(
     expected !== null
       ? compareMessages(expected, messages)
       : [{ what: "messages", expected: rebuilt.problems, found: behindSystem(messages).list }];
-  // The log leads to the same messages twice, and they are not those that were sent.
+  // The log still produces the same messages, but the record shows that others were sent.
   const isAltered = expected !== null && others.length === 0 && rebuilt.problems.length > 0;
   const { route, choice } = request;
   return [
@@ -52,7 +52,7 @@ export function compareCall(
   ];
 }
 
-/** The system text, and the messages behind it. */
+/** Compares the system text and the messages after it. */
 function compareMessages(expected: string, found: string): Difference[] {
   if (expected === found) return [];
   const [then, now] = [behindSystem(expected), behindSystem(found)];
@@ -60,7 +60,7 @@ function compareMessages(expected: string, found: string): Difference[] {
     ...compareValues("system", then.system, now.system),
     ...compareItems("messages", then.list, now.list),
   ];
-  // The same values, written otherwise.
+  // Equal values with different JSON text.
   return different.length === 0 ? [{ what: "messages", expected, found }] : different;
 }
 
@@ -70,7 +70,7 @@ function behindSystem(messages: string): { readonly system: unknown; readonly li
   return first?.role === "system" ? { system: first.content, list: rest } : { system: null, list };
 }
 
-/** The messages that no call before has been shown: of what was altered, it is one of them. */
+/** Returns the range of messages that no earlier call contained: the altered one is among them. */
 function newMessages(messages: string, before: string | null): string {
   const last = behindSystem(messages).list.length - 1;
   const from = firstNew(messages, before);

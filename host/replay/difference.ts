@@ -1,41 +1,41 @@
 import { isDeepStrictEqual } from "node:util";
 
-/** Something that is not as it is on record. */
+/** A difference between the replay and the record. */
 export interface Difference {
-  /** What it is, such as `messages[3]`. */
+  /** Name of the value, such as `messages[3]`. */
   readonly what: string;
-  /** As it is on record; null for nothing. */
+  /** The recorded value; null if absent. */
   readonly expected: unknown;
-  /** As it is now; null for nothing. */
+  /** The replayed value; null if absent. */
   readonly found: unknown;
 }
 
-/** The first difference, and where it is. */
+/** The first difference and its position. */
 export interface Divergence extends Difference {
-  /** The number of the model call: the one that differs, or the last one before; 0 before the first. */
+  /** Number of the model call that differs, or of the last call before the difference; 0 before the first. */
   readonly call: number;
-  /** The event of the log that should have been; null where it is not about one. */
+  /** The expected event of the log; null if the difference is not about an event. */
   readonly seq: number | null;
 }
 
-/** What differs between two values under a name; empty for nothing. */
+/** Compares two values; empty if they are equal. */
 export function compareValues(what: string, expected: unknown, found: unknown): Difference[] {
   return isDeepStrictEqual(plain(expected), plain(found))
     ? []
     : [{ what, expected: expected ?? null, found: found ?? null }];
 }
 
-/** The same for each item of two lists. */
+/** Compares two lists item by item. */
 export function compareItems(what: string, expected: readonly unknown[], found: readonly unknown[]): Difference[] {
   const length = Math.max(expected.length, found.length);
   return Array.from({ length }, (_, at) => compareValues(`${what}[${at}]`, expected[at], found[at])).flat();
 }
 
-/** The same for two lists as JSON texts; null is no list. */
+/** Compares two lists given as JSON text; null is no list. */
 export function compareLists(what: string, expected: string | null, found: string | null): Difference[] {
   if (expected === found) return [];
   const different = compareItems(what, listOf(expected), listOf(found));
-  // The same values, written otherwise.
+  // Equal values with different JSON text.
   return different.length === 0 ? [{ what, expected, found }] : different;
 }
 
@@ -43,7 +43,7 @@ function listOf(text: string | null): readonly unknown[] {
   return text === null ? [] : (JSON.parse(text) as unknown[]);
 }
 
-/** As JSON would carry it: what is undefined is not there. */
+/** Drops undefined fields, as JSON does. */
 function plain(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value));
 }

@@ -1,12 +1,11 @@
 import type { EventKind, EventRole, LogEvent, ToolCall } from "../../storage/tables/events.ts";
 
-// The events of a run, as they are looked for when the run is made again. Those of agents side by side come in any order between each
-// other, and so do the results of calls: each agent has a place of its own, and in it what is no call and no result stands in
-// order.
+// The recorded events of a run, as the replay looks them up. Events of parallel agents interleave arbitrarily, and so do results
+// of calls. Each agent therefore has a lane, and only its other events are matched in order.
 
-/** What an event says, whoever of the run has said it. */
+/** The content of an event. */
 export interface Said {
-  /** The place of the sub-agent, "" for the agent that was asked. */
+  /** Position of the sub-agent; empty for the root agent. */
   readonly agentPlace: string;
   readonly kind: EventKind;
   readonly role: EventRole | null;
@@ -17,23 +16,23 @@ export interface Said {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-/** An event that is looked for. */
+/** A recorded event. */
 export interface RecordedEvent extends Said {
   readonly seq: number;
 }
 
-/** What becomes known of a run from the outside, and what it notes for the case that its process dies. */
+/** Types of events that come from outside the run, or that a run writes for crash recovery. */
 const outside = ["wait_opened", "wait_ended", "run_requeued", "run_interrupted", "held_answer"];
 
-/** How the result of a call begins that is not made since something was said. */
+/** The start of the result of a call that was skipped because of a steer. */
 const supersededResult = "[tool error/interrupted] not run: superseded";
 
-/** Whether it was told of a run from the outside, or of what came to it from there. */
+/** True if the event came from outside the run, or records such an event. */
 export function isOutside({ metadata }: Pick<Said, "metadata">): boolean {
   return outside.includes(String(metadata.type));
 }
 
-/** What a run has written behind its beginning. */
+/** The events that a run wrote after its start. */
 export class RecordedLog {
   readonly #events: readonly RecordedEvent[];
   readonly #taken = new Set<number>();
@@ -47,12 +46,12 @@ export class RecordedLog {
     return this.#events.length;
   }
 
-  /** Whether agents have said something in the place of the one that was asked. */
+  /** True if sub-agents wrote events. */
   get hasMembers(): boolean {
     return this.#events.some(({ agentPlace }) => agentPlace !== "");
   }
 
-  /** How many were found again. */
+  /** Number of events that the replay has matched. */
   get found(): number {
     return this.#taken.size;
   }
@@ -61,12 +60,12 @@ export class RecordedLog {
     this.#taken.add(seq);
   }
 
-  /** The next event of a place that is no call and no result; undefined when none is left. */
+  /** Returns the next unmatched event of a lane that is not a call or result, `behind` positions further. */
   next(agentPlace: string, behind = 0): RecordedEvent | undefined {
     return this.#inOrder().filter((event) => event.agentPlace === agentPlace)[behind];
   }
 
-  /** The call or the result of a call. */
+  /** Returns the unmatched call or result event with this call id. */
   ofCall(kind: "tool_call" | "tool_result", agentPlace: string, id: string): RecordedEvent | undefined {
     return this.#events.find(
       (event) =>
@@ -77,12 +76,12 @@ export class RecordedLog {
     );
   }
 
-  /** What is on record of the result of a call, in any place. */
+  /** Returns the recorded result of a call, in any lane. */
   result(id: string): RecordedEvent | undefined {
     return this.#events.find(({ kind, tool_call_id }) => kind === "tool_result" && tool_call_id === id);
   }
 
-  /** Whether the next call of the agent that was asked was not made, since its user had said something else. */
+  /** True if the root agent's next call was skipped because of a steer. */
   get isSuperseded(): boolean {
     const next = this.#events.find(
       ({ seq, kind, agentPlace }) => kind === "tool_result" && agentPlace === "" && !this.#taken.has(seq),
@@ -90,12 +89,12 @@ export class RecordedLog {
     return next?.content.startsWith(supersededResult) ?? false;
   }
 
-  /** The first that stands in order and was not found again. */
+  /** Returns the first unmatched event that is matched in order. */
   get left(): RecordedEvent | undefined {
     return this.#inOrder()[0];
   }
 
-  /** What was said to the run before its next own event, in order. */
+  /** Returns the inputs to the run before its next own event, in order. */
   inputs(kinds: readonly string[]): RecordedEvent[] {
     const found: RecordedEvent[] = [];
     for (const event of this.#inOrder()) {
@@ -107,7 +106,7 @@ export class RecordedLog {
     return found;
   }
 
-  /** The message of a model that was answered with, from `at` on; each is given out once, as `answeredBy` says. */
+  /** Returns the recorded message of a model reply, from `at` on. `answeredBy` marks it as used. */
   answer(at: number, fits: (event: RecordedEvent) => boolean): RecordedEvent | undefined {
     return this.#events.find(
       (event) =>
@@ -131,18 +130,18 @@ export class RecordedLog {
   }
 }
 
-/** What somebody has said to a run while it went on; null for everything else. */
+/** Returns the kind of an input to a live run; null for any other event. */
 export function inputKind({ kind, role, metadata }: Said): "steer" | "follow_up" | "note" | null {
   if (kind === "custom" && role === "user") return "note";
   if (kind !== "message" || role !== "user") return null;
   return metadata.type === "steer" || metadata.type === "follow_up" ? metadata.type : null;
 }
 
-/** What an entry or an event says: of a sub-agent, what the sub-agent has said. */
+/** Returns the content of an entry or event, unwrapped if a sub-agent wrote it. */
 export function saidIn({ kind, role, content, extra }: Pick<LogEvent, "kind" | "role" | "content" | "extra">): Said {
   const { member, ...metadata } = extra?.metadata ?? {};
   const by = typeof member === "string" ? member : "";
-  // Of sub-agents side by side any may be the first to end.
+  // Parallel sub-agents may end in any order, so each end has its own lane.
   const agentPlace = metadata.type === "member_end" ? `${by}/end of ${metadata.place}` : by;
   const own = { kind, role, content, ...extra };
   if (metadata.type !== "member") return { agentPlace, ...parts(own), metadata };

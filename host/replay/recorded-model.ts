@@ -18,30 +18,30 @@ import type { Difference } from "./difference.ts";
 import type { RecordedEvent } from "./recorded-log.ts";
 import type { RecordedRun } from "./recorded-run.ts";
 
-/** Told of the calls of a run that is made again. */
+/** Receives the model calls of a replay. */
 export interface CallReader {
-  /** A call was found on record, with what is different in it. False when nothing is to go on. */
+  /** A call matched a recorded one, with these differences. Returns false to end the replay. */
   asked(call: ModelCallRow, differences: readonly Difference[]): boolean;
-  /** A model is asked once more than is on record. */
+  /** The replay made one call more than is recorded. */
   beyond(request: ModelRequest): void;
-  /** What was answered then is not to be had. */
+  /** The recorded reply of a call is not available. */
   unanswered(call: ModelCallRow, why: string): void;
-  /** Somebody has stopped the run while this call was under way. */
+  /** The recorded run was stopped during this call. */
   stopped(): void;
 }
 
-/** What is on record of a call that is under way. */
+/** A recorded call in progress. */
 interface Pending {
   readonly call: ModelCallRow;
   readonly rebuilt: RebuiltCall;
-  /** How often a provider was asked for it by now. */
+  /** Number of attempts so far. */
   tries: number;
 }
 
-/** What asks for no answer that the log lacks: controls ask it, which are not run again. */
+/** Purposes of calls that controls make; controls do not run in a replay. */
 const besides = ["question", "decider"];
 
-/** Answers every request with what is on record of it. */
+/** A model provider that replies with the recorded replies. */
 export class RecordedModel implements ModelProvider {
   readonly name = "the log";
   readonly #run: RecordedRun;
@@ -51,10 +51,10 @@ export class RecordedModel implements ModelProvider {
   readonly #reader: CallReader;
   readonly #left: ModelCallRow[];
   readonly #rebuilt = new Map<number, RebuiltCall>();
-  /** Of which a try has failed, and another is to come. */
+  /** A call whose last attempt failed and that has another recorded attempt. */
   #failing: Pending | null = null;
   #before: string | null = null;
-  /** Requests are looked for one after the other. */
+  /** Serializes the matching of requests. */
   #queue: Promise<unknown> = Promise.resolve();
 
   constructor(run: RecordedRun, store: TenantStore, files: FileStore, aliases: Aliases, reader: CallReader) {
@@ -66,7 +66,7 @@ export class RecordedModel implements ModelProvider {
     this.#left = [...run.calls];
   }
 
-  /** Calls on record that were not asked again. */
+  /** Recorded calls that were not replayed. */
   get left(): readonly ModelCallRow[] {
     return this.#left;
   }
@@ -88,7 +88,7 @@ export class RecordedModel implements ModelProvider {
     return { reply: promise, abort, pause() {}, resume() {} };
   }
 
-  /** What is on record of a request; null when that is nothing, or not the same. */
+  /** Returns the recorded call of a request; null if there is none or it differs. */
   async #find(request: ModelRequest): Promise<Pending | null> {
     const asked: AskedNow = { request, messages: this.#aliases.text(request.messages) };
     const again = this.#failing;
@@ -106,11 +106,11 @@ export class RecordedModel implements ModelProvider {
     return this.#reader.asked(call, differences) ? { call, rebuilt, tries: 0 } : null;
   }
 
-  /** The call on record that is this one; of none, the one that should come next. */
+  /** Returns the recorded call that equals the request; otherwise the one that should come next. */
   async #candidate(asked: AskedNow): Promise<ModelCallRow | undefined> {
     let next: ModelCallRow | undefined;
     for (const call of this.#left) {
-      // What is behind it, and has not begun before it was over, cannot be asked before it; but agents side by side take their own time.
+      // A call that started after `next` ended cannot come before it, except between parallel agents.
       if (next !== undefined && call.facts.started >= next.facts.ended && !this.#run.log.hasMembers) break;
       if (isSameCall(asked, await this.#rebuild(call), call.facts)) return call;
       if (!besides.includes(call.facts.purpose)) next ??= call;
@@ -126,7 +126,7 @@ export class RecordedModel implements ModelProvider {
     return rebuilt;
   }
 
-  /** Null where nothing goes on: whoever waits for it is not told. */
+  /** Returns the recorded reply; null if the replay ends here, so that the caller's promise stays pending. */
   async #answer(pending: Pending | null, events: ModelEvents): Promise<ModelReply | null> {
     if (pending === null) return null;
     const { call } = pending;
@@ -144,7 +144,7 @@ export class RecordedModel implements ModelProvider {
       this.#reader.unanswered(call, "a limit has ended it, and how far it came by then is not made again");
       return null;
     }
-    // A durable run has tried its step again: it is the same call once more.
+    // A durable run retried its step; the retry is the next recorded call.
     const isRetried = this.#run.row.asked.durable !== undefined && outcome === "error" && this.#left.length > 0;
     const [next] = this.#left;
     const overflows = next?.facts.purpose === "summary" && next.facts.at === call.facts.at;
@@ -158,7 +158,7 @@ export class RecordedModel implements ModelProvider {
     throw new ModelFailure("failed then too", { partial, overflow: overflows });
   }
 
-  /** Goes on with the next try of a durable run's step. */
+  /** Continues with the next recorded attempt of a durable run's step. */
   async #again(call: ModelCallRow, events: ModelEvents): Promise<ModelReply | null> {
     const rebuilt = await this.#rebuild(call);
     this.#left.splice(this.#left.indexOf(call), 1);
@@ -192,7 +192,7 @@ export class RecordedModel implements ModelProvider {
     };
   }
 
-  /** The message that a call has led to. */
+  /** Returns the message that a call produced. */
   #said({ facts }: ModelCallRow): RecordedEvent | undefined {
     const { name } = { name: this.#run.row.manifest };
     return this.#run.log.answer(facts.at, ({ metadata }) => {
@@ -204,7 +204,7 @@ export class RecordedModel implements ModelProvider {
   }
 }
 
-/** Whether an event says what is kept of a reply, or what controls have made of it. */
+/** True if the event holds the stored reply, or what controls made of it. */
 function isReleased({ content, metadata }: RecordedEvent, reply: string): boolean {
   return content === reply || metadata.controls !== undefined;
 }

@@ -7,21 +7,21 @@ import { type RunRow, runByKey, runNumber, runOfThread } from "../../storage/tab
 import { type ThreadRow, threadByKey } from "../../storage/tables/threads.ts";
 import { isOutside, RecordedLog, saidIn } from "./recorded-log.ts";
 
-/** A run as the store has it. */
+/** A run as stored. */
 export interface RecordedRun {
   readonly row: RunRow & { readonly thread_key: number };
   readonly thread: ThreadRow;
   /** In the order of their numbers. */
   readonly calls: readonly ModelCallRow[];
-  /** What the run has written behind what it began with. */
+  /** Events that the run wrote after its start. */
   readonly log: RecordedLog;
-  /** The sequence number behind what the run began with. */
+  /** The sequence number after the messages that the run started with. */
   readonly begunSeq: number;
-  /** The event before that, on the branch of the run. */
+  /** The event before that number, on the branch of the run. */
   readonly leafSeq: number;
 }
 
-/** Why a run cannot be looked at. */
+/** Why a run cannot be replayed. */
 export class NotOnRecord extends Error {
   readonly code: "run_not_found" | "not_on_record";
 
@@ -32,8 +32,8 @@ export class NotOnRecord extends Error {
 }
 
 /**
- * A run of a tenant with all that it has written. Refuses with NotOnRecord, also where the records of its model calls begin behind what its
- * models have said, and as the store does.
+ * Reads a run with its events and model calls. Refuses with NotOnRecord, also if records of model calls start after some of the
+ * run's replies. Fails as the store does.
  */
 export async function readRecordedRun(store: TenantStore, runId: string): Promise<RecordedRun> {
   const row = await rowOf(store, runId);
@@ -50,11 +50,11 @@ export async function readRecordedRun(store: TenantStore, runId: string): Promis
   }
   const first = firstSeqOf(row);
   const events = await eventsOf(store, row, first, row.last_seq === null ? thread.next_seq : row.last_seq + 1);
-  // A call is on record with the first that comes of it: what is before the first one's end, and no note, is what the run began with.
+  // A call is recorded with its first event. The start of the run ends before that event, and before the first note.
   const asked = calls[0]?.facts.at ?? thread.next_seq;
   const begunSeq = Math.min(asked, events.find(isNoted)?.seq ?? asked);
   const before = events.findLast(({ seq }) => seq < begunSeq);
-  // One that goes on with another begins behind what that one's models have said.
+  // A requeued run starts with events of its predecessor, which its own records do not cover.
   const isUnrecorded = (event: LogEvent): boolean =>
     isOfModel(event) && (count === 0 || (event.seq < begunSeq && row.asked.requeued === undefined));
   if (events.some(isUnrecorded)) throw new NotOnRecord("not_on_record", olderThanRecords(runId, count));
@@ -68,7 +68,7 @@ export async function readRecordedRun(store: TenantStore, runId: string): Promis
   };
 }
 
-/** What is said of a run that a version has made, or begun, which kept nothing of its model calls. */
+/** Returns the message for a run that started in a version without records of model calls. */
 function olderThanRecords(runId: string, count: number): string {
   const which =
     count === 0
@@ -79,7 +79,7 @@ function olderThanRecords(runId: string, count: number): string {
 
 const recordsBegin = "model calls are kept since migration 0047, and of runs before it only the conversations are";
 
-/** The row of a run: durable ones are found by their ids, others by the conversation that their calls name. */
+/** Returns the row of a run: durable runs are found by id, others by the thread of their model calls. */
 async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
   const durableRun = await durableRowById(store, runId);
   if (durableRun !== undefined) {
@@ -98,23 +98,23 @@ async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
   return row;
 }
 
-/** Whether an event has what a model of the run has said. */
+/** True if the event is a reply of a model in this run. */
 function isOfModel(event: LogEvent): boolean {
   const { kind, role, metadata } = saidIn(event);
   return kind === "message" && role === "assistant" && metadata.source !== "client";
 }
 
-/** Whether an event is one that no caller has brought along. */
+/** True if the event cannot come from a caller. */
 function isNoted(event: LogEvent): boolean {
   return event.kind === "compaction" || (event.kind === "audit" && !isOutside(saidIn(event)));
 }
 
-/** The first event that counts as the run's: one that goes on with another begins with that one's. */
+/** Returns the first event of the run; a requeued run begins with that of its predecessor. */
 function firstSeqOf({ asked: { requeued }, first_seq }: RunRow): number {
   return Math.min(requeued?.first_seq ?? Number.POSITIVE_INFINITY, first_seq ?? 0);
 }
 
-/** The events of a run. What others have put between them meanwhile it has not seen. */
+/** Returns the events of a run, without entries that other requests appended between them. */
 async function eventsOf(store: TenantStore, row: RunRow, from: number, to: number): Promise<LogEvent[]> {
   const threadKey = row.thread_key as number;
   const found: LogEvent[] = [];

@@ -4,18 +4,18 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { Aliases } from "./aliases.ts";
 import type { RecordedEvent, RecordedLog } from "./recorded-log.ts";
 
-/** A time that no call takes. */
+/** Longer than any call takes. */
 const timeoutMs = 3_600_000;
 
-/** Told of what cannot be made again. */
+/** Receives calls that cannot be replayed. */
 export interface ToolReader {
-  /** A call without a result on record. */
+  /** A call without a recorded result. */
   unanswered(id: string): void;
   /** A result with images, which are files of the tenant. */
   withImages(): void;
 }
 
-/** Tools that answer each call with what is on record of it, whatever they do otherwise. Nothing is executed. */
+/** Returns tools that answer each call with its recorded result. Nothing is executed. */
 export function recordedTools(log: RecordedLog, aliases: Aliases, reader: ToolReader): ToolSource {
   return {
     name: "the log",

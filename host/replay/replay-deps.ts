@@ -24,8 +24,8 @@ import type { Deployment } from "../deployment.ts";
 import { pluginOffers, pluginPatterns, pluginProviders } from "../plugin-seams.ts";
 
 /**
- * What a run is made of in this deployment, with nothing that reaches outside: no controls, no tools, no queue, and an audit that is
- * never written. Plugins say what they offer, and none of their code runs but that of a pattern. `own` goes before every manifest of its name.
+ * Returns the dependencies of a replay, with no access to the outside: no controls, tools or queue, and an audit that is never
+ * written. Of plugins only the patterns run. `own` replaces the manifest of its name.
  */
 export function replayDeps(
   { settings: given, plugins }: Deployment,
@@ -65,7 +65,7 @@ export function replayDeps(
   return { ...made, models, manifests, files: filesOf(given, env), toolSources: [], controls: [], redis: null };
 }
 
-/** The files of a deployment whose objects are here. */
+/** Returns the files of a deployment whose objects are on this machine. */
 function filesOf(settings: Settings, env: Env): FileStore {
   const config = objectStoreConfigOf(settings);
   const isThere = config.kind === "fs" && existsSync(config.path);

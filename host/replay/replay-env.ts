@@ -1,6 +1,9 @@
 import type { Env } from "../../bus/env.ts";
 
-/** A clock that stands where a run is, and no timers: nothing is late, and nothing is given up. What is due at once is done at once. */
+/**
+ * A clock that only advances with the replayed run, and no delayed timers, so that nothing times out. Timers without a delay
+ * fire.
+ */
 export class ReplayEnv implements Env {
   readonly #real: Env;
   #now: number;
@@ -10,7 +13,7 @@ export class ReplayEnv implements Env {
     this.#now = now;
   }
 
-  /** Time that the run was at work goes by. */
+  /** Advances the clock by the duration of recorded work. */
   pass(ms: number): void {
     this.#now += Math.max(0, ms);
   }

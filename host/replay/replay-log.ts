@@ -8,19 +8,19 @@ import { compareValues, type Difference } from "./difference.ts";
 import { inputKind, isOutside, type RecordedEvent, type Said, saidIn } from "./recorded-log.ts";
 import type { RecordedRun } from "./recorded-run.ts";
 
-/** Told of what is written. */
+/** Receives the results of comparing the replayed log. */
 export interface ReplayLogReader {
-  /** Something is not what the log has. */
+  /** A value differs from the recorded log. */
   differs(difference: Difference, seq: number | null): void;
-  /** The log has no more: a run that is not over has come this far. */
+  /** The log ends here, because the recorded run is still open. */
   exhausted(): void;
-  /** Something was said to the run here; `interrupts` when it kept calls from being made. */
+  /** The run received an input here; `interrupts` if it skipped calls. */
   hint(interrupts: boolean): void;
-  /** The run is over. */
+  /** The replayed run ended. */
   ended(ending: RunEnding): void;
 }
 
-/** The log of a run that is made again: nothing is written, and each entry is held against the event that is on record. */
+/** The event log of a replay: writes nothing, and compares each entry with the recorded event. */
 export class ReplayLog implements EventLog {
   readonly threadId: string;
   readonly #run: RecordedRun;
@@ -59,12 +59,12 @@ export class ReplayLog implements EventLog {
     return this.append(entries);
   }
 
-  /** The number of the last hint. */
+  /** Number of the last hint. */
   get hints(): number {
     return this.#hints;
   }
 
-  /** Tells the run that something was said to it, when it stands where that was. */
+  /** Notifies the run of an input, if the recorded input is next. */
   hintIfDue(): void {
     if (this.#run.log.inputs(["steer", "note"]).length === 0) return;
     this.#hints++;
@@ -92,7 +92,7 @@ export class ReplayLog implements EventLog {
   async end(entries: readonly LogEntry[], _ops: unknown, ending: RunEnding, unless: AtEnd | null): Promise<boolean> {
     const next = this.#run.log.next("", entries.length);
     const kind = next === undefined ? null : inputKind(next);
-    // It went on since somebody had said something; what it ended with is written then.
+    // The recorded run did not end here because an input was waiting; it ends later.
     if (unless !== null && (kind === "follow_up" || (kind === "steer" && unless === "end"))) return false;
     for (const entry of entries) this.#take(entry);
     const { left } = this.#run.log;
@@ -108,7 +108,7 @@ export class ReplayLog implements EventLog {
 
   publish(): void {}
 
-  /** Finds the event that an entry is. */
+  /** Matches an entry with its recorded event. */
   #take(entry: LogEntry): void {
     const said = this.#aliases.said(saidIn(entry));
     const { kind, agentPlace, tool_call_id } = said;
@@ -124,7 +124,7 @@ export class ReplayLog implements EventLog {
       this.#found(event, entry);
       return;
     }
-    // A call that was refused, or asked about, has no intent there, or has it elsewhere.
+    // A call that was refused or waited has no recorded intent, or has it elsewhere.
     numberEntries([entry], this.durableSeq);
     if (kind === "tool_call" || isOutside(said)) return;
     if (this.#run.row.ended_at === null) this.#reader.exhausted();
@@ -143,18 +143,18 @@ export class ReplayLog implements EventLog {
       compareValues(field, event[field as keyof Said], called[field as keyof Said]),
     );
     if (different.length > 0) return different;
-    // What controls and clocks have added to calls and results is not made again.
+    // Controls and clocks add metadata to calls and results, which the replay does not reproduce.
     if (event.kind === "tool_call" || event.kind === "tool_result") return [];
     return compareValues("metadata", comparable(event), comparable(called));
   }
 }
 
-/** Without what only controls say. */
+/** Returns the metadata without the verdicts of controls. */
 function comparable({ metadata: { controls: _controls, ...rest } }: Said): unknown {
   return rest;
 }
 
-/** An event, for whoever reads of it. */
+/** Returns the fields of an event for a report. */
 function shown({ kind, role, content, name, tool_calls, metadata }: Said): unknown {
   return { kind, role, content, ...(name !== null && { name }), ...(tool_calls !== null && { tool_calls }), metadata };
 }

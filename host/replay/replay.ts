@@ -24,41 +24,41 @@ import { replayDeps } from "./replay-deps.ts";
 import { ReplayEnv } from "./replay-env.ts";
 import { ReplayLog } from "./replay-log.ts";
 
-// A run is made again by the code that makes runs: its plan from its row and from what its log had when it began, its models' answers
-// and its tools' results from the log. What it writes is held against the log, and what it asks against the records of its calls.
+// Replays a run with the code that runs agents. The run spec comes from its row and the log at its start; model replies and tool
+// results come from the log. What the replay writes is compared with the log, and its model requests with the records of calls.
 
-/** A model call that was made again. */
+/** A replayed model call. */
 export interface ReplayedCall extends Pick<CallFacts, "purpose" | "agent" | "step" | "route"> {
   readonly n: number;
   readonly differences: readonly Difference[];
 }
 
-/** What has come of making a run again. */
+/** The result of a replay. */
 export interface Replay {
   readonly run_id: string;
   readonly status: RunRow["status"];
   readonly manifest: string;
   readonly calls: readonly ReplayedCall[];
-  /** How many calls are on record. */
+  /** Number of recorded calls. */
   readonly calls_of: number;
-  /** Events behind the run's first words: those that were found again, and all. */
+  /** Events after the run's start: matched ones, and all. */
   readonly events: number;
   readonly events_of: number;
-  /** The first difference; null when it is the same run. */
+  /** The first difference; null if the replay equals the record. */
   readonly divergence: Divergence | null;
-  /** What was not compared, in words. */
+  /** Parts that were not compared, in words. */
   readonly notes: readonly string[];
 }
 
-/** Which run is to be made again. */
+/** The run to replay. */
 export interface ReplayAsked {
   readonly tenantId: string;
   readonly runId: string;
-  /** In the place of the run's own manifest: what it would have been shown is told call by call, and no difference ends it. */
+  /** Replaces the run's manifest. Then the differences of each request are reported, and none ends the replay. */
   readonly manifest: Manifest | null;
 }
 
-/** Makes a run again. Refuses with NotOnRecord, with invalid_manifest and unknown_manifest, and as the store does. */
+/** Replays a run. Refuses with NotOnRecord, invalid_manifest or unknown_manifest; fails as the store does. */
 export async function replayRun(
   deployment: Deployment,
   store: Store,
@@ -77,13 +77,13 @@ export async function replayRun(
   }
 }
 
-/** A run on its way a second time. */
+/** A replay in progress. */
 class Replaying {
   readonly #recorded: RecordedRun;
   readonly #store: TenantStore;
   readonly #deps: PatternDeps;
   readonly #env: ReplayEnv;
-  /** Null for the run's own. */
+  /** Null for the run's own manifest. */
   readonly #manifest: Manifest | null;
   readonly #calls: ReplayedCall[] = [];
   readonly #notes: string[] = [];
@@ -162,7 +162,7 @@ class Replaying {
     await Promise.race([this.#over.promise, this.#run.ended]);
   }
 
-  /** The plan of the run as it began. */
+  /** Returns the run spec as it was at the start. */
   async #spec(deps: PatternDeps): Promise<RunSpec> {
     const { row, thread, begunSeq, leafSeq, calls } = this.#recorded;
     const { suffix, thread_key } = thread;
@@ -184,19 +184,19 @@ class Replaying {
     this.#delegates = mayDelegate(asked.agent);
     const told = calls.find(({ facts }) => facts.purpose === "step")?.facts.parameters.thinking ?? null;
     const level = told?.level ?? "off";
-    // What the conversation had picked by then is in the call alone.
+    // The thread's thinking level at that time is recorded only with the call.
     const thinking =
       this.#manifest !== null || isDeepStrictEqual(asked.thinking, told)
         ? asked.thinking
         : thinkingFor(asked.agent, level);
     if (row.asked.durable?.body === undefined && this.#manifest === null && asked.agent.digest !== row.manifest_digest)
       this.#notes.push(`the manifest ${row.manifest} is another one now, and the run's own was not kept`);
-    // Whoever has handed it out as a task lends it nothing now.
+    // A replayed task has no parent that shares its budget.
     const bounds = this.#manifest === null ? {} : ofManifest(asked);
     return { ...asked, thinking, parent: null, isShared: false, ...bounds };
   }
 
-  /** Whether something is made of what is not on record with the run; then that is noted. */
+  /** True if the difference depends on something that is not recorded with the run; then adds a note. */
   #isElsewhere({ what }: Difference): boolean {
     const { row } = this.#recorded;
     const isLent = what === "max_tokens" && (row.asked.parent !== undefined || this.#delegates);
@@ -212,13 +212,13 @@ class Replaying {
     if (this.#manifest === null) this.#over.resolve();
   }
 
-  /** Nothing more is compared. */
+  /** Ends the replay with a note. */
   #stop(why: string): void {
     this.#notes.push(why);
     this.#over.resolve();
   }
 
-  /** A model is asked once more than is on record. */
+  /** Handles one model call more than is recorded. */
   #beyond(): void {
     const { row } = this.#recorded;
     if (row.ended_at === null) {
@@ -246,9 +246,9 @@ class Replaying {
       this.#differs({ what: "a model call", expected: `call ${next.n}`, found: "the end of the run" }, null);
     if (left.length > more.length)
       this.#notes.push(`${left.length - more.length} calls of controls are not made again`);
-    // The end of a run that its process has left was written by others.
+    // If the run's process died, recovery wrote its end.
     if (row.ended_at !== null && row.result?.error !== "interrupted") {
-      // How often a step is tried is not made again.
+      // Retries of steps are not replayed, so `dead` compares as `failed`.
       const was = {
         status: row.status === "dead" ? "failed" : row.status,
         stop_reason: row.result?.stop_reason,
@@ -261,7 +261,7 @@ class Replaying {
   }
 }
 
-/** What a run takes from its manifest where its request says nothing else. */
+/** Returns the values that a run takes from its manifest by default. */
 function ofManifest({ agent: { model } }: RunSpec): Pick<RunSpec, "routes" | "temperature" | "max_tokens"> {
   return { routes: [model.route, ...model.fallbacks], temperature: model.temperature, max_tokens: model.max_tokens };
 }

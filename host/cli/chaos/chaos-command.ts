@@ -19,7 +19,7 @@ import type { Took } from "./restarts.ts";
 const defaults = { seed: 1, runs: 60, kills: 20 };
 const most = 1_000_000;
 
-/** `svc chaos`: kills a server of its own again and again, and holds what it has against what was promised. */
+/** `svc chaos`: repeatedly kills its own server under load and checks that every guarantee holds. */
 export function chaosCommand(program: Program, plugin: string): Command {
   return {
     summary: "Start a server, kill it repeatedly under load, and check that every guarantee held.",
@@ -105,7 +105,7 @@ const agents = {
   asked: { tools, execution, approvals: [{ id: "notes", tools: ["chaos_note"], ttl_seconds: 3_600 }] },
 };
 
-/** The exit code of a try that has broken no promise and has not come to look at all of them. */
+/** The exit code if no guarantee was broken but some were not checked. */
 const notLookedAtCode = 3;
 
 function verdictOf(broken: number, unseen: number, again: string): string {

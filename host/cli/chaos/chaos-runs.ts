@@ -7,37 +7,37 @@ import { Outside } from "./outside.ts";
 import { Restarts } from "./restarts.ts";
 import { Seeded } from "./seeded.ts";
 
-/** A server is killed when so many requests of runs have come from it at most, and so much later at most. */
+/** Upper bounds of the random lifetime of a server: requests received from its runs, then a delay. */
 const life = { requestsBelow: 24, msBelow: 80 };
-/** Or when none has come for so long. */
+/** The server is killed earlier if no request arrives for this long. */
 const idleMsMax = 5_000;
-/** When all kills are over: what has not ended by then has not ended. A webhook that was refused comes a minute later. */
+/** Max wait after the last kill; a run that is still open then counts as stuck. A refused webhook is retried after a minute. */
 const restMsMax = 240_000;
 const beatMs = 100;
 const hookSecret = "whsec_c3ZjIGNoYW9zIHNlY3JldCBvbiBsb29wYmFjaw==";
 
-/** How much is done. */
+/** The size of a chaos test. */
 export interface ChaosSize {
   readonly seed: number;
   readonly runs: number;
   readonly kills: number;
 }
 
-/** What came of it. */
+/** The result of a chaos test. */
 export interface ChaosOutcome {
   readonly invariants: readonly Invariant[];
   readonly restarts: Restarts["result"];
   readonly counts: Readonly<Record<"runs" | "kills" | "model_calls" | "effects" | "decisions" | "webhooks", number>>;
 }
 
-/** Runs, kills and what must hold for them. */
+/** Runs the load, kills the server and checks the invariants. */
 export class ChaosRuns {
   readonly #size: ChaosSize;
   readonly #program: Program;
   readonly #variables: Readonly<Record<string, string>>;
   readonly #io: CommandIo;
   readonly #crashes: string[] = [];
-  /** Requests of runs that have come. */
+  /** Number of requests received from runs. */
   #requests = 0;
   #onRequest: () => void = () => {};
 
@@ -97,7 +97,7 @@ export class ChaosRuns {
     }
   }
 
-  /** Kills the server at moments that the seed says, while a part of the runs that grows with each kill is under way. */
+  /** Kills the server at moments determined by the seed. Each kill admits another part of the runs. */
   async #killAll(server: KilledServer, load: ChaosLoad, outside: Outside, restarts: Restarts): Promise<number> {
     const { env, stop } = this.#io;
     const { seed, runs, kills } = this.#size;
@@ -116,7 +116,7 @@ export class ChaosRuns {
     return kills;
   }
 
-  /** Resolves when so many requests more have come, or none any more. */
+  /** Resolves after this many more requests, or when no request arrives for a while. */
   async #requestsMore(count: number): Promise<void> {
     const { env } = this.#io;
     const until = this.#requests + count;
@@ -132,7 +132,7 @@ export class ChaosRuns {
     }
   }
 
-  /** Waits until nothing is left to do. */
+  /** Waits until all runs have ended and their webhooks have arrived. */
   async #rest(load: ChaosLoad, outside: Outside): Promise<void> {
     const { env, stop } = this.#io;
     const until = env.monotonic() + restMsMax;
@@ -151,7 +151,7 @@ export class ChaosRuns {
 
 const scopes = ["chat:read", "chat:write", "runs:read", "runs:write", "approvals:read", "approvals:write"];
 
-/** What the server is told of the world outside. */
+/** Returns the settings of the server, which point to the simulated model, tools and webhook endpoint. */
 function settings(outside: string, keys: Readonly<Record<string, string>>): Record<string, string> {
   const callers = Object.entries(keys).map(([tenant_id, key]) => [key, { tenant_id, sub: "chaos", scopes }]);
   return {

@@ -2,7 +2,7 @@ import type { ResponseHandler } from "../../../governance/egress/connection.ts";
 import { Egress } from "../../../governance/egress/egress.ts";
 import { readTarget } from "../../../governance/egress/target.ts";
 
-/** An answer, or null when there was none: the server was killed. */
+/** A response; null if there was none because the server was killed. */
 export type Answer = { readonly status: number; readonly json: Readonly<Record<string, unknown>> } | null;
 
 /** A frame of an event stream. */
@@ -13,9 +13,9 @@ export interface StreamFrame {
 
 const silenceMs = 30_000;
 
-/** A client of a server that may die under every request. */
+/** A client that tolerates the death of the server during any request. */
 export class ChaosClient {
-  /** Where the server is now. */
+  /** Returns the server's current URL. */
   readonly #url: () => string;
   readonly #egress = new Egress("operator");
 
@@ -31,7 +31,7 @@ export class ChaosClient {
     return this.#call("POST", path, key, body === null ? null : JSON.stringify(body), headers);
   }
 
-  /** Hears a stream until it ends or is cut off. */
+  /** Reads a stream until it ends or the connection breaks. */
   async listen(path: string, key: string, onFrame: (frame: StreamFrame) => void): Promise<void> {
     let rest = "";
     await this.#send("GET", path, ["authorization", `Bearer ${key}`, "accept", "text/event-stream"], null, (piece) => {
@@ -68,7 +68,7 @@ export class ChaosClient {
     }
   }
 
-  /** The status of the whole answer; null when there was none. */
+  /** Returns the status after the complete response; null if there was none. */
   #send(
     method: "GET" | "POST",
     path: string,
@@ -89,7 +89,7 @@ export class ChaosClient {
         onResponseError: () => resolve(null),
       };
       try {
-        // A connection of its own: one that was kept may be of a server that is gone.
+        // Use a new connection: a kept one may lead to the killed server.
         const own = [...headers, "connection", "close"];
         this.#egress.dispatch(readTarget(this.#url() + path), { method, headers: own, body, silenceMs }, handler);
       } catch {

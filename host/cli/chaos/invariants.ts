@@ -4,7 +4,7 @@ import { type ChaosLoad, type ChaosRun, endOf } from "./load.ts";
 import { finalOf, script } from "./model-script.ts";
 import type { Outside } from "./outside.ts";
 
-/** Something that must hold whatever died, how often it was looked at, and where it does not. */
+/** A guarantee that must hold across crashes, how often it was checked, and its violations. */
 export interface Invariant {
   readonly name: string;
   readonly checked: number;
@@ -30,7 +30,7 @@ class Check {
   }
 }
 
-/** Holds what clients were told and what has happened outside against what the server has at the end. */
+/** Compares what clients and the outside world observed with the final state of the server. */
 export async function checkInvariants(load: ChaosLoad, outside: Outside): Promise<Invariant[]> {
   const ends = new Check("every accepted run has ended");
   const once = new Check("each run ends once, with the same result everywhere");
@@ -105,7 +105,7 @@ function checkEffects(
     const made = own.filter((effect) => effect.tool === tool);
     const keys = new Set(made.map(({ key }) => key));
     const callId = `run-${number}-${tool}`;
-    // Who knows a key applies it once: what counts is that no second key comes for the same call.
+    // A receiver applies each key once, so one call must never use two keys.
     if (made.length > 0)
       effects.expect(keys.size === 1 && keys.has(callDigest(token, callId)), `${callId} has the keys ${[...keys]}`);
     const asked = [...decided.values()].filter(({ call }) => call === callId);

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Env } from "../../../bus/env.ts";
 
-/** How a server is started: the program and what stands before `serve`. */
+/** The command that starts a server: the program and the arguments before `serve`. */
 export interface Program {
   readonly path: string;
   readonly args: readonly string[];
@@ -10,10 +10,10 @@ export interface Program {
 
 /** A start that takes longer has failed. */
 const startMsMax = 120_000;
-/** Of what it prints, kept for whoever asks why it did not start. */
+/** Max output lines kept to explain a failed start. */
 const printedLines = 50;
 
-/** A server in a process of its own, to be killed and started again on the same data. */
+/** A server in a child process, which is killed and restarted on the same data. */
 export class KilledServer {
   url = "";
   readonly #program: Program;
@@ -21,7 +21,7 @@ export class KilledServer {
   readonly #env: Env;
   #child: ChildProcess | null = null;
   #exited: Promise<void> = Promise.resolve();
-  /** It ends when nobody has asked it to. */
+  /** Called if the server exits without being killed. */
   onCrash: (words: string) => void = () => {};
 
   constructor(program: Program, variables: Readonly<Record<string, string>>, env: Env) {
@@ -30,7 +30,7 @@ export class KilledServer {
     this.#env = env;
   }
 
-  /** Resolves when it takes requests; rejects, with what it has printed, when it ends before that. */
+  /** Resolves when the server is ready; rejects with its output if it exits before that. */
   start(): Promise<void> {
     const { path, args } = this.#program;
     const child = spawn(path, [...args, "serve"], { env: this.#variables, stdio: ["ignore", "pipe", "pipe", "ipc"] });
@@ -62,7 +62,7 @@ export class KilledServer {
     });
   }
 
-  /** Ends it without asking it. */
+  /** Kills the server with SIGKILL. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = null;

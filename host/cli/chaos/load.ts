@@ -3,39 +3,39 @@ import type { ChaosClient, StreamFrame } from "./client.ts";
 import { askOf } from "./model-script.ts";
 import type { Seeded } from "./seeded.ts";
 
-/** Runs that are open at once at most: enough for a kill to meet some in every state. */
+/** Max open runs: enough that a kill hits runs in every state. */
 const openMax = 24;
 const beatMs = 25;
 const over = ["completed", "failed", "expired", "dead"];
 
-/** A run as its client knows it. */
+/** A run from its client's point of view. */
 export interface ChaosRun {
   readonly number: number;
   readonly tenant: string;
   readonly key: string;
   readonly body: object;
-  /** Every token that was told for it; null while nobody has been told. */
+  /** Every resume token that the server returned for the run; empty until it was accepted. */
   readonly tokens: Set<string>;
-  /** Each state that was told in which it was over. */
+  /** Every final state that the server reported. */
   readonly ends: Set<string>;
-  /** What each connection has heard of its log, in its order. */
+  /** The frames of the run's log, by connection, in order. */
   readonly heard: StreamFrame[][];
 }
 
-/** A request for approval that was decided, and how; both where nobody was told which of two came first. */
+/** A decided approval request. `decisions` has both values if lost replies hide which decision came first. */
 export interface Decision {
   readonly rule: string;
   readonly call: string;
   readonly decisions: Set<string>;
 }
 
-/** The clients of a server under chaos: they accept runs, listen, look, and decide what is asked. */
+/** The clients of the server under test: they submit runs, follow streams, poll states and decide approvals. */
 export class ChaosLoad {
   readonly runs: ChaosRun[] = [];
   readonly decided = new Map<string, Decision>();
-  /** Runs may be accepted up to this number. */
+  /** Number of runs that may have been submitted. */
   admitted = 0;
-  /** Something that no server may answer. */
+  /** Responses that a correct server never gives. */
   readonly wrong: string[] = [];
   readonly #client: ChaosClient;
   readonly #seeded: Seeded;
@@ -50,17 +50,17 @@ export class ChaosLoad {
     this.#keys = keys;
   }
 
-  /** Runs that are accepted and not known to be over. */
+  /** Runs that were accepted and are not known to have ended. */
   get open(): ChaosRun[] {
     return this.runs.filter(({ tokens, ends }) => tokens.size > 0 && ends.size === 0);
   }
 
-  /** Runs of which nobody has said yet that they are accepted. */
+  /** Runs that are not known to be accepted yet. */
   get unheard(): ChaosRun[] {
     return this.runs.filter(({ tokens }) => tokens.size === 0);
   }
 
-  /** Works until it is stopped. */
+  /** Generates load until `stop` is called. */
   async live(): Promise<void> {
     await Promise.all([this.#accept(), this.#look(), this.#decide()]);
   }
@@ -69,7 +69,7 @@ export class ChaosLoad {
     this.#stopped = true;
   }
 
-  /** The log of a run as the server has it at the end, and its state. */
+  /** Returns the final record and log of a run from the server. */
   async final({
     tenant,
     tokens,
@@ -109,7 +109,9 @@ export class ChaosLoad {
     return { number, tenant, key: `chaos-${number}`, body, tokens: new Set(), ends: new Set(), heard: [] };
   }
 
-  /** Asks until it is told: a request whose answer was lost is sent again with its key. Some of those that were answered too. */
+  /**
+   * Submits a run until it is accepted. Repeats a request with the same key if its reply was lost, and sometimes if it was not.
+   */
   async #submit(run: ChaosRun): Promise<void> {
     let again = this.#seeded.int(5) === 0 ? 1 : 0;
     while (!this.#stopped) {
@@ -127,7 +129,7 @@ export class ChaosLoad {
     }
   }
 
-  /** Listens to a run, and again where it is cut off. */
+  /** Follows the stream of a run and reconnects after each interruption. */
   async #follow(run: ChaosRun): Promise<void> {
     const [token = ""] = run.tokens;
     while (!this.#stopped && run.ends.size === 0) {
@@ -140,7 +142,7 @@ export class ChaosLoad {
     }
   }
 
-  /** Looks how far runs are. */
+  /** Polls the states of open runs. */
   async #look(): Promise<void> {
     while (!this.#stopped) {
       for (const run of this.open) {
@@ -154,7 +156,7 @@ export class ChaosLoad {
     }
   }
 
-  /** Decides what is asked, one way or the other. */
+  /** Approves or denies pending requests. */
   async #decide(): Promise<void> {
     while (!this.#stopped) {
       for (const [tenant, key] of Object.entries(this.#keys)) {
@@ -171,14 +173,14 @@ export class ChaosLoad {
     const decision = this.#seeded.int(3) === 0 ? "denied" : "approved";
     const known = this.decided.get(id) ?? { rule, call, decisions: new Set<string>() };
     this.decided.set(id, known);
-    // It may be carried out also where the answer is lost.
+    // Record the decision first: it may take effect even if the reply is lost.
     known.decisions.add(decision);
     const answer = await this.#client.post(`/approvals/${id}/decide`, this.#keyOf(tenant), { decision });
     if (answer !== null && answer.status !== 200) known.decisions.delete(decision);
   }
 }
 
-/** How a run has ended, in words that must never change. */
+/** Returns the outcome of a run as text, which must never change. */
 export function endOf(record: Readonly<Record<string, unknown>>): string {
   const { status, final, error } = record;
   return JSON.stringify({ status, final, error });

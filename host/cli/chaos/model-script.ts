@@ -3,27 +3,27 @@ interface Message {
   readonly content: unknown;
 }
 
-/** The tools that each run calls, one after the other: one for each effect. */
+/** The tools that each run calls in order, one for each effect. */
 export const script = ["chaos_look", "chaos_put", "chaos_note"] as const;
 
-/** What a run is asked. */
+/** Returns the user message of a run. */
 export function askOf(run: number): string {
   return `chaos run ${run}`;
 }
 
-/** What a run answers when it is over. */
+/** Returns the final reply of a run. */
 export function finalOf(run: number): string {
   return `Run ${run} is done.`;
 }
 
-/** The run that a request of the model is of. */
+/** Returns the run of a model request, by its user message. */
 export function runOf(messages: readonly Message[]): number {
   const asked = messages.find(({ role }) => role === "user")?.content;
   const words = typeof asked === "string" ? asked : JSON.stringify(asked);
   return Number(/chaos run (\d+)/.exec(words)?.[1] ?? -1);
 }
 
-/** What the model says, from what it is shown alone: the call whose result is missing next, or that all is done. */
+/** Returns the model's reply, determined by the request alone: the next call without a result, or the final text. */
 export function answerOf(messages: readonly Message[]): object[] {
   const run = runOf(messages);
   const tool = script[messages.filter(({ role }) => role === "tool").length];

@@ -4,7 +4,7 @@ import type { Env } from "../../../bus/env.ts";
 import { answerOf, runOf } from "./model-script.ts";
 import type { Seeded } from "./seeded.ts";
 
-/** A tool has told what it did. */
+/** A side effect that a tool reported. */
 export interface Effect {
   readonly run: number;
   readonly tool: string;
@@ -12,29 +12,29 @@ export interface Effect {
   readonly key: string;
 }
 
-/** A webhook as it came. */
+/** A received webhook. */
 export interface Hook {
   readonly id: string;
   readonly body: string;
 }
 
-/** Nothing takes longer than this. */
+/** Max random delay of a response. */
 const slowMs = 60;
 
 /**
- * The world outside of the server that is killed, on loopback: its model, what its tools do, and the endpoint of its webhooks. It lives
- * in this process, so that it knows what has happened whatever the server has lost.
+ * Simulates everything outside the server on loopback: the model, the targets of tools, and the webhook endpoint. It runs in
+ * this process, so that its record survives each kill of the server.
  */
 export class Outside {
   readonly effects: Effect[] = [];
   readonly hooks: Hook[] = [];
   modelCalls = 0;
-  /** Told of every request of a run that comes in, with its number. */
+  /** Called with the run's number for each request of a run. */
   onActivity: (run: number) => void = () => {};
   readonly #env: Env;
   readonly #seeded: Seeded;
   readonly #server: Server;
-  /** Requests of runs that are being answered. */
+  /** Requests of runs that have no complete response yet. */
   readonly #open = new Map<ServerResponse, number>();
 
   constructor(env: Env, seeded: Seeded) {
@@ -53,7 +53,7 @@ export class Outside {
     this.#server.close();
   }
 
-  /** Runs of which something is under way. */
+  /** Runs with an open request. */
   get busy(): ReadonlySet<number> {
     return new Set(this.#open.values());
   }
@@ -65,7 +65,7 @@ export class Outside {
     if (body === null) return;
     if (request.url === "/hook") {
       this.hooks.push({ id: String(request.headers["webhook-id"]), body });
-      // Now and then it refuses what it has understood.
+      // Sometimes refuses a webhook that it has recorded, to force a retry.
       response.writeHead(this.#seeded.int(10) === 0 ? 500 : 200).end();
       return;
     }
@@ -85,7 +85,7 @@ export class Outside {
     this.onActivity(run);
   }
 
-  /** What the model says comes in pieces, so that a kill may fall between two. */
+  /** Streams the model's reply in chunks, so that a kill may fall between two of them. */
   async #answer(body: string, response: ServerResponse): Promise<void> {
     const { messages = [] } = JSON.parse(body) as { messages?: Parameters<typeof answerOf>[0] };
     this.modelCalls++;
@@ -104,7 +104,7 @@ export class Outside {
   }
 }
 
-/** Null for a request whose sender has died. */
+/** Reads the body; null if the sender was killed. */
 async function bodyOf(request: IncomingMessage): Promise<string | null> {
   const pieces: Buffer[] = [];
   try {

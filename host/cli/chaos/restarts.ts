@@ -1,4 +1,4 @@
-/** How long something took, over all restarts, in milliseconds. */
+/** Durations over all restarts, in milliseconds. */
 export interface Took {
   readonly count: number;
   readonly p50: number;
@@ -6,16 +6,16 @@ export interface Took {
   readonly max: number;
 }
 
-/** What is measured of restarts. Nothing is decided by it. */
+/** Measures restarts. The measurements do not affect the result. */
 export class Restarts {
   readonly #ready: number[] = [];
   readonly #again: number[] = [];
   #startedAt = 0;
   #readyAt = 0;
-  /** Runs that were at work when the server was killed, and have not been seen again. */
+  /** Runs that were active at the last kill and have sent no request since. */
   #missing = new Set<number>();
 
-  /** The server was killed, with these at work. One that was killed again before it was seen is not counted. */
+  /** Records a kill and the runs active at that time. A run killed again before its next request is not measured. */
   killed(busy: ReadonlySet<number>, now: number): void {
     this.#missing = new Set(busy);
     this.#startedAt = now;
@@ -27,7 +27,7 @@ export class Restarts {
     this.#ready.push(now - this.#startedAt);
   }
 
-  /** Something of a run has come in. */
+  /** Records a request of a run. */
   seen(run: number, now: number): void {
     if (this.#startedAt > 0 && this.#missing.delete(run)) this.#again.push(now - (this.#readyAt || now));
   }

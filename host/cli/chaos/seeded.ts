@@ -1,4 +1,4 @@
-/** Numbers that a seed decides: the generator "mulberry32". */
+/** A seeded random number generator ("mulberry32"). */
 export class Seeded {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Seeded {
     this.#state = seed >>> 0;
   }
 
-  /** A whole number from 0 to `below` - 1. */
+  /** Returns an integer from 0 to `below` - 1. */
   int(below: number): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let value = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);

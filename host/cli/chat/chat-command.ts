@@ -13,7 +13,7 @@ import { serverUrl, urlOption } from "../server-call.ts";
 import { ChatSession, type Spoken } from "./chat-session.ts";
 import { Lines, wholeInput } from "./lines.ts";
 
-/** `svc chat`: a conversation with an agent of a running server. */
+/** `svc chat`: an interactive thread with an agent of a running server. */
 export const chatCommand: Command = {
   summary: "Chat with an agent of a running server; the key in SVC_KEY needs the scope chat:write.",
   options: {
@@ -42,14 +42,14 @@ export const chatCommand: Command = {
   },
 };
 
-/** Whether somebody is there who types, or a program that answers a line at a time. */
+/** True if questions can be answered: by a person at a terminal, or by a program that sends lines. */
 function isAsked(args: CommandArgs, { talk }: CommandIo): boolean {
   return talk.input.isTTY === true || args.options.lines === true;
 }
 
 function openSession(args: CommandArgs, io: CommandIo): ChatSession {
   const given = textOption(args, "thread", "");
-  // As lists show it; the tenant is the caller's in any case.
+  // Accept the full id that lists show; the server derives the tenant from the key.
   const thread = given.slice(given.indexOf(":") + 1);
   if (args.options.thread !== undefined && !/^[^\p{C}/]{1,200}$/u.test(thread))
     throw new UsageError("--thread is a thread id of 1 to 200 characters.");
@@ -88,7 +88,7 @@ async function talk(session: ChatSession, lines: Lines | null, io: CommandIo): P
   }
 }
 
-/** A message: one line, and those behind it for as long as they end in a backslash. */
+/** Reads a message: one line, plus the following lines as long as each ends in a backslash. */
 async function nextMessage(lines: Lines): Promise<string | null> {
   let text = "";
   for (let prompt = "> "; ; prompt = "… ") {
@@ -99,7 +99,7 @@ async function nextMessage(lines: Lines): Promise<string | null> {
   }
 }
 
-/** Whether somebody who types may try something else after this. */
+/** True if a person at a terminal may continue after this outcome. */
 function mayGoOn(said: Spoken): boolean {
   return said.kind === "failed" || said.kind === "interrupted" || (said.kind === "refused" && said.mayPass);
 }
@@ -114,7 +114,7 @@ function outcomeOf(said: Spoken, session: ChatSession, lines: Lines | null, prog
   return { code, json: { ...json, thread_id: thread }, text: session.hasSpoken ? `${text}\n${resume}` : text };
 }
 
-/** What a server refuses that was started without the directory in which `svc init` has written the manifest. */
+/** Adds a hint if the manifest is unknown and its file from `svc init` exists: the server lacks SVC_MANIFEST_DIR. */
 function withFile(outcome: Outcome, manifest: string): Outcome {
   const path = `agents/${manifest}.yaml`;
   if (outcome.json.error !== "unknown_manifest" || !existsSync(path)) return outcome;

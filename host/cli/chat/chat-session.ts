@@ -7,49 +7,49 @@ import type { Lines } from "./lines.ts";
 import { Questions } from "./questions.ts";
 import { TurnView } from "./turn-view.ts";
 
-/** What has come of something that was said. `mayPass`: another time or in other words it might be taken. */
+/** The outcome of a message. `mayPass`: a later or different message may be accepted. */
 export type Spoken =
   | { readonly kind: "said" }
   | { readonly kind: "failed" }
   | { readonly kind: "interrupted" }
   | { readonly kind: "refused"; readonly outcome: Outcome; readonly mayPass: boolean }
-  /** Null where it was there before. */
+  /** `message` is null if the connection was lost after frames had arrived. */
   | { readonly kind: "gone"; readonly message: string | null };
 
 interface SessionOptions {
   readonly io: CommandIo;
   readonly url: string;
-  /** Null for that of the conversation. */
+  /** Null for the thread's own manifest. */
   readonly manifest: string | null;
-  /** Of a conversation that is new. */
+  /** The manifest of a new thread. */
   readonly usualManifest: string;
   readonly thread: string;
-  /** Whether the conversation may be there already. */
+  /** True if the thread may already exist. */
   readonly isOld: boolean;
   readonly model: string | null;
   readonly withThoughts: boolean;
-  /** Prints the frames, and neither shows nor asks anything. */
+  /** Prints frames as JSON; shows and asks nothing. */
   readonly asJson: boolean;
 }
 
-/** What a snapshot tells of a conversation. */
+/** The part of a thread's snapshot that the command uses. */
 interface Snapshot {
   readonly manifest: string | null;
   readonly phase: string;
   readonly transcript: readonly { readonly seq: number; readonly role: string | null; readonly content: string }[];
 }
 
-/** Messages of a conversation that are shown again, and the characters of each. */
+/** Max earlier messages shown for an existing thread, and max characters of each. */
 const pastMax = 6;
 const pastCharactersMax = 2_000;
 
-/** How often it is looked whether a turn is over that nothing is heard of. */
+/** Interval at which the end of a silent turn is polled. */
 const lookMs = 5_000;
 
-/** A conversation with an agent, from this end. */
+/** The client side of a thread with an agent. */
 export class ChatSession {
   readonly thread: string;
-  /** Whether the server has taken anything that was said here. */
+  /** True if the server has sent a frame. */
   hasSpoken = false;
   readonly #options: SessionOptions;
   #manifest: string;
@@ -65,12 +65,12 @@ export class ChatSession {
     this.#view = this.#newView();
   }
 
-  /** Whom it speaks to. */
+  /** The manifest of the thread. */
   get manifest(): string {
     return this.#manifest;
   }
 
-  /** What follows `svc chat` to go on with the conversation. */
+  /** Returns the arguments of `svc chat` that resume the thread. */
   words(): string {
     const { url } = this.#options;
     const { SVC_PORT = "8080" } = this.#options.io.environment;
@@ -79,15 +79,13 @@ export class ChatSession {
     return `${quoted(this.#manifest)} --thread ${quoted(this.thread)}${elsewhere}`;
   }
 
-  /** Says to somebody who types whom they speak to. */
+  /** Prints the agent, the thread and the key bindings. */
   greet(): void {
     this.#view.tell(`${this.#manifest}, in the ${this.#isResumed ? "" : "new "}thread ${this.thread}`);
     this.#view.tell("Ctrl-C stops a turn, Ctrl-D quits; a backslash at the end of a line continues the message.");
   }
 
-  /**
-   * Shows how a conversation stands that is gone on with, and listens to what runs in it. Null where nothing does.
-   */
+  /** Shows the history of an existing thread and follows its live turn. Null if there is none. */
   async open(lines: Lines | null): Promise<Spoken | null> {
     const snapshot = await this.#snapshot();
     if (snapshot === null) return null;
@@ -103,7 +101,7 @@ export class ChatSession {
     );
   }
 
-  /** Says something, and shows what comes of it. */
+  /** Sends a message and shows the turn. */
   say(text: string, lines: Lines | null): Promise<Spoken> {
     const { model } = this.#options;
     const messages = [{ role: "user", content: text }];
@@ -111,7 +109,7 @@ export class ChatSession {
     return this.#follow({ method: "POST", path: "/chat/stream", body, headers: [] }, lines);
   }
 
-  /** Asks the server to stop the turn. Answers false where there is none, or where that was asked for before. */
+  /** Asks the server to stop the turn. Returns false if there is no turn or it is already stopping. */
   interrupt(): boolean {
     if (this.#stream === null || this.#isStopping) return false;
     this.#isStopping = true;
@@ -124,12 +122,12 @@ export class ChatSession {
     return true;
   }
 
-  /** A sentence to whoever types. */
+  /** Prints a sentence for the user. */
   tell(text: string): void {
     this.#view.tell(text);
   }
 
-  /** What is printed next begins a line of its own. */
+  /** Ends an open line, so that the next output starts a new one. */
   endLine(): void {
     this.#view.endLine();
   }
@@ -161,7 +159,7 @@ export class ChatSession {
     return spokenOf(end, wasStopped, view.failure !== null, this);
   }
 
-  /** One who only listens is told of everything but the end: whether it has come is seen where the conversation stands. */
+  /** A reattached stream may not carry the end of the turn, so read it from the snapshot. */
   async #closeWhenOver(stream: OpenStream): Promise<void> {
     const snapshot = await this.#snapshot().catch(() => null);
     if (snapshot !== null && !isLive(snapshot)) stream.close();
@@ -184,7 +182,7 @@ export class ChatSession {
     if (!isOld) return null;
     const path = `/chat/sessions/${encodeURIComponent(this.thread)}`;
     const { status, body } = await askServer("GET", url + path, io.environment.SVC_KEY);
-    // Who may write need not be allowed to read: then it is gone on with unseen.
+    // A key without the right to read can still continue the thread, without its history.
     return status === 200 ? (JSON.parse(body) as Snapshot) : null;
   }
 
@@ -212,7 +210,7 @@ function isLive({ phase }: Snapshot): boolean {
   return phase === "turn" || phase === "compaction" || phase === "retry";
 }
 
-/** Whether a turn may be over with a frame. */
+/** True if the turn may be over after this frame. */
 function endsTurn({ name, data }: StreamFrame): boolean {
   if (name === "session_event") return data.role === "assistant" && data.tool_calls === undefined;
   return name === "on_error" || name === "aborted" || name === "done";

@@ -2,14 +2,14 @@ import { createInterface, type Interface } from "node:readline";
 import { Writable } from "node:stream";
 import type { Talk } from "../command.ts";
 
-/** More than a server takes in one request. */
+/** Larger than any request that a server accepts. */
 const wholeCharactersMax = 64 * 1024 * 1024;
 
-/** What is typed, or comes from a pipe, a line at a time. */
+/** Reads lines from a terminal or a pipe. */
 export class Lines {
   readonly #talk: Talk;
   readonly #interface: Interface;
-  /** Lines that nobody has asked for yet. */
+  /** Lines that arrived before `next` was called. */
   readonly #early: string[] = [];
   #take: ((line: string | null) => void) | null = null;
   #isOver = false;
@@ -31,7 +31,7 @@ export class Lines {
     this.#interface.on("SIGINT", onInterrupt);
   }
 
-  /** The next line; null when there is none any more, or when `stop` says that it is not wanted any more. */
+  /** Returns the next line; null at the end of the input, or if `stop` aborts the read. */
   async next(prompt: string, stop?: AbortSignal): Promise<string | null> {
     const early = this.#early.shift();
     if (early !== undefined) return early;
@@ -51,7 +51,7 @@ export class Lines {
     }
   }
 
-  /** Forgets what was typed before it was asked for: it cannot be the answer to what follows. */
+  /** Drops lines typed before a question was shown, because they cannot be its answer. */
   forgetTyped(): void {
     if (this.isTyped) this.#early.length = 0;
   }
@@ -62,13 +62,13 @@ export class Lines {
 
   #answer(line: string | null): void {
     const take = this.#take;
-    // The prompt has begun a line that nobody ends.
+    // End the line that the prompt started.
     if (take !== null && line === null && this.isTyped) this.#talk.notes.write("\n");
     this.#take = null;
     take?.(line);
   }
 
-  /** What is typed is shown while a line is asked for, and not into what else is printed. */
+  /** Echoes input only while a line is read, so that it does not mix with other output. */
   #screen(): Writable {
     const { notes, notesTerminal } = this.#talk;
     const screen = new Writable({
@@ -81,7 +81,7 @@ export class Lines {
   }
 }
 
-/** All that comes from a pipe. Rejects when it is more than anybody can say. */
+/** Reads the complete input. Rejects if it is larger than any message. */
 export async function wholeInput({ input }: Talk): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";

@@ -7,22 +7,22 @@ import type { TurnView } from "./turn-view.ts";
 /** Sends a request to the server. */
 export type Send = (path: string, body: object) => Promise<ServerAnswer>;
 
-/** What a turn asks whoever watches it. */
+/** A question of a turn. */
 interface Question {
-  /** The call that waits for it. */
+  /** Id of the waiting call. */
   readonly callId: string;
   readonly frame: StreamFrame;
   readonly over: AbortController;
 }
 
-/** Lines of arguments or of a preview that are shown. */
+/** Max lines shown of arguments or a preview. */
 const linesMax = 60;
 
-/** Asks whoever watches what the turn wants to know, one thing after the other, until somebody has answered it. */
+/** Asks the user the questions of a turn, one at a time. A question ends when another client answers it. */
 export class Questions {
   readonly #send: Send;
   readonly #view: TurnView;
-  /** Null where nobody can be asked. */
+  /** Null if there is no user to ask. */
   readonly #lines: Lines | null;
   readonly #open = new Set<Question>();
   #asking: Promise<void> = Promise.resolve();
@@ -45,7 +45,7 @@ export class Questions {
     } else if (name === "done" || name === "final" || name === "aborted") void this.close();
   }
 
-  /** Nothing is asked any more. Resolves when nobody is being asked. */
+  /** Cancels all questions. Resolves when no prompt is open. */
   async close(): Promise<void> {
     for (const { over } of this.#open) over.abort();
     await this.#asking;
@@ -125,7 +125,7 @@ export class Questions {
     else if (status >= 300) this.#view.tell(`The server answered ${status}: ${inert(text.slice(0, 500))}`);
   }
 
-  /** Text of others, marked at the left so that no line of it can be taken for one of ours. */
+  /** Prints untrusted text with a bar at the left, so that it cannot imitate output of this command. */
   #show(text: string): void {
     const lines = harmless(text).split("\n");
     for (const line of lines.slice(0, linesMax)) this.#view.tell(`  │ ${line}`);
@@ -133,14 +133,14 @@ export class Questions {
   }
 }
 
-/** The frames that ask, with the id of the call that waits. */
+/** Returns the id of the waiting call for each frame that asks a question. */
 const callOf: Readonly<Record<string, (data: StreamFrame["data"]) => string>> = {
   approval_required: ({ tool_call_id }) => String(tool_call_id),
   tool_request: ({ id }) => String(id),
   ui_request: ({ metadata }) => String((metadata as { tool_call_id?: unknown } | null)?.tool_call_id),
 };
 
-/** What was said, as the server takes it; undefined when it is no answer to what was asked. */
+/** Converts an answer to the server's format; undefined if it does not match the question. */
 function chosen(kind: string, said: string, options: readonly string[]): unknown {
   if (kind === "confirm") return /^(y|yes|n|no)$/i.test(said) ? /^y/i.test(said) : undefined;
   if (kind !== "select") return said;

@@ -2,7 +2,7 @@ import type { Talk } from "../command.ts";
 import type { StreamFrame } from "../server-frames.ts";
 import { cutTo, harmless, harmlessJson, inert } from "../terminal-text.ts";
 
-/** What is kept of a line that goes to no terminal. */
+/** Max characters of a note that does not go to a terminal. */
 const lineMax = 2_000;
 const dim = "\u001b[2m";
 const red = "\u001b[31m";
@@ -10,15 +10,15 @@ const plain = "\u001b[0m";
 
 type Data = StreamFrame["data"];
 
-/** Shows a turn to people: what the model says on the output, all else among the notes. */
+/** Shows a turn: the model's text on the output, everything else in the notes. */
 export class TurnView {
   readonly #talk: Talk;
   readonly #withThoughts: boolean;
-  /** Whether what was printed last has left the line open, and which of the two it went to. */
+  /** The stream whose last line is unfinished. */
   #open: "none" | "output" | "notes" = "none";
-  /** Whether the model has said anything in this turn. */
+  /** True if the model has written text in this turn. */
   #hasSpoken = false;
-  /** Why the turn has failed; null while it has not. */
+  /** Why the turn failed; null if it did not. */
   failure: string | null = null;
 
   constructor(talk: Talk, withThoughts: boolean) {
@@ -30,7 +30,7 @@ export class TurnView {
     shown[name]?.(this, data);
   }
 
-  /** What the model says. */
+  /** Prints text of the model. */
   say(text: string): void {
     if (text === "") return;
     if (this.#open === "notes") this.endLine();
@@ -38,7 +38,7 @@ export class TurnView {
     this.#write(text);
   }
 
-  /** The end of a turn: what it has come to, where nothing of it was said yet. */
+  /** Prints the final reply, if the turn streamed no text. */
   final(final: unknown): void {
     const content = (final as { content?: unknown } | null)?.content;
     if (!this.#hasSpoken && typeof content === "string") this.say(content);
@@ -51,7 +51,7 @@ export class TurnView {
     this.#open = text.endsWith("\n") ? "none" : "notes";
   }
 
-  /** A line about the turn, cut to what the terminal has. */
+  /** Prints a line about the turn, cut to the width of the terminal. */
   note(line: string, colour = dim): void {
     this.endLine();
     const text = inert(line);
@@ -59,7 +59,7 @@ export class TurnView {
     this.#talk.notes.write(`${this.#coloured(colour, cutTo(text, columns))}\n`);
   }
 
-  /** Sentences of our own, which are not cut. */
+  /** Prints a sentence of this command, uncut. */
   tell(text: string): void {
     this.endLine();
     this.#talk.notes.write(`${text}\n`);
@@ -71,7 +71,7 @@ export class TurnView {
     this.#talk.notes.write(`${this.#coloured(red, `The turn failed: ${inert(message)}`)}\n`);
   }
 
-  /** What follows begins a line of its own. */
+  /** Ends an open line. */
   endLine(): void {
     if (this.#open === "output") this.#talk.output.write("\n");
     if (this.#open === "notes") this.#talk.notes.write("\n");
@@ -110,7 +110,7 @@ const shown: Readonly<Record<string, (view: TurnView, data: Data) => void>> = {
     if (status === "waiting" && on !== undefined) view.note(`  waits (${String(on)})`);
   },
   session_event: (view, { role, kind, name, content, tool_calls = [] }) => {
-    // What is said is heard word by word.
+    // Text arrives as deltas, so only calls and results are shown here.
     for (const call of tool_calls as readonly { readonly name: string; readonly args: unknown }[])
       view.note(`→ ${call.name} ${harmlessJson(call.args ?? {})}`);
     if (role === "tool" && kind === "tool_result") view.note(`← ${String(name)}: ${String(content)}`);
