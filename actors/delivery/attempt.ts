@@ -6,34 +6,33 @@ import type { ResponseHead } from "../../governance/egress/response-head.ts";
 import { retryAfterMs } from "../../governance/egress/retry-after.ts";
 import { readTarget } from "../../governance/egress/target.ts";
 
-/** What one attempt sends, and where. */
+/** The request of one attempt. */
 export interface Sending {
   readonly url: string;
-  /** Names and values in turn. */
+  /** Names and values alternate. */
   readonly headers: readonly string[];
   readonly body: string;
   readonly timeoutMs: number;
 }
 
-/** Why an attempt failed, without a word of the endpoint's own. */
+/** Why an attempt failed; contains no text of the endpoint. */
 export interface AttemptFailure {
   readonly reason: string;
-  /** How long the endpoint asks to wait; null when it does not say. */
+  /** The pause that the endpoint asks for; null if it asks for none. */
   readonly retryAfterMs: number | null;
 }
 
-/** What is read of an answer, so that its connection ends in order; the rest is not waited for. */
+/** Max bytes read of a response, so that its connection ends cleanly; a longer one is cut off. */
 const answerBytesMax = 16 * 1024;
 
 /**
- * One POST to an endpoint. The status of the answer decides, and its body is read for nothing: beyond a bound, or when the time of the
- * attempt is over, the connection is closed. Each attempt has a connection of its own, whose address is judged anew; one that was kept
- * open would be closed by the other side just when it is needed.
+ * One POST to an endpoint. The status of the response decides; its body is read only to a bound and ignored. Each attempt opens
+ * a new connection, so that the address is checked again and no idle connection closes under it.
  */
 export class Attempt implements ResponseHandler {
-  /** Resolves with null for a delivery, and with the failure else, as soon as that is known. Never rejects. */
+  /** Resolves with null if the webhook was delivered, otherwise with the failure. Never rejects. */
   readonly outcome: Promise<AttemptFailure | null>;
-  /** Resolves when nothing of it is under way any more. */
+  /** Resolves when the connection has ended. */
   readonly over: Promise<void>;
   #decide!: (failure: AttemptFailure | null) => void;
   readonly #env: Env;
@@ -53,7 +52,7 @@ export class Attempt implements ResponseHandler {
     });
     this.#timer = env.timer(timeoutMs, () => this.#stop("timeout"));
     try {
-      // The time of the attempt is what ends it.
+      // Longer than the timer of the attempt, which ends it first.
       const silenceMs = timeoutMs + 1_000;
       const own = [...headers, "connection", "close"];
       egress.dispatch(readTarget(url), { method: "POST", headers: own, body, silenceMs }, this);
@@ -87,7 +86,7 @@ export class Attempt implements ResponseHandler {
     this.#finish();
   }
 
-  /** Ends it; `failure` counts if nothing was decided yet. */
+  /** Ends the attempt; `reason` counts only if no outcome was decided yet. */
   #stop(reason: string | null): void {
     if (this.#ended) return;
     this.#decide(reason === null ? null : failed(reason));
@@ -102,7 +101,7 @@ export class Attempt implements ResponseHandler {
   }
 }
 
-/** A failure without a Retry-After of the endpoint. */
+/** Returns a failure without a Retry-After. */
 export function failed(reason: string): AttemptFailure {
   return { reason, retryAfterMs: null };
 }

@@ -3,7 +3,7 @@ import { defineActor } from "../runtime/define.ts";
 import type { DeliveryDeps } from "./deps.ts";
 import { EndpointQueue } from "./endpoint-queue.ts";
 
-/** Sends the webhooks of one tenant to one endpoint. What it knows may be forgotten: what is to be sent is in the store. */
+/** Sends the webhooks of one tenant to one endpoint. Its state is a cache: the pending deliveries are in the store. */
 export const deliveryActor = defineActor<"delivery", EndpointQueue, DeliveryDeps>({
   kind: "delivery",
   mailboxLimit: 256,

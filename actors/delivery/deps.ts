@@ -7,18 +7,18 @@ import type { Secrets } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 
-/** What deliveries need beside their state. */
+/** Dependencies of the delivery actor. */
 export interface DeliveryDeps {
   readonly settings: Pick<Settings, "webhookEndpoints" | "webhookTimeoutSeconds" | "webhookMaxAttempts">;
   readonly store: Pick<Store, "tenant">;
   readonly secrets: Pick<Secrets, "resolve">;
-  /** One for each policy: an endpoint of the operator's own network has the operator's. */
+  /** One egress per policy; a private endpoint uses `operator`. */
   readonly webhookEgress: Readonly<Record<EgressPolicy, Pick<Egress, "dispatch">>>;
-  /** How the sender names itself. */
+  /** User agent of the requests. */
   readonly webhookAgent: string;
   readonly slots: FairSemaphore;
   readonly metrics: Pick<Metrics, "count">;
   readonly log: Pick<Logger, "warn">;
-  /** How this thread names what it owns. */
+  /** The owner mark of this thread in claimed rows. */
   readonly owner: string;
 }

@@ -15,17 +15,17 @@ import { Attempt, type AttemptFailure, failed } from "./attempt.ts";
 import type { DeliveryDeps } from "./deps.ts";
 import { signatureOf } from "./signature.ts";
 
-/** Attempts of one queue at once: what its endpoint keeps waiting waits behind these, and nothing else does. */
+/** Max concurrent attempts of one lane. A slow endpoint delays only its own lane. */
 const attemptsMax = 16;
-/** How far ahead a queue looks: it waits itself for what is due sooner, and is woken for the rest. */
+/** A lane sets a timer for deliveries that are due within this time; a periodic task wakes it for later ones. */
 export const aheadMs = 90_000;
-/** How much longer than its attempt a claim is good: the time to write down what came of it. */
+/** A claim lasts this much longer than its attempt, to record the outcome. */
 const claimMarginMs = 30_000;
-/** After the store has refused. */
+/** Pause after the store rejected a statement. */
 const storePauseMs = 5_000;
 
 const noSecret = "no usable secret";
-/** Cures of failures that no later attempt mends, for the operator. */
+/** Instructions for the operator about failures that no retry resolves. */
 const cures: Readonly<Record<string, string>> = {
   "status 410": "The endpoint says that it is gone for good: correct its url in SVC_WEBHOOK_ENDPOINTS, or remove it.",
   blocked: "The url leads to a private or reserved address: correct it, or set private: true in SVC_WEBHOOK_ENDPOINTS.",
@@ -33,28 +33,31 @@ const cures: Readonly<Record<string, string>> = {
     "A secret of the endpoint is missing or too short: set the SVC_SECRET_ variable, or the file in SVC_SECRETS_DIR, that it names.",
 };
 
-/** Where a queue runs. */
+/** The environment of a lane. */
 export interface EndpointQueueContext {
   readonly env: Env;
   readonly deps: DeliveryDeps;
   readonly tenantId: string;
   readonly endpointId: string;
-  /** Has `look` called soon. */
+  /** Makes the actor call `look` soon. */
   readonly wake: () => void;
 }
 
-/** What one tenant has to tell one endpoint: claimed when it is due, a bounded number at once, and put off when it was not taken. */
+/**
+ * Delivers the webhooks of one tenant to one endpoint: claims due deliveries, sends a bounded number concurrently, and
+ * reschedules failed ones.
+ */
 export class EndpointQueue {
   readonly #context: EndpointQueueContext;
   readonly #store: TenantStore;
-  /** Attempts under way. */
+  /** Attempts in progress. */
   #running = 0;
-  /** Slots that it has and does not use yet. */
+  /** Slots that the lane holds but does not use yet. */
   #slots = 0;
   #awaitsSlot = false;
   #looking = false;
   #lookAgain = false;
-  /** There may be more that is due than could be taken. */
+  /** True if more deliveries may be due than were claimed. */
   #more = false;
   #stopped = false;
   #timer: Timer | null = null;
@@ -65,14 +68,14 @@ export class EndpointQueue {
     this.#store = context.deps.store.tenant(context.tenantId);
   }
 
-  /** Whether nothing would be missed without it. */
+  /** True if the lane can be dropped from memory without a delay. */
   get isIdle(): boolean {
     if (this.#looking || this.#running > 0) return false;
-    // At the end of the process what is due later is left to the next.
+    // While the process stops, later deliveries are left to the next one.
     return this.#context.deps.slots.stopped || (this.#slots === 0 && !this.#awaitsSlot && this.#timer === null);
   }
 
-  /** Takes what is due and begins to send it. However often it is asked for meanwhile, it looks once more. */
+  /** Claims due deliveries and starts to send them. Calls during a look cause one more look. */
   async look(): Promise<void> {
     this.#lookAgain = true;
     if (this.#looking) return;
@@ -83,7 +86,7 @@ export class EndpointQueue {
         await this.#take();
       }
     } catch (error) {
-      // What is due stays due.
+      // The deliveries stay due in the store.
       this.#context.deps.log.warn(
         { err: error, endpoint: this.#context.endpointId },
         "webhook deliveries could not be read from the store",
@@ -95,7 +98,7 @@ export class EndpointQueue {
     }
   }
 
-  /** Nothing more happens by itself; what is under way comes to its end. */
+  /** Starts nothing more; attempts in progress finish. */
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -136,7 +139,7 @@ export class EndpointQueue {
       await this.#settle(row, failure);
       await over;
     } catch (error) {
-      // The claim runs out, and it is sent again.
+      // When the claim expires, the delivery is sent again.
       if (SvcError.from(error).code === "conflict") deps.metrics.count("svc_webhook_lost_claims_total", {});
       else deps.log.warn({ err: error, endpoint: endpointId }, "the result of a webhook delivery could not be stored");
     } finally {
@@ -176,7 +179,7 @@ export class EndpointQueue {
     const { id, type } = row;
     const attempts = row.attempts + 1;
     const isDead = failure !== null && attempts >= deps.settings.webhookMaxAttempts;
-    // An endpoint that asks for a longer pause gets it, within the longest one.
+    // Retry-After extends the pause, up to the longest one.
     const ms = Math.max(backOffMs(attempts), Math.min(failure?.retryAfterMs ?? 0, longestBackOffMs));
     const op =
       failure === null || isDead
@@ -195,7 +198,7 @@ export class EndpointQueue {
     if (!isDead) this.#wakeIn(ms);
   }
 
-  /** Nothing is sent to an endpoint that the operator has taken away from the tenant. */
+  /** Gives up all deliveries to an endpoint that the tenant may no longer use. */
   async #giveUp(): Promise<void> {
     const { deps, endpointId: endpoint } = this.#context;
     for (;;) {
@@ -229,7 +232,7 @@ export class EndpointQueue {
     }
   }
 
-  /** Has it look in so long, unless it does sooner. */
+  /** Schedules a look, unless an earlier one is scheduled. */
   #wakeIn(ms: number | null): void {
     const { env, wake } = this.#context;
     if (ms === null || ms > aheadMs || this.#stopped) return;
@@ -244,7 +247,7 @@ export class EndpointQueue {
   }
 }
 
-/** What a delivery is about, of which there are few: the first part of its type. */
+/** Returns the first part of the type, which has few values and can be a metric label. */
 function kindOf(type: string): string {
   return type.slice(0, type.indexOf("."));
 }

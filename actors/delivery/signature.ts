@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 
 /**
- * The value of `webhook-signature` (Standard Webhooks, symmetric): for each key `v1,` and the base64 of HMAC-SHA256 over
- * `{id}.{timestamp}.{body}`, with a blank between them.
+ * Returns the value of `webhook-signature` (Standard Webhooks, symmetric): for each key `v1,` and the base64 of HMAC-SHA256 over
+ * `{id}.{timestamp}.{body}`, separated by blanks.
  */
 export function signatureOf(keys: readonly Buffer[], id: string, timestamp: number, body: string): string {
   const signed = `${id}.${timestamp}.${body}`;

@@ -5,14 +5,14 @@ import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
 import { RunScheduler } from "./run-scheduler.ts";
 
-/** What the slots of durable runs need. */
+/** Dependencies of the actor. */
 export interface DurableDeps {
   readonly settings: Pick<Settings, "durableConcurrency" | "durablePollSeconds" | "duties">;
   readonly store: Pick<Store, "system">;
   readonly metrics: Metrics;
 }
 
-/** Gives the slots of one host to its durable runs. */
+/** Assigns the slots of one host to its durable runs. */
 export const durableActor = defineActor<"durable", RunScheduler, DurableDeps>({
   kind: "durable",
   mailboxLimit: 65_536,
@@ -22,7 +22,7 @@ export const durableActor = defineActor<"durable", RunScheduler, DurableDeps>({
   load({ bus, env, deps }) {
     const { settings, store, metrics } = deps;
     const scheduler = new RunScheduler(bus, env, store.system, settings.durableConcurrency, metrics);
-    // What is due stays so until a process that works comes.
+    // Without the duty `worker`, due runs wait in the store for another process.
     if (!holds(settings, "worker")) scheduler.drain();
     return scheduler;
   },

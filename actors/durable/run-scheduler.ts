@@ -7,38 +7,38 @@ import type { Metrics } from "../../governance/metrics.ts";
 import type { Scope } from "../../storage/store/store.ts";
 import { dueDurables, expiredDurables } from "../../storage/tables/durable-rows.ts";
 
-// Durable runs wait here for a slot, those of one tenant in the order in which they have become due. A slot goes to the tenant with
-// the fewest runs at work, so that one with ten thousand of them keeps nobody waiting for longer than a step. All of this may be
-// forgotten: the store says which runs are due, and a run that was not told of is found when it is looked for.
+// Durable runs wait here for a slot; the runs of one tenant in the order in which they became due. A free slot goes to the
+// tenant with the fewest active runs, so that a large backlog of one tenant delays others by at most one step. The state is a
+// cache: the store records which runs are due, and polling finds runs whose wake-up message was lost.
 
-/** Rows that are read at once. */
+/** Rows per page. */
 const pageRows = 500;
-/** How far back it is looked for runs that have become due: what was being written then may have been seen by nobody. */
+/** Polling overlaps the last poll by this time, because a transaction may commit a due time that is already past. */
 const overlapMs = 5_000;
-/** How long a run is left alone that could not be taken up. */
+/** Pause before a run that could not be resumed is tried again. */
 const againMs = 1_000;
 
-/** How long a run may need to be taken up before it is asked whether it is at work. */
+/** Grace period for a run to resume before its thread is asked whether it is active. */
 const settledMs = 10_000;
 
-/** How it came to be known that a run is due: who made it so has told it, or it was found in the store. */
+/** How a due run was found: by a wake-up message or by polling the store. */
 type WokenBy = "hint" | "poll";
 
-/** A run that is due, and since when that is known, on the monotonic clock. */
+/** A due run, and when it was found, on the monotonic clock. */
 interface DueRun {
   readonly place: RunPlace;
   readonly by: WokenBy;
   readonly since: number;
 }
 
-/** What waits of one tenant. */
+/** The runs of one tenant. */
 interface TenantQueue {
-  /** By run. */
+  /** By run id. */
   readonly waiting: Map<string, DueRun>;
   atWork: number;
 }
 
-/** The slots of one host, and the queue of runs that wait for one. */
+/** The slots of one host and its queue. */
 export class RunScheduler {
   readonly #bus: Bus;
   readonly #env: Env;
@@ -46,7 +46,7 @@ export class RunScheduler {
   readonly #scheduler: number;
   readonly #metrics: Metrics;
   readonly #queues = new Map<string, TenantQueue>();
-  /** Runs that have a slot, and since when, on the monotonic clock. */
+  /** Runs that hold a slot, and since when, on the monotonic clock. */
   readonly #atWork = new Map<string, { readonly place: RunPlace; readonly since: number }>();
   #seenUntil = 0;
   #isDraining = false;
@@ -63,7 +63,7 @@ export class RunScheduler {
     return this.#atWork.size === 0 && this.#queues.size === 0;
   }
 
-  /** A run is due. */
+  /** Queues a due run. */
   add(place: RunPlace, by: WokenBy): void {
     if (this.#isDraining || this.#atWork.has(place.run_id)) return;
     const { waiting } = this.#queueOf(place.tenant_id);
@@ -72,8 +72,8 @@ export class RunScheduler {
   }
 
   /**
-   * Whether a run may begin another step; it is put aside where a tenant waits that has fewer runs at work. One without a slot, as it was
-   * taken up only to lend to a task, gets one if there is one.
+   * True if a run may begin another step. False suspends it, if all slots are taken and a waiting tenant has fewer active runs.
+   * A run without a slot (it was resumed only to share its budget with a task) takes one if one is free.
    */
   mayStep(place: RunPlace): boolean {
     if (this.#isDraining) return false;
@@ -85,7 +85,7 @@ export class RunScheduler {
     return true;
   }
 
-  /** Gives a run that is about to be accepted a slot, where one is free: who waits for one has had it by then. */
+  /** Gives a slot to a run that is about to be accepted, if one is free; waiting runs have been served by then. */
   mayBegin(place: RunPlace): boolean {
     if (this.#isDraining) return false;
     const go = this.#takeFree(place);
@@ -100,7 +100,7 @@ export class RunScheduler {
     return true;
   }
 
-  /** A run has no use for its slot any more. */
+  /** Frees the slot of a run. */
   free({ tenant_id, run_id }: RunPlace): void {
     if (!this.#atWork.delete(run_id)) return;
     const queue = this.#queueOf(tenant_id);
@@ -109,7 +109,7 @@ export class RunScheduler {
     this.#serve();
   }
 
-  /** Looks for runs that are due; for those since the last time, or for `all`. Takes slots back of runs that are gone. */
+  /** Polls for due runs: those since the last poll, or all. Also frees the slots of runs that no longer exist. */
   async look(all: boolean): Promise<void> {
     if (this.#isDraining) return;
     await this.#takeBack();
@@ -130,13 +130,13 @@ export class RunScheduler {
     if (this.#isOwn(place)) this.add(place, "poll");
   }
 
-  /** Whether a run lives on this host: another one has slots for its own. */
+  /** True if the run is placed on this host. Other hosts manage their own slots. */
   #isOwn(place: RunPlace): boolean {
     const { node } = this.#bus;
     return splitNodeId(this.#bus.nodeOf(addressOf(place))).host === splitNodeId(node).host;
   }
 
-  /** The process is about to end: nothing more is taken up, and runs are put aside behind their steps. */
+  /** The process is stopping: no run is resumed, and active runs are suspended after their current step. */
   drain(): void {
     this.#isDraining = true;
     for (const queue of this.#queues.values()) queue.waiting.clear();
@@ -152,7 +152,7 @@ export class RunScheduler {
       const { place } = due;
       next.waiting.delete(place.run_id);
       if (!this.#isOwn(place)) {
-        // It has moved since, and is found there.
+        // The run has moved to another host, which finds it.
         this.#tidy(place.tenant_id, next);
         continue;
       }
@@ -168,13 +168,13 @@ export class RunScheduler {
       if (!taken) this.free(place);
       else this.#metrics.observe("svc_durable_claim_seconds", { by }, (this.#env.monotonic() - since) / 1000);
     } catch {
-      // Its thread or the store is away: it is due as before.
+      // The run's thread or the store is unavailable, so the run is still due.
       this.free(place);
       this.#env.timer(againMs, () => this.add(place, by));
     }
   }
 
-  /** What was told of a run that has left may have been lost, and so may the run with its thread. */
+  /** Frees the slots of runs that are not active: the message about their end may have been lost, or their thread died. */
   async #takeBack(): Promise<void> {
     const until = this.#env.monotonic() - settledMs;
     await Promise.all(

@@ -4,15 +4,15 @@ import { Cancellation } from "../runtime/cancellation.ts";
 import { defineActor } from "../runtime/define.ts";
 import { type EmbedderDeps, makePage } from "./page.ts";
 
-/** Pages of a tenant that may be under way on one node. */
+/** Max concurrent pages of a tenant on one node. */
 const pagesMax = 256;
 
-/** The pages under way, by their ids. */
+/** Pages in progress, by id. */
 export interface EmbedderState {
   readonly pages: Map<string, Cancellation>;
 }
 
-/** Asks providers for vectors on behalf of one tenant, whose requests its key names. It keeps nothing. */
+/** Calls embedding providers for one tenant, which is the actor's key. It stores nothing. */
 export const embedderActor = defineActor<"embedder", EmbedderState, EmbedderDeps>({
   kind: "embedder",
   mailboxLimit: 256,

@@ -16,7 +16,7 @@ import type { Models } from "../models/models.ts";
 import { ModelFailure } from "../models/provider.ts";
 import type { Cancellation } from "../runtime/cancellation.ts";
 
-/** What embedders need beside their state. */
+/** Dependencies of the embedder actor. */
 export interface EmbedderDeps {
   readonly env: Env;
   readonly store: Store;
@@ -25,7 +25,7 @@ export interface EmbedderDeps {
   readonly log: Logger;
 }
 
-/** A page that is to be made. */
+/** A page of inputs to embed. */
 export interface PageTask {
   readonly tenantId: string;
   readonly asked: EmbedPage;
@@ -34,10 +34,10 @@ export interface PageTask {
   readonly cancellation: Cancellation;
 }
 
-/** With these a provider says that the request is wrong; whoever has asked is told so in its words. */
+/** Statuses that mean an invalid request; the caller receives the provider's message. */
 const refusals: ReadonlySet<number> = new Set([400, 413, 422]);
 
-/** Asks for the vectors of a page, keeps what that has used, and only then says what came of it on the page's channel. */
+/** Embeds a page, writes its usage, and then sends the result on the page's channel. */
 export async function makePage(task: PageTask, { bus, deps }: { bus: Bus; deps: EmbedderDeps }): Promise<void> {
   const { asked } = task;
   const page = await answerTo(task, deps);
@@ -79,7 +79,7 @@ async function answerTo(task: PageTask, deps: EmbedderDeps): Promise<EmbeddedPag
   } catch (error) {
     const about = { request_id: asked.request_id, model: route.id };
     if (cancellation.cancelled) {
-      // The provider was at work for a caller who has gone.
+      // The provider worked for a caller that disconnected, so meter the call.
       if (wasStopped)
         await meter(task, deps, null).catch((err: unknown) => deps.log.error({ err, ...about }, "unmetered"));
       return { refused: new SvcError("actor_lost").toWire() };
@@ -96,7 +96,7 @@ async function answerTo(task: PageTask, deps: EmbedderDeps): Promise<EmbeddedPag
   }
 }
 
-/** Keeps and counts what a call has used; without a word of the provider's, what its inputs are estimated to be. */
+/** Writes and counts the usage of a call; estimates it from the inputs if the provider reports none. */
 async function meter(task: PageTask, { env, store, metrics }: EmbedderDeps, reported: number | null): Promise<number> {
   const { tenantId, asked, route } = task;
   const labels = { manifest_id: "", model: route.id };
@@ -106,7 +106,7 @@ async function meter(task: PageTask, { env, store, metrics }: EmbedderDeps, repo
   const row = insertUsageOp(tenant, {
     id: env.id(),
     ts: env.now(),
-    // No manifest has asked.
+    // Embedding requests belong to no manifest.
     manifest_id: "",
     model_id: route.id,
     wire_model_id: route.model,

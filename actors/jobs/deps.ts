@@ -5,7 +5,7 @@ import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 
-/** What the owners of jobs need beside their state. */
+/** Dependencies of the jobs actor. */
 export interface JobsDeps {
   readonly store: Store;
   readonly manifests: Pick<ManifestLibrary, "resolve">;

@@ -29,27 +29,30 @@ import type { ActorContext } from "../runtime/define.ts";
 import type { JobsDeps } from "./deps.ts";
 import { nextTime } from "./schedule.ts";
 
-// A job fires: one batch takes its time and opens the record of a run, with all that the run is asked. Only then is the run asked for,
-// by the id in the record, and it is asked for again as long as the record is open and there is no such run.
+// Fires jobs. One batch claims the job's due time and opens a record with everything that the run needs. Only then is the run
+// started, under the id in the record. The start is repeated as long as the record is open and the run does not exist.
 
-/** Jobs of a tenant that fire at once, and how long others follow them: those that are due then are a second later. */
+/** Max jobs of a tenant that fire concurrently, and the time for further batches; the rest fires a second later. */
 const firingsMax = 16;
 const firingMs = 500;
-/** How long a run is asked for again that passing troubles keep from being accepted. */
+/** How long a run's start is retried after transient errors. */
 const patienceMs = 3_600_000;
 
-/** Fires what is due. */
+/** Fires all due jobs. */
 export async function fireDue(store: TenantStore, context: ActorContext<JobsDeps>): Promise<void> {
   const until = context.env.monotonic() + firingMs;
   for (;;) {
     const due = await dueJobs(store, firingsMax);
     await allOver(due.map((job) => fireOnTime(store, job, context)));
-    // Whoever asks for the tenant's jobs waits meanwhile.
+    // Other messages to this actor wait, so stop after a while.
     if (due.length < firingsMax || context.env.monotonic() >= until) return;
   }
 }
 
-/** Resolves when all are over, and rejects then if one has failed: what a failure leaves behind would meet the next change of a job. */
+/**
+ * Resolves when all are settled; rejects then if one failed. Waiting for all keeps their writes from overlapping the next change
+ * of a job.
+ */
 export async function allOver(work: readonly Promise<void>[]): Promise<void> {
   const failed = (await Promise.allSettled(work)).find((end) => end.status === "rejected");
   if (failed !== undefined) throw failed.reason;
@@ -58,7 +61,7 @@ export async function allOver(work: readonly Promise<void>[]): Promise<void> {
 async function fireOnTime(store: TenantStore, job: JobRow, context: ActorContext<JobsDeps>): Promise<void> {
   const { deps } = context;
   const now = await storeNow(deps.store.system);
-  // However many of its times have gone by, it runs once.
+  // Missed times are run once.
   const take = takeTimeOp(store, job, nextTime(job.schedule, now));
   try {
     const run = await begin(store, job, { caused_by: "schedule", requested_by: "cron", now, first: [take] }, context);
@@ -67,12 +70,12 @@ async function fireOnTime(store: TenantStore, job: JobRow, context: ActorContext
     if (!(error instanceof SvcError && error.code === "conflict")) throw error;
     if ((await openJobRun(store, job.name)) === undefined) return;
     deps.metrics.count("svc_job_firings_total", { trigger: "schedule", outcome: "skipped" });
-    // Another host may have taken the time meanwhile.
+    // Another host may have claimed the time.
     await store.write([take]).catch(unlessConflict);
   }
 }
 
-/** Fires a job because somebody says so, and answers its run. Refuses with not_found, and with run_in_progress while it runs. */
+/** Fires a job on request and returns the run's id. Refuses with not_found, or with run_in_progress if the job is running. */
 export async function fireNow(
   store: TenantStore,
   name: string,
@@ -99,7 +102,7 @@ interface Firing extends Pick<JobRunRow, "caused_by" | "requested_by"> {
   readonly first: readonly WriteOp[];
 }
 
-/** Opens the record. Refuses with conflict when the job has an open run, is gone, or its time was taken. */
+/** Opens the record. Refuses with conflict if the job has an open run or was deleted, or if its time was claimed. */
 async function begin(
   store: TenantStore,
   { name, manifest_id, payload, owner, last_run_at }: JobRow,
@@ -108,7 +111,7 @@ async function begin(
 ): Promise<JobRunRow> {
   const run_id = orderedId(env);
   const suffix = jobSuffix(name, payload.fresh_thread ? run_id : null);
-  // Two runs of a job have two times, by which its newest one is known.
+  // Start times of a job are distinct, because the newest run is identified by its time.
   const started_at = Math.max(now, (last_run_at ?? 0) + 1);
   const prompt = payload.prompt ?? payload.message ?? "";
   const run = {
@@ -139,7 +142,7 @@ async function begin(
   return { ...run, status: "running", accepted_at: null, finished_at: null, outcome: "", error: "", answer: null };
 }
 
-/** Asks for the run of a record. A refusal ends the record, unless it is one that passes. */
+/** Starts the run of a record. A refusal closes the record, unless it is transient. */
 export async function submit(store: TenantStore, run: JobRunRow, context: ActorContext<JobsDeps>): Promise<void> {
   const { bus, deps } = context;
   try {
@@ -156,12 +159,15 @@ export async function submit(store: TenantStore, run: JobRunRow, context: ActorC
   }
 }
 
-/** Whether the same request may be taken later. */
+/** True if the same request may succeed later. */
 function isPassing(code: ErrorCode): boolean {
   return "retryable" in errorTable[code];
 }
 
-/** The turn that a record asks for: nobody's own, with the scopes that who has written the job has kept. */
+/**
+ * Returns the turn of a record. Its principal is `cron`, on behalf of the job's author, with the scopes that the author still
+ * holds.
+ */
 function turnOf(
   tenant_id: string,
   { run_id, suffix, asked }: JobRunRow,
@@ -208,7 +214,7 @@ async function refuse(
   await endRun(store, run, { status: "error", outcome: "refused", error, answer: null }, ops);
 }
 
-/** Closes a record, unless somebody else has. */
+/** Closes a record, unless another host did. */
 export async function endRun(
   store: TenantStore,
   { run_id, job_name, started_at }: JobRunRow,

@@ -16,10 +16,10 @@ interface JobsState {
   readonly store: TenantStore;
 }
 
-/** Jobs that a tenant may have. */
+/** Max jobs of a tenant. */
 const jobsMax = 1_000;
 
-/** Owns the jobs of one tenant. What it knows may be forgotten: all of it is in the store. */
+/** Owns the jobs of one tenant. It has no state of its own: everything is in the store. */
 export const jobsActor = defineActor<"jobs", JobsState, JobsDeps>({
   kind: "jobs",
   mailboxLimit: 256,
@@ -65,7 +65,7 @@ export const jobsActor = defineActor<"jobs", JobsState, JobsDeps>({
   },
 });
 
-/** Makes a change again that was made from what was no longer so: a batch that was given up was applied since. */
+/** Repeats a change once after a conflict: a batch with an unknown outcome may have been applied after the rows were read. */
 async function onceMore(change: () => Promise<void>): Promise<void> {
   try {
     await change();
@@ -87,7 +87,7 @@ async function putJob(
   const before = await storedJob(store, name);
   if (before === undefined && (await hasJobs(store, jobsMax)))
     throw new SvcError("too_many_jobs", { detail: `a tenant has at most ${jobsMax} jobs` });
-  // What was due and has not begun yet is not lost by writing the same times again.
+  // A job with the same schedule keeps its due time, so that a due run is not lost.
   const isAsBefore = before?.schedule === schedule && before.next_run_at !== null;
   const next_run_at = enabled ? (isAsBefore ? before.next_run_at : next) : null;
   const { sub, scopes, scheme, issuer } = principal;
@@ -97,7 +97,7 @@ async function putJob(
   await writeJob(store, before, written, { now, next_run_at, limit: deps.settings.tenantStoredBytes, ops });
 }
 
-/** Refuses with invalid_request where a run of the job would find no agent. */
+/** Refuses with invalid_request if a run of the job would find no agent. */
 async function checkManifest(
   tenantId: string,
   name: string,

@@ -1,10 +1,10 @@
 import { Cron } from "croner";
 import { SvcError } from "../../bus/errors.ts";
 
-// When a job runs: five fields in UTC. croner says when the next time is; what it may be given is said here, because it also takes
+// Schedules of jobs: five fields in UTC. croner computes the next time. Its input is restricted here, because it also accepts
 // seconds, years, names, `@daily`, `L`, `#` and 7 for Sunday.
 
-/** The fields in their order, with the lowest and the highest value of each. */
+/** The fields in order, with their ranges. */
 const fields = [
   { name: "minute", min: 0, max: 59 },
   { name: "hour", min: 0, max: 23 },
@@ -13,18 +13,17 @@ const fields = [
   { name: "day of week", min: 0, max: 6 },
 ] as const;
 
-/** Longer than any five fields that say something once; it bounds what there is to read. */
+/** Longer than any useful schedule; bounds the work of parsing. */
 const scheduleCharsMax = 400;
 const itemPattern = /^(?:\*|(\d{1,2})(?:-(\d{1,2}))?)(?:\/(\d{1,2}))?$/;
 
 /**
- * The first minute after `after` that the schedule names, epoch milliseconds. A day is one that fits the day of month and the day of
- * week where one of them is `*`, and one that fits either of them where both say something. Refuses with invalid_schedule, also
- * what names no day that there ever is.
+ * Returns the first scheduled minute after `after`, in epoch milliseconds. If day of month or day of week is `*`, a day must
+ * match both; otherwise it must match either. Refuses with invalid_schedule, also for a date that never occurs.
  */
 export function nextTime(schedule: string, after: number): number {
   checkFields(schedule);
-  // By the offset: a zone is looked up in a calendar of all zones, which takes 15 ms and 8 MiB to load.
+  // Use an offset: a time zone name would load a calendar of all zones, which takes 15 ms and 8 MiB.
   const cron = new Cron(schedule, { mode: "5-part", utcOffset: 0, domAndDow: false, paused: true });
   const next = cron.nextRun(new Date(after));
   if (next === null) throw invalid("it names a day that no month has");

@@ -5,12 +5,12 @@ import type { ActorContext } from "../runtime/define.ts";
 import type { JobsDeps } from "./deps.ts";
 import { allOver, endRun, submit } from "./fire.ts";
 
-/** Open runs that are looked at together. */
+/** Open runs per page. */
 const pageRows = 50;
-/** Characters of an answer that a record has; the conversation has all of it. */
+/** Max characters of the reply in a record; the thread has all of it. */
 const answerCharsMax = 16_384;
 
-/** Writes down what has come of the tenant's open runs, and asks again for those that are not in the store. */
+/** Records the outcomes of the tenant's open runs, and starts again those that the store does not have. */
 export async function settleRuns(store: TenantStore, context: ActorContext<JobsDeps>): Promise<void> {
   for (let after = ""; ; ) {
     const page = await openJobRuns(store, after, pageRows);
@@ -25,7 +25,7 @@ async function settle(store: TenantStore, run: JobRunRow, context: ActorContext<
   const standing = await jobRunStanding(store, run.run_id);
   if (standing === undefined) {
     if (run.accepted_at === null) return submit(store, run, context);
-    // It was accepted, and has gone with its conversation.
+    // The run was accepted and deleted with its thread.
     return endRun(store, run, { status: "error", outcome: "failed", error: "thread_deleted", answer: null });
   }
   if (standing.ended_at === null) {

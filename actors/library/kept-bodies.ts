@@ -5,14 +5,14 @@ import type { Manifest } from "../../manifests/schema/manifest.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { keepBodyOp, keptMs, manifestBody } from "../../storage/tables/manifest-bodies.ts";
 
-/** A manifest as a run was accepted with it. */
+/** A manifest at the time a run was accepted. */
 interface KeptManifest {
   readonly manifest: Manifest;
-  /** The store's version number; null for one of the operator. */
+  /** The version in the store; null for an operator's manifest. */
   readonly version: number | null;
 }
 
-/** What an agent is made of: its own manifest, then those of the agents that it is made of, each once. */
+/** The manifests of an agent: its own, then those of its sub-agents, each once. */
 export type KeptManifests = readonly [KeptManifest, ...KeptManifest[]];
 
 interface Body {
@@ -20,14 +20,17 @@ interface Body {
   readonly body: string;
 }
 
-/** Agents of which it is remembered what was kept, and bodies that were read: so many in a thread. */
+/** Max cached digests and bodies of a thread. */
 const rememberedMax = 500;
 
-/** What durable runs are accepted with, written once and read again: the store has it, and a thread remembers what it has seen. */
+/**
+ * Stores the manifests with which durable runs were accepted. Each body is written once; a thread caches what it has written and
+ * read.
+ */
 export class KeptBodies {
   readonly #monotonic: () => number;
   readonly #bodies = new WeakMap<CompiledAgent, Body>();
-  /** Until when a body is in the store for certain, by tenant and digest; monotonic milliseconds. */
+  /** Until when a body is known to be in the store, by tenant and digest; monotonic milliseconds. */
   readonly #keptUntil = new Map<string, number>();
   readonly #read = new Map<string, KeptManifests>();
 
@@ -35,7 +38,10 @@ export class KeptBodies {
     this.#monotonic = monotonic;
   }
 
-  /** Under which digest the agent is kept, and what has to be written for that together with the run; `kept` is told when it is. */
+  /**
+   * Returns the digest of the agent's body, and the statements that store it together with the run. Call `kept` after they have
+   * committed.
+   */
   keep(store: TenantStore, agent: CompiledAgent): { digest: string; ops: WriteOp[]; kept: () => void } {
     let body = this.#bodies.get(agent);
     if (body === undefined) {
@@ -54,14 +60,14 @@ export class KeptBodies {
     return { digest, ops: isKept ? [] : [keepBodyOp(store, body)], kept };
   }
 
-  /** What was kept under a digest: the same objects for as long as they are remembered. Undefined when the tenant has nothing there. */
+  /** Returns the manifests of a digest, cached so that the same objects are returned. Undefined if the tenant has none. */
   async read(store: TenantStore, digest: string): Promise<KeptManifests | undefined> {
     const key = `${store.tenantId}:${digest}`;
     const known = this.#read.get(key);
     if (known !== undefined) return known;
     const row = await manifestBody(store, digest);
     if (row === undefined) return undefined;
-    // Read like one that is stored: what this version has come to know of manifests gets its default.
+    // Parse it like a stored manifest, so that fields added by newer versions get their defaults.
     const read = (JSON.parse(row.body) as KeptManifests).map(({ manifest, version }) => ({
       manifest: parseNamed(manifest, manifest.metadata.name, "the text of the run"),
       version,

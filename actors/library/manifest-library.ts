@@ -11,10 +11,10 @@ import { KeptBodies, type KeptManifests } from "./kept-bodies.ts";
 import { type FindAgent, withSubAgents } from "./sub-agents.ts";
 import { wholeRefusal } from "./whole-refusal.ts";
 
-/** How long an answer counts before all layers are asked again: many turns begin together. Files are looked at for each. */
+/** How long a resolved agent is reused without asking all layers, for bursts of turns. Files are checked each time. */
 const answerFreshMs = 20;
 const answersMax = 1_000;
-/** How long texts that a manifest takes from the object store count. */
+/** How long texts from the object store are reused. */
 const textsFreshMs = 1000;
 
 interface Answer {
@@ -29,11 +29,11 @@ interface KeptAnswer extends Answer {
 
 interface Compiled {
   readonly agent: CompiledAgent;
-  /** Monotonic milliseconds; what it was made of may have changed after it. */
+  /** Monotonic milliseconds after which its texts may have changed. */
   readonly staleAt: number;
 }
 
-/** Resolves manifests and keeps what was compiled from them, for the turns of one thread. */
+/** Resolves manifests and caches the compiled agents, for the turns of one thread. */
 export class ManifestLibrary {
   readonly #resolver: ManifestResolver;
   readonly #registries: Registries;
@@ -43,10 +43,10 @@ export class ManifestLibrary {
   readonly #kept: KeptBodies;
   /** By tenant and name. */
   readonly #answers = new Map<string, KeptAnswer>();
-  /** Turns that begin while an answer is being looked for wait for the same one. */
+  /** Resolutions in progress; concurrent turns share one. */
   readonly #asked = new Map<string, Promise<Answer>>();
   #changes = 0;
-  /** By manifest, for as long as the resolver gives out the same one, and then by tenant. */
+  /** By manifest object, as long as the resolver returns the same one, then by tenant. */
   readonly #compiled = new WeakMap<Manifest, Map<string, Compiled>>();
 
   constructor(
@@ -64,21 +64,21 @@ export class ManifestLibrary {
     this.#kept = new KeptBodies(monotonic);
   }
 
-  /** The agent that a request of this tenant gets, where that is known without a look; else null. */
+  /** Returns the cached agent for a request of this tenant; null if it must be resolved. */
   known(tenantId: string, name: string): CompiledAgent | null {
     const kept = this.#answers.get(`${tenantId}:${name}`);
     const isCurrent = kept && kept.staleAt > this.#monotonic() && this.#resolver.isCurrent(name, kept.resolved);
     return isCurrent ? kept.agent : null;
   }
 
-  /** The agent that a request of this tenant gets. Refuses with unknown_manifest and invalid_manifest. */
+  /** Returns the agent for a request of this tenant. Refuses with unknown_manifest or invalid_manifest. */
   async resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<CompiledAgent> {
     const known = this.known(tenantId, name);
     if (known !== null) return known;
     const key = `${tenantId}:${name}`;
     const asked = this.#asked.get(key);
     if (asked !== undefined) {
-      // It may have been looked for before the file was what it is now.
+      // The shared resolution may have started before the latest change of the file.
       const answer = await asked.catch(() => null);
       const isShared =
         answer !== null &&
@@ -92,8 +92,8 @@ export class ManifestLibrary {
     this.#asked.set(key, asking);
     try {
       const answer = await asking;
-      // With a canary the answer is the thread's own; what was read while somebody changed it may be old already.
-      // An agent that is made of others is looked at for each turn: any of them may have changed.
+      // Do not cache an agent with a canary (its variant depends on the thread), one that changed during the resolution, or one
+      // with sub-agents (any of them may change).
       const isAlone = answer.agent.subAgents.length === 0;
       if (isAlone && !answer.resolved.hasCanary && changes === this.#changes) {
         if (this.#answers.size >= answersMax) this.#answers.clear();
@@ -116,7 +116,7 @@ export class ManifestLibrary {
     }
   }
 
-  /** Looks up what an agent is made of. */
+  /** Returns a function that finds sub-agents. */
   #askedBy(tenantId: string, threadSuffix: string | null): FindAgent {
     return async (name) => this.compiled(await this.#resolver.resolve(tenantId, name, threadSuffix), tenantId);
   }
@@ -127,14 +127,14 @@ export class ManifestLibrary {
     return wholeRefusal(error, { tenantId, registries: this.#registries, objects: this.#objects, find });
   }
 
-  /** Under which digest what a durable run is accepted with is kept, and what is to be written for it: see `KeptBodies.keep`. */
+  /** See `KeptBodies.keep`. */
   keep(store: TenantStore, agent: CompiledAgent): ReturnType<KeptBodies["keep"]> {
     return this.#kept.keep(store, agent);
   }
 
   /**
-   * The agent that was kept under a digest, made ready to run by what this process has. Undefined when the tenant has kept nothing there.
-   * Refuses with invalid_manifest what this process cannot run any more.
+   * Compiles the agent stored under a digest with the registries of this process. Undefined if the tenant has none. Refuses with
+   * invalid_manifest if this process can no longer run it.
    */
   async kept(store: TenantStore, digest: string): Promise<CompiledAgent | undefined> {
     const { tenantId } = store;
@@ -152,7 +152,7 @@ export class ManifestLibrary {
     });
   }
 
-  /** What was resolved, made ready to run. */
+  /** Compiles a resolved manifest; cached. */
   async compiled(resolved: ResolvedManifest, tenantId: string): Promise<CompiledAgent> {
     const { manifest, version } = resolved;
     let ofTenants = this.#compiled.get(manifest);
@@ -161,7 +161,7 @@ export class ManifestLibrary {
     const keys = neededTexts(manifest, tenantId);
     const texts = await readTexts(this.#objects, keys);
     const agent = this.compile(manifest, { tenantId, version, texts });
-    // A tenant's own words do not become labels (decision 19).
+    // A tenant's names are not used as labels (decision 19: labels contain no free text).
     for (const { rule, kind } of agent.emptyRules)
       this.#metrics.count(
         "svc_rule_targets_nothing_total",
@@ -174,7 +174,7 @@ export class ManifestLibrary {
     return agent;
   }
 
-  /** Holds a manifest against what this version can run, with the texts that the store has now. Refuses with invalid_manifest. */
+  /** Checks that this version can run a manifest with the current texts of the object store. Refuses with invalid_manifest. */
   async check(manifest: Manifest, tenantId: string): Promise<CompiledAgent> {
     const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
     const agent = this.compile(manifest, { tenantId, version: null, texts });
@@ -185,7 +185,7 @@ export class ManifestLibrary {
     return compile(manifest, this.#registries, source);
   }
 
-  /** A tenant's manifest has changed. */
+  /** Drops cached entries after a tenant's manifest changed. */
   forget(tenantId: string, name: string): void {
     this.#resolver.forget(tenantId, name);
     this.#changes++;

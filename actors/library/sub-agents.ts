@@ -3,29 +3,26 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { type Path, type Problem, type ProblemType, refuseProblems, writePath } from "../../manifests/problems.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 
-// Agents that are made of others: each name in sub_agents is looked up as a request of the tenant would, and what it leads to has to
-// be sound all the way down.
+// Resolves sub-agents. Each name in sub_agents is looked up like a request of the tenant, and its whole tree must be valid.
 
-/** Agents above one another, without the one that was asked. */
+/** Max depth of sub-agents below the root agent. */
 const nestingMax = 4;
-/** Agents in one tree, each counted once. */
+/** Max agents in one tree, each counted once. */
 const membersMax = 64;
 
-/**
- * Looks up a name, and compiles what it leads to without its own sub-agents. Refuses with unknown_manifest and invalid_manifest.
- */
+/** Finds a name and compiles it without its sub-agents. Refuses with unknown_manifest or invalid_manifest. */
 export type FindAgent<A extends Described = CompiledAgent> = (name: string) => Promise<A>;
 
-/** As much of an agent as says what it is made of. */
+/** The part of an agent that names its sub-agents. */
 export type Described = Pick<CompiledAgent, "manifest">;
 
-/** The agent with all its sub-agents, the same object while they are the same. Refuses with invalid_manifest. */
+/** Returns the agent with all its sub-agents; the same object as long as they are unchanged. Refuses with invalid_manifest. */
 export async function withSubAgents(agent: CompiledAgent, find: FindAgent): Promise<CompiledAgent> {
   const { whole } = await new SubAgentResolver(find, composed).of(agent, [agent.name], null);
   return whole;
 }
 
-/** What `withSubAgents` would refuse an agent of this manifest for. */
+/** Returns the problems for which `withMembers` would refuse an agent of this manifest. */
 export async function subAgentProblems(
   { metadata, spec }: Manifest,
   find: FindAgent<Described>,
@@ -42,7 +39,7 @@ export async function subAgentProblems(
 class SubAgentResolver<A extends Described> {
   readonly #find: FindAgent<A>;
   readonly #compose: (agent: A, subAgents: readonly A[]) => A;
-  /** By name: each is looked up once, so that all that are asked for in one turn are of one moment. */
+  /** By name. Each is looked up once, so that one resolution sees one version of each. */
   readonly #found = new Map<string, Whole<A>>();
 
   constructor(find: FindAgent<A>, compose: (agent: A, subAgents: readonly A[]) => A) {
@@ -50,7 +47,10 @@ class SubAgentResolver<A extends Described> {
     this.#compose = compose;
   }
 
-  /** `above` are the names that lead to the agent; `field` is the first of them in the manifest that was asked for, null for itself. */
+  /**
+   * `above` is the path of names to the agent; `field` is the index of the first of them in the root manifest, null for the root
+   * itself.
+   */
   async of(agent: A, above: readonly string[], field: number | null): Promise<Whole<A>> {
     const names = agent.manifest.spec.sub_agents;
     if (names.length === 0) return { whole: agent, height: 0 };
@@ -63,7 +63,7 @@ class SubAgentResolver<A extends Described> {
     return { whole, height };
   }
 
-  /** The sub-agents of the names. Of the manifest that was asked for it refuses all names that are wrong, of others the first. */
+  /** Resolves the named sub-agents. For the root manifest it reports all wrong names, for others the first. */
   async below(names: readonly string[], above: readonly string[], field: number | null): Promise<readonly Whole<A>[]> {
     const subAgents: Whole<A>[] = [];
     const problems: Problem[] = [];
@@ -99,7 +99,7 @@ class SubAgentResolver<A extends Described> {
   }
 }
 
-/** Refuses a name of the manifest that was asked for by what it leads to, one after the other. */
+/** Refuses a name of the root manifest because of an agent below it; the message shows the path. */
 function refuseAt(field: number, path: readonly string[], says: string, type: ProblemType): never {
   const loc: Path = ["spec", "sub_agents", field];
   refuseProblems([{ loc, msg: `${writePath(loc)}: ${path.join(" > ")} ${says}.`, type }]);
@@ -108,13 +108,13 @@ function refuseAt(field: number, path: readonly string[], says: string, type: Pr
 
 interface Whole<A> {
   readonly whole: A;
-  /** How many agents stand below one another in it. */
+  /** The depth of the tree below it. */
   readonly height: number;
 }
 
 const made = new WeakMap<CompiledAgent, CompiledAgent>();
 
-/** What is kept beside an agent, as its list of tools, is made once: so it is one object. */
+/** Composes an agent and its sub-agents once and caches the object, because other caches use it as a key. */
 function composed(agent: CompiledAgent, subAgents: readonly CompiledAgent[]): CompiledAgent {
   const before = made.get(agent);
   if (before?.subAgents.every((subAgent, at) => subAgent === subAgents[at])) return before;

@@ -5,7 +5,7 @@ import type { Registries } from "../../manifests/registries.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 import { type Described, type FindAgent, subAgentProblems } from "./sub-agents.ts";
 
-/** What a manifest is held against. */
+/** The environment in which a manifest is validated. */
 export interface Surroundings {
   readonly tenantId: string;
   readonly registries: Registries;
@@ -14,8 +14,8 @@ export interface Surroundings {
 }
 
 /**
- * What a manifest is refused with, whichever stage has refused it first: with that which the stages behind it find too, so that nobody
- * mends one mistake to hear of the next. Any other error stays as it is.
+ * Extends the refusal of a manifest with the problems that later stages would find, so that an author sees all of them at once.
+ * Returns other errors unchanged.
  */
 export async function wholeRefusal(error: unknown, surroundings: Surroundings): Promise<unknown> {
   const draft = draftOf(error);

@@ -1,54 +1,52 @@
-// A token bucket of which several holders may spend at the same time: the arithmetic, on plain values.
-//
-// A holder takes a prefetch: tokens that it may spend until a time. They count as spent from the moment they are taken, but what
-// nobody has spent yet does not flow back: as long as a prefetch lasts, the level does not sink below what its holder may have in
-// hand. So what all holders together let pass never exceeds the limit and what time brings, in any span of time. A holder that
-// comes back says what it still has in hand; a holder that does not (it was killed) has spent its prefetch, as far as anybody
-// knows, at the end of it.
+// The arithmetic of a token bucket with several concurrent holders, on plain values.
+// A holder prefetches a slice: tokens that it may spend until a deadline. They count as spent from the start. The level then
+// refills over time, but not below the unspent part of a slice, for as long as the slice lasts. So all holders together never
+// exceed the limit plus the refill, in any span of time. A holder that returns reports its unspent tokens. If it does not return
+// (it was killed), its slice counts as spent at the deadline.
 
-/** How much may pass: `limit` at once, refilled evenly over the window. */
+/** The rate: `limit` tokens at once, refilled evenly over the window. */
 export interface Rate {
   readonly limit: number;
   readonly windowMs: number;
 }
 
-/** What one holder may have in hand. */
+/** The unspent tokens that one holder may have. */
 export interface Slice {
   readonly holder: string;
   readonly held: number;
-  /** Epoch milliseconds of the store: nothing of it is spent from then on. */
+  /** Store time in epoch milliseconds; after it none of the tokens may be spent. */
   readonly until: number;
 }
 
-/** What is used of a bucket. */
+/** The used part of a bucket. */
 export interface BucketState {
-  /** So counted that a token is `windowMs` and every millisecond brings `limit`: nothing is lost to fractions. */
+  /** In units in which a token is `windowMs` and each millisecond refills `limit`, so that there are no fractions. */
   readonly level: number;
   /** Epoch milliseconds of the store. */
   readonly at: number;
-  /** Of those that had not ended at that time, in the order of their ends. */
+  /** Slices that had not ended at that time, ordered by deadline. */
   readonly slices: readonly Slice[];
-  /** What a token was worth when this was written. */
+  /** The unit of `level` when the state was written. */
   readonly windowMs: number;
 }
 
-/** How much of what is left one prefetch may take. */
+/** Max share of the available tokens in one slice. */
 const prefetchShare = 1 / 64;
-/** The same for the only holder: nobody else misses it, and a small limit is not written for each request. */
+/** Max share for a single holder: no other holder needs the tokens, and a small limit then needs fewer writes. */
 const onlyShare = 1 / 4;
 const onlyMax = 16;
 
-/** A bucket of which nothing is used. */
+/** Returns an unused bucket. */
 export function fullBucket({ windowMs }: Rate, now: number): BucketState {
   return { level: 0, at: now, slices: [], windowMs };
 }
 
-/** How far a time that was told may lie behind one that another holder was told: answers of the store take seconds at most. */
+/** Max delay of a time reported by the store, compared with one reported to another holder. */
 const behindMsMax = 60_000;
 
 /**
- * The bucket as it is at a later time. An earlier one changes nothing, unless the store's clock was set back by more than answers may be
- * late: then the bucket is taken to that time as it is. Otherwise nothing would flow back for as long as the clock was set back.
+ * Returns the bucket at a later time. An earlier time changes nothing, unless the store's clock was set back by more than
+ * `behindMsMax`. Then the bucket is moved to that time, because otherwise it would not refill until the clock had caught up.
  */
 export function drained(given: BucketState, { limit, windowMs }: Rate, now: number): BucketState {
   const state = given.at - now > behindMsMax ? movedTo(given, now) : given;
@@ -75,12 +73,12 @@ function movedTo(state: BucketState, now: number): BucketState {
   return { ...state, at: now, slices };
 }
 
-/** Tokens that can be taken now from a bucket that is drained to now. */
+/** Returns the tokens that can be taken now; `state` must be drained to now. */
 export function available({ level }: BucketState, { limit, windowMs }: Rate): number {
   return Math.max(0, Math.floor((limit * windowMs - level) / windowMs));
 }
 
-/** Milliseconds until a token can be taken, if nobody takes or gives back any meanwhile. */
+/** Returns the milliseconds until a token is available, if no holder takes or returns any. */
 export function nextTokenMs(state: BucketState, { limit, windowMs }: Rate): number {
   const target = (limit - 1) * windowMs;
   let { level, at } = state;
@@ -95,34 +93,34 @@ export function nextTokenMs(state: BucketState, { limit, windowMs }: Rate): numb
   return at - state.at + Math.max(0, level - target) / limit;
 }
 
-/** How much a holder may take beside what it spends at once: a sixty-fourth of what is left, and nothing near the end. */
+/** Returns how many tokens a holder may prefetch: a sixty-fourth of those left, and none near the end. */
 export function spareMax(left: number, isOnly: boolean): number {
   const share = Math.floor(left * prefetchShare);
   return isOnly ? Math.max(share, Math.min(onlyMax, Math.floor(left * onlyShare))) : share;
 }
 
-/** Whether no other holder has a prefetch. */
+/** True if no other holder has a slice. */
 export function isOnly({ slices }: BucketState, holder: string): boolean {
   return slices.every((slice) => slice.holder === holder);
 }
 
-/** What is to be written of a holder. */
+/** A change by a holder. */
 export interface Settlement {
-  /** Tokens that it takes, or gives back where it is negative. */
+  /** Tokens taken; negative if the holder returns them. */
   readonly taken: number;
-  /** What it then has in hand; the rest of what it has ever taken is spent. */
+  /** Unspent tokens that the holder has afterwards; the rest of its tokens is spent. */
   readonly held: number;
   readonly until: number;
 }
 
-/** The bucket after a holder has taken or given back. `state` is drained to now. */
+/** Returns the bucket after a holder took or returned tokens. `state` must be drained to now. */
 export function settled(state: BucketState, holder: string, { taken, held, until }: Settlement): BucketState {
   const others = state.slices.filter((slice) => slice.holder !== holder);
   const slices = held > 0 ? [...others, { holder, held, until }].sort((a, b) => a.until - b.until) : others;
   return { ...state, level: Math.max(0, state.level + taken * state.windowMs), slices };
 }
 
-/** The time of the store from which on nothing is used of the bucket, if nobody takes any meanwhile. */
+/** Returns the store time at which the bucket is unused again, if no holder takes any tokens. */
 export function fullAt(state: BucketState, { limit, windowMs }: Rate): number {
   let { level, at } = state;
   let held = heldIn(state);

@@ -4,20 +4,20 @@ import type { Store } from "../../storage/store/store.ts";
 import { defineActor } from "../runtime/define.ts";
 import { TokenPrefetch } from "./token-prefetch.ts";
 
-/** What limiters need beside their state. */
+/** Dependencies of the limiter actor. */
 export interface LimiterDeps {
   readonly settings: Pick<Settings, "rateLimit" | "rateLimitWindowSeconds">;
   readonly store: Pick<Store, "system">;
   readonly metrics: Pick<Metrics, "count">;
-  /** How this thread names what it owns. */
+  /** The owner mark of this thread. */
   readonly owner: string;
-  /** Those that have something in hand, which is given back when the process ends. */
+  /** Holders with unspent tokens, which are returned when the process stops. */
   readonly tokenPrefetches: Set<TokenPrefetch>;
 }
 
 /**
- * Owns the part of this process in the request rate of one tenant, or of one client address. What it knows may be forgotten: the
- * bucket is in the store.
+ * Owns this process's share of the request rate of one tenant or client address. Its state is a cache: the bucket is in the
+ * store.
  */
 export const limiterActor = defineActor<"limiter", TokenPrefetch, LimiterDeps>({
   kind: "limiter",

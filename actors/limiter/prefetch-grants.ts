@@ -1,7 +1,7 @@
 /** How long tokens are lent for, in milliseconds. */
 export const grantMs = 1_000;
 
-/** Tokens that were lent on, as long as they may be spent: those of this period and those of the one before. */
+/** Tokens lent to other actors that may still be spent, counted for this period and the previous one. */
 export class PrefetchGrants {
   #now = 0;
   #before = 0;
@@ -12,7 +12,7 @@ export class PrefetchGrants {
     this.#now += count;
   }
 
-  /** How many may yet be spent. */
+  /** Returns the number of tokens that may still be spent. */
   out(now: number): number {
     this.#roll(now);
     return this.#now + this.#before;

@@ -1,8 +1,8 @@
 import type { Env } from "../../bus/env.ts";
 
 /**
- * The store's clock as a process knows it that has asked for it: the store has told its time somewhen between question and answer, so
- * that a moment is between two.
+ * Estimates the store's clock from its replies. The store read its clock at some time between request and reply, so each
+ * estimate is an interval.
  */
 export class StoreClock {
   readonly #env: Env;
@@ -14,26 +14,26 @@ export class StoreClock {
     this.#env = env;
   }
 
-  /** Takes what the store has told, to a question that was asked at this time of the monotonic clock. */
+  /** Records a time from the store; `askedAt` is the monotonic time of the request. */
   heard(told: number, askedAt: number): void {
     this.#told = told;
     this.#askedAt = askedAt;
     this.#answeredAt = this.#env.monotonic();
   }
 
-  /** Milliseconds since the store was heard. */
+  /** Returns the milliseconds since the last reply. */
   age(now: number): number {
     return now - this.#answeredAt;
   }
 
-  /** The store's time is not before this, at a time of the monotonic clock. */
+  /** Returns a lower bound of the store's time, at a monotonic time. */
   earliest(now: number): number {
     return Math.floor(this.#told + now - this.#answeredAt);
   }
 
-  /** The store's time is not after this, at a time of the monotonic clock. */
+  /** Returns an upper bound of the store's time, at a monotonic time. */
   latest(now: number): number {
-    // What it has told was cut to whole milliseconds.
+    // The store truncates to whole milliseconds.
     return Math.ceil(this.#told + 1 + now - this.#askedAt);
   }
 }

@@ -18,39 +18,39 @@ import {
 import { grantMs, PrefetchGrants } from "./prefetch-grants.ts";
 import { StoreClock } from "./store-clock.ts";
 
-// One holder's part in a bucket (see bucket.ts). It asks the store when it has nothing in hand: for what waits, and for some more,
-// twice as much each time as long as that is used up quickly; so the store is asked once for many requests of a busy caller, and a
-// quiet one holds nothing. What it has not spent it gives back before its prefetch ends. A refusal is told from memory.
+// One holder of a bucket (see bucket.ts). If it has no tokens, it asks the store for those that requests wait for, plus a
+// prefetch that doubles as long as it is used up quickly. So a busy caller needs few store calls, and an idle one holds no
+// tokens. It returns unspent tokens before its slice ends. Refusals are answered from memory.
 
-/** How long a prefetch lasts. */
+/** Lifetime of a slice. */
 const prefetchMs = 10_000;
-/** How long the store gets to take a change. */
+/** Max time for the store to accept a change. */
 const changeMs = 2_000;
-/** How long before its end what is left of it is given back. */
+/** Unspent tokens are returned this long before the slice ends. */
 const marginMs = changeMs;
-/** How much of what is in hand one grant may be: who has borrowed and does not come back has spent it. */
+/** Max share of the unspent tokens in one loan: an actor that does not return its loan has spent it. */
 const grantShare = 1 / 64;
-/** What is known of the store's clock and of the bucket may be this old; less where others hold something of it. */
+/** Max age of the cached bucket and clock; shorter if other holders have slices. */
 const knownMsMax = 30_000;
 const knownBesideOthersMsMax = 1_000;
-/** Far more than any prefetch. */
+/** Far more than any slice. */
 const spareGrowthMax = 2 ** 40;
-/** How long a store that does not work is not asked again. */
+/** Pause before an unavailable store is asked again. */
 const awayMs = 1_000;
-/** Others may change the bucket meanwhile, but not for ever. */
+/** Max attempts of an update that conflicts with other holders. */
 const attemptsMax = 20;
 
-/** What a holder is made of. */
+/** Options of a slice holder. */
 export interface TokenPrefetchOptions {
   readonly env: Env;
   readonly store: Scope;
   readonly rate: Rate;
   readonly bucket: string;
-  /** Names it among all that ever have a prefetch. */
+  /** Unique among all holders of slices. */
   readonly holder: string;
-  /** Told each time that the store could not be asked and the rate is counted in memory. */
+  /** Called whenever the store is unavailable and the rate is counted in memory. */
   readonly onDegraded: () => void;
-  /** Told whether there is something to give back, or to tell the store. */
+  /** Called with true while there are tokens to return or spent ones to report. */
   readonly onHolding: (isHolding: boolean) => void;
 }
 
@@ -59,24 +59,24 @@ interface KnownBucket {
   readonly mark: string;
 }
 
-/** A prefetch of one caller's rate, in the memory of one actor. */
+/** A slice of one caller's rate, in the memory of one actor. */
 export class TokenPrefetch {
   readonly #options: TokenPrefetchOptions;
   readonly #clock: StoreClock;
-  /** The bucket as last known; null when it must be read. */
+  /** The last known bucket; null if it must be read. */
   #known: KnownBucket | null = null;
   #changes = 0;
   #inHand = 0;
-  /** Monotonic; from then on nothing in hand may be spent. */
+  /** Monotonic milliseconds after which the tokens in hand may not be spent. */
   #endsAt = 0;
   #timer: Timer | null = null;
   readonly #grants = new PrefetchGrants();
   #waiting = 0;
   #asking: Promise<void> | null = null;
-  /** How much beside what waits is asked for. */
+  /** Number of tokens to prefetch. */
   #spare = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
-  /** Let pass without the store. */
+  /** Tokens granted without the store and not yet reported to it. */
   #owed = 0;
   #awayUntil = Number.NEGATIVE_INFINITY;
   #leaving = false;
@@ -86,17 +86,17 @@ export class TokenPrefetch {
     this.#clock = new StoreClock(options.env);
   }
 
-  /** Whether it can be forgotten: what it knows is in the store. */
+  /** True if the holder can be dropped from memory, because the store has its state. */
   get isIdle(): boolean {
     return this.#inHand === 0 && this.#owed === 0 && this.#asking === null;
   }
 
-  /** See `LimiterMessages.lease`. Answers at once unless the store must be asked. Refuses with storage_unavailable. */
+  /** See `LimiterMessages.lease`. Synchronous unless the store must be asked. Refuses with storage_unavailable. */
   lease(want: number): RateLease | Promise<RateLease> {
     return this.#fromMemory(want) ?? this.#wait(want);
   }
 
-  /** Gives back what is in hand, and holds nothing from now on that does not wait. Never rejects. */
+  /** Returns the unspent tokens and stops prefetching. Never rejects. */
   async leave(): Promise<void> {
     this.#leaving = true;
     await this.#settle();
@@ -106,7 +106,7 @@ export class TokenPrefetch {
     const now = this.#options.env.monotonic();
     if (this.#inHand > 0 && now >= this.#endsAt) this.#inHand = 0;
     if (this.#inHand > 0) return this.#hand(want, now);
-    // Who comes while others wait would pass them by.
+    // While others wait, a new request must wait too, or it would overtake them.
     return this.#asking === null ? this.#refusal(now) : null;
   }
 
@@ -134,7 +134,7 @@ export class TokenPrefetch {
     return { granted: 1 + lent, forMs: lent > 0 ? Math.min(grantMs, this.#endsAt - now) : 0, retryAfterSeconds: 0 };
   }
 
-  /** Null when there may be a token in the store. */
+  /** Returns null if the store may have a token. */
   #refusal(now: number): RateLease | null {
     const { rate } = this.#options;
     if (this.#known === null || this.#isStale(now)) return null;
@@ -144,14 +144,14 @@ export class TokenPrefetch {
     return { granted: 0, forMs: 0, retryAfterSeconds: Math.max(1, Math.ceil(nextTokenMs(used, rate) / 1000)) };
   }
 
-  /** Whether the bucket must be read again: clocks drift, and what other holders have may come back before its time. */
+  /** True if the bucket must be read again: clocks drift, and other holders may return tokens early. */
   #isStale(now: number): boolean {
     if (this.#known === null || now < this.#awayUntil) return false;
     const age = this.#clock.age(now);
     return age > knownMsMax || (age > knownBesideOthersMsMax && !isOnly(this.#known.state, this.#options.holder));
   }
 
-  /** Takes what waits and something more, or learns that there is nothing. */
+  /** Takes tokens for waiting requests plus a prefetch, or learns that there are none. */
   async #ask(): Promise<void> {
     const now = this.#options.env.monotonic();
     if (now < this.#awayUntil) {
@@ -170,7 +170,7 @@ export class TokenPrefetch {
     }).catch((error: unknown) => this.#storeIsAway(error));
   }
 
-  /** Goes on with what was known last; throws where that is nothing, or where it is not the store that does not work. */
+  /** Continues with the last known bucket. Throws if there is none, or if the error is not storage_unavailable. */
   #storeIsAway(error: unknown): void {
     if (SvcError.from(error).code !== "storage_unavailable") throw error;
     this.#awayUntil = this.#options.env.monotonic() + awayMs;
@@ -178,7 +178,7 @@ export class TokenPrefetch {
     this.#takeUnasked();
   }
 
-  /** Lets pass what the bucket had when it was last seen. */
+  /** Grants the tokens that the last known bucket had. */
   #takeUnasked(): void {
     const { env, rate, onDegraded } = this.#options;
     if (this.#known === null) throw new SvcError("storage_unavailable");
@@ -193,7 +193,7 @@ export class TokenPrefetch {
     this.#settleAt(now + 2 * awayMs);
   }
 
-  /** What is left in hand is given back, and what was let pass unasked is told, at this time of the monotonic clock. */
+  /** Schedules the settlement with the store at a monotonic time. */
   #settleAt(at: number): void {
     const { env, onHolding } = this.#options;
     if (this.#timer) return;
@@ -201,7 +201,7 @@ export class TokenPrefetch {
     this.#timer = env.timer(Math.max(0, at - env.monotonic()), () => {
       this.#timer = null;
       const now = env.monotonic();
-      // Another prefetch may have come meanwhile.
+      // A new slice may have replaced the old one.
       const isEarly = this.#inHand > 0 && now < this.#endsAt - marginMs;
       if (isEarly) this.#settleAt(this.#endsAt - marginMs);
       else void this.#settle();
@@ -209,14 +209,14 @@ export class TokenPrefetch {
   }
 
   /**
-   * Tells the store what is spent and what is not. What cannot be given back counts as spent; what cannot be told at the end of the
-   * process is forgotten with it. Never rejects.
+   * Returns unspent tokens and reports spent ones to the store. Tokens that cannot be returned count as spent. At shutdown,
+   * unreported ones are lost. Never rejects.
    */
   async #settle(): Promise<void> {
     const { env, holder, onHolding } = this.#options;
     this.#timer?.cancel();
     this.#timer = null;
-    // What is asked for at this moment is spent by those who wait for it.
+    // Wait for a request in progress; its tokens belong to the requests that wait for it.
     while (this.#asking !== null) await this.#asking.catch(() => {});
     const unspent = env.monotonic() < this.#endsAt ? this.#inHand : 0;
     this.#inHand = 0;
@@ -225,7 +225,7 @@ export class TokenPrefetch {
       const isHolder = state.slices.some((slice) => slice.holder === holder);
       return unspent === 0 && !isHolder ? null : { taken: -unspent, held: 0 };
     });
-    // Who comes meanwhile waits for it, and must not fail with it.
+    // New requests wait for the settlement but do not fail with it.
     this.#asking = telling
       .catch(() => {})
       .finally(() => {
@@ -240,8 +240,8 @@ export class TokenPrefetch {
   }
 
   /**
-   * Changes the bucket by what `decide` says of what is free, in one guarded update: again when another was faster. What is taken is in
-   * hand then. Writes nothing when there is nothing to say. Refuses with storage_unavailable.
+   * Updates the bucket by the result of `decide` in one guarded statement; retries after a conflict. Taken tokens are then in
+   * hand. Writes nothing if there is no change. Refuses with storage_unavailable.
    */
   async #change(
     decide: (
@@ -286,7 +286,7 @@ export class TokenPrefetch {
     throw new SvcError("storage_unavailable");
   }
 
-  /** Sees the bucket as it is. What was known stays when the store does not answer. */
+  /** Reads the bucket. If the store does not respond, the cached one stays. */
   async #read(): Promise<KnownBucket> {
     const { env, store, rate, bucket } = this.#options;
     const askedAt = env.monotonic();

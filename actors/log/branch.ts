@@ -4,12 +4,12 @@ import { firstKeptSeq, openingMessage, openingSeq, summaryMessage } from "./comp
 import { type ContextMessage, messageOf } from "./message.ts";
 import { refusesImages, showsImages, withRefusedImages } from "./refused-images.ts";
 
-/** The place of the newest message of a branch that is read from its end. */
+/** Position of the newest message when a branch is read from its end. */
 export const newestPlace = 2 ** 30;
 
 /**
- * The newest `needed` messages of the active branch, oldest first: walks from the leaf to the root, along the parents, in pages.
- * Reads on until the window does not begin inside a group of tool results and, with `withUser`, has a user's message.
+ * Returns the newest `needed` messages of the active branch, oldest first. Follows the parents from the leaf in pages. Continues
+ * until the window does not start inside a group of tool results and, with `withUser`, contains a user's message.
  */
 export async function loadBranch(
   store: TenantStore,
@@ -20,14 +20,14 @@ export async function loadBranch(
 ): Promise<ContextMessage[]> {
   const newestFirst: ContextMessage[] = [];
   let hasUser = !withUser;
-  /** Ids of results whose calls were not read yet. Entries added while a call was open lie between the call and its result. */
+  /** Results whose calls were not read yet. Entries added during a call lie between the call and its result. */
   const parted = new Set<string | null>();
-  // What a compaction has summed up is not read.
+  // Events that a compaction summarized are not read.
   let firstKept = 0;
   let compaction: LogEvent | null = null;
-  /** Messages before this event whose images a provider has refused since. */
+  /** Number of older messages whose images a provider refused later. */
   let refused = 0;
-  // Every message has few events beside it that are not messages: twice as many rows are nearly always enough.
+  // Few events are not messages, so twice as many rows are nearly always enough.
   const pageSize = Math.min(pageRows, needed * 2 + 8);
   for await (const event of branchEvents(store, threadKey, leafSeq, pageSize)) {
     if (event.seq < firstKept) break;
@@ -57,7 +57,7 @@ export async function loadBranch(
   return inCallOrder(newestFirst.reverse(), 0);
 }
 
-/** The opening of the turn that a compaction cuts through, as it is kept; null when it cuts through none. */
+/** Returns the opening message of the turn that a compaction splits, shortened as stored; null if it splits no turn. */
 export async function openingOf(
   store: TenantStore,
   threadKey: number,
@@ -69,7 +69,7 @@ export async function openingOf(
   return message === null || seq === null ? null : { seq, message: openingMessage(message, compaction) };
 }
 
-/** A branch with what was appended to it since. */
+/** Returns a branch extended by new events. */
 export function addEvents(branch: readonly ContextMessage[], events: readonly LogEvent[]): ContextMessage[] {
   const longer = [...branch];
   let place = branch.reduce((most, message) => Math.max(most, message.place), 0);
@@ -87,13 +87,13 @@ export function addEvents(branch: readonly ContextMessage[], events: readonly Lo
 }
 
 /**
- * Puts the results from `from` on into the order of their calls, as the model saw them in the turn: parallel calls end in any
- * order. So a later turn begins with the same words, which providers keep in their caches. What a client has added while calls were
- * under way stands before the reply that asks for them, as providers take nothing between calls and results.
+ * Sorts the results from `from` on into the order of their calls, because parallel calls end in any order. Later turns then
+ * repeat the same prompt text, which providers cache. Entries that a client added during the calls move before the message with
+ * the calls, because providers allow nothing between calls and results.
  */
 export function inCallOrder(messages: ContextMessage[], from: number): ContextMessage[] {
   let at = from;
-  // Results may be of calls before.
+  // Results at `from` may belong to earlier calls.
   while (at < messages.length && messages[at]?.role !== "tool" && !hasCalls(messages[at])) at++;
   if (messages[at]?.role === "tool") while (at > 0 && !hasCalls(messages[at])) at--;
   for (; at < messages.length; at++) {
@@ -117,7 +117,7 @@ function hasCalls(message: ContextMessage | undefined): boolean {
   return (message?.tool_calls?.length ?? 0) > 0;
 }
 
-/** Moves what stands between the calls of a message and the last of their results before it; answers how many that were. */
+/** Moves entries between a message's calls and their last result before the message; returns their number. */
 function moveAddedBefore(messages: ContextMessage[], at: number): number {
   const open = new Set(messages[at]?.tool_calls?.map(({ id }) => id));
   const added: number[] = [];
@@ -133,7 +133,7 @@ function moveAddedBefore(messages: ContextMessage[], at: number): number {
   return moved.length;
 }
 
-/** Events of the active branch from the leaf to the root. */
+/** Yields the events of the active branch from the leaf to the root. */
 export async function* branchEvents(
   store: TenantStore,
   threadKey: number,

@@ -5,36 +5,36 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { idempotencyKey, isLoggedScope, keyPlace, keyScope } from "../../storage/tables/idempotency.ts";
 import type { AnswerForm, AskedKey } from "./messages.ts";
 
-// A request with an Idempotency-Key runs once. The key is claimed in the same batch that makes the caller's messages durable,
-// so that either both are there or neither; it is settled in the batch that ends the run. A stream is answered again from the
-// log, a JSON answer as it was (document 1, "Idempotency-Key").
+// A request with an Idempotency-Key runs once. The batch that persists the caller's messages also claims the key, and the batch
+// that ends the run settles it. A repeated stream is replayed from the log; a repeated JSON request gets the stored reply
+// (document 1, "Idempotency-Key").
 
-/** What a stream's key remembers: which events of the log its request appended, and how it ended. */
+/** The stored result of a stream's key: the range of its events in the log, and how it ended. */
 export interface StreamAnswer {
   readonly from_seq: number;
   /** One past the last; -1 while the run is live. */
   readonly to_seq: number;
-  /** The frame that the stream ended in, when it ended in an error. */
+  /** The final frame of a stream that ended in an error. */
   readonly error: string | null;
-  /** Of a durable run only: its stream is joined again. */
+  /** For a durable run only: a repeated request joins its stream. */
   readonly accepted?: AcceptedRun;
 }
 
-/** What a JSON answer's key remembers. */
+/** The stored result of a JSON request's key. */
 export interface JsonAnswer {
   readonly status: number;
   readonly body: string;
 }
 
-/** What the key of a turn on /v1 remembers where the turn has a log: the answer is read from there. */
+/** The stored result of a key on /v1 for a turn with a log: the reply is read from the log. */
 export interface RunAnswer {
-  /** The suffix of the run's thread. */
+  /** Suffix of the run's thread. */
   readonly suffix: string;
-  /** Set for a durable run only, which may still be at work. */
+  /** Set for a durable run only, which may still be active. */
   readonly accepted?: AcceptedRun;
 }
 
-/** The key of a turn, null without one. */
+/** Returns the idempotency key of a turn; null without one. */
 export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
   const { key, ...once } = turn.idempotency;
@@ -42,14 +42,14 @@ export function askedKey(turn: SubmitTurn): AskedKey | null {
   return { scope, ...once, form: formOf(scope, turn.thread_suffix) };
 }
 
-/** In which form the key of a scope keeps its answer. */
+/** Returns the form in which a key of the scope stores its result. */
 export function formOf(scope: string, suffix: string | null): AnswerForm {
   if (scope.startsWith('["stream"')) return "frames";
   return suffix !== null && isLoggedScope(scope) ? "run" : "body";
 }
 
 /**
- * What an earlier request of the same key means for this one: null when there was none. Refuses with idempotency_key_reused and
+ * Returns the result of an earlier request with the same key; null if there was none. Refuses with idempotency_key_reused or
  * idempotency_in_progress.
  */
 export async function earlierAnswer(
@@ -65,7 +65,7 @@ export async function earlierAnswer(
   return { run_id: row.run_id, answer: row.answer };
 }
 
-/** When the key of a run that ends at `endsAt` is forgotten. */
+/** Returns when the key of a run that ends at `endsAt` expires. */
 export function keyExpiresAt(
   endsAt: number,
   { idempotencyTtlSeconds }: Pick<Settings, "idempotencyTtlSeconds">,
@@ -73,18 +73,18 @@ export function keyExpiresAt(
   return endsAt + idempotencyTtlSeconds * 1_000;
 }
 
-/** The stored answer of a key that keeps the body. */
+/** Returns the stored reply of a key that stores the body. */
 export function storedAnswer(answer: string): TurnAccepted {
   const { status, body } = JSON.parse(answer) as JsonAnswer;
   return { kind: "answer", status, body };
 }
 
-/** The stored answer of a key that keeps the run. */
+/** Returns the stored reply of a key that stores the run. */
 export function loggedAnswer({ run_id, answer }: { readonly run_id: string; readonly answer: string }): TurnAccepted {
   const { suffix, accepted } = JSON.parse(answer) as RunAnswer;
   if (accepted !== undefined) return { kind: "accepted", run: accepted, replayed: true };
   return { kind: "logged", run_id, suffix };
 }
 
-/** How the replay of a stream ends whose run was cut off by a crash. */
+/** The last frame of a replayed stream whose run was interrupted by a crash. */
 export const interruptedFrame = `event: error\ndata: {"error":{"message":"the run was interrupted","type":"stream_error"}}\n\n`;

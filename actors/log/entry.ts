@@ -1,37 +1,37 @@
 import type { EventExtra, EventKind, EventRole } from "../../storage/tables/events.ts";
 
-/** An event to be appended; its sequence number, parent and time are given by the log. */
+/** An event to append; the log assigns its sequence number, parent and time. */
 export interface LogEntry {
   readonly kind: EventKind;
   readonly role: EventRole | null;
   readonly content: string;
   readonly extra: EventExtra | null;
-  /** Where it stands in the log, for this thread alone; one that was never written is not in it. */
+  /** The entry's position in the log; known in this thread only, and absent before it is written. */
   [placed]?: { seq: number };
 }
 
-// Not a WeakMap: entries come and go with every turn, and each collection would go through its table.
+// Not a WeakMap: entries are short-lived, and each garbage collection would scan its table.
 const placed = Symbol("placed");
 
-/** Says that these entries stand in the log one after the other, the first of them at `first`. */
+/** Assigns consecutive sequence numbers to the entries, starting at `first`. */
 export function numberEntries(entries: readonly LogEntry[], first: number): void {
   for (let at = 0; at < entries.length; at++) placeOf(entries[at] as LogEntry).seq = first + at;
 }
 
-/** Says that `written` goes into the log in the place of `entry`. */
+/** Makes `written` share the position of `entry`, because it is appended instead. */
 export function standsFor(written: LogEntry, entry: LogEntry): LogEntry {
   written[placed] = placeOf(entry);
   return written;
 }
 
-/** The sequence number of an entry, -1 while it has none. */
+/** Returns the sequence number of an entry; -1 if it has none. */
 export function seqOfEntry(entry: LogEntry): number {
   return entry[placed]?.seq ?? -1;
 }
 
 /**
- * Marks an entry with its run, so that a replay of the request finds it. The mark of an interrupted run stays as it is: the last frame of
- * the replay tells that end.
+ * Adds the run's id to an entry, so that a replay of the request finds it. The entry for an interrupted run is excluded, because
+ * the replay's last frame reports that end.
  */
 export function withOrigin<E extends Pick<LogEntry, "extra">>(entry: E, runId: string): E {
   const { extra } = entry;
@@ -46,7 +46,7 @@ function placeOf(entry: LogEntry): { seq: number } {
 
 const interrupted = "run_interrupted";
 
-/** Marks a turn that did not end by itself; outside the model's context. */
+/** Returns the entry for a turn that was interrupted; not in the model's context. */
 export function interruptedEntry(runId: string, reason: string): LogEntry {
   return {
     kind: "audit",
@@ -56,7 +56,7 @@ export function interruptedEntry(runId: string, reason: string): LogEntry {
   };
 }
 
-/** Marks where a run goes on with another one, which is dead; outside the model's context. */
+/** Returns the entry at which a run continues a dead one; not in the model's context. */
 export function requeuedEntry(runId: string, deadId: string): LogEntry {
   return {
     kind: "audit",

@@ -1,18 +1,18 @@
 import type { ToolCall } from "../../storage/tables/events.ts";
 
-// Which files of the workspace the calls of a branch name.
+// Collects the workspace files that the calls of a branch name.
 
 const reading: ReadonlySet<string> = new Set(["read_file", "list_dir", "search_files", "glob"]);
 const modifying: ReadonlySet<string> = new Set(["write_file", "edit_file", "multi_edit", "delete_file", "rename_file"]);
 
-/** Names of files that are told of one branch; the rest is left out. */
+/** Max file names reported for one branch. */
 const filesMax = 200;
 
-/** Gathers the files that calls have read and modified, each once and in the order in which the calls are given. */
+/** Collects the files that calls read and modified, without duplicates, in the order of the calls. */
 export class FileCalls {
   readonly #read = new Set<string>();
   readonly #modified = new Set<string>();
-  /** Whether a call has used the workspace at all. */
+  /** True if a call used the workspace. */
   used = false;
 
   take(calls: readonly ToolCall[]): void {
@@ -34,7 +34,7 @@ export class FileCalls {
   }
 }
 
-/** A call names one file, or where it was and where it is. Its arguments are a model's. */
+/** Returns the paths of a call: one file, or source and target. A model wrote the arguments, so any type is possible. */
 function pathsOf(args: unknown): string[] {
   if (args === null || typeof args !== "object") return [];
   const { path, to_path, new_path } = args as Record<string, unknown>;

@@ -1,13 +1,14 @@
-/** A step of a durable run may be lost with its process so often; then the run is dead. */
+/** Max process crashes during one step of a durable run; then the run is dead. */
 export const lostMax = 20;
 
-/** So often it is taken up again at once. */
+/** Number of crashes after which the step is still resumed at once. */
 const atOnceMax = 3;
 const backOffMsMax = 300_000;
 
 /**
- * How long a step rests that has gone with its process, by how often it had before. A run that ends its process takes those beside it
- * along each time: apart from it they come to their ends, and it is left alone with its losses.
+ * Returns the pause before a step that a crash interrupted is resumed, by the number of earlier crashes. A run that crashes its
+ * process also interrupts concurrent runs. The growing pause separates it from them, so that they finish and only its own count
+ * grows.
  */
 export function lostBackOffMs(lost: number): number {
   if (lost < atOnceMax || lost + 1 >= lostMax) return 0;

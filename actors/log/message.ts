@@ -4,26 +4,26 @@ import type { ModelMessage, SignedThought } from "../models/provider.ts";
 import { type Attachment, attachmentsOf } from "./attachment.ts";
 import { type LogEntry, seqOfEntry } from "./entry.ts";
 
-/** One message of the model's context. Its texts are made once and joined for every call and answer of the turn. */
+/** One message of the model's context. Its JSON texts are rendered once and joined for each model call and reply of the turn. */
 export interface ContextMessage extends ModelMessage {
-  /** Null for none: most messages are text alone. */
+  /** Null for none: most messages are text only. */
   readonly attachments: readonly Attachment[] | null;
-  /** JSON as clients see it: `{role, content, name?, tool_calls?: [{id, name, args}], tool_call_id?}`. */
+  /** JSON for clients: `{role, content, name?, tool_calls?: [{id, name, args}], tool_call_id?}`. */
   readonly clientJson: string;
-  /** The sequence number of its event; -1 where it was not read from a log. See `seqOf`. */
+  /** The sequence number of its event; -1 if it was not read from a log. See `seqOf`. */
   readonly seq: number;
-  /** What it was or will be written as, where that is known; null for one that was read from a log or is written nowhere. */
+  /** The entry that it was or will be written as; null if it was read from a log or is never written. */
   readonly entry: LogEntry | null;
   /**
-   * Its place among the messages that were read with it: between two neighbours the branch has no other message. -1 where nothing is
-   * known of its neighbours. Given by who reads a log, once.
+   * Position among the messages that were read with it: consecutive positions are adjacent in the branch. -1 if unknown. The
+   * reader of the log assigns it once.
    */
   place: number;
-  /** How it is shorter than its event; null for one that is not. */
+  /** How the message is shortened; null if it is complete. */
   readonly short: ShortForm | "cleared" | null;
 }
 
-/** How much of a message is shown: its first characters, with or without its images. */
+/** The shown part of a message: its first characters, with or without images. */
 export interface ShortForm {
   readonly chars: number;
   readonly images: boolean;
@@ -42,7 +42,7 @@ interface MessageParts {
   readonly short?: ContextMessage["short"];
 }
 
-/** A message with its two JSON texts: as clients read it and as providers are sent it. */
+/** Returns a message with its two JSON texts: for clients and for providers. */
 export function contextMessage(parts: MessageParts): ContextMessage {
   const { role, content, name, tool_calls, tool_call_id, attachments = null } = parts;
   const head = `{"role":"${role}","content":${JSON.stringify(content)}`;
@@ -51,7 +51,7 @@ export function contextMessage(parts: MessageParts): ContextMessage {
   if (tool_calls !== undefined && tool_calls.length > 0) clientJson += `,"tool_calls":${JSON.stringify(tool_calls)}`;
   if (tool_call_id !== undefined) clientJson += `,"tool_call_id":${JSON.stringify(tool_call_id)}`;
   clientJson += "}";
-  // Most messages have one text for both. Providers are sent no blanks in the place of an answer.
+  // Most messages have the same text for both. Providers must not receive a blank reply.
   const isPlain = clientJson.length === head.length + 1 && (role !== "assistant" || content.trim() !== "");
   return {
     role,
@@ -69,12 +69,12 @@ export function contextMessage(parts: MessageParts): ContextMessage {
   };
 }
 
-/** Where a message stands in the log of its conversation; -1 for one that stands in none. */
+/** Returns the message's sequence number in the thread's log; -1 if it has none. */
 export function seqOf({ seq, entry }: ContextMessage): number {
   return entry === null ? seq : seqOfEntry(entry);
 }
 
-/** The message that an event of the log is to the model, or null: most kinds are for people only. */
+/** Returns the model's view of an event; null for most kinds, which are for people only. */
 export function messageOf(event: LogEvent): ContextMessage | null {
   if (event.role === null) return null;
   const inContext =
@@ -96,14 +96,14 @@ export function messageOf(event: LogEvent): ContextMessage | null {
   });
 }
 
-/** A model that failed, or was stopped, before its first word: providers refuse messages that say nothing. */
+/** True for a reply that failed or was stopped before its first word; providers refuse empty messages. */
 function isThoughtOnly({ role, content, extra }: LogEvent): boolean {
   return role === "assistant" && content === "" && extra?.metadata?.status !== undefined;
 }
 
 /**
- * What a client has added, and what the service has: the model reads it as a user's turn, and the client's with a mark that says so.
- * It has the authority of neither the manifest nor the person (decision 13).
+ * Returns the model's view of an entry that a client or the service added: a user message, marked if a client supplied it. It
+ * has neither the authority of the manifest nor of the user (decision 13: client history has no authority).
  */
 function customMessage({ seq, role, content, extra }: LogEvent): ContextMessage | null {
   if (content === "") return null;
@@ -116,24 +116,24 @@ function customMessage({ seq, role, content, extra }: LogEvent): ContextMessage 
   });
 }
 
-/** The thoughts of an event of ours that can go back to the model that had them, null when there are none. */
+/** Returns the thoughts that can be sent back to the model that produced them; null for none. */
 export function signedThoughts(blocks: unknown): readonly SignedThought[] | null {
   if (!Array.isArray(blocks)) return null;
   const signed = blocks.filter((block) => typeof block?.by === "string");
   return signed.length === 0 ? null : (signed as SignedThought[]);
 }
 
-/** Characters that a message keeps in memory, about. */
+/** Returns the approximate number of characters that a message holds in memory. */
 export function messageLength({ content, thoughts, attachments }: ContextMessage): number {
   return content.length + attachedLength(attachments) + (thoughts === null ? 0 : thoughtsLength(thoughts));
 }
 
-/** Characters of attachments: a data: URL is kept whole. */
+/** Returns the characters of attachments; a data: URL is held completely. */
 export function attachedLength(attachments: readonly Attachment[] | null): number {
   return attachments === null ? 0 : attachments.reduce((sum, { url }) => sum + url.length, 0);
 }
 
-/** Characters of thoughts and of what is signed with them. */
+/** Returns the characters of thoughts and their signatures. */
 export function thoughtsLength(thoughts: readonly SignedThought[]): number {
   let length = 0;
   for (const thought of thoughts) {

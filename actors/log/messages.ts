@@ -11,60 +11,58 @@ import type { LogEntry } from "./entry.ts";
 import type { ContextMessage } from "./message.ts";
 import type { ToolOutcome } from "./tool-outcome.ts";
 
-// What a run says to the thread whose log it writes. The thread is the log's only writer and says who may start: a run opens the
-// log, which reserves it, begins with the caller's messages, appends as it goes, and ends. Opens wait for one another; what the
-// live run writes is never kept waiting by them.
+// The messages of a run to the thread whose log it writes. The thread is the only writer of its log and decides which run may
+// start. A run opens the log, which reserves it, begins with the caller's messages, appends, and ends. Opens wait for each
+// other, but never delay the writes of the live run.
 
 declare module "../../bus/protocol/thread.ts" {
   interface ThreadMessages {
     /**
-     * Reserves the log for a run and answers with what it needs to begin; `begin` or `release` must follow. Refuses with the
-     * refusals of an idempotency key, and with lease_held and lease_read_only. `actor_lost` means that the thread has lost its state meanwhile: ask again.
+     * Reserves the log for a run and returns what the run needs to begin; `begin` or `release` must follow. Refuses with the
+     * errors of an idempotency key, lease_held or lease_read_only. `actor_lost` means that the thread lost its state: ask again.
      */
     open: { body: OpenLog; reply: OpenedLog };
-    /** Makes the caller's messages durable together with the row of the run. Only for the run that has opened the log. */
+    /** Persists the caller's messages together with the run's row. Only the run that opened the log may send it. */
     begin: { body: BeginRun; reply: BegunRun };
-    /** Makes entries durable, `ops` with them. Refuses with actor_lost when the run is not the live one. */
+    /** Persists entries together with `ops`. Refuses with actor_lost if the run is not the live one. */
     append: { body: AppendToLog; reply: LogPosition };
-    /** The same for the last entries of a run, which is live no more afterwards. */
+    /** Persists the last entries of a run and ends it. */
     end: { body: EndRun; reply: EndedRun };
-    /** Moves what waits for the run into its log. */
+    /** Moves queued inputs of the run into its log. */
     take_inputs: { body: TakeInputs; reply: TakenInputs };
-    /** Puts the run aside: it is not live any more, and the thread is not free either. */
+    /** Suspends the run: it is not live any more, but the thread is not free either. */
     suspend: { body: SuspendRun; reply: LogPosition };
-    /** Makes a run that was put aside the live one again, and says where it stood. */
+    /** Makes a suspended run live again and returns its state. */
     take: { body: TakeRun; reply: TakenRun };
-    /** Keeps what a branch that was left was summed up to. Null when the conversation has gone elsewhere meanwhile. */
+    /** Stores the summary of an abandoned branch. Null if the thread has moved elsewhere since. */
     summarized: { body: SummedUp; reply: { readonly event_id: string | null } };
-    /** A run that has opened the log does not begin, or one that has begun is gone without an end: then it is closed. */
+    /** Releases a log that was opened without a begin, or closes a run that vanished without an end. */
     release: { body: FencingToken };
   }
 }
 
-/** What a run says of itself to open the log. */
+/** The request of a run to open the log. */
 export interface OpenLog {
   readonly run_id: string;
-  /** The key that the request came with; `stream` when its answer is replayed from the log. */
+  /** The request's key; with form `frames`, its reply is replayed from the log. */
   readonly idempotency: AskedKey | null;
-  /** How many of the newest messages it can use at most, and whether a user's has to be among them. */
+  /** Max newest messages that the run can use, and whether one of them must be a user's. */
   readonly needed: number;
   readonly withUser: boolean;
-  /** What the client has shown to drive the conversation; null where nothing is to be checked. */
+  /** The client's lease for the thread; null if none is checked. */
   readonly lease: LeaseProof | null;
-  /** Bytes that a client's request is about to append; null for a run that nothing is refused for when the log is full. */
+  /** Bytes that a client's request will append; null for a run that must not be refused when the log is full. */
   readonly appends: number | null;
-  /** The run is to compact the conversation: it reads the log itself, in pages, however long it is. */
+  /** True if the run compacts the thread: it reads the log itself, in pages, at any length. */
   readonly compacts: boolean;
-  /** Bytes of the log that the run has room for in memory. */
+  /** Bytes of the log for which the run has reserved memory. */
   readonly granted: number;
 }
 
-/**
- * In which form a key keeps its answer: the frames of a stream, as events of the log; the run, whose answer the log has; or the body itself.
- */
+/** How a key stores its result: a range of events whose frames are replayed, the run whose reply is in the log, or the body. */
 export type AnswerForm = "frames" | "run" | "body";
 
-/** An idempotency key under the name that it is kept by. */
+/** An idempotency key under its stored name. */
 export interface AskedKey {
   readonly scope: string;
   readonly fingerprint: string;
@@ -73,38 +71,38 @@ export interface AskedKey {
   readonly until?: number;
 }
 
-/** What becomes of an attempt to open a log. */
+/** The result of opening a log. */
 export type OpenedLog =
   | { readonly kind: "open"; readonly thread: OpenThread }
-  /** The run has begun already, or is over. */
+  /** The run has already begun or ended. */
   | { readonly kind: "known" }
   /** Another run is live. */
   | { readonly kind: "busy"; readonly run_id: string }
-  /** The run has to make room in memory for so many bytes of the log, and asks again. */
+  /** The run must reserve memory for this many bytes and ask again. */
   | { readonly kind: "large"; readonly bytes: number }
-  /** The request was carried out before. */
+  /** An earlier request with the same key was carried out. */
   | { readonly kind: "earlier"; readonly accepted: TurnAccepted };
 
 /** A log that is reserved for a run. */
 export interface OpenThread {
-  /** False while nothing was said in the conversation. */
+  /** False if the thread has no events yet. */
   readonly exists: boolean;
   readonly thread_key: number;
-  /** The beginning of the ids of its events. */
+  /** The prefix of its event ids. */
   readonly uid: string;
   readonly next_seq: number;
   readonly leaf_seq: number;
-  /** What the conversation was told of thinking; null leaves it to the manifest. */
+  /** The thread's thinking level; null for the manifest's. */
   readonly thinking_level: ThinkingLevel | null;
-  /** The style of answering that the conversation has picked, null for none. */
+  /** The thread's output style; null for none. */
   readonly output_style: string | null;
-  /** The permission mode that the conversation keeps; null leaves it to the manifest. */
+  /** The thread's permission mode; null for the manifest's. */
   readonly permission_mode: PermissionMode | null;
-  /** What waits and the run has to take at its next step; null for nothing. */
+  /** Inputs that the run must take at its next step; null for none. */
   readonly queued: QueuedCount | null;
-  /** The newest messages of the active branch. Not to be changed. */
+  /** The newest messages of the active branch. Read only. */
   readonly branch: readonly ContextMessage[];
-  /** Results for calls that have none: to be appended before anything else. */
+  /** Results for calls without one, to be appended before anything else. */
   readonly closing: readonly ToolOutcome[];
   /** Bytes that may still be appended. */
   readonly room: number;
@@ -118,25 +116,25 @@ export interface BeginRun {
   readonly run: NewRun;
   readonly manifest: string;
   readonly model_id: string;
-  /** The caller's first words, for the list of conversations; null when there are none. */
+  /** The caller's first words, for the list of threads; null for none. */
   readonly preview: string | null;
-  /** What the conversation is to keep from here on. */
+  /** Settings that the thread stores from now on. */
   readonly kept?: KeptByThread;
-  /** Of a task only: the full id of the conversation that it belongs to. */
+  /** For a task only: the full id of the parent thread. */
   readonly parent_session_id?: string;
-  /** Of a durable run only: it is put aside as soon as it is accepted, or begins with it. */
+  /** For a durable run only: `aside` suspends it once it is accepted, `begun` starts it. */
   readonly accepted?: "aside" | "begun";
 }
 
-/** Where the log stands behind the first batch of a run. */
+/** The log position after the first batch of a run. */
 export interface BegunRun extends LogPosition {
-  /** The row of a durable run; null for every other. */
+  /** The row of a durable run; null otherwise. */
   readonly run: RunRow | null;
 }
 
 /**
- * Who writes. A durable run that was taken from a process which still believes to have it is one by its id alone: it writes under the
- * epoch of its fencing token. Null for a run that nobody else could have taken up.
+ * Identifies the writer. After a takeover, the previous process may still believe that it owns the durable run and has the same
+ * run id. So the fencing token of the claim is checked too. Null for a run that no other process can resume.
  */
 export interface FencingToken {
   readonly run_id: string;
@@ -147,113 +145,113 @@ export interface FencingToken {
 export interface AppendToLog extends FencingToken {
   readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];
-  /** What the conversation is to keep from here on. */
+  /** Settings that the thread stores from now on. */
   readonly kept?: KeptByThread | undefined;
 }
 
-/** What a conversation keeps for the runs to come. Undefined takes it away. */
+/** Settings that a thread stores for later runs. Undefined removes one. */
 export interface KeptByThread {
   readonly thinking_level?: ThinkingLevel | undefined;
   readonly output_style?: string | undefined;
   readonly permission_mode?: PermissionMode | undefined;
 }
 
-/** The last batch of a run, with what came of it. */
+/** The last batch of a run, with its result. */
 export interface EndRun extends Omit<AppendToLog, "kept"> {
   readonly ending: RunEnding;
-  /** Where the run believes its entries to begin, as what it has answered says. */
+  /** The position of its entries according to the run; its replies refer to it. */
   readonly next_seq: number;
-  /** What of that which waits keeps the run from its end; null for nothing. */
+  /** Inputs that prevent the end; null for none. */
   readonly unless: AtEnd | null;
 }
 
-/** What keeps a run from its end: steers and follow-ups; or follow-ups only, as it has no steps left for a steer. */
+/** Inputs that prevent the end of a run: steers and follow-ups, or follow-ups only if the run has no steps left for a steer. */
 export type AtEnd = "end" | "end_of_steps";
 
-/** How many there are. */
+/** Numbers of queued inputs. */
 export interface QueuedCount {
   readonly steers: number;
   readonly notes: number;
 }
 
-/** When a run takes what waits, and how much of it. Notes are taken always, and all of them. */
+/** When a run takes queued inputs, and how many. It always takes all notes. */
 export interface TakeInputs extends FencingToken {
-  /** At its start it takes all steers, whatever the mode. */
+  /** At its start the run takes all steers, whatever the mode. */
   readonly moment: "start" | "step" | AtEnd;
   readonly steers: QueueMode;
   readonly follow_ups: QueueMode;
 }
 
-/** What a run has been given. All of it is in the log. */
+/** The inputs that a run received. All of them are in the log. */
 export interface TakenInputs extends LogPosition {
   readonly inputs: readonly TakenInput[];
-  /** Numbers up to this one are taken, or counted in `steers`. */
+  /** Inputs up to this number are taken, or counted in `steers`. */
   readonly seen: number;
-  /** Steers that still wait. */
+  /** Steers that are still queued. */
   readonly steers: number;
 }
 
-/** A message, or a note of the service. */
+/** A user's message, or a note of the service. */
 export interface TakenInput {
   readonly kind: "steer" | "follow_up" | "note";
   readonly content: string;
-  /** Subject of the principal who has said it. */
+  /** Subject of the sender. */
   readonly sender: string;
   readonly frame: ThreadNote["frame"];
 }
 
-/** What becomes of the last batch of a run. */
+/** The result of the last batch of a run. */
 export type EndedRun =
   | { readonly kind: "ended"; readonly durable_seq: number }
-  /** Something waits: nothing was written, and the run goes on. */
+  /** Inputs are queued: nothing was written, and the run continues. */
   | { readonly kind: "queued" }
-  /** Something that is not the run's stands in the log since: nothing was written, and its entries begin there. */
+  /** Another writer appended events: nothing was written, and the run's entries must begin at `next_seq`. */
   | { readonly kind: "moved"; readonly next_seq: number };
 
-/** A run that waits for somebody outside. */
+/** The request to suspend a run that waits for an external answer. */
 export interface SuspendRun extends FencingToken {
   readonly spent: RunSpent;
   readonly ops: readonly WriteOp[];
 }
 
-/** A run that is to go on. */
+/** The request to resume a run. */
 export interface TakeRun {
   readonly run_id: string;
   readonly owner: string;
-  /** Whether it has a slot, as durable runs need one, or needs none as it is to end. */
+  /** True if the run has a slot, or needs none because it is about to end. */
   readonly slot: boolean;
 }
 
-/** What a branch was summed up to, and after which rewind. */
+/** The summary of an abandoned branch, and the rewind that abandoned it. */
 export interface SummedUp extends Pick<BranchSummary, "summary" | "fromId" | "details"> {
   readonly thread_key: number;
   readonly rewound_at: number;
   readonly rewound_to: number;
-  /** What the model reported; null without one. */
+  /** The usage that the model reported; null if none. */
   readonly usage: TokenCount | null;
-  /** Written with it. */
+  /** Statements that commit with it. */
   readonly ops: readonly WriteOp[];
 }
 
-/** What becomes of an attempt to take up a run. */
+/** The result of resuming a run. */
 export type TakenRun =
   | {
       readonly kind: "taken";
       readonly run: RunRow;
-      /** Of the fencing token that it has made. */
+      /** The fencing token of the new claim. */
       readonly epoch: number;
       readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode" | "room"> & {
-        /** Of its log. */
+        /** Bytes of the log. */
         readonly bytes: number;
       };
     }
-  /** It waits, and goes on when it has a slot. */
+  /** The run waits and needs a slot to continue. */
   | { readonly kind: "needs_slot" }
-  /** It does not wait: it runs, is over, or never was. */
+  /** The run is not suspended: it is live, has ended, or does not exist. */
   | { readonly kind: "not_waiting" };
 
-/** A batch is durable. */
+/** The log position after a batch. */
 export interface LogPosition {
-  /** The sequence number behind its entries: everything below is durable. More than the run has written when others have, too. */
+  /** The sequence number after the batch; everything below is durable. Entries of other writers may be included. */
   readonly durable_seq: number;
 }

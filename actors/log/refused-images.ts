@@ -2,28 +2,28 @@ import type { LogEvent } from "../../storage/tables/events.ts";
 import type { LogEntry } from "./entry.ts";
 import type { ContextMessage } from "./message.ts";
 
-// A provider that refuses an image refuses every request that shows it, so that one bad image would end every later turn of its
-// conversation. An event behind the refused turn says that the images of the newest message that had some then are not shown any more.
-// Which of them it was is not guessed (decision 215). It names no message: it means the same in a log that is copied.
+// A provider that refuses an image refuses every request that contains it, so one bad image would fail all later turns. An event
+// after the refused turn removes the images of the newest message that still had some. The faulty one is not guessed (decision
+// 215: a mark replaces all images of that message). The event names no message, so that it stays valid in a copied log.
 
 const type = "images_refused";
 
-/** Says that the images of the newest message that shows some are refused; outside the model's context. */
+/** Returns the entry that removes the images of the newest message that has some; not in the model's context. */
 export function refusedImagesEntry(): LogEntry {
   return { kind: "audit", role: null, content: "", extra: { metadata: { type } } };
 }
 
-/** True if the event says so. */
+/** True for such an event. */
 export function refusesImages({ kind, extra }: LogEvent): boolean {
   return kind === "audit" && extra?.metadata?.type === type;
 }
 
-/** True if models are shown images of this message. */
+/** True if models receive images of this message. */
 export function showsImages({ attachments }: ContextMessage): boolean {
   return attachments?.some(({ isRefused }) => isRefused !== true) ?? false;
 }
 
-/** The message with none of its images shown. */
+/** Returns the message with all images removed from the model's view. */
 export function withRefusedImages(message: ContextMessage): ContextMessage {
   const attachments = message.attachments?.map((one) => ({ ...one, isRefused: true as const })) ?? null;
   return { ...message, attachments };

@@ -1,6 +1,6 @@
 import { type ContextMessage, contextMessage, type ShortForm } from "./message.ts";
 
-/** The message with at most so many characters and, where the form says so, without images; the same one where that changes nothing. */
+/** Returns the message cut to a number of characters, optionally without images; the same object if nothing changes. */
 export function shortMessage(message: ContextMessage, form: ShortForm): ContextMessage {
   const { role, content, attachments, seq, entry } = message;
   const kept = form.images ? attachments : null;
@@ -18,7 +18,7 @@ export function shortMessage(message: ContextMessage, form: ShortForm): ContextM
   });
 }
 
-/** The note that replaces the left-out characters. */
+/** Returns the note that replaces the omitted characters. */
 function markOf({ role }: ContextMessage, left: number): string {
   if (left <= 0) return "";
   if (role !== "tool") return " […]";

@@ -1,21 +1,21 @@
 import type { EventKind, EventRole, LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import { type LogEntry, standsFor } from "./entry.ts";
 
-// What an agent says that another one has asked: it is no part of the conversation, so its messages and results are kept in the log
-// as events outside the model's context, each with the place of the agent in the tree. They are what such an agent is taken up from.
+// Events of sub-agents. Their messages and results are not part of the thread's conversation. The log stores them outside the
+// model's context, with the sub-agent's position in the tree. A suspended sub-agent is rebuilt from them.
 
-/** What an event of a sub-agent was before it was put aside. */
+/** The original fields of a sub-agent's event. */
 interface Inner {
   readonly kind: EventKind;
   readonly role: EventRole | null;
-  /** Here and not in the event's own content, which lists, searches and people take for something that was said. */
+  /** Stored here and not in the event's content, which lists, searches and people would take for a message of the thread. */
   readonly content: string;
   readonly name?: string;
   readonly tool_call_id?: string;
   readonly tool_calls?: readonly ToolCall[];
 }
 
-/** Entries of the sub-agent at this place, as the log of its run has them. */
+/** Converts entries of the sub-agent at this position to the form in which the run's log stores them. */
 export function ofSubAgent(entries: readonly LogEntry[], place: string): LogEntry[] {
   return entries.map((entry) => standsFor(innerEntry(entry, place), entry));
 }
@@ -42,12 +42,12 @@ function innerEntry(entry: LogEntry, place: string): LogEntry {
   };
 }
 
-/** Whether an event is of a sub-agent of the agent that was asked. */
+/** True if the event belongs to a sub-agent. */
 export function isOfSubAgent({ extra }: LogEvent): boolean {
   return typeof extra?.metadata?.member === "string";
 }
 
-/** Of events of sub-agents, those of the one at this place and of its own sub-agents, as it would read them itself. */
+/** Returns the events of the sub-agent at this position and of its own sub-agents, in the form in which it wrote them. */
 export function eventsAt(events: readonly LogEvent[], place: string): LogEvent[] {
   return events.flatMap((event) => {
     const { member, ...metadata } = event.extra?.metadata ?? {};

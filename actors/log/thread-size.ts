@@ -7,12 +7,12 @@ import { uncountedBytes } from "../runtime/context-memory.ts";
 import { firstKeptSeq } from "./compaction.ts";
 import type { LogEntry } from "./entry.ts";
 
-/** Max bytes of a log that a turn loads: those back to the last compaction (decision 218). */
+/** Max bytes of the log that a turn loads, back to the last compaction (decision 218: longer threads must be compacted first). */
 export const loadedBytesMax = 16 * 1024 * 1024;
 
 /**
- * Bytes of the events that `loadBranch` reads for the same arguments, by lengths alone. Stops counting behind `loadedBytesMax`: how much
- * more there is does not matter.
+ * Counts the bytes that `loadBranch` would read with the same arguments, without reading the contents. Stops after
+ * `loadedBytesMax`.
  */
 async function branchBytes(
   store: TenantStore,
@@ -26,7 +26,7 @@ async function branchBytes(
   let messages = 0;
   let hasUser = !withUser;
   let firstKept: number | null = null;
-  /** Results were read, and their calls were not: what was added while a call was open lies between them. */
+  /** True if results were read but not their calls; entries added during the calls lie between them. */
   let isParted = false;
   while (wanted >= 0 && bytes <= loadedBytesMax) {
     const page = await readSizesBefore(store, threadKey, wanted + 1, pageRows);
@@ -53,11 +53,14 @@ async function branchBytes(
 /** The part of a branch that a reader does not load. */
 export interface OlderPart {
   readonly bytes: number;
-  /** The newest compaction of the whole branch, wherever it is; null for none. */
+  /** The newest compaction of the whole branch; null for none. */
   readonly compaction: LogEvent | null;
 }
 
-/** The part of a branch that ends with an event, back to where its newest compaction begins to keep, by lengths alone. */
+/**
+ * Measures the branch that ends with an event, back to the first event that its newest compaction keeps, without reading the
+ * contents.
+ */
 export async function olderPart(
   store: TenantStore,
   threadKey: number,
@@ -81,7 +84,8 @@ export async function olderPart(
 }
 
 /**
- * Counts the bytes that a turn of a stored thread would load; 0 for a short log. Refuses with thread_too_large more than `loadedBytesMax`.
+ * Counts the bytes that a turn of a stored thread would load; 0 for a short log. Refuses with thread_too_large above
+ * `loadedBytesMax`.
  */
 export async function branchBytesOf(
   store: TenantStore,
@@ -96,18 +100,18 @@ export async function branchBytesOf(
   throw new SvcError("thread_too_large", { message });
 }
 
-/** Bytes that may still be appended to a log. */
+/** Returns the bytes that may still be appended to a log. */
 export function roomOf(head: Pick<ThreadRow, "bytes"> | null, { threadBytes }: Pick<Settings, "threadBytes">): number {
   return threadBytes - (head?.bytes ?? 0);
 }
 
-/** The refusal of an entry that would exceed SVC_THREAD_BYTES. */
+/** Returns the refusal of an entry that would exceed SVC_THREAD_BYTES. */
 export function threadFull({ threadBytes }: Pick<Settings, "threadBytes">): SvcError {
   const message = `The thread's log would have more than ${threadBytes} bytes (SVC_THREAD_BYTES): use another thread.`;
   return new SvcError("thread_too_large", { message });
 }
 
-/** Refuses with thread_too_large entries that have more bytes than there is room for. */
+/** Refuses entries that exceed the room with thread_too_large. */
 export function checkRoom(
   entries: readonly Pick<LogEntry, "content" | "extra">[],
   room: number,

@@ -7,22 +7,22 @@ import type { Attachment } from "./attachment.ts";
 import type { LogEntry } from "./entry.ts";
 import { type ContextMessage, contextMessage } from "./message.ts";
 
-/** What became of one tool call. */
+/** The result of one tool call. */
 export interface ToolOutcome {
   readonly call: ToolCall;
-  /** As the model and the log see it. */
+  /** The text for the model and the log. */
   readonly text: string;
   readonly status: "ok" | "error" | "denied";
-  /** Images that it has made. */
+  /** Images that the tool made. */
   readonly attachments: readonly Attachment[];
   readonly entry: LogEntry;
-  /** Only the client of the request has not answered it: what it brings as its result goes before this. */
+  /** True if only the client of the request failed to answer; a later result from the client takes precedence. */
   readonly isHanded?: true;
-  /** A person has edited the arguments of the call that the client was handed. */
+  /** True if a person edited the arguments that the client received. */
   readonly isEdited?: boolean;
 }
 
-/** The outcome of a call, with the entry that keeps it in the log and what controls have said of it. */
+/** Returns the outcome of a call, with its log entry and the verdicts of controls. */
 export function toolOutcome(
   call: ToolCall,
   text: string,
@@ -50,38 +50,44 @@ export function toolOutcome(
 
 const none: readonly Attachment[] = [];
 
-/** A result in words for the model. */
+/** Returns a result as text for the model. */
 export function resultText(result: GovernedResult): string {
   return result.error === undefined ? result.text : `[tool error/${result.error}] ${result.text}`;
 }
 
-/** Characters of edited arguments that a result repeats. */
+/** Max characters of edited arguments in a result. */
 const editedCharsMax = 4_000;
 
-/** The result of a call whose arguments a person has edited. It names them: the model's own message has those that it wrote. */
+/**
+ * Returns the result of a call whose arguments a person edited. It repeats the new arguments, because the model's own message
+ * has the original ones.
+ */
 export function editedText(args: unknown, text: string, { told: mask }: SecretMask): string {
   const json = mask.jsonText(JSON.stringify(args));
   const told = json.length <= editedCharsMax ? json : `${json.slice(0, editedCharsMax)} (cut)`;
   return `[run with arguments that a person has edited: ${told}]\n${text}`;
 }
 
-/** What is said of a call that has begun and of whose end nothing is known (decision 75). */
+/**
+ * Returns the text for a call that began and whose end is unknown (decision 75: a call with an intent and no result may have
+ * run).
+ */
 export function unknownOutcome(effect: string): string {
   return `outcome unknown: it may have run (${effect})`;
 }
 
-/** A call that will never run, closed so that every call in the log has a result. */
+/** Returns the outcome of a call that will never run, so that every call in the log has a result. */
 export function unrunTool(call: ToolCall, why: string): ToolOutcome {
   return toolOutcome(call, resultText(toolError("interrupted", `not run: ${why}`)), "error");
 }
 
-/** A call that its client was handed and has brought no result of. */
+/** Returns the outcome of a call that was sent to the client and not answered. */
 export function unansweredTool(call: ToolCall, isEdited = false): ToolOutcome {
   const words = resultText(toolError("interrupted", "not answered by the client"));
   return { ...toolOutcome(call, words, "error"), isHanded: true, isEdited };
 }
 
-/** The outcome as the model reads it at its next step. */
+/** Returns the outcome as the message for the model's next step. */
 export function toolMessage(outcome: ToolOutcome): ContextMessage {
   const { text, call, attachments, entry } = outcome;
   return contextMessage({

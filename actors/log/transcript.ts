@@ -1,9 +1,9 @@
 import type { ContextMessage } from "./message.ts";
 
-/** Characters of one entry: a long tool result is not the whole conversation. */
+/** Max characters of one entry, so that a long tool result does not dominate the transcript. */
 const entryCharsMax = 8_000;
 
-/** Writes a message for a model that summarizes the conversation. Long text of a user is split and not cut. */
+/** Renders a message for a model that summarizes the thread. Long text of a user is split, not cut. */
 export function transcriptEntries(message: ContextMessage): string[] {
   if (message.role !== "user") return [transcriptEntry(message)];
   const { content } = message;
@@ -13,14 +13,14 @@ export function transcriptEntries(message: ContextMessage): string[] {
   return entries;
 }
 
-/** The same in one entry. */
+/** Renders a message as one entry. */
 function transcriptEntry({ role, content, tool_calls }: ContextMessage): string {
   const calls = (tool_calls ?? []).map(({ name, args }) => `\n[calls ${name} ${JSON.stringify(args)}]`).join("");
   const text = `${role}: ${content}${calls}`;
   return text.length <= entryCharsMax ? text : `${text.slice(0, entryCharsMax).toWellFormed()} […]`;
 }
 
-/** Entries in pieces of at most so many characters, or of one entry; oldest first. */
+/** Groups entries into pieces of at most `charsMax` characters (or one entry), oldest first. */
 export function transcriptPieces(entries: readonly string[], charsMax: number): string[] {
   const pieces: string[] = [];
   let piece = "";

@@ -2,19 +2,19 @@ import type { Outcomes } from "../../bus/protocol/manifests.ts";
 import type { AnomalySpec } from "../../manifests/sections/anomaly.ts";
 import type { RateRow } from "../../storage/tables/run-rates.ts";
 
-// When so many runs of a manifest fail that somebody is told, or that a canary is taken back.
+// Decides when failures of a manifest's runs are an anomaly, which is audited or rolls back a canary.
 
-/** How long what is usual takes to fade: what was so long ago counts a third. */
+/** Decay time of the usual rate: after this time a count weighs about a third. */
 const fadeMs = 86_400_000;
 
 type Anomaly = AnomalySpec["anomaly"];
 
-/** The share of runs that have failed; 0 of none. */
+/** Returns the share of failed runs; 0 for none. */
 export function rateOf({ runs, failures }: Outcomes): number {
   return runs === 0 ? 0 : failures / runs;
 }
 
-/** Whether so many more runs fail than usually that a manifest wants it known. */
+/** True if the failure rate exceeds the usual one by the manifest's factor. */
 export function isAnomalous(
   seen: Outcomes,
   usual: Outcomes,
@@ -25,17 +25,14 @@ export function isAnomalous(
 }
 
 /**
- * What a canary is held against: the active version in the same time, so that what befalls both is nobody's fault; or, where that has
- * hardly run, what is usual.
+ * Returns the baseline for a canary: the active version in the same period, so that external failures affect both. If that
+ * version has too few runs, the usual rate.
  */
 export function baselineOf(active: Outcomes, usual: Outcomes, { min_volume }: Anomaly): Outcomes {
   return active.runs >= min_volume ? active : usual;
 }
 
-/**
- * What is usual, once it is known how the runs of the last `windowMs` have ended. A window may overlap with the one before: what was counted
- * then is not counted again.
- */
+/** Returns the usual rate after the runs of the last `windowMs`. If windows overlap, runs are not counted twice. */
 export function usualAfter(
   before: RateRow | undefined,
   manifest: string,

@@ -6,7 +6,7 @@ import { type RateRow, setUsualRateOp, usualRate } from "../../storage/tables/ru
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { baselineOf, isAnomalous, rateOf, usualAfter } from "./anomaly.ts";
 
-/** What is wrong with the runs of a manifest, and what the audit is told of it; the pointer where its canary is to blame. */
+/** An anomaly with its audit payload; `canaryOf` is the pointer if the canary is the cause. */
 export interface Anomaly {
   readonly canaryOf: ManifestPointerRow | null;
   readonly payload: Readonly<Record<string, unknown>>;
@@ -18,7 +18,7 @@ interface JudgeDeps {
 
 const none = { runs: 0, failures: 0 };
 
-/** Holds how the runs of a manifest have ended against what is usual, which it keeps. Null where nothing is wrong. */
+/** Compares the outcomes of a manifest's runs with the usual rate, and updates that rate. Null if there is no anomaly. */
 export async function judge(
   store: TenantStore,
   judged: JudgedManifest,
@@ -27,7 +27,7 @@ export async function judge(
   const { name, seen, now, window_ms } = judged;
   const before = await usualRate(store, name);
   const usual = before ?? none;
-  // A manifest of which nothing fails is not even looked at.
+  // Without failures there is nothing to check.
   const found =
     seen.failures === 0
       ? null
@@ -36,14 +36,14 @@ export async function judge(
   return found;
 }
 
-/** The canary by its own rules, in the runs since it was set. */
+/** Judges the canary by its own rules, on the runs since it was set. */
 async function judgeCanary(
   store: TenantStore,
   { name, rollout, versions, window_ms }: JudgedManifest,
   usual: Pick<RateRow, "runs" | "failures">,
 ): Promise<Anomaly | null> {
   const pointer = await manifestPointer(store, name);
-  // What was counted may be of a rollout that is over.
+  // The counts may belong to an earlier rollout.
   if (pointer === undefined || pointer.canary_version === null || pointer.updated_at !== rollout) return null;
   const of = (version: number) => versions.find((known) => known.version === version) ?? none;
   const canary = of(pointer.canary_version);

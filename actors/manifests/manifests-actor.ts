@@ -34,14 +34,14 @@ import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { judge } from "./judge.ts";
 import type { ModelCards } from "./model-cards.ts";
 
-/** Who takes a canary back, as the audit names it. */
+/** The subject that rolls back a canary, in audit rows. */
 const scanner = { sub: "anomaly_scan" };
 
 interface ManifestsState {
   readonly store: TenantStore;
 }
 
-/** What the owners of manifests need beside their state. */
+/** Dependencies of the manifests actor. */
 export interface ManifestsDeps {
   readonly store: Store;
   readonly manifests: ManifestLibrary;
@@ -54,13 +54,13 @@ export interface ManifestsDeps {
 
 type Context = ActorContext<ManifestsDeps>;
 
-/** How long a listing goes on before others have a turn. */
+/** Time of a listing between two yields to the event loop. */
 const listingMs = 5;
 
-/** Of one manifest in a list. */
+/** Max problems listed for one manifest. */
 const listedProblemsMax = 3;
 
-/** Owns the stored manifests of one tenant: versions are numbered and activated one after another. */
+/** Owns the stored manifests of one tenant; versions are numbered and activated one at a time. */
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
   mailboxLimit: 256,
@@ -73,8 +73,8 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
   on: {
     async list(_state, { models }, { key, deps, env }) {
       const items: ManifestListing[] = [];
-      // A tenant may have thousands of them: the turns of this thread are not to wait for all. And what is known is no work, so
-      // that a busy thread does not make a turn of its loop for each.
+      // A tenant may have thousands of manifests, so yield to turns of this thread. Yield by time, because cached entries take
+      // almost none.
       let yieldAt = env.monotonic() + listingMs;
       for (const { name, version, source, pointer: row } of await deps.manifests.list(key)) {
         const pointer = row === null ? null : pointerView(key, row);
@@ -90,7 +90,8 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
 
     async get(_state, { name, thread_suffix }, { key, deps }): Promise<ResolvedManifestView> {
       const { manifest, version, variant, source } = await deps.manifests.find(key, name, thread_suffix);
-      // What the tenant has stored is its own (decision 77).
+      // A stored manifest is the tenant's own text, so known secrets in it are not masked (decision 77: a mask would confirm a
+      // guess).
       const masking = source === "store" ? deps.mask.forms : deps.mask.told;
       return { name, version, variant, source, manifest: JSON.stringify(masking.value(manifest)) };
     },
@@ -111,7 +112,8 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       const [newest] = await manifestVersions(store, name, Number.MAX_SAFE_INTEGER, 1);
       const digest = digestJson(manifest);
       const current = pointer === null ? undefined : await manifestVersion(store, name, pointer.version);
-      // The same body again changes nothing, so a deployment may send it as often as it likes (decision 25).
+      // An identical body changes nothing, so a deployment may repeat the request (decision 25: an identical body stores no
+      // version).
       if (current?.digest === digest && activate) return versionView(key, current);
       if (newest?.digest === digest && !activate) {
         const row = await manifestVersion(store, name, newest.version);
@@ -177,7 +179,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
   },
 });
 
-/** What is to be stored, made ready to run. Refuses with invalid_manifest and name_mismatch. */
+/** Compiles a manifest before it is stored. Refuses with invalid_manifest or name_mismatch. */
 async function checkedManifest(manifest: unknown, name: string, { key, deps, env }: Context): Promise<CompiledAgent> {
   try {
     const parsed = parseManifest(manifest);
@@ -185,7 +187,7 @@ async function checkedManifest(manifest: unknown, name: string, { key, deps, env
       const message = `metadata.name is ${parsed.metadata.name}, but the path has ${name}: they must be the same.`;
       throw new SvcError("name_mismatch", { message });
     }
-    // The largest manifest takes some ten milliseconds for each of these: others have a turn in between.
+    // The largest manifest takes about ten milliseconds for each step, so yield in between.
     await breathe(env);
     return await deps.manifests.check(parsed, key);
   } catch (error) {
@@ -193,7 +195,7 @@ async function checkedManifest(manifest: unknown, name: string, { key, deps, env
   }
 }
 
-/** What is wrong with the manifest that a request would get: as much as a list has room for. Null when it can run. */
+/** Returns the first problems of the manifest that a request would get; null if it is valid. */
 async function problemsOf(
   tenantId: string,
   name: string,
@@ -204,7 +206,7 @@ async function problemsOf(
     return null;
   } catch (thrown) {
     const error = await manifests.refusal(thrown, tenantId);
-    // What is gone since it was listed has nothing wrong with it, and a store that is away says nothing of the file.
+    // A manifest deleted since the listing has no problems, and an unavailable store says nothing about the file.
     if (!(error instanceof SvcError) || error.code !== "invalid_manifest") return null;
     return problemLines(error)
       .slice(0, listedProblemsMax)
@@ -212,7 +214,7 @@ async function problemsOf(
   }
 }
 
-/** A version that answers alone: activating one clears the canary. */
+/** Returns a pointer to a version without a canary: activating a version clears the canary. */
 function pointerTo(name: string, version: number, principal: Principal, { env }: Context): ManifestPointerRow {
   return {
     name,
@@ -234,7 +236,7 @@ async function pointerOf(store: TenantStore, name: string): Promise<ManifestPoin
   return pointer;
 }
 
-/** Stores the pointer, and answers when every thread goes by it. */
+/** Stores the pointer, and returns when every node uses it. */
 async function move(
   store: TenantStore,
   pointer: ManifestPointerRow,
@@ -255,7 +257,7 @@ async function forgetEverywhere(name: string, { key, bus }: Context): Promise<vo
   await Promise.all(
     bus.actorNodes.map((node) =>
       bus.ask(nodeAddress(node), "forgetManifest", message).catch((error: unknown) => {
-        // A node that is gone has forgotten everything.
+        // A lost node has no cache any more.
         if (!(error instanceof SvcError) || error.code !== "actor_lost") throw error;
       }),
     ),

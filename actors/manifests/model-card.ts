@@ -2,7 +2,7 @@ import type { ModelCard } from "../../bus/protocol/manifests.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { thinkingLevelsOf } from "../models/thinking.ts";
 
-/** What GET /v1/models tells of an agent. */
+/** Returns the entry of GET /v1/models for an agent. */
 export function modelCard(agent: CompiledAgent): ModelCard {
   const { metadata, spec } = agent.manifest;
   const { route, vision, price } = agent.model;
@@ -12,7 +12,7 @@ export function modelCard(agent: CompiledAgent): ModelCard {
     tags: metadata.tags,
     contextWindow: route.context_window,
     providerModel: route.model,
-    // A turn with an image goes to the vision route.
+    // A turn with an image uses the vision route.
     modalities:
       vision === null || route.modalities.includes("image") ? route.modalities : [...route.modalities, "image"],
     supportedThinkingLevels: thinkingLevelsOf(route),
@@ -24,7 +24,7 @@ export function modelCard(agent: CompiledAgent): ModelCard {
     },
     starters: metadata.starters,
     greeting: metadata.greeting,
-    // The names as they are declared, in the order of the manifest.
+    // The names as declared, in the order of the manifest.
     commands: spec.prompts
       .filter((prompt) => agent.prompts.get(prompt.name.toLowerCase())?.command === true)
       .map(({ name, description, argument_hint }) => ({ name, description, argumentHint: argument_hint })),

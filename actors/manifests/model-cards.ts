@@ -7,32 +7,32 @@ import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sourc
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { modelCard } from "./model-card.ts";
 
-/** Cards of stored versions, in one thread. A card takes a hundredth of its compiled manifest, so that many more are kept. */
+/** Max cached cards of stored versions in one thread. A card is a hundredth the size of its compiled manifest. */
 const cardsMax = 20_000;
 
-/** The texts of the object store that a card was made with. */
+/** The object-store texts from which a card was made. */
 interface Texts {
   readonly keys: readonly string[];
   readonly digest: string;
 }
 
 interface KeptCard {
-  /** Null when the manifest does not compile. */
+  /** Null if the manifest does not compile. */
   readonly card: ModelCard | null;
-  /** Null when it needs none: then it is good forever. */
+  /** Null if it uses no texts; then the card never expires. */
   readonly texts: Texts | null;
 }
 
 /**
- * What the manifests of all tenants are as models. Stored versions never change, so that their cards are kept by version and neither
- * parsed nor compiled again while the texts that they take from the object store are the same; which version is in effect is for
- * the caller to ask. Manifests of other layers are compiled for each look, from what the library keeps.
+ * Caches the model cards of all tenants' manifests. Stored versions never change, so their cards are cached by version and
+ * recomputed only if their object-store texts change. The caller determines which version is active. Manifests of other layers
+ * use the library's cache.
  */
 export class ModelCards {
   readonly #library: ManifestLibrary;
   readonly #objects: ObjectSource;
   readonly #kept = new Map<string, KeptCard>();
-  /** Callers that ask for the same card at once wait for the same one. */
+  /** Cards in progress; concurrent callers share one. */
   readonly #making = new Map<string, Promise<ModelCard | null>>();
 
   constructor(library: ManifestLibrary, objects: ObjectSource) {
@@ -40,7 +40,7 @@ export class ModelCards {
     this.#objects = objects;
   }
 
-  /** Null when the manifest does not compile: one such does not hide the others. */
+  /** Returns null if the manifest does not compile, so that it does not hide the others. */
   async of(tenantId: string, listed: Pick<ListedManifest, "name" | "version" | "source">): Promise<ModelCard | null> {
     const { name, version, source } = listed;
     if (source !== "store" || version === null) return (await this.#make(tenantId, name)).card;
@@ -57,16 +57,16 @@ export class ModelCards {
     return making;
   }
 
-  /** Takes the card of a version that was compiled to be stored. */
+  /** Caches the card of a version that was compiled to be stored. */
   keep(tenantId: string, { name, version }: { name: string; version: number }, agent: CompiledAgent): void {
-    // With texts it is made when it is asked for, by those that are there then.
+    // A card with texts is made on demand, with the texts of that time.
     if (neededTexts(agent.manifest, tenantId).length === 0)
       this.#put(keyOf(tenantId, name, version), { card: modelCard(agent), texts: null });
   }
 
   async #makeVersion(tenantId: string, name: string, version: number): Promise<ModelCard | null> {
     const made = await this.#make(tenantId, name);
-    // Another version may have come into effect since the caller looked.
+    // Another version may have become active since the caller's lookup.
     if (made.version === version) this.#put(keyOf(tenantId, name, version), made);
     return made.card;
   }
@@ -81,13 +81,13 @@ export class ModelCards {
       const keys = neededTexts(manifest, tenantId);
       if (keys.length === 0)
         return { card: modelCard(await this.#library.compiled(resolved, tenantId)), texts, version };
-      // What the library keeps may have been made with other texts than those that the digest is of.
+      // The library's cache may hold older texts than the digest covers.
       const found = await readTexts(this.#objects, keys);
       texts = { keys, digest: digestOf(found) };
       return { card: modelCard(this.#library.compile(manifest, { tenantId, version, texts: found })), texts, version };
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;
-      // The store may be back, or the file right, at the next look.
+      // The store may be available, or the file valid, at the next lookup.
       if (error.code !== "invalid_manifest") version = null;
       return { card: null, texts, version };
     }

@@ -1,27 +1,27 @@
 import type { Target } from "../../governance/egress/target.ts";
 
-// What in a provider's words says where something is: of the provider itself, and of what it is made of behind its door.
+// Finds addresses in error texts of providers: of the provider itself, and of its internal services.
 
-/** What may follow a host: a port, and a path there. */
+/** The optional port and path after a host. */
 const rest = String.raw`(?::\d+)?(?:\/[^\s"'<>]*)?`;
-/** Where a name or a number may begin. Every alternative begins at such a place only, so that the work is linear in the text. */
+/** The start of a name or number. Every alternative starts only there, so that matching is linear. */
 const start = String.raw`(?<![\w.-])`;
 
 const patterns: readonly string[] = [
-  // URLs of any kind
+  // URLs of any scheme
   String.raw`(?<![\w+.-])[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]*`,
-  // IPv6, shortened or whole, then IPv4
+  // IPv6, shortened or full, then IPv4
   String.raw`(?<![\w:.])\[?(?:[0-9a-f:]+::[0-9a-f:.]*|::[0-9a-f][0-9a-f:.]*|(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4})(?:%\w+)?\]?${rest}`,
   String.raw`${start}(?:\d{1,3}\.){3}\d{1,3}${rest}`,
-  // Names with dots, and those with a port
+  // Names with dots, and names with a port
   String.raw`${start}(?:[\w-]+\.)+[a-z][\w-]*\w${rest}`,
   String.raw`${start}(?!\d+:)[\w-]+:(?:80|443|\d{4,5})(?!\d)${rest}`,
-  // Plain names where resolvers and clients put them
+  // Plain names in the messages of resolvers and clients
   String.raw`(?<=\b(?:getaddrinfo \w{1,20}|lookup) )[\w.-]+`,
   String.raw`(?<=\bhost=['"]?)[\w.-]+`,
 ];
 
-/** Finds addresses in words, and the host and path of `target` wherever they stand. Take it out with `replaceAll`. */
+/** Returns a pattern that matches addresses, and the host and path of `target`. Use it with `replaceAll`. */
 export function addressPattern(target: Target): RegExp {
   const path = target.pathname.replace(/\/(?:chat\/completions|messages|embeddings)$/, "");
   const known = [target.host, target.hostname, ...(path.length > "/v1".length ? [path] : [])].map(

@@ -1,19 +1,19 @@
-/** Reads one answer of a provider. What it throws is a ChunkError. */
+/** Parses one response of a provider. Errors are ChunkErrors. */
 export interface AnswerReader<Reply> {
-  /** All text so far that has been told. */
+  /** All text delivered so far. */
   readonly text: string;
-  /** Characters of the answer so far: text, thoughts and calls, but nothing that only keeps the connection open. */
+  /** Characters so far of text, thoughts and calls; keep-alives do not count. */
   readonly heardLength: number;
-  /** Whether an answer may come as an event stream; else every answer is one document. */
+  /** True if the response may be an event stream; otherwise it is always one document. */
   readonly isStreamed: boolean;
-  /** Of an answer that is one document. */
+  /** Max size of a single document. */
   readonly documentBytesMax: number;
-  /** The provider has said its last word: what still comes of the stream does not count. */
+  /** True after the provider's end marker; later bytes of the stream are ignored. */
   readonly isOver: boolean;
-  /** Takes what the socket gave of a stream. */
+  /** Parses bytes of a stream. */
   push(chunk: Buffer): void;
-  /** The stream is over. */
+  /** Handles the end of the stream. */
   end(): Reply;
-  /** Takes an answer that is one document. */
+  /** Parses a response that is one document. */
   whole(body: string): Reply;
 }

@@ -4,16 +4,16 @@ import { wireArguments } from "./chat-messages.ts";
 import { type ModelImage, type ShownImages, wordsWith } from "./images.ts";
 import type { ModelMessage, ModelRequest, SignedThought } from "./provider.ts";
 
-// The conversation as Anthropic's Messages API takes it: turns of user and assistant, one after the other, each a list of blocks. All
-// results of one step are in one turn, before anything else there. What is rendered of a message is kept as long as the message.
+// Renders a thread for Anthropic's Messages API: alternating turns of user and assistant, each a list of blocks. All results of
+// one step come first in one turn. The rendering of a message is cached for the message's lifetime.
 
-/** Marks where the provider's cache may end. A request bears four of them at most. */
+/** Marks a possible end of the provider's cache. A request may have at most four. */
 const cacheMark = ',"cache_control":{"type":"ephemeral"}}';
 
 interface Rendered {
-  /** Whose thoughts are among the blocks. */
+  /** The model whose thoughts the blocks contain. */
   readonly by: string;
-  /** Joined by commas; "" when there is nothing to be shown. */
+  /** Joined by commas; empty if there is nothing to send. */
   readonly blocks: string;
 }
 
@@ -27,9 +27,8 @@ interface Turn {
 }
 
 /**
- * JSON text of the turns, without the brackets around them. `by` is the model whose own thoughts it is given back, "" for none. With
- * `cache` the last turn of the user is marked, which is what the next request begins with, and the one before, where the last request
- * has ended.
+ * Returns the JSON of the turns without the outer brackets. `by` is the model whose thoughts are sent back, empty for none.
+ * `cache` marks the last user turn, which starts the next request, and the one before, where the previous request ended.
  */
 export function anthropicTurns(
   { shown, images, cache }: Pick<ModelRequest, "shown" | "images" | "cache">,
@@ -50,19 +49,19 @@ export function anthropicTurns(
     if (message.role === "tool") turn.results = joined(turn.results, blocks);
     else turn.blocks = joined(turn.blocks, blocks);
   }
-  // A conversation begins with its user, also where a window has cut that off.
+  // A thread must start with the user, even if a window has cut that turn off.
   if (turns[0]?.role !== "user")
     turns.unshift({ role: "user", results: "", blocks: textBlock("(Earlier messages are not shown.)") });
   const marked = cache ? turns.filter(({ role }) => role === "user").slice(-2) : [];
   return turns.map((turn) => turnJson(turn, marked.includes(turn))).join(",");
 }
 
-/** JSON text of the system message as a list of blocks. */
+/** Returns the JSON of the system message as a list of blocks. */
 export function anthropicSystem(system: string, cache: boolean): string {
   return `[${withMark(textBlock(system), cache)}]`;
 }
 
-/** JSON text of the tools. The same list is written once. */
+/** Returns the JSON of the tools; cached per list. */
 export function anthropicTools(tools: readonly ToolSpec[], cache: boolean): string {
   let list = toolLists.get(tools);
   if (list === undefined) {
@@ -77,8 +76,8 @@ export function anthropicTools(tools: readonly ToolSpec[], cache: boolean): stri
 }
 
 /**
- * Whether the last step that asked for tools began with a thought that the model has signed: models with a budget think only when
- * that is so, or when nobody waits for results.
+ * True if the last step with tool calls began with a signed thought, or if no results are open. Models with a thinking budget
+ * think only then.
  */
 export function beganThinking(shown: readonly ModelMessage[], by: string): boolean {
   const last = shown.findLast(({ role }) => role !== "tool");
@@ -87,7 +86,7 @@ export function beganThinking(shown: readonly ModelMessage[], by: string): boole
   return first !== undefined && first.at === undefined && canReturn(first, by);
 }
 
-/** Whether any thought of this model is among the messages. */
+/** True if a message contains a thought of this model. */
 export function hasThoughts(shown: readonly ModelMessage[], by: string): boolean {
   return shown.some(({ thoughts }) => thoughts?.some((thought) => canReturn(thought, by)));
 }
@@ -100,7 +99,7 @@ function blocksOf(message: ModelMessage, by: string): string {
   return blocks;
 }
 
-/** The blocks of one message. */
+/** Returns the blocks of one message. */
 function contentBlocks(message: ModelMessage, by: string): string {
   const { role, content } = message;
   if (role === "tool") return resultBlock(message, JSON.stringify(content));
@@ -108,7 +107,10 @@ function contentBlocks(message: ModelMessage, by: string): string {
   return textBlock(content.trim() === "" ? "(no text)" : content);
 }
 
-/** The blocks of a user's message or of a tool's result with images. They are not kept: bytes are in memory for one call only. */
+/**
+ * Returns the blocks of a user message or tool result with images. They are not cached, because image bytes stay in memory for
+ * one call only.
+ */
 function blocksWithImages(message: ModelMessage, seen: ShownImages): string {
   const words = wordsWith(message.content, seen);
   const blocks = seen.images.map(imageBlock);
@@ -116,7 +118,7 @@ function blocksWithImages(message: ModelMessage, seen: ShownImages): string {
   return message.role === "tool" ? resultBlock(message, `[${blocks.join(",")}]`) : blocks.join(",");
 }
 
-/** Joined by hand, as base64 needs no escapes. */
+/** Concatenated by hand, because base64 needs no escapes. */
 function imageBlock(image: ModelImage): string {
   const source =
     image.kind === "url"
@@ -130,14 +132,14 @@ function resultBlock({ tool_call_id }: ModelMessage, contentJson: string): strin
 }
 
 /**
- * Thoughts, text and calls in the order in which they were said, up to the last that is no thought: the API refuses a message that ends
- * on one (https://github.com/tailcallhq/forgecode/issues/2107).
+ * Returns thoughts, text and calls in their original order, without trailing thoughts, which the API refuses
+ * (https://github.com/tailcallhq/forgecode/issues/2107).
  */
 function assistantBlocks({ content, tool_calls, thoughts }: ModelMessage, by: string): string {
   const calls = tool_calls ?? [];
   const blocks: string[] = [];
   let [text, called] = [0, 0];
-  /** Blocks up to the last that is no thought. */
+  /** Number of blocks up to the last one that is not a thought. */
   let said = 0;
   const add = (block: string): void => {
     said = blocks.push(block);
@@ -174,7 +176,7 @@ function callBlock({ id, name, args }: ToolCall): string {
   return JSON.stringify({ type: "tool_use", id: wireId(id), name: wireId(name), input: wireArguments(args) });
 }
 
-/** Ids and names of other providers may have characters that this one refuses. */
+/** Replaces characters in other providers' ids and names that this API refuses. */
 function wireId(id: string): string {
   return id.replaceAll(/[^\w-]/g, "_").slice(0, 128) || "_";
 }
@@ -191,7 +193,7 @@ function joined(before: string, after: string): string {
   return before === "" || after === "" ? before + after : `${before},${after}`;
 }
 
-/** Marks the last of the blocks. */
+/** Marks the last block. */
 function withMark(blocks: string, isMarked: boolean): string {
   return isMarked ? blocks.slice(0, -1) + cacheMark : blocks;
 }

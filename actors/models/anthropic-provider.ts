@@ -7,55 +7,57 @@ import { AnthropicReader } from "./anthropic-reader.ts";
 import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest, ToolUse } from "./provider.ts";
 import { type WireCall, type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
-/** Of the Messages API, which says of each that it stays as it is. */
+/** A dated version of the Messages API, whose behaviour never changes. */
 export const anthropicVersion = "2023-06-01";
-/** The API wants a bound. This is asked for where nobody gives one; every model that can be called today takes it but a known smaller one. */
+/**
+ * The API requires a bound. This default is within the limits of every current model, unless a route has a smaller known limit.
+ */
 const outputTokensUnbounded = 32_000;
-/** The API takes no smaller budget. */
+/** Min thinking budget of the API. */
 const budgetTokensMin = 1_024;
-/** Requests that one answer may go on in, when the provider pauses it. */
+/** Max continuations of one reply that the provider paused. */
 const pausesMax = 8;
 
-/** How a model is told to think: with a budget, as models until 4.5; by itself, as those since; or not at all, for it does or cannot. */
+/** How a model is configured to think: with a budget (models up to 4.5), adaptively (later models), or without any field. */
 type ThinkingMode = "budget" | "adaptive" | "untold";
 
 /**
- * The refusal of a request in which the model is told to think, and its last step of calls begins without a thought
- * (https://github.com/pydantic/pydantic-ai/issues/2075). The step may be another model's, or of a turn that did not think. No later turn
- * could mend that, so that the model answers this one without thinking, as the refusal advises.
+ * The refusal of a thinking request whose last step with calls does not begin with a thought
+ * (https://github.com/pydantic/pydantic-ai/issues/2075). That step may come from another model or from a turn without thinking.
+ * No later turn can change that, so this turn is answered without thinking, as the refusal advises.
  */
 const lacksThought = /must start with a thinking block|expected `?thinking`? or `?redacted_thinking/i;
 
-/** What a model takes. */
+/** The options that a model accepts. */
 interface Taken {
   readonly temperature: boolean;
   readonly mode: ThinkingMode;
-  /** The modes that it has refused. */
+  /** Thinking modes that it refused. */
   readonly refused: readonly ThinkingMode[];
-  /** The highest effort; null when it takes none. */
+  /** The highest effort; null if it accepts none. */
   readonly effort: "max" | "high" | null;
-  /** Whether it takes a schema for its answer; else it is told in words. */
+  /** True if it accepts a schema for its reply; otherwise the schema is given in words. */
   readonly schema: boolean;
 }
 
-/** Calls Anthropic's Messages API, through the given egress. */
+/** Returns the provider for Anthropic's Messages API, through the given egress. */
 export function anthropicProvider(config: WireConfig, env: Env, egress: Egress): ModelProvider {
   const takesUnsigned = !isAnthropics(config.baseUrl);
-  /** What wire models have refused to be given, and what they take instead. */
+  /** The options that each wire model accepts, learned from refusals. */
   const taken = new Map<string, Taken>();
   const protocol: WireProtocol = {
     path: "/messages",
     headers: (apiKey) => ["anthropic-version", anthropicVersion, ...(apiKey === null ? [] : ["x-api-key", apiKey])],
     begin: (request, events) => new AnthropicCall({ provider: config.name, takesUnsigned, taken }, request, events),
   };
-  // https://docs.claude.com/en/api/messages: a stop sequence has to contain something that is no white space.
+  // https://docs.claude.com/en/api/messages: a stop sequence must contain a character that is not white space.
   return { ...wireProvider(config, protocol, env, egress), refusesBlankStops: true };
 }
 
-/** What the calls of one provider share. */
+/** State that the calls of one provider share. */
 interface Called {
   readonly provider: string;
-  /** Whether thoughts without a signature go back: https://api-docs.deepseek.com/guides/anthropic_api */
+  /** True if thoughts without a signature are sent back: https://api-docs.deepseek.com/guides/anthropic_api */
   readonly takesUnsigned: boolean;
   readonly taken: Map<string, Taken>;
 }
@@ -65,12 +67,12 @@ class AnthropicCall implements WireCall<ModelReply> {
   readonly #request: ModelRequest;
   readonly #taken: Map<string, Taken>;
   #takes: Taken;
-  /** The model whose thoughts are sent, "" when none are. */
+  /** The model whose thoughts are sent back, empty for none. */
   #by: string;
-  /** Set when the conversation does not let the model think now. */
+  /** True if the messages do not allow thinking in this call. */
   #isThoughtless = false;
   #pauses = 0;
-  /** Output that the answer has come to before it was paused. */
+  /** Output tokens of the reply before it was paused. */
   #spent = 0;
 
   constructor({ provider, takesUnsigned, taken }: Called, request: ModelRequest, events: ModelEvents) {
@@ -89,7 +91,7 @@ class AnthropicCall implements WireCall<ModelReply> {
     const { maxTokens, fields, effort, isOn } = this.#thinking();
     const system = this.#system();
     let body = `{"model":${JSON.stringify(route.model)},"max_tokens":${maxTokens},"stream":true${fields}`;
-    // What thinks has a temperature of its own.
+    // With thinking, the API does not accept a temperature.
     if (!isOn && (this.#takes.temperature || temperature !== 0)) body += `,"temperature":${temperature}`;
     if (stop !== undefined) body += `,"stop_sequences":${JSON.stringify(stop)}`;
     if (offers.length > 0) body += `,"tools":${anthropicTools(offers, cache)}${toolUseField(this.#request.choice)}`;
@@ -104,7 +106,7 @@ class AnthropicCall implements WireCall<ModelReply> {
   adapt(failure: ModelFailure): boolean {
     const { shown, route } = this.#request;
     if (failure.status !== 400) return false;
-    // Somebody else's proof, or one of an account that is not this one's.
+    // The signature was made by another provider or account.
     if (/signature/i.test(failure.message) && this.#by !== "" && hasThoughts(shown, this.#by)) {
       this.#by = "";
       return true;
@@ -129,7 +131,7 @@ class AnthropicCall implements WireCall<ModelReply> {
     return true;
   }
 
-  /** The system text, with what the answer has to be like where the model takes that in words only. */
+  /** Returns the system text, with the reply schema in words if the model does not accept a schema. */
   #system(): string {
     const { system, answer } = this.#request;
     if (!answer || this.#takes.schema) return system;
@@ -141,28 +143,28 @@ class AnthropicCall implements WireCall<ModelReply> {
     return answer && this.#takes.schema ? `"format":{"type":"json_schema","schema":${answer.json}}` : "";
   }
 
-  /** Tokens that the answer may still have: what was asked for, thinking included, or enough beside what it may think. */
+  /** Returns the output tokens left for the reply: the requested bound including thinking, or a default plus the budget. */
   #bound(budget: number): number {
     const { max_tokens, route } = this.#request;
     const wanted = max_tokens ?? outputTokensUnbounded + budget;
     return Math.min(wanted, route.max_output_tokens ?? wanted) - this.#spent;
   }
 
-  /** The fields that say how to think, the bound that goes with them, and whether the model does think then. */
+  /** Returns the fields for thinking, the matching output bound, and whether the model thinks. */
   #thinking(): { maxTokens: number; fields: string; effort: string; isOn: boolean } {
     const { thinking, shown } = this.#request;
     const { mode, effort } = this.#takes;
     const unbudgeted = this.#bound(0);
     if (thinking === null) return { maxTokens: unbudgeted, fields: "", effort: "", isOn: false };
-    // A model that thinks cannot be made to call a tool, and what the caller says of its tools goes before how hard to think.
+    // A thinking model cannot be forced to call a tool, and the caller's tool choice takes precedence over thinking.
     if (thinking.level === "off" || this.#isThoughtless || isForced(this.#request.choice)) {
-      // With a budget it thinks only when it is told to.
+      // A model with a budget thinks only if a budget is sent.
       const fields = mode === "adaptive" ? ',"thinking":{"type":"disabled"}' : "";
       return { maxTokens: unbudgeted, fields, effort: "", isOn: false };
     }
     if (mode === "budget") {
       const bound = this.#bound(thinking.budget_tokens);
-      // An answer needs room of its own.
+      // Leave room for the reply itself.
       const budget = Math.min(Math.max(budgetTokensMin, thinking.budget_tokens), bound - Math.min(1_024, bound >> 2));
       const isOn = budget >= budgetTokensMin && budget < bound && beganThinking(shown, this.#by);
       const fields = isOn ? `,"thinking":{"type":"enabled","budget_tokens":${budget}}` : "";
@@ -174,17 +176,17 @@ class AnthropicCall implements WireCall<ModelReply> {
   }
 }
 
-/** Whether an address is of Anthropic's own API, which refuses thoughts that it has not signed. */
+/** True for an address of Anthropic's own API, which refuses unsigned thoughts. */
 function isAnthropics(baseUrl: string): boolean {
   return /(^|\.)anthropic\.com$/.test(new URL(baseUrl).hostname);
 }
 
-/** Whether the model has to call a tool. */
+/** True if the model must call a tool. */
 function isForced(use: ToolUse | undefined): boolean {
   return ![null, "auto", "none"].includes((use?.tool_choice ?? null) as string | null);
 }
 
-/** The field that says which of the tools are to be called. */
+/** Returns the field for the tool choice. */
 function toolUseField(use: ToolUse | undefined): string {
   if (use === undefined) return "";
   const { tool_choice: choice, parallel_tool_calls } = use;
@@ -198,22 +200,22 @@ function toolUseField(use: ToolUse | undefined): string {
   return `,"tool_choice":${JSON.stringify(field)}`;
 }
 
-/** What can be said of a model by its name. */
+/** Returns the options of a model that its name suggests. */
 function firstTaken(model: string): Taken {
   const isOlder = /claude-(?:2|3|instant)|-4(?:-[0-5])?(?:[-@]20\d{6}|-latest)?$/.test(model);
   return { temperature: true, mode: isOlder ? "budget" : "adaptive", refused: [], effort: "max", schema: true };
 }
 
 /**
- * Without what the provider will not have for this model, null when it is not that. A temperature of 0, which every manifest has that
- * does not say otherwise, is left out; a manifest that asks for another one is told the refusal.
+ * Returns the options without the one that the provider refused; null if the refusal is about something else. A temperature of
+ * 0, the default of manifests, is dropped; for any other temperature the refusal is reported.
  */
 function withoutRefused(takes: Taken, { temperature, thinking, answer }: ModelRequest, words: string): Taken | null {
   const { mode, refused, effort } = takes;
   if (takes.temperature && temperature === 0 && /temperature/i.test(words)) return { ...takes, temperature: false };
   if (answer && takes.schema && /output_config\.format|output_format|json_schema|schema/i.test(words))
     return { ...takes, schema: false };
-  // What is wrong with one of the messages is not how the model is told to think.
+  // An error about a message is not about the thinking options.
   if (thinking === null || /messages\.\d/.test(words)) return null;
   if (mode !== "untold" && /thinking\.|thinking.*support|support.*thinking|budget_tokens|adaptive/i.test(words)) {
     const next = (["adaptive", "budget"] as const).find((other) => other !== mode && !refused.includes(other));

@@ -7,13 +7,13 @@ import { count } from "./chunk-usage.ts";
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply, RequestedCall, SignedThought } from "./provider.ts";
 
-/** More blocks in one answer than this are an attack or a defect. */
+/** Max blocks in one reply; more are an attack or a defect. */
 const blocksMax = 4096;
 
-/** Counted for a block beside its words. */
+/** Characters counted for each block in addition to its text. */
 const blockOverhead = 64;
 
-/** One event of the stream. Nothing about it is certain. */
+/** One event of the stream. All fields are unverified. */
 interface MessageEvent {
   readonly type?: unknown;
   readonly index?: unknown;
@@ -22,7 +22,7 @@ interface MessageEvent {
   readonly delta?: BlockDelta | null;
   readonly usage?: MessageUsage | null;
   readonly error?: { readonly type?: unknown } | null;
-  /** Of an answer that was not streamed. */
+  /** For a reply that was not streamed. */
   readonly content?: unknown;
   readonly stop_reason?: unknown;
 }
@@ -54,10 +54,10 @@ interface MessageUsage {
   readonly cache_creation_input_tokens?: unknown;
 }
 
-/** What a body has said of its tokens by now. */
+/** Token counts of one response body so far. */
 type Reported = { readonly [part in keyof TokenCount]?: number | undefined };
 
-/** One block of the answer, with where it stands in the text and in the reasoning. */
+/** One block of the reply, with its ranges in the text and the reasoning. */
 interface Block {
   readonly began: ContentBlock;
   readonly textFrom: number;
@@ -65,7 +65,7 @@ interface Block {
   readonly callsBefore: number;
   textTo: number;
   thoughtTo: number;
-  /** Arguments of a call, as far as they have come. */
+  /** Arguments of a call, as far as received. */
   readonly json: ArgumentText;
   signature: string;
   isOpen: boolean;
@@ -73,7 +73,7 @@ interface Block {
 
 const none: TokenCount = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
 
-/** The HTTP status that each error would have had outside a stream. */
+/** The HTTP status of each error outside a stream. */
 const errorStatuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -88,19 +88,19 @@ const errorStatuses: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads the streamed answer of Anthropic's Messages API. `by` marks its thoughts; with `takesUnsigned` those go back too that bear no
- * signature, as other providers of the protocol have them.
+ * Parses streamed replies of Anthropic's Messages API. `by` marks the origin of thoughts. With `takesUnsigned`, thoughts without
+ * a signature are sent back too, as other providers of the protocol produce them.
  */
 export class AnthropicReader extends EventStream {
   readonly #by: string;
   readonly #takesUnsigned: boolean;
   readonly #blocks: Block[] = [];
-  /** The blocks of this body by their index. */
+  /** Blocks of this body by index. */
   #open = new Map<unknown, Block>();
   #calls = 0;
   #stop: string | null = null;
   #done = false;
-  /** Of the bodies before this one; null when one of them has not said it. */
+  /** Tokens of earlier bodies; null if one of them reported none. */
   #before: TokenCount | null = none;
   #usage: Reported = {};
 
@@ -110,12 +110,12 @@ export class AnthropicReader extends EventStream {
     this.#takesUnsigned = takesUnsigned;
   }
 
-  /** JSON of the answer's blocks so far, as the provider takes them back. */
+  /** JSON of the reply's blocks so far, in the form that the provider accepts. */
   get contentJson(): string {
     return `[${this.#blocks.flatMap((block) => this.#blockJson(block)).join(",")}]`;
   }
 
-  /** The answer goes on in another body. */
+  /** Prepares for the next body of a paused reply. */
   goOn(): void {
     this.reopen();
     this.#open = new Map();
@@ -139,7 +139,7 @@ export class AnthropicReader extends EventStream {
         this.#close(this.#open.get(event.index));
         break;
       case "message_start":
-        // What it says of the output is what has been written by then.
+        // `message_start` reports a preliminary output count.
         this.#count({ ...event.message?.usage, output_tokens: null });
         break;
       case "message_delta":
@@ -153,7 +153,7 @@ export class AnthropicReader extends EventStream {
         this.#takeWhole(event);
         break;
       default:
-        // Some send an error without the type around it.
+        // Some servers send an error without the surrounding type.
         if (event.error !== undefined && event.error !== null) throw failureOf(event.error);
     }
   }
@@ -168,7 +168,7 @@ export class AnthropicReader extends EventStream {
       text: this.text,
       reasoning: this.reasoning,
       ...(thoughts.length === 0 ? {} : { thoughts }),
-      // What is asked for in an answer that is taken back is not asked for.
+      // Ignore calls in a reply that the provider withdrew.
       tool_calls:
         stop_reason === "refusal" ? [] : this.#blocks.flatMap((block) => callOf(block, stop_reason === "max_tokens")),
       stop_reason,
@@ -254,7 +254,7 @@ export class AnthropicReader extends EventStream {
     this.#finish();
   }
 
-  /** Takes the counts of a later event of the same body. A later zero does not replace an earlier count. */
+  /** Merges the counts of a later event of the same body. A zero does not replace an earlier count. */
   #count(usage: MessageUsage | null | undefined): void {
     if (typeof usage !== "object" || usage === null) return;
     const { input, output, cacheRead, cacheWrite } = this.#usage;
@@ -267,7 +267,7 @@ export class AnthropicReader extends EventStream {
   }
 
   #stopReason(): StopReason {
-    // There was room for no more of it.
+    // The context window is full.
     if (this.#stop === "model_context_window_exceeded") return "max_tokens";
     return stopReasonOf(this.#stop, this.#calls > 0);
   }
@@ -290,7 +290,7 @@ export class AnthropicReader extends EventStream {
     return this.reasoning.slice(thoughtFrom, thoughtTo);
   }
 
-  /** None where words had to be replaced: they are not the ones that were signed. */
+  /** Returns no signature if invalid characters were replaced, because the text differs from the signed one. */
   #signatureOf(block: Block): string {
     return this.#thoughtOf(block).includes("\uFFFD") ? "" : block.signature;
   }
@@ -312,7 +312,7 @@ export class AnthropicReader extends EventStream {
   }
 }
 
-/** The call of a block. Of one that was cut off before its arguments these are "", and not the empty object that each call begins with. */
+/** Returns the call of a block. If the reply was cut off before the arguments, they are empty, not the initial empty object. */
 function callOf({ began, json }: Block, isCut: boolean): RequestedCall[] {
   if (began.type !== "tool_use") return [];
   const begun = JSON.stringify(began.input ?? {});
@@ -320,7 +320,7 @@ function callOf({ began, json }: Block, isCut: boolean): RequestedCall[] {
   return [{ id: soundText(textOf(began.id)), name: toolName(textOf(began.name)), arguments: words }];
 }
 
-/** Whether there is nothing in a delta but its type and one content. */
+/** True if a delta has only its type and one content. */
 function isPlain(delta: BlockDelta): boolean {
   return Object.keys(delta).length === 2;
 }
@@ -334,13 +334,13 @@ function later(value: unknown, before: number | undefined): number | undefined {
   return count(value) || (before ?? count(value) ?? undefined);
 }
 
-/** Null where the prompt's or the answer's were not said, and where there are none at all. */
+/** Returns null if input or output counts are missing, or all counts are zero. */
 function tokensOf({ input, output, cacheRead = 0, cacheWrite = 0 }: Reported): TokenCount | null {
   if (input === undefined || output === undefined || input + output + cacheRead + cacheWrite === 0) return null;
   return { input, output, cacheRead, cacheWrite };
 }
 
-/** Null where one is: what is known of a part only is not known. */
+/** Returns null if either is null, because a partial sum would be misleading. */
 function sum(a: TokenCount | null, b: TokenCount | null): TokenCount | null {
   if (a === null || b === null) return null;
   return {

@@ -2,18 +2,21 @@ import type { ModelProviderName } from "../../governance/settings/model-options.
 import { commonRules, type ProviderRules } from "./chat-rules.ts";
 import type { HttpProviderConfig } from "./http-provider.ts";
 
-/** How a hosted provider is reached and what is its own about the protocol that all of them speak. */
+/** The address of a hosted provider, and its deviations from the common protocol. */
 export interface BuiltInProvider {
-  /** Up to and without /chat/completions; null where it depends on the account. */
+  /** The URL before /chat/completions; null if it depends on the account. */
   readonly baseUrl: string | null;
   readonly maxTokensField: HttpProviderConfig["maxTokensField"];
   readonly asksForUsage: boolean;
   readonly rules: ProviderRules;
 }
 
-/** The OpenAI-compatible endpoints of the hosted providers, from the documentation of each. All take the key as a bearer token. */
+/**
+ * The OpenAI-compatible endpoints of the hosted providers, from their documentation. All of them accept the key as a bearer
+ * token.
+ */
 export const builtInProviders: Readonly<Record<ModelProviderName, BuiltInProvider>> = {
-  // Its reasoning models refuse max_tokens.
+  // OpenAI's reasoning models refuse max_tokens.
   openai: {
     ...hosted("https://api.openai.com/v1"),
     maxTokensField: "max_completion_tokens",
@@ -28,7 +31,7 @@ export const builtInProviders: Readonly<Record<ModelProviderName, BuiltInProvide
   fireworks: hosted("https://api.fireworks.ai/inference/v1"),
   openrouter: hosted("https://openrouter.ai/api/v1"),
   xai: hosted("https://api.x.ai/v1"),
-  // Sends usage of its own accord, and refuses stream_options.include_usage with 422.
+  // Mistral always sends usage, and refuses stream_options.include_usage with 422.
   mistral: {
     ...hosted("https://api.mistral.ai/v1"),
     asksForUsage: false,
@@ -44,7 +47,7 @@ function hosted(baseUrl: string | null): BuiltInProvider {
   return { baseUrl, maxTokensField: "max_tokens", asksForUsage: true, rules: commonRules };
 }
 
-/** The endpoint of Workers AI for an account: directly, or through one of its AI gateways. */
+/** Returns the endpoint of Workers AI for an account, directly or through one of its AI gateways. */
 export function workersAiUrl(accountId: string, gatewayId: string | undefined): string {
   const account = encodeURIComponent(accountId);
   return gatewayId === undefined

@@ -1,18 +1,18 @@
 import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
 
-// The models that can be named without being configured. Figures as of November 2026:
+// The built-in model routes. Figures as of November 2026, USD per million tokens:
 // - routes, wire models and modalities, and the context windows of workers_ai: the specification of this service;
-// - gpt-4.1 and gpt-4.1-mini: OpenAI, "Pricing", standard tier, and "Models"; cached input is the rate for what the cache reads,
-//   and writing to it costs as much as input;
-// - claude-*: Anthropic, "Models & pricing"; writing to the cache is the rate for five minutes.
-// A figure that no source gives is not guessed: no price, no largest output, a window of 128,000 tokens, text only, the parameters
-// of its provider. Operators set it with SVC_MODEL_ROUTES, a manifest its price with spec.model.price. USD for a million tokens.
+// - gpt-4.1 and gpt-4.1-mini: OpenAI, "Pricing", standard tier, and "Models"; cached input is the rate of cache reads, and cache
+//   writes cost as much as input;
+// - claude-*: Anthropic, "Models & pricing"; cache writes have the five-minute rate.
+// Unknown figures are not guessed: no price, no output limit, a window of 128,000 tokens, text only, the provider's parameters.
+// Operators set them with SVC_MODEL_ROUTES; a manifest sets its price with spec.model.price.
 
 const unknownWindow = 128_000;
 const million = 1_000_000;
 const quarterMillion = 262_144;
 
-/** What is taken for a route whose figures nobody gave. */
+/** Figures of a route for which none are known. */
 export const unknownFigures: Omit<ModelRoute, "id" | "provider" | "model"> = {
   modalities: ["text"],
   context_window: unknownWindow,
@@ -24,7 +24,7 @@ export const unknownFigures: Omit<ModelRoute, "id" | "provider" | "model"> = {
 const sonnetPrice: ModelPrice = { input: 2, output: 10, cache_read: 0.2, cache_write: 2.5 };
 const opusPrice: ModelPrice = { input: 5, output: 25, cache_read: 0.5, cache_write: 6.25 };
 
-/** The built-in routes. Where several can be called, the first is the default model. */
+/** The built-in routes. If several can be called, the first is the default model. */
 export const builtInRoutes: readonly ModelRoute[] = [
   anthropic("claude-sonnet", "claude-sonnet-5", million, 128_000, sonnetPrice),
   anthropic("claude-opus", "claude-opus-5", million, 128_000, opusPrice),
@@ -47,7 +47,7 @@ export const builtInRoutes: readonly ModelRoute[] = [
   workersAi("llama-3-fast", "@cf/zai-org/glm-5.3-flash", million, "image"),
 ];
 
-/** The offline model. It costs nothing, so that manifests with a cap on cost can use it. */
+/** The offline model. It is free, so manifests with a cost limit can use it. */
 export const demoRoute: ModelRoute = {
   id: "demo",
   provider: "demo",

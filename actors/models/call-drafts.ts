@@ -3,9 +3,9 @@ import { ArgumentText } from "./argument-text.ts";
 import { type CallPart, MalformedAnswer } from "./chunk.ts";
 import type { RequestedCall } from "./provider.ts";
 
-/** More calls in one answer than this are an attack or a defect. */
+/** Max calls in one reply; more are an attack or a defect. */
 const callsMax = 1024;
-/** How often it is looked in vain whether a call is whole: each time all of its arguments are read. */
+/** Max failed checks whether a call is complete: each parses all of its arguments. */
 const looksMax = 8;
 
 interface CallDraft {
@@ -13,16 +13,16 @@ interface CallDraft {
   id: string;
   name: string;
   readonly arguments: ArgumentText;
-  /** Fields of the provider's own. */
+  /** Vendor-specific fields. */
   vendor: Readonly<Record<string, unknown>> | null;
-  /** Whether they end as those of a whole call do. To ask them themselves makes one text of all their pieces each time. */
+  /** True if the last piece ends like complete arguments: a cheap check before all pieces are parsed. */
   mayBeWhole: boolean;
 }
 
-/** Puts the tool calls of one answer together from the pieces in which they come. */
+/** Assembles the tool calls of one reply from their pieces. */
 export class CallDrafts {
   readonly #drafts: CallDraft[] = [];
-  /** The draft that a piece with this index goes on with. */
+  /** The draft to which the next piece with an index belongs. */
   readonly #open = new Map<number, CallDraft>();
   #looks = 0;
 
@@ -30,7 +30,7 @@ export class CallDrafts {
     return this.#drafts.length;
   }
 
-  /** Takes one piece and answers how many characters it added. Throws MalformedAnswer. */
+  /** Adds a piece and returns the number of characters that it added. Throws MalformedAnswer. */
   take(part: CallPart): number {
     if (typeof part !== "object" || part === null) return 0;
     const id = text(part.id);
@@ -39,7 +39,7 @@ export class CallDrafts {
     const draft = this.#draftOf(part.index, id, name, words);
     const before = draft.id.length + draft.name.length;
     if (id !== "") draft.id = id;
-    // A name comes once, in pieces at some providers; others repeat it whole with every piece of the arguments.
+    // Some providers send a name in pieces; others repeat it with every piece of the arguments.
     if (name !== draft.name) draft.name += name;
     draft.arguments.add(words);
     if (words !== "") draft.mayBeWhole = words.endsWith("}");
@@ -47,16 +47,16 @@ export class CallDrafts {
     return Math.max(0, draft.id.length + draft.name.length - before) + words.length;
   }
 
-  /** The fields of the provider's own, each with the place of its call. */
+  /** Returns the vendor-specific fields with the position of their call. */
   vendorFields(): { readonly call: number; readonly fields: Readonly<Record<string, unknown>> }[] {
     return this.#ordered.flatMap(({ vendor }, call) => (vendor === null ? [] : [{ call, fields: vendor }]));
   }
 
-  /** The calls by their index; those that share one as they came. */
+  /** Returns the calls by index; calls with the same index in order of arrival. */
   finish(): RequestedCall[] {
     return (
       this.#ordered
-        // The arguments stay as they are, so that a tool can refuse what is no text.
+        // Keep the arguments unparsed, so that a tool can reject invalid ones.
         .map(({ id, name, arguments: words }) => ({
           id: soundText(id),
           name: toolName(name),
@@ -72,7 +72,7 @@ export class CallDrafts {
   #draftOf(index: unknown, id: string, name: string, words: string): CallDraft {
     const numbered = typeof index === "number" && Number.isFinite(index);
     const open = numbered ? this.#open.get(index) : this.#drafts.at(-1);
-    // Some providers number all calls alike, or not at all: then another id is another call.
+    // Some providers give all calls the same index or none; then a different id means a new call.
     const another =
       open === undefined ||
       (id !== "" && open.id !== "" && id !== open.id) ||
@@ -92,7 +92,7 @@ export class CallDrafts {
     return draft;
   }
 
-  /** Whether a piece without an id begins a call behind a whole one: Google's come so, each in one piece. */
+  /** True if a piece without an id starts a new call after a complete one; Google sends each call as one piece. */
   #isBehind(open: CallDraft, name: string, words: string): boolean {
     if (name === "" || open.name === "" || (name === open.name && !words.startsWith("{"))) return false;
     if (!open.mayBeWhole || this.#looks >= looksMax) return false;
@@ -107,7 +107,7 @@ export class CallDrafts {
 }
 
 /**
- * A tool's name as the model meant it. Servers of gpt-oss leave the model's next control token behind it
+ * Returns the tool name without the control token that servers of gpt-oss append
  * (https://github.com/ollama/ollama/issues/11704).
  */
 export function toolName(name: string): string {
@@ -115,7 +115,7 @@ export function toolName(name: string): string {
   return soundText(end > 0 ? name.slice(0, end).trimEnd() : name);
 }
 
-/** Some servers send the arguments themselves, and not their text. */
+/** Some servers send the arguments as an object instead of text. */
 function argumentsOf(value: unknown): string {
   return typeof value === "object" && value !== null ? JSON.stringify(value) : text(value);
 }

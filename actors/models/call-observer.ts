@@ -1,7 +1,7 @@
 import type { Metrics } from "../../governance/metrics.ts";
 import type { CallObserver } from "./call.ts";
 
-/** Counts what happens to calls, whoever makes them. */
+/** Returns an observer that counts model calls in the metrics. */
 export function callObserver(metrics: Pick<Metrics, "count" | "observe">): CallObserver {
   return {
     finished: (route, outcome, seconds) =>

@@ -11,14 +11,14 @@ import {
   type ModelRequest,
 } from "./provider.ts";
 
-/** Calls made to one route before the next is tried. */
+/** Max attempts on one route before the next is tried. */
 const attemptsMax = 3;
 const backoffMs = 500;
 const backoffMaxMs = 8_000;
-/** A provider that asks for a longer pause is passed over. */
+/** A provider that asks for a longer pause is skipped. */
 const patienceMs = 30_000;
 
-/** Told of what happens to a call, for metrics. */
+/** Receives the events of a call, for metrics. */
 export interface CallObserver {
   finished(route: RouteTarget, outcome: "ok" | "error" | "aborted", seconds: number): void;
   retried(route: RouteTarget, status: number): void;
@@ -26,37 +26,37 @@ export interface CallObserver {
   switched(from: ModelRoute, to: ModelRoute): void;
 }
 
-/** What a call of the model needs: where it may go and what is sent there. */
+/** The parameters of a model call. */
 export interface CallPlan {
-  /** The model of the turn, then its fallbacks in order. Never empty. */
+  /** The model of the turn, then its fallbacks. Never empty. */
   readonly routes: readonly ModelRoute[];
-  /** The provider of a route; throws SvcError when it has no credential. */
+  /** Returns the provider of a route; throws SvcError if it has no credential. */
   provider(route: ModelRoute): ModelProvider;
-  /** The request as it is sent to a route. */
+  /** Returns the request for a route. */
   request(route: ModelRoute): ModelRequest;
   readonly events: ModelEvents;
   readonly cancellation: Cancellation;
   readonly observer: CallObserver;
-  /** Whether the call was ended on purpose: then it is not made again. */
+  /** True if the call was ended on purpose; then it is not retried. */
   isCut(): boolean;
-  /** What has to be there before each try but the first. What it rejects with ends the call. */
+  /** Awaited before each attempt after the first. A rejection ends the call. */
   again?(): Promise<void>;
-  /** Whether a prompt that is too long for one model is for the caller to shorten, and not for the next model to be asked with. */
+  /** True if the caller shortens a prompt that exceeds the context; then no fallback is tried for it. */
   readonly mendsOverflow?: boolean;
-  /** Told of the call under way, so that reading can be paused; null when none is. */
+  /** Receives the call in progress, to pause its reading; null if there is none. */
   onCall(call: ModelCall | null): void;
 }
 
-/** What the model answered, and the route that it was reached by. */
+/** The reply, and the route that produced it. */
 export interface CallResult {
   readonly reply: ModelReply;
   readonly route: ModelRoute;
 }
 
 /**
- * Calls the model: again when that may help, then its fallbacks. As soon as a word was said there is no second try, for the
- * client has read it. Rejects with ModelFailure of the last route that was called, or with the SvcError of a missing credential
- * when that is of the first route; a fallback without one is passed over.
+ * Calls the model with retries, then its fallbacks. There is no retry after the first text, because the client has already
+ * received it. Rejects with the ModelFailure of the last route called. A missing credential of the first route rejects with
+ * SvcError; a fallback without one is skipped.
  */
 export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
   const { cancellation, observer } = plan;
@@ -85,19 +85,19 @@ export async function callModel(plan: CallPlan, env: Env): Promise<CallResult> {
   throw failure ?? new ModelFailure("no model to call");
 }
 
-/** Something that a provider was asked. */
+/** A request to a provider. */
 interface StartedCall {
   readonly reply: Promise<unknown>;
   abort(): void;
 }
 
-/** What a call of one route needs. */
+/** The parameters of a call on one route. */
 export interface RouteCallPlan<Call> extends Pick<CallPlan, "cancellation" | "observer" | "isCut" | "again"> {
   start(): Call;
   onCall(call: Call | null): void;
 }
 
-/** Calls one route until it answers or another try is of no use. Rejects as `callModel` does. */
+/** Calls one route until it succeeds or a retry is pointless. Rejects like `callModel`. */
 export async function callRoute<Call extends StartedCall>(
   plan: RouteCallPlan<Call>,
   route: RouteTarget,
@@ -137,7 +137,7 @@ function isStopped({ cancellation, isCut }: Pick<CallPlan, "cancellation" | "isC
   return cancellation.cancelled || isCut();
 }
 
-/** Doubling from half a second, with a quarter of jitter either way so that callers do not come back together. */
+/** Doubles from half a second, with a jitter of a quarter, so that clients do not retry simultaneously. */
 function backoff(attempt: number, random: number): number {
   return Math.min(backoffMaxMs, backoffMs * 2 ** (attempt - 1)) * (0.75 + random / 2);
 }

@@ -4,10 +4,10 @@ import { type ImagesOfCall, openAiContent, openAiPart, openAiText, type ShownIma
 import type { ModelMessage } from "./provider.ts";
 import { type OwnFields, ownFields } from "./vendor-fields.ts";
 
-// The conversation as the OpenAI chat completions protocol takes it. The text of a message is made once, and joined for every call of the
-// turn; what a provider wants otherwise, or has sent with a message and wants back, is put into that message alone.
+// Renders a thread for the OpenAI chat completions protocol. The JSON of each message is cached and joined for every call of the
+// turn. Deviations of a provider, and fields that it wants returned, change only the messages concerned.
 
-/** The fields of a message that its JSON text is made of. */
+/** The fields that the JSON of a message contains. */
 export interface ChatParts {
   readonly role: ModelMessage["role"];
   readonly content: string;
@@ -16,12 +16,12 @@ export interface ChatParts {
   readonly tool_call_id?: string | null | undefined;
 }
 
-/** The message between results and a user's message, where a provider does not take these side by side. */
+/** An assistant message between tool results and a user message, for providers that do not accept them adjacent. */
 const bridge = '{"role":"assistant","content":"OK."}';
-/** The value that Gemini takes for any signature: https://ai.google.dev/gemini-api/docs/thought-signatures */
+/** The value that Gemini accepts as any signature: https://ai.google.dev/gemini-api/docs/thought-signatures */
 const anySignature = '"extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}';
 
-/** JSON text of a message without attachments, as every provider takes it. */
+/** Returns the JSON of a message without attachments, in the form that every provider accepts. */
 export function chatMessage({ role, content, name, tool_calls, tool_call_id }: ChatParts): string {
   let text = `{"role":"${role}","content":${contentJson(role, content)}`;
   if (name !== undefined && role === "user" && name !== "") text += `,"name":${JSON.stringify(wireName(name))}`;
@@ -30,7 +30,7 @@ export function chatMessage({ role, content, name, tool_calls, tool_call_id }: C
   return `${text}}`;
 }
 
-/** JSON text of the message list, the system message first. Without `images` messages are their words alone. */
+/** Returns the JSON of the message list, system message first. Without `images`, messages are text only. */
 export function chatMessages(
   system: string,
   messages: readonly ModelMessage[],
@@ -49,7 +49,7 @@ export function chatMessages(
   let ofTools = "";
   for (const message of messages) {
     if (message.role === "system" || saysNothing(message)) continue;
-    // Results stand together, right behind their calls.
+    // Tool results must directly follow their calls, so send images of results after all of them.
     if (ofTools !== "" && message.role !== "tool") {
       add("user", userMessage(ofTools));
       ofTools = "";
@@ -64,7 +64,7 @@ export function chatMessages(
   return `${text}]`;
 }
 
-/** Whether the rules of a model change anything of these messages. */
+/** True if the rules of a model change any of these messages. */
 export function areChanged(messages: readonly ModelMessage[], rules: ChatRules): boolean {
   return messages.some(
     (message, at) =>
@@ -74,8 +74,8 @@ export function areChanged(messages: readonly ModelMessage[], rules: ChatRules):
 }
 
 /**
- * Whether an assistant's message has neither words nor calls: it has thought, or was cut off or filtered before its first word. Mistral
- * refuses such a message (https://github.com/OpenHands/OpenHands/issues/8685), and so do providers of Anthropic's models, also where its words are blanks.
+ * True for an assistant message without text and calls, for example one that was cut off before its first word. Mistral refuses
+ * such messages (https://github.com/OpenHands/OpenHands/issues/8685); providers of Anthropic's models also refuse blank text.
  */
 function saysNothing({ role, content, tool_calls }: ModelMessage): boolean {
   return role === "assistant" && !hasCalls(tool_calls) && content.trim() === "";
@@ -135,15 +135,16 @@ function wireCall(call: ToolCall) {
 }
 
 /**
- * The arguments of a call as an object, which is all that some servers take of an earlier call: Ollama (fromChatRequest in
- * https://github.com/ollama/ollama/blob/main/openai/openai.go) and llama.cpp (https://github.com/ggml-org/llama.cpp/issues/25510).
+ * Returns the arguments of a call as an object. Some servers accept nothing else in earlier calls: Ollama (fromChatRequest in
+ * https://github.com/ollama/ollama/blob/main/openai/openai.go) and llama.cpp
+ * (https://github.com/ggml-org/llama.cpp/issues/25510).
  */
 export function wireArguments(args: unknown): object {
   if (typeof args === "object" && args !== null && !Array.isArray(args)) return args;
   return { arguments: typeof args === "string" ? args : JSON.stringify(args) };
 }
 
-/** A name as providers take it: another one would be refused, and with it every later turn of the thread. */
+/** Returns a name that providers accept; an invalid one would fail every later turn of the thread. */
 function wireName(name: string): string {
   return name
     .replace(/[\s<|\\/>]/g, "_")
@@ -155,7 +156,7 @@ function userMessage(parts: string): string {
   return `{"role":"user","content":[${parts}]}`;
 }
 
-/** A user's message with its images. One that has lost all it had says so: providers refuse empty messages. */
+/** Returns a user message with its images. If all of them are gone the text says so, because providers refuse empty messages. */
 function withImages(message: ModelMessage, shown: ShownImages, rules: ChatRules | null): string {
   const { role, content } = message;
   const head = `{"role":"${role}","content":`;
@@ -166,7 +167,7 @@ function withImages(message: ModelMessage, shown: ShownImages, rules: ChatRules 
   return `${head}${said}${rest}`;
 }
 
-/** The images of a tool's result. In the OpenAI protocol a result is words alone, so that they follow in a message of their own. */
+/** Returns the images of a tool result. Results are text only in the OpenAI protocol, so images follow in a separate message. */
 function toolImages({ tool_call_id }: ModelMessage, { images, omitted }: ShownImages, rules: ChatRules | null): string {
   const id = callIdOnWire(tool_call_id ?? "", rules?.callIds ?? "any");
   const words = images.length === 0 ? "" : `Images of the result of ${id}:`;

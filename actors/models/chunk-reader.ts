@@ -15,18 +15,18 @@ import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 import { VendorDrafts } from "./vendor-drafts.ts";
 
-/** Reads the streamed body of a chat completion. */
+/** Parses the streamed response of a chat completion. */
 export class ChunkReader extends EventStream {
   readonly #calls = new CallDrafts();
   readonly #vendor = new VendorDrafts();
   readonly #by: string;
   #finish: string | null = null;
-  /** The model has said that it will not, in the place that OpenAI has for that. */
+  /** True if the model refused, in OpenAI's field for that. */
   #isRefused = false;
   #usage: UsageFigures | null = null;
   #done = false;
 
-  /** `by` names the provider and model that get the vendor fields back; "" drops the fields. */
+  /** `by` names the provider and model to which vendor fields are returned; empty drops the fields. */
   constructor(events: ModelEvents, by = "") {
     super(events);
     this.#by = by;
@@ -46,7 +46,7 @@ export class ChunkReader extends EventStream {
     if (typeof choice !== "object" || choice === null) return;
     const delta = choice.delta ?? choice.message;
     if (typeof delta === "object" && delta !== null) this.#takeDelta(choice, delta, payload, Boolean(chunk.usage));
-    // Text of the choice goes out before its error ends the call.
+    // Deliver the text of the choice before its error ends the call.
     if (isError(choice.error)) throw new ChunkError(errorText(choice.error), errorStatus(choice.error));
     const { finish_reason } = choice;
     if (typeof finish_reason !== "string" || finish_reason === "") return;

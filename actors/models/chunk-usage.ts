@@ -1,14 +1,14 @@
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 
-// What providers of the OpenAI protocol report of the tokens of an answer, under all the names that they give it:
+// Token counts of a reply in the OpenAI protocol, under all the names that providers use:
 // - `prompt_tokens_details.cached_tokens` and `completion_tokens_details.reasoning_tokens`:
 //   https://platform.openai.com/docs/api-reference/chat/object;
 // - `prompt_tokens_details.cache_write_tokens`: https://openrouter.ai/docs/use-cases/usage-accounting;
 // - `cache_read_input_tokens`, `cache_creation_input_tokens`, `cache_creation_tokens`: https://docs.litellm.ai/docs/completion/prompt_caching;
 // - `prompt_cache_hit_tokens`: https://api-docs.deepseek.com/guides/kv_cache;
-// - `input_tokens`, `output_tokens`: https://platform.openai.com/docs/api-reference/responses/object, which some send here too.
+// - `input_tokens`, `output_tokens`: https://platform.openai.com/docs/api-reference/responses/object, which some providers use here too.
 
-/** A report. Nothing about it is certain. */
+/** A usage report. All fields are unverified. */
 export interface ChunkUsage {
   readonly prompt_tokens?: number;
   readonly completion_tokens?: number;
@@ -39,7 +39,7 @@ const figures = ["prompt", "completion", "total", "cacheRead", "cacheWrite", "re
 /** The figures of a report; null for a missing one. */
 export type UsageFigures = Readonly<Record<(typeof figures)[number], number | null>>;
 
-/** Merges a report into an earlier one of the same answer. A later zero does not replace an earlier figure. */
+/** Merges a report into an earlier one of the same reply. A zero does not replace an earlier figure. */
 export function usageFigures(usage: ChunkUsage, before: UsageFigures | null): UsageFigures {
   const ofInput = usage.prompt_tokens_details ?? usage.input_tokens_details;
   const ofOutput = usage.completion_tokens_details ?? usage.output_tokens_details;
@@ -58,16 +58,16 @@ export function usageFigures(usage: ChunkUsage, before: UsageFigures | null): Us
 }
 
 /**
- * Tokens in the service's own terms: input without cached ones, output with those of the model's reasoning. Null where those of the prompt
- * or of the answer cannot be read, or there are none at all: no call is of none.
+ * Converts the figures: input excludes cached tokens, output includes reasoning. Null if input or output is unreadable, or all
+ * are zero, which no real call has.
  */
 export function tokenCount({ prompt, completion, total, reasoning, ...cache }: UsageFigures): TokenCount | null {
   if (prompt === null) return null;
   const { cacheRead, cacheWrite } = { cacheRead: cache.cacheRead ?? 0, cacheWrite: cache.cacheWrite ?? 0 };
   const cached = cacheRead + cacheWrite;
-  // prompt_tokens includes cached tokens, unless it is smaller than them (decision 209).
+  // prompt_tokens includes cached tokens, unless it is smaller than those (decision 209).
   const input = cached > prompt ? prompt : prompt - cached;
-  // xAI and Google bill reasoning that they leave out of completion_tokens; the total has it.
+  // xAI and Google bill reasoning that completion_tokens omits; the total includes it.
   const output = Math.max(completion ?? 0, (total ?? 0) - input - cached);
   if (output === 0 && (completion === null || input + cached === 0)) return null;
   return { input, output, cacheRead, cacheWrite, ...(reasoning ? { reasoning } : {}) };
@@ -78,7 +78,7 @@ export function count(value: unknown): number | null {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
-/** The first that is a count above zero, else the first that is one. */
+/** Returns the first positive count, otherwise the first count. */
 function first(...values: readonly unknown[]): number | null {
   const counts = values.map(count).filter((value) => value !== null);
   return counts.find((value) => value > 0) ?? counts[0] ?? null;

@@ -1,49 +1,49 @@
 import type { StopReason } from "../../bus/protocol/model-reply.ts";
 import type { ChunkUsage } from "./chunk-usage.ts";
 
-// One event of a chat completion's stream, and what the words in it mean. All of it comes from outside: nothing is there for
-// certain, and nothing is of the type that it should be.
+// Types and interpretation of one chat completion event. All of it is external input: any field may be missing or have another
+// type.
 
-/** One `data:` line of a streamed answer, or a whole answer that is not streamed. Nothing about it is certain. */
+/** One `data:` line of a stream, or a complete response. All fields are unverified. */
 export interface Chunk {
   readonly choices?: readonly Choice[];
   readonly usage?: ChunkUsage | null;
   readonly error?: unknown;
 }
 
-/** One of the answers of a chunk; only the first is read. */
+/** One choice of a chunk; only the first is read. */
 export interface Choice {
   readonly delta?: Delta;
-  /** In the place of `delta` where the answer is not streamed. */
+  /** Replaces `delta` in a response that is not streamed. */
   readonly message?: Delta;
   readonly finish_reason?: string | null;
-  /** The failure of a provider that a gateway called: https://openrouter.ai/docs/api/errors. */
+  /** The failure of a provider behind a gateway: https://openrouter.ai/docs/api/errors. */
   readonly error?: unknown;
 }
 
-/** What a choice adds to its answer. */
+/** The content that a choice adds. */
 export interface Delta {
-  /** A list of parts at providers that stream their thinking among the content. */
+  /** A list of parts at providers that stream thoughts within the content. */
   readonly content?: string | readonly ContentPart[] | null;
   readonly reasoning_content?: string | null;
   readonly reasoning?: string | null;
-  /** Fields of a provider's own, which it wants back: see vendor-fields.ts. */
+  /** Vendor-specific fields, which are returned to the provider: see vendor-fields.ts. */
   readonly reasoning_details?: unknown;
   readonly thinking_blocks?: unknown;
   readonly extra_content?: unknown;
-  /** What OpenAI's models say in the place of an answer that was to fit a schema. */
+  /** The refusal of OpenAI's models to give a structured reply. */
   readonly refusal?: string | null;
   readonly tool_calls?: readonly CallPart[];
 }
 
-/** A piece of content at providers that send lists of them. */
+/** A part of the content at providers that send lists. */
 export interface ContentPart {
   readonly type?: string;
   readonly text?: string;
   readonly thinking?: string | readonly ContentPart[];
 }
 
-/** A piece of a tool call: its id and name come once, its arguments bit by bit. */
+/** A piece of a tool call: id and name come once, the arguments incrementally. */
 export interface CallPart {
   readonly index?: number;
   readonly id?: string;
@@ -51,9 +51,9 @@ export interface CallPart {
   readonly extra_content?: unknown;
 }
 
-/** The body broke a rule of its protocol, or carried an error of the provider. */
+/** The response violates its protocol, or contains an error of the provider. */
 export class ChunkError extends Error {
-  /** The HTTP status that the provider gave its error inside the stream; 0 when it gave none. */
+  /** The HTTP status of the error inside the stream; 0 if it has none. */
   readonly status: number;
 
   constructor(message: string, status = 0) {
@@ -62,14 +62,14 @@ export class ChunkError extends Error {
   }
 }
 
-/** The answer is none of the protocol. The same request would be answered like this again, and be paid for again. */
+/** The response violates its protocol in a way that a retry would repeat, at full cost. */
 export class MalformedAnswer extends ChunkError {}
 
-/** The answer has brought no text, thought or call for too long. The provider may still be at work. */
+/** The stream had no text, thought or call for too long. The provider may still be working. */
 export class SilentAnswer extends ChunkError {}
 
 /**
- * Meanings of a provider's `finish_reason`, in lower case: Gemini's own names are in upper case and some gateways pass them on
+ * Meanings of `finish_reason`, in lower case. Some gateways pass on Gemini's names in upper case
  * (https://ai.google.dev/api/generate-content#FinishReason). `model_length` is Mistral's (https://docs.mistral.ai/api/),
  * `sensitive` and `model_context_window_exceeded` are Zhipu's (https://docs.z.ai/api-reference/llm/chat-completion).
  */
@@ -91,27 +91,27 @@ const stopReasons: ReadonlyMap<string, StopReason> = new Map([
 ]);
 
 /**
- * Values of `finish_reason` that say that the provider failed while it answered with 200: OpenRouter and Mistral
+ * Values of `finish_reason` for a provider failure with status 200: OpenRouter and Mistral
  * (https://openrouter.ai/docs/api/errors, https://docs.mistral.ai/api/), DeepSeek
  * (https://api-docs.deepseek.com/api/create-chat-completion), Zhipu (https://docs.z.ai/api-reference/llm/chat-completion), vLLM
  * (https://github.com/vllm-project/vllm/issues/57082).
  */
 const failedReasons: ReadonlySet<string> = new Set(["error", "insufficient_system_resource", "network_error", "abort"]);
 
-/** True if the provider says with this `finish_reason` that it failed. */
+/** True if this `finish_reason` means that the provider failed. */
 export function isFailedReason(finish: string): boolean {
   return failedReasons.has(finish.toLowerCase());
 }
 
-/** Why the model stopped; `finish` is null when it did not say. */
+/** Returns why the model stopped; `finish` is null if the provider did not say. */
 export function stopReasonOf(finish: string | null, hasCalls: boolean): StopReason {
   const reason = finish === null ? "unknown" : (stopReasons.get(finish.toLowerCase()) ?? "unknown");
-  // Some providers say "stop" beside tool calls, others "tool_calls" without one.
+  // Some providers report "stop" with tool calls, others "tool_calls" without any.
   if (hasCalls && reason === "end_turn") return "tool_use";
   return !hasCalls && reason === "tool_use" ? "end_turn" : reason;
 }
 
-/** An error's words as the provider put them, wherever it did. */
+/** Returns the provider's text of an error, from whichever field has it. */
 export function errorText(error: unknown): string {
   if (typeof error === "string" && error !== "") return error;
   if (typeof error === "object" && error !== null) {
@@ -123,24 +123,24 @@ export function errorText(error: unknown): string {
   return "the provider reported an error";
 }
 
-/** The HTTP status that an error inside a stream carries, 0 when it carries none. */
+/** Returns the HTTP status of an error inside a stream; 0 if it has none. */
 export function errorStatus(error: unknown): number {
   if (typeof error !== "object" || error === null) return 0;
   const { code, status } = error as { code?: unknown; status?: unknown };
-  // Some write it as text.
+  // Some providers send the status as text.
   return [status, code].map(Number).find((value) => value >= 400 && value <= 599) ?? 0;
 }
 
-/** The words in the body of an answer that is an error; empty when there are none that a person could use. */
+/** Returns the error text of a response body; empty if it has none for people. */
 export function refusalText(body: string): string {
   let document: unknown;
   try {
     document = JSON.parse(body);
   } catch {
-    // An error page.
+    // An HTML error page.
     return "";
   }
-  // Google sends a list of one.
+  // Google sends a list with one item.
   const answer: unknown = Array.isArray(document) ? document[0] : document;
   if (typeof answer !== "object" || answer === null) return "";
   const { error, errors } = answer as { error?: unknown; errors?: unknown };

@@ -1,4 +1,4 @@
-/** How providers say that a filter has refused the prompt or the answer, each with a public source. */
+/** Patterns of refusals by content filters of providers, each with a public source. */
 const words = [
   // Azure: https://learn.microsoft.com/en-us/azure/ai-services/openai/concepts/content-filter
   /"content_filter"|ResponsibleAIPolicyViolation|content management policy/,
@@ -12,7 +12,7 @@ const words = [
   /"flagged_input"|requires moderation/,
 ] as const;
 
-/** True if an answer of this status, with this body, says so. */
+/** True if the response is a refusal by a content filter. */
 export function isFiltered(status: number, body: string): boolean {
   return status >= 400 && status < 500 && words.some((pattern) => pattern.test(body));
 }

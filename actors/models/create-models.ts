@@ -30,8 +30,8 @@ import type { ProviderDefinition, ProviderDeps } from "./provider-definition.ts"
 import type { WireConfig } from "./wire-provider.ts";
 
 /**
- * The models that these settings allow, with the providers of plugins beside those of the settings. `mask` learns keys that are looked up in files. Throws
- * a SettingsError when the settings contradict each other or name what is not there.
+ * Creates the models that the settings and plugins define. `mask` learns keys that are read from files. Throws a SettingsError
+ * for contradictory settings or unknown names.
  */
 export function createModels(
   settings: Settings,
@@ -57,7 +57,7 @@ export function createModels(
     refusal("SVC_DECISION_ROUTES", reason),
   );
   const secrets = new Secrets(settings, mask);
-  // Where models are is for the operator alone to say.
+  // Only operators configure addresses of models.
   const egress = new Egress("operator");
   const providers = new Map<string, ModelProvider>();
   if (routes.has(demoRoute.id)) providers.set(demoRoute.provider, demoProvider(env));
@@ -81,7 +81,7 @@ export function createModels(
       return embedder;
     },
     provider(route) {
-      // A model that decides has an address of its own.
+      // A decision model has its own address.
       const name = route.decides ? `${route.provider} ${route.model}` : route.provider;
       let provider = providers.get(name);
       if (provider === undefined) {
@@ -96,7 +96,7 @@ export function createModels(
   };
 }
 
-/** The default model in words for a log line: its id and who answers for it. */
+/** Returns the default model and its provider as text for the log. */
 export function describeDefault(settings: Settings, env: Env, own: readonly ProviderDefinition[] = []): string {
   const { routes, defaultModelId } = createModels(settings, env, undefined, own);
   const { id, provider } = routes.get(defaultModelId) as ModelRoute;
@@ -110,7 +110,7 @@ export function describeDefault(settings: Settings, env: Env, own: readonly Prov
   return `${id} (${provider}, which has no credential: turns answer model_not_configured; set ${missingSetting(provider, settings)})`;
 }
 
-/** The operator's routes in their order, then those that are built in and not replaced. */
+/** Returns the operator's routes in order, then the built-in ones that they do not replace. */
 function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
   const builtIn = new Map(builtInRoutes.map((route) => [route.id, route]));
   const own = Object.entries(settings.modelRoutes).flatMap(([id, given]): ModelRoute[] => {
@@ -137,7 +137,7 @@ function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
   return [...own, ...builtIn.values()];
 }
 
-/** The routes that make vectors: none is built in. Throws a SettingsError for one whose provider makes none. */
+/** Returns the embedding routes; none is built in. Throws a SettingsError for a provider without embeddings. */
 function embeddingRoutes(settings: Settings, own: readonly ProviderDefinition[]): EmbeddingRoute[] {
   return Object.entries(settings.modelRoutes).flatMap(([id, { kind, provider, model, price = null }]) => {
     if (kind !== "embedding") return [];
@@ -148,7 +148,7 @@ function embeddingRoutes(settings: Settings, own: readonly ProviderDefinition[])
   });
 }
 
-/** What SVC_MEMORY_EMBEDDER says; `auto` is for nobody to have to say it. */
+/** Returns the embedding route for SVC_MEMORY_EMBEDDER; `auto` selects the first usable one. */
 function pickMemoryEmbedding(
   settings: Settings,
   embeddings: ReadonlyMap<string, EmbeddingRoute>,
@@ -168,7 +168,10 @@ function pickMemoryEmbedding(
   throw refusal("SVC_MEMORY_EMBEDDER", `names neither an embedding route nor a provider with one; ${known}`);
 }
 
-/** Decision 6: what the operator says, else the first route that can be called, else the offline model. */
+/**
+ * Returns the default model (decision 6): the operator's setting, else the first route with a credential, else the offline
+ * model.
+ */
 function pickDefault(
   settings: Settings,
   routes: ReadonlyMap<string, ModelRoute>,
@@ -213,20 +216,20 @@ function checkOptions({ modelProviderOptions, modelProviders: own }: Settings, k
   }
 }
 
-/** Whether a route of this provider can be called: its address is known, and its key unless the operator gave the address. */
+/** True if a route of this provider can be called: its address is known, and its key too unless the operator set the address. */
 export function isConfigured(provider: string, settings: Settings): boolean {
   const { base_url, account_id } = optionsOf(provider, settings);
   if (settings.litellmBaseUrl !== "" || base_url !== undefined) return true;
   return keyOf(provider, settings) !== undefined && (provider !== "workers_ai" || account_id !== undefined);
 }
 
-/** What is to be set for a built-in provider that has no credential. */
+/** Returns the setting that a built-in provider lacks. */
 export function missingSetting(provider: string, settings: Settings): string {
   if (keyOf(provider, settings) === undefined) return providerKeyNames(provider as ModelProviderName)[0];
   return "its account_id in SVC_MODEL_PROVIDER_OPTIONS";
 }
 
-/** As whom a provider is called. */
+/** Returns the credentials and timeout for a provider. */
 function callerOf(name: string, { settings, secrets, mask }: ProviderDeps): Omit<WireConfig, "baseUrl"> {
   const key = keyOf(name, settings);
   return {
@@ -237,7 +240,7 @@ function callerOf(name: string, { settings, secrets, mask }: ProviderDeps): Omit
   };
 }
 
-/** Where a built-in provider is and as whom it is called. Refuses with model_not_configured. */
+/** Returns the address and credentials of a built-in provider. Refuses with model_not_configured. */
 export function wireConfigOf(name: string, deps: ProviderDeps): WireConfig {
   const { settings } = deps;
   if (!isProvider(name)) throw new SvcError("model_not_configured", { subject: name });
@@ -267,12 +270,12 @@ function openProvider(route: ModelRoute, deps: ProviderDeps): ModelProvider {
   const builtIn = builtInProviders[name as ModelProviderName];
   const gateway = settings.litellmBaseUrl;
   const ownUrl = gateway || optionsOf(name, settings).base_url;
-  // A gateway speaks for all providers alike.
+  // A gateway uses the OpenAI protocol for all providers.
   if (name === "anthropic" && gateway === "") return anthropicProvider(config, env, egress);
   return httpProvider(
     {
       ...config,
-      // Servers of one's own know the older name for certain.
+      // Self-hosted servers may know only the older name.
       maxTokensField: ownUrl === undefined ? builtIn.maxTokensField : "max_tokens",
       asksForUsage: gateway !== "" || builtIn.asksForUsage,
       rules: gateway === "" ? builtIn.rules : commonRules,
@@ -282,7 +285,7 @@ function openProvider(route: ModelRoute, deps: ProviderDeps): ModelProvider {
   );
 }
 
-/** The key as it was given: a literal, or secret:NAME. */
+/** Returns the key as configured: a literal or secret:NAME. */
 export function keyOf(provider: string, settings: Settings): string | undefined {
   return optionsOf(provider, settings).api_key ?? settings.providerApiKeys[provider as KeyedProviderName];
 }

@@ -7,24 +7,24 @@ import { DecisionReader, questionName } from "./decision-reader.ts";
 import type { ModelProvider, ModelRequest } from "./provider.ts";
 import { type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
-// Models that decide speak the System One format, whoever has them: a state and questions with their options in one request, a
-// probability for each option in one answer, which is not streamed.
+// Decision models use the System One format at every provider. One request has a state and questions with options. One reply,
+// not streamed, has a probability for each option.
 
-/** Where a model that decides is asked. */
+/** The address of a decision model. */
 interface DecisionAddress {
   readonly baseUrl: string;
-  /** Behind the base URL. */
+  /** Appended to the base URL. */
   readonly path: string;
 }
 
-/** Asks one model that decides. The key is sent as a bearer token. */
+/** Returns the provider of one decision model. The key is sent as a bearer token. */
 export function decisionProvider(config: WireConfig & DecisionAddress, env: Env, egress: Egress): ModelProvider {
   return wireProvider(config, systemOne(config.path), env, egress);
 }
 
 /**
- * Where a model that decides is asked, by the options of its provider; null where all calls go to a gateway of the operator's, and
- * that knows no such model.
+ * Returns the address of a decision model by its provider's options; null if all calls go to a gateway that does not offer the
+ * model.
  */
 export function decisionAddress(
   { provider, model }: ModelRoute,
@@ -36,7 +36,7 @@ export function decisionAddress(
     return { baseUrl: own ?? "https://api.typesafe.ai/v1", path: "/systemone" };
   }
   if (gateway !== "") return null;
-  // Chats have an address of their own in the account; here the model is part of the path.
+  // Unlike chat, the URL contains the model in its path.
   const account = withoutVersion(base_url ?? workersAiUrl(account_id, gateway_id));
   const path = model.split("/").map(encodeURIComponent).join("/").replaceAll("%40", "@");
   return { baseUrl: gateway_id === undefined ? `${account}/run` : account, path: `/${path}` };
@@ -63,7 +63,7 @@ function systemOne(path: string): WireProtocol {
 function requestBody({ route, decision }: ModelRequest): string {
   if (decision === undefined) throw new Error(`${route.id} was asked for something that is no decision`);
   const { state, instructions, options } = decision;
-  // Where the model is in the path, the body has the last part of its name.
+  // If the path contains the model, the body has only the last part of its name.
   const model = route.model.slice(route.model.lastIndexOf("/") + 1);
   return JSON.stringify({
     model,

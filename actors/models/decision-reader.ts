@@ -3,19 +3,19 @@ import { ChunkError, errorStatus, errorText, MalformedAnswer } from "./chunk.ts"
 import { EventStream, parseEvent } from "./event-stream.ts";
 import type { ModelReply } from "./provider.ts";
 
-/** What the one question of a request is called. */
+/** The name of the only question in a request. */
 export const questionName = "decision";
 
-/** What a model has decided: the text of its reply as JSON. */
+/** A decision; the reply's text is its JSON. */
 export interface DecisionAnswer {
   readonly choice: string;
-  /** From 0 to 1; null where the model says nothing of it. */
+  /** From 0 to 1; null if not reported. */
   readonly confidence: number | null;
-  /** By option; null where the model says nothing of it. */
+  /** By option; null if not reported. */
   readonly probabilities: Readonly<Record<string, number>> | null;
 }
 
-/** Reads the answer of a model that decides. Its reply has the answer as text, and none where there is nothing to be read as one. */
+/** Parses the response of a decision model. The reply's text is the decision; empty if the response has none. */
 export class DecisionReader extends EventStream {
   #isRead = false;
   #answer: DecisionAnswer | null = null;

@@ -2,8 +2,8 @@ import type { DecisionOverride } from "../../governance/settings/decision-option
 import type { DecisionRoute, ModelRoute } from "../../manifests/registries.ts";
 import { unknownFigures } from "./built-in-routes.ts";
 
-// The deciders that can be named without being configured. Models, wire names and rates: the specification of this service; what
-// is written is not paid for. The window: Cloudflare, "Clef". A figure that no source gives is not guessed.
+// The built-in deciders. Models, wire names and rates come from the specification; output is free. The context window is from
+// Cloudflare, "Clef". Figures without a source are left unknown.
 
 const clefWindow = 65_536;
 
@@ -14,9 +14,9 @@ const builtInModels: readonly ModelRoute[] = [
   decider("jev-cf", "workers_ai", "typesafe/jev", null),
 ];
 
-/** Compares words, here and for nothing. */
+/** Compares words locally, at no cost. */
 const keywordId = "keyword";
-/** The small model of whoever answers by default. */
+/** The small model of the default model's provider. */
 const smallId = "small-llm";
 const smallModels: Readonly<Record<string, string>> = {
   anthropic: "claude-haiku",
@@ -25,8 +25,8 @@ const smallModels: Readonly<Record<string, string>> = {
 };
 
 /**
- * Every decider, the operator's own before those that are built in and not replaced. Calls `refuse` for an entry of provider `llm`
- * whose model route is not there.
+ * Returns all deciders: the operator's, then the built-in ones that they do not replace. Calls `refuse` for an `llm` entry with
+ * an unknown model route.
  */
 export function decisionRoutes(
   overrides: Readonly<Record<string, DecisionOverride>>,

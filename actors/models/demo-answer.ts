@@ -1,6 +1,6 @@
 import { arithmeticIn } from "./demo-arithmetic.ts";
 
-/** What the demo model says and whether it asks for a tool first. */
+/** The demo model's reply: a text or a tool call. */
 export interface DemoAnswer {
   readonly text: string;
   readonly call: { readonly name: string; readonly arguments: string } | null;
@@ -15,7 +15,7 @@ interface BoundTool {
   readonly function: { readonly name: string };
 }
 
-/** Of what was asked, in characters: no more is looked at, and no more is repeated. */
+/** Characters of the user's text that are read, and that are repeated. */
 const readMax = 2_000;
 const echoMax = 200;
 const todosMax = 8;
@@ -24,7 +24,7 @@ const signature =
   "I am svc's offline demo model: I answer without calling any provider. " +
   "For a real model set a provider's key, such as OPENAI_API_KEY or ANTHROPIC_API_KEY, and start svc again.";
 
-/** Answers a conversation; the same conversation gets the same answer. */
+/** Returns the reply to a thread; deterministic. */
 export function demoAnswer(messages: readonly Message[], tools: readonly BoundTool[]): DemoAnswer {
   const lastUser = messages.findLastIndex((message) => message.role === "user");
   const asked = textOf(messages[lastUser]).slice(0, readMax);
@@ -57,7 +57,7 @@ function wantsPlan(asked: string): boolean {
   return /\b(plan|to-?dos?|checklist|task list)\b/i.test(asked);
 }
 
-/** The points of a list in the message, else three that fit everything. */
+/** Returns the list items of the message, otherwise three generic steps. */
 function todosFor(asked: string): { content: string; status: string }[] {
   const listed = asked
     .split("\n")
@@ -77,7 +77,7 @@ function textOf(message: Message | undefined): string {
   return Array.isArray(content) ? content.map((part) => part?.text ?? "").join("\n") : "";
 }
 
-/** On one line, and short. */
+/** Shortens a text to one line. */
 function shortened(text: string): string {
   const line = text.trim().replace(/\s+/g, " ");
   return line.length > echoMax ? `${line.slice(0, echoMax).toWellFormed()}…` : line;

@@ -1,7 +1,7 @@
-/** Longer ones are not what people type. */
+/** Max characters of an expression. */
 const expressionMax = 200;
 
-/** What people write for the operators. */
+/** Common spellings of the operators. */
 const spellings: readonly (readonly [RegExp, string])[] = [
   [/×/g, "*"],
   [/÷/g, "/"],
@@ -13,7 +13,7 @@ const spellings: readonly (readonly [RegExp, string])[] = [
   [/\bdivided by\b/gi, "/"],
 ];
 
-/** The arithmetic that a text asks for, as the calculator takes it; null when there is none. Linear in the text. */
+/** Returns the expression in a text, in the calculator's syntax; null if there is none. Linear in the text. */
 export function arithmeticIn(text: string): string | null {
   let plain = text;
   for (const [spelling, operator] of spellings) plain = plain.replace(spelling, operator);
@@ -24,7 +24,7 @@ export function arithmeticIn(text: string): string | null {
   return null;
 }
 
-/** Without the parentheses that have no partner. */
+/** Removes unmatched parentheses. */
 function balanced(run: string): string {
   const lonely = new Set<number>();
   const open: number[] = [];
@@ -36,7 +36,7 @@ function balanced(run: string): string {
   return [...run].filter((_, at) => !lonely.has(at)).join("");
 }
 
-/** Without what the sentence around it has left: spaces, full stops, dashes, the bullet of a list. */
+/** Removes surrounding spaces, full stops, dashes and list bullets. */
 function trimmed(run: string): string {
   let from = 0;
   let to = run.length;
@@ -45,10 +45,10 @@ function trimmed(run: string): string {
   return run.slice(from, to).replace(/\s+/g, " ");
 }
 
-/** Whether it computes something, and is no date, no range and no number of a telephone. */
+/** True if the expression computes something and is not a date, range or phone number. */
 function isMeant(expression: string, text: string): boolean {
   if (!/[\d)] ?[-+*/%^]{1,2} ?[-+(]*[\d.]/.test(expression)) return false;
-  // The digits of one number may not be apart.
+  // Digits of one number must not be separated.
   if (/[\d.)] [\d.(]/.test(expression)) return false;
   if (/[+*%^(]/.test(expression) || / [-/] /.test(expression)) return true;
   return text.trim() === expression || /\b(?:what|calculate|compute|evaluate|solve|how much)\b|=/i.test(text);

@@ -11,14 +11,14 @@ import {
   type RequestedCall,
 } from "./provider.ts";
 
-/** Long enough to be seen coming, short enough to wait for. */
+/** Slow enough to show streaming, fast enough to wait for. */
 const pieceMs = 5;
 const wordsPerPiece = 4;
 const charactersPerToken = 4;
 
 /**
- * The built-in model that answers without calling anybody: the same to the same words, in several pieces, with tools where they
- * fit. Counts four characters as a token.
+ * Returns the built-in offline model. It replies deterministically, in several pieces, and calls tools where they fit. Counts
+ * four characters as a token.
  */
 export function demoProvider(env: Env): ModelProvider {
   return { name: "demo", start: (request, events) => new DemoCall(request, events, env) };
@@ -96,7 +96,7 @@ function replyTo(request: ModelRequest, env: Env): ModelReply {
   return {
     text,
     reasoning: "",
-    // Half a call is none.
+    // An incomplete call is dropped.
     tool_calls: cut ? [] : callsOf(answer, env),
     stop_reason: cut ? "max_tokens" : answer.call === null ? "end_turn" : "tool_use",
     usage: {

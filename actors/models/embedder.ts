@@ -2,43 +2,43 @@ import type { EmbeddingInput } from "../../bus/protocol/embedder.ts";
 import { estimatedTokens } from "../../governance/output-count.ts";
 import type { EmbeddingRoute } from "../../manifests/registries.ts";
 
-/** What is to be made vectors of, in one call. */
+/** The request of one embedding call. */
 export interface EmbeddingRequest {
   readonly route: EmbeddingRoute;
   readonly inputs: readonly EmbeddingInput[];
-  /** Of each vector; null leaves it to the model. */
+  /** Dimensions of each vector; null for the model's default. */
   readonly dimensions: number | null;
 }
 
-/** The vectors of one call. */
+/** The result of one embedding call. */
 export interface EmbeddingReply {
-  /** 32-bit floats, little-endian, one vector after the other in the order of the inputs. Every one is a finite number. */
+  /** 32-bit little-endian floats, one vector after the other in the order of the inputs. All are finite. */
   readonly vectors: Uint8Array;
   readonly dimensions: number;
-  /** Null when the provider reported none. */
+  /** Null if the provider reported none. */
   readonly tokens: number | null;
-  /** Whether the provider has sent bytes, and not numbers in digits, which are several times as long. */
+  /** True if the provider sent base64 instead of decimal numbers, which are several times as long. */
   readonly isBinary: boolean;
 }
 
-/** A call under way. */
+/** An embedding call in progress. */
 export interface EmbeddingCall {
-  /** Rejects with ModelFailure, or with the SvcError unresolved_secret when the credential cannot be looked up. */
+  /** Rejects with ModelFailure, or with the SvcError unresolved_secret if the credential cannot be read. */
   readonly reply: Promise<EmbeddingReply>;
   /** Ends the call; `reply` rejects. */
   abort(): void;
 }
 
-/** Something that makes vectors of texts. */
+/** Embeds texts. */
 export interface Embedder {
   start(request: EmbeddingRequest): EmbeddingCall;
 }
 
-/** Dimensions of a vector; models have a few thousand. */
+/** Max dimensions of a vector; real models have a few thousand. */
 export const dimensionsMax = 16_384;
 export const floatBytes = 4;
 
-/** What inputs are estimated to be in tokens, where the provider does not say. */
+/** Estimates the tokens of inputs if the provider does not report them. */
 export function estimatedInputTokens(inputs: readonly EmbeddingInput[]): number {
   return inputs.reduce(
     (sum, input) => sum + (typeof input === "string" ? estimatedTokens(input.length) : input.length),

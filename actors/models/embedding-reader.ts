@@ -3,19 +3,19 @@ import { ChunkError, errorStatus, errorText, MalformedAnswer } from "./chunk.ts"
 import { type ChunkUsage, count } from "./chunk-usage.ts";
 import { dimensionsMax, type EmbeddingReply, type EmbeddingRequest, floatBytes } from "./embedder.ts";
 
-/** A call asks for no more than a third of it. */
+/** A valid response needs at most a third of this. */
 const documentBytesMax = 4 * 1024 * 1024;
-/** base64 in its plain alphabet; that the length fits is seen by the bytes. */
+/** base64 in the standard alphabet; the length is checked after decoding. */
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** What an answer is expected to be; nothing of it is taken for granted. */
+/** The expected response. All fields are unverified. */
 interface EmbeddingDocument {
   readonly error?: unknown;
   readonly data?: unknown;
   readonly usage?: unknown;
 }
 
-/** Reads the answer to a request for vectors, which are numbers in digits or bytes in base64. */
+/** Parses the response of an embedding call: decimal numbers or base64. */
 export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
   readonly text = "";
   readonly isStreamed = false;
@@ -53,7 +53,7 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
     return { vectors: all, dimensions, tokens: tokensOf(usage), isBinary };
   }
 
-  /** The vectors in the order of the inputs, which is what `index` says, and else that in which they came. */
+  /** Returns the vectors in the order of the inputs, by `index` or by order of arrival. */
   #inOrder(data: readonly unknown[]): Float32Array[] {
     const vectors: Float32Array[] = new Array(data.length);
     for (const [place, item] of data.entries()) {
@@ -74,7 +74,7 @@ export class EmbeddingReader implements AnswerReader<EmbeddingReply> {
       throw new MalformedAnswer(`a vector of the answer has not 1 to ${dimensionsMax} dimensions`);
     if (dimensions !== null && vector.length !== dimensions)
       throw new MalformedAnswer(`a vector of the answer has ${vector.length} dimensions, not ${dimensions}`);
-    // Also what is too large for 32 bits.
+    // Also rejects numbers too large for 32 bits.
     if (!areFinite(vector)) throw new MalformedAnswer("a vector of the answer has what is no number in it");
     return vector;
   }
@@ -92,7 +92,7 @@ function parse(body: string): EmbeddingDocument {
 }
 
 function fromBase64(text: string): Float32Array {
-  // Bytes beyond the largest vector are not even read.
+  // Reject text for more than the largest vector before decoding it.
   if (text.length > 2 * dimensionsMax * floatBytes || !base64.test(text))
     throw new MalformedAnswer("a vector of the answer is not base64");
   const bytes = Buffer.from(text, "base64");
@@ -123,7 +123,7 @@ function writeFloats(into: Uint8Array, from: number, vector: Float32Array): void
   for (let at = 0; at < vector.length; at++) view.setFloat32(at * floatBytes, vector[at] as number, true);
 }
 
-/** Null where nothing that can be believed was reported: no text is no tokens. */
+/** Returns null if no plausible count was reported; zero is not plausible. */
 function tokensOf(usage: unknown): number | null {
   if (typeof usage !== "object" || usage === null) return null;
   return count((usage as ChunkUsage).prompt_tokens) || null;

@@ -5,62 +5,61 @@ import { isJson } from "./argument-text.ts";
 import { MalformedAnswer } from "./chunk.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 
-// Reads a streamed body of server-sent events, a socket chunk at a time, and passes on all text of a chunk at once.
-//
-// Providers repeat the same 150 bytes of JSON around every token. The reader learns what surrounds the content of one event
-// and compares the next ones with it: an event that differs in its plain content only need not be parsed. Everything else
-// goes through the reader of the protocol, which parses it.
+// Parses a stream of server-sent events, one socket chunk at a time, and delivers all text of a chunk at once.
+// Providers repeat the same 150 bytes of JSON around every token. The reader learns the text around the content of one event and
+// compares later events with it. An event that differs only in plain content is not parsed. All other events are parsed by the
+// protocol's reader.
 
-/** An event that does not end within this is an attack or a defect. Bytes. */
+/** Max bytes of one event; more are an attack or a defect. */
 const eventMax = 16 * 1024 * 1024;
-/** So is an answer that is longer. Characters. */
+/** Max characters of one reply; more are an attack or a defect. */
 const answerMax = 16 * 1024 * 1024;
-/** Counted for a data line beside its text. */
+/** Characters counted for each data line in addition to its text. */
 const lineOverhead = 64;
 const none: Buffer = Buffer.alloc(0);
 const blankLine: Buffer = Buffer.from("\n\n");
 const carryBytesMin = 512;
 const carryBytesKept = 64 * 1024;
-/** Fields that change with every event cannot be learned around; it is tried again after this many. */
+/** Events with a changing field cannot be learned; the next attempt is after this many. */
 const learnEvery = 64;
 const missesMax = 4;
-/** What does not stand for itself inside a JSON string. */
+/** Characters that have a meaning inside a JSON string. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the ones that JSON forbids there
 const needsParsing = /["\\\u0000-\u001f]/;
-/** A closing that is brackets alone may be written with any blanks among them. */
+/** A closing of brackets only may contain any number of blanks. */
 const bracketsOnly = /^"[\]} ]*\n\n$/;
 
-/** What stands around the content of one event, and between the contents of two. */
+/** The text around the content of one event, and between the contents of two. */
 interface Frame {
   readonly opening: string;
   readonly closing: string;
   readonly between: string;
-  /** The closing without blanks, where providers that pad their events put different numbers of them; else null. */
+  /** The closing without blanks, for providers that pad events with a varying number of them; otherwise null. */
   readonly brackets: string | null;
-  /** Whether the content is a thought. */
+  /** True if the content is a thought. */
   readonly isThought: boolean;
 }
 
-/** Reads one streamed answer, a chunk of bytes at a time, and tells its events in the order in which they stand there. */
+/** Parses one streamed reply, a chunk of bytes at a time, and delivers its events in order. */
 export abstract class EventStream implements AnswerReader<ModelReply> {
   readonly isStreamed = true;
   readonly documentBytesMax = eventMax;
   readonly #events: ModelEvents;
-  /** What came after the last line break: the first bytes of a buffer that grows. */
+  /** The bytes after the last line break; the buffer grows and is only partly used. */
   #carry: Buffer = none;
   #carryBytes = 0;
-  /** The last byte was a carriage return: a line feed now belongs to it. */
+  /** True if the last byte was a carriage return, so that a following line feed belongs to it. */
   #afterReturn = false;
-  /** The line before, with its end, when it names the event that has not ended; else "". */
+  /** The preceding `event:` line with its end, if the event is not complete; otherwise empty. */
   #name = "";
-  /** Data lines of an event that has not ended, and their length. */
+  /** Data lines of an incomplete event, and their length. */
   #data: string[] = [];
   #dataLength = 0;
-  /** What was read from this chunk and not passed on: first the thought, then what was said. */
+  /** Content read from this chunk and not delivered yet; the thought comes before the text. */
   #thought = "";
   #said = "";
   #called = 0;
-  /** The events that this came in. */
+  /** Numbers of events that carried this content. */
   #thoughtPieces = 0;
   #saidPieces = 0;
   #calledPieces = 0;
@@ -68,7 +67,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   readonly #soundSaid = new SoundPieces();
   #frame: Frame | null = null;
   #untilLearning = 0;
-  /** Events in a row that began like the frame and then were something else. */
+  /** Events in a row that began like the frame but differed later. */
   #misses = 0;
   #text = "";
   #reasoning = "";
@@ -80,7 +79,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#events = events;
   }
 
-  /** All text so far. */
+  /** All text delivered so far. */
   get text(): string {
     return this.#text;
   }
@@ -89,15 +88,15 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     return this.#isOver;
   }
 
-  /** Reads one event. Throws ChunkError. */
+  /** Parses one event. Throws ChunkError. */
   protected abstract take(payload: string): void;
-  /** The reply when the body is over. Throws ChunkError when it was cut off. */
+  /** Returns the reply at the end of the body. Throws ChunkError if it was cut off. */
   protected abstract reply(): ModelReply;
 
-  /** Takes what the socket gave. Throws ChunkError; what was said before is passed on all the same. */
+  /** Parses bytes of the socket. Throws ChunkError; content before the error is still delivered. */
   push(chunk: Buffer): void {
     const bytes = this.#afterReturn || chunk.includes(0x0d) ? this.#plainLineEnds(chunk) : chunk;
-    // Most chunks are whole lines.
+    // Most chunks are complete lines.
     const end = bytes[bytes.length - 1] === 0x0a ? bytes.length : bytes.lastIndexOf(0x0a) + 1;
     if (end === 0) {
       this.#keep(bytes);
@@ -112,48 +111,48 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     }
   }
 
-  /** The body is over. Throws ChunkError when it was cut off. */
+  /** Handles the end of the body. Throws ChunkError if it was cut off. */
   end(): ModelReply {
-    // The last event need not be closed by a blank line.
+    // The last event need not end with a blank line.
     this.push(blankLine);
     this.#flush(true);
     return this.reply();
   }
 
-  /** Takes a body that is one JSON document, and was not streamed. Throws ChunkError. */
+  /** Parses a body that is one JSON document. Throws ChunkError. */
   whole(body: string): ModelReply {
     if (!/^\s*[[{]/.test(body) && !isJson(body)) throw notJson();
     this.push(Buffer.from(`data: ${body.replaceAll(/[\r\n]/g, " ")}\n\n`));
     return this.end();
   }
 
-  /** What was said so far, by its length: also what was not passed on yet. */
+  /** Length of the text so far, including undelivered text. */
   protected get saidLength(): number {
     return this.#text.length + this.#soundSaid.held + this.#said.length;
   }
 
-  /** Characters of the answer so far: text, thoughts, calls and vendor fields. */
+  /** Characters so far of text, thoughts, calls and vendor fields. */
   get heardLength(): number {
     return this.saidLength + this.thoughtLength + this.#callsLength + this.#called + this.#keptLength;
   }
 
-  /** What was thought so far, by its length. */
+  /** Length of the thoughts so far. */
   protected get thoughtLength(): number {
     return this.#reasoning.length + this.#soundThought.held + this.#thought.length;
   }
 
-  /** All that was thought so far, but for half a character at its end. Only when all that was read is passed on. */
+  /** All thoughts so far, without an incomplete character at the end. Valid only after everything read is delivered. */
   protected get reasoning(): string {
     return this.#reasoning;
   }
 
-  /** Nothing that follows counts. */
+  /** Ignores the rest of the stream. */
   protected over(): void {
     this.#isOver = true;
     this.#frame = null;
   }
 
-  /** Another body follows, which goes on with the same answer. */
+  /** Prepares for another body that continues the same reply. */
   protected reopen(): void {
     this.#isOver = false;
     this.#data = [];
@@ -172,14 +171,14 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#saidPieces += pieces;
   }
 
-  /** A piece of tool calls has so many characters. */
+  /** Counts a piece of tool calls. */
   protected wroteCalls(characters: number): void {
     this.#called += characters;
     this.#calledPieces++;
     this.#bound();
   }
 
-  /** So many characters are kept of what is no part of what the model says. */
+  /** Counts characters held in memory that are not part of the model's text. */
   protected keeps(characters: number): void {
     this.#keptLength += characters;
     this.#bound();
@@ -195,20 +194,20 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#thoughtPieces += pieces;
   }
 
-  /** Whether it is time to learn what surrounds a content. */
+  /** True if the next content should be learned from. */
   protected isLearning(): boolean {
     return this.#untilLearning-- <= 0;
   }
 
-  /** What follows looks different: the next content is learned from at once. */
+  /** Makes the next content be learned from, because later events have another frame. */
   protected learnAnew(): void {
     this.#untilLearning = 0;
   }
 
   /**
-   * Remembers what surrounds the content, if nothing else in the event says anything, which the caller has made sure of. With the
-   * key there once, no escapes, and the text behind it equal to the parsed content, an event that reads alike around other plain
-   * content means the same but for the content. `key` is written with its quotes.
+   * Learns the text around the content. The caller ensures that the event says nothing else. The key must occur once, without
+   * escapes, and be followed by the parsed content. Then an event with the same surrounding text and other plain content differs
+   * in that content only. `key` includes its quotes.
    */
   protected learn(payload: string, key: string, content: string, isThought: boolean): void {
     this.#untilLearning = learnEvery;
@@ -225,15 +224,15 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#misses = 0;
   }
 
-  /** The chunk with a line feed at the end of every line. */
+  /** Returns the chunk with each line end replaced by a line feed. */
   #plainLineEnds(chunk: Buffer): Buffer {
     const from = this.#afterReturn && chunk[0] === 0x0a ? 1 : 0;
     if (chunk.length > 0) this.#afterReturn = chunk.at(-1) === 0x0d;
-    // Latin-1 keeps every byte as it is.
+    // Latin-1 preserves every byte.
     return Buffer.from(chunk.toString("latin1", from).replace(/\r\n?/g, "\n"), "latin1");
   }
 
-  /** However small the pieces of a line are, each byte is copied a few times only. */
+  /** The buffer doubles, so that each byte is copied only a few times, however small the pieces. */
   #keep(rest: Buffer): void {
     const bytes = this.#carryBytes + rest.length;
     if (bytes > eventMax) throw new MalformedAnswer("a line of the stream is too long");
@@ -246,7 +245,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#carryBytes = bytes;
   }
 
-  /** The text up to `end` of `bytes`, behind what was kept. */
+  /** Returns the text up to `end` of `bytes`, after the carried bytes. */
   #withCarry(bytes: Buffer, end: number): string {
     if (this.#carryBytes === 0) return textOf(end === bytes.length ? bytes : bytes.subarray(0, end));
     const lines = Buffer.concat([this.#carry.subarray(0, this.#carryBytes), bytes.subarray(0, end)]).toString("utf8");
@@ -255,9 +254,9 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     return lines;
   }
 
-  /** `text` holds whole lines. */
+  /** Parses text of complete lines. */
   #readLines(text: string): void {
-    // A byte order mark may open the stream.
+    // A byte order mark may start the stream.
     let at = text.charCodeAt(0) === 0xfeff ? 1 : 0;
     while (at < text.length) {
       const opening = this.#frame?.opening ?? "";
@@ -275,7 +274,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
         this.#name = "";
       } else if (text.startsWith("data:", at)) {
         const payload = text.slice(text.charCodeAt(at + 5) === 0x20 ? at + 6 : at + 5, end);
-        // Nearly always an event is one line: a blank line follows, and nothing was held back.
+        // Fast path: the event is one line, followed by a blank line.
         if (this.#data.length === 0 && text.charCodeAt(end + 1) === 0x0a) this.#event(payload);
         else this.#hold(payload);
       } else this.#name = text.startsWith("event:", at) ? text.slice(at, end + 1) : "";
@@ -284,8 +283,8 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   }
 
   /**
-   * Takes the events from `at` on that are the learned frame around plain content, and answers where they end. Parts of the text
-   * are cut out and compared: that is several times faster than asking what it has at a place.
+   * Handles events from `at` on that match the learned frame, and returns where they end. Slices are compared, which is several
+   * times faster than startsWith at an offset.
    */
   #learnedEvents(text: string, at: number): number {
     const { opening, closing, between, brackets, isThought } = this.#frame as Frame;
@@ -335,9 +334,9 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     if (payload !== "" && !this.#isOver) this.take(payload);
   }
 
-  /** Passes on what was read. */
+  /** Delivers the content read so far. */
   #flush(isLast = false): void {
-    // The thought is over where words stand behind it: half a character at its end is not told behind them.
+    // Text after a thought ends it: an incomplete character at the thought's end must not be delivered later.
     const thought = this.#soundThought.take(this.#thought, isLast || this.#said !== "");
     const said = this.#soundSaid.take(this.#said, isLast);
     this.#thought = "";
@@ -364,22 +363,22 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#bound();
   }
 
-  /** Refuses an answer that does not end. */
+  /** Rejects a reply that is too long. */
   #bound(): void {
     const length = this.#text.length + this.#reasoning.length + this.#callsLength + this.#called + this.#keptLength;
     if (length > answerMax) throw new MalformedAnswer("the answer is too long");
   }
 }
 
-/** UTF-8 as text; of ASCII alone it is made several times faster as Latin-1. */
+/** Decodes UTF-8; pure ASCII is decoded several times faster as Latin-1. */
 function textOf(bytes: Buffer): string {
   return isAscii(bytes) ? bytes.toString("latin1") : bytes.toString("utf8");
 }
 
-/** Where an event ends whose content ends at `quote`, when brackets and blanks alone follow; -1 when something else does. */
+/** Returns the end of an event whose content ends at `quote`, if only brackets and blanks follow; otherwise -1. */
 function paddedEnd(text: string, quote: number, brackets: string): number {
   const end = text.indexOf("\n\n", quote) + 2;
-  // Nobody pads with more.
+  // More padding than any provider uses.
   if (end < 2 || end - quote > 256) return -1;
   return text.slice(quote, end).replaceAll(" ", "") === brackets ? end : -1;
 }
@@ -389,8 +388,9 @@ function notJson(): MalformedAnswer {
 }
 
 /**
- * The object of an event, also alone in a list, as Google sends errors. Null for `null`, a word or a number, which say nothing: gateways
- * keep connections open with them (https://github.com/anomalyco/opencode/issues/50314). Throws MalformedAnswer for half an object.
+ * Returns the object of an event; Google sends errors as a list of one. Returns null for `null`, a word or a number, which
+ * gateways send to keep connections open (https://github.com/anomalyco/opencode/issues/50314). Throws MalformedAnswer for an
+ * incomplete object.
  */
 export function parseEvent(payload: string): object | null {
   let event: unknown;

@@ -3,7 +3,7 @@ import { providerKeyNames } from "../../governance/settings/provider-keys.ts";
 import type { RouteTarget } from "../../manifests/registries.ts";
 import type { ModelFailure } from "./provider.ts";
 
-/** What an operator does about a model call that has failed, in one sentence for the log: it names the setting that it is about. */
+/** Returns an instruction for the operator about a failed model call, as one sentence that names the setting. */
 export function failureAdvice({ id, provider, model }: RouteTarget, failure: ModelFailure): string {
   const { status, timedOut, unsendable } = failure;
   const elsewhere = "name another route in spec.model.fallbacks";

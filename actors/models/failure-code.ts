@@ -1,7 +1,7 @@
 import type { FailureCode } from "../../bus/frames/output.ts";
 import type { ModelFailure } from "./provider.ts";
 
-/** The code of the OpenAI protocol for a failed model call (decision 212). */
+/** Returns the OpenAI error code of a failed model call (decision 212: the HTTP status stays 502, the code names the kind). */
 export function failureCodeOf({ status, overflow, filtered, unsendable }: ModelFailure): FailureCode {
   if (overflow) return "context_length_exceeded";
   if (filtered) return "content_filter";

@@ -8,32 +8,32 @@ import { MalformedAnswer, SilentAnswer } from "./chunk.ts";
 import { type AnswerSoFar, brokenCall, type Discretion, refusedCall } from "./http-failure.ts";
 import { ModelFailure } from "./provider.ts";
 
-/** Of an error body. */
+/** Max bytes of an error body. */
 const errorBytesMax = 64 * 1024;
-/** How long an answer whose last word has come may take to end, so that its connection can be used again. */
+/** Max wait for the end of a complete response, so that its connection can be reused. */
 const endMs = 1_000;
-/** The longest silence between two pieces of the answer, as a multiple of the longest between two bytes. */
+/** Max silence between two pieces of content, as a multiple of the max silence between two bytes. */
 const silencesMax = 5;
 
 const blanks: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n"));
-/** What JSON begins with here, and what pages of HTML do, which are no stream either. */
+/** First bytes of JSON documents and HTML pages, which are not streams. */
 const documentBytes: ReadonlySet<number> = new Set(Buffer.from("{[<"));
-/** What a line of an event stream begins with: data, event, id, retry, a comment. */
+/** First bytes of event stream lines: data, event, id, retry, comment. */
 const lineBytes: ReadonlySet<number> = new Set(Buffer.from("deir:"));
 
 interface CallContext<Reply> {
   readonly env: Env;
   readonly discretion: Discretion;
   readonly timeoutMs: number;
-  /** Reads the answer. */
+  /** Parses the response. */
   readonly reader: AnswerReader<Reply>;
-  /** Asked when the provider refuses: true when the request was changed and sent again, as the same call. */
+  /** Called after a refusal; returns true if the request was changed and sent again within the same call. */
   sendDifferently(failure: ModelFailure): boolean;
-  /** Asked when an answer is read: true when it goes on in the answer to another request, which was sent. */
+  /** Called after a response; returns true if the reply continues in the response to another request that was sent. */
   sendOn(reply: Reply): boolean;
 }
 
-/** One call over HTTP, as the egress drives it. */
+/** One HTTP call; the egress calls its handlers. */
 export class HttpCall<Reply> implements ResponseHandler {
   readonly reply: Promise<Reply>;
   readonly #context: CallContext<Reply>;
@@ -45,17 +45,17 @@ export class HttpCall<Reply> implements ResponseHandler {
   #paused = false;
   #status = 0;
   #retryAfterMs: number | null = null;
-  /** How the body is read; `unknown` until its first byte. */
+  /** The form of the body; `unknown` until its first byte. */
   #form: "unknown" | "stream" | "document" = "unknown";
-  /** Whether its type says, or leaves open, that it is an event stream. */
+  /** True if the content type is an event stream or missing. */
   #isTypedStream = true;
   /** Collects a body that is not an event stream. */
   #whole: Buffer[] | null = null;
   #wholeBytes = 0;
-  /** When the answer was last heard, in monotonic milliseconds, and how much of it by then. */
+  /** Monotonic time of the last content, and its length then. */
   #heardAt = 0;
   #heardLength = 0;
-  /** Runs while the end of an answer is waited for that has said its last word. */
+  /** Runs while the end of a complete response is awaited. */
   #ending: Timer | null = null;
 
   constructor(context: CallContext<Reply>) {
@@ -79,12 +79,12 @@ export class HttpCall<Reply> implements ResponseHandler {
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    // A paused call reads nothing, so the pause is no silence of the provider.
+    // A paused call reads nothing, so the pause does not count as silence.
     this.#heardAt = this.#context.env.monotonic();
     this.#controller?.resume();
   }
 
-  /** The request cannot be sent. Does nothing when the call is over. */
+  /** Fails a call whose request cannot be sent. No effect after the end of the call. */
   giveUp(error: unknown): void {
     if (error instanceof SvcError) this.#fail(error);
     else this.#break(error);
@@ -106,7 +106,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     if (head.status !== 200 || !this.#reader.isStreamed) this.#beginDocument();
     if (head.status !== 200) return;
     const coding = head.header("content-encoding")?.toLowerCase() ?? "identity";
-    // No request names Accept-Encoding, so the provider may not encode the answer.
+    // Requests have no Accept-Encoding, so the response must not be encoded.
     if (coding !== "identity") this.#break(new MalformedAnswer(`the answer has the content-encoding ${coding}`));
   }
 
@@ -116,7 +116,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     if (this.#whole !== null) this.#collect(this.#whole, chunk);
     else if (this.#form === "stream" && !this.#push(chunk)) return;
     if (!this.#settled) this.#listen();
-    // Nearly always the end comes with the last word.
+    // Nearly always the stream ends together with the end marker.
     if (this.#whole === null && this.#reader.isOver) this.#context.env.soon(() => this.#awaitEnd());
   }
 
@@ -132,12 +132,15 @@ export class HttpCall<Reply> implements ResponseHandler {
 
   onResponseError(error: Error): void {
     if (this.#settled) return;
-    // Everything has been said: how the connection ends does not matter.
+    // The reply is complete, so an error of the connection does not matter.
     if (this.#reader.isOver) this.#finish();
     else this.#break(error);
   }
 
-  /** An event stream or one JSON document: providers and gateways name either type for either (decision 210), the first byte tells. */
+  /**
+   * Decides between event stream and JSON document by the first byte, because providers and gateways send wrong content types
+   * (decision 210: odd streams are accepted).
+   */
   #sniff(chunk: Buffer): void {
     const first = chunk.find((byte) => !blanks.has(byte));
     if (first === undefined) return;
@@ -151,7 +154,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     this.#whole = [];
   }
 
-  /** False if that has ended the call. */
+  /** Returns false if the call has failed. */
   #push(chunk: Buffer): boolean {
     try {
       this.#reader.push(chunk);
@@ -162,7 +165,10 @@ export class HttpCall<Reply> implements ResponseHandler {
     }
   }
 
-  /** Ends a call whose provider keeps the connection open, and says nothing (decision 211). */
+  /**
+   * Fails a call whose provider keeps the connection open without content (decision 211: content must arrive within five times
+   * the timeout).
+   */
   #listen(): void {
     const { env, timeoutMs } = this.#context;
     const now = env.monotonic();
@@ -212,7 +218,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     else whole.push(Buffer.from(chunk));
   }
 
-  /** The provider answered with an error status. Makes room for the answer to another request. */
+  /** Returns the failure for an error status, and resets the state for another request. */
   #refusal(): ModelFailure {
     const body = Buffer.concat(this.#whole ?? []).toString("utf8");
     this.#whole = null;
@@ -224,7 +230,7 @@ export class HttpCall<Reply> implements ResponseHandler {
     this.#fail(brokenCall(this.#soFar(), error, this.#context.timeoutMs, this.#context.discretion));
   }
 
-  /** Ends the call; the connection is closed unless the answer was read to its end. */
+  /** Fails the call. The connection is closed unless the response was read completely. */
   #fail(failure: Error): void {
     if (this.#settled) return;
     this.#settled = true;

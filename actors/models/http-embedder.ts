@@ -11,13 +11,13 @@ const protocol: WireCaller = {
 };
 
 /**
- * Makes vectors behind an OpenAI-compatible endpoint, through the given egress. Bytes are asked for, which are a quarter as long as
- * digits and quick to read; a provider that refuses that is asked for digits from then on, and one that sends digits all the same is
- * understood.
+ * Returns an embedder for an OpenAI-compatible endpoint, through the given egress. It asks for base64, which is a quarter of the
+ * size of decimal numbers and fast to decode. A provider that refuses base64 is asked for numbers from then on. Numbers are
+ * accepted in either case.
  */
 export function httpEmbedder(config: WireConfig, env: Env, egress: Egress): Embedder {
   const call = wireCalls(config, protocol, env, egress, "application/json");
-  /** Wire models that are not to be told how to write. */
+  /** Wire models that refused the format field. */
   const untold = new Set<string>();
   return { start: (request) => call(begin(request, untold)) };
 }

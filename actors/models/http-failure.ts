@@ -6,30 +6,29 @@ import { isImageRefusal } from "./image-refusal.ts";
 import { isOverflow } from "./overflow.ts";
 import { ModelFailure } from "./provider.ts";
 
-// A call that went wrong, in words: without credentials for the operator's log, and without addresses too for whoever talks to
-// the agent.
+// Describes failed calls: without credentials for the operator's log, and also without addresses for users.
 
-/** Of what a provider says. Characters. */
+/** Max characters of a provider's text. */
 const wordsMax = 500;
-/** Of these, addresses are looked for in so many. What is cut through at their end may be one, and is left out. */
+/** Characters of it that are searched for addresses. A word cut at the end may be an address, so it is dropped. */
 const searchedMax = 8 * wordsMax;
 
-/** What was known of the answer when the call failed. */
+/** The known part of the response when the call failed. */
 export interface AnswerSoFar {
-  /** 0 before the answer began. */
+  /** 0 before the response began. */
   readonly status: number;
   readonly retryAfterMs: number | null;
   readonly partial: string;
 }
 
-/** What is taken out of the words of a failure. */
+/** Removes private parts from error texts. */
 export interface Discretion {
-  /** Hides secrets. */
+  /** Masks secrets. */
   conceal(words: string): string;
   readonly addresses: RegExp;
 }
 
-/** The provider answered with an error status. */
+/** Returns the failure for an error status. */
 export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discretion): ModelFailure {
   const { message, told } = presentable(refusalText(body), discretion);
   const stated = `status ${answer.status}`;
@@ -44,7 +43,7 @@ export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discr
   });
 }
 
-/** The connection or the protocol broke. */
+/** Returns the failure for a broken connection or protocol. */
 export function brokenCall(
   answer: AnswerSoFar,
   error: unknown,
@@ -70,8 +69,8 @@ export function brokenCall(
 }
 
 /**
- * True if the same request may be answered when it is sent again. After a read that timed out the provider may still be at work, and an
- * answer that breaks its protocol would be paid for again.
+ * True if a retry may succeed. After a read timeout the provider may still be working, and a response that breaks its protocol
+ * would cost the same again.
  */
 function mayPass(error: unknown, kind: EgressFailure): boolean {
   return !(error instanceof MalformedAnswer) && !["unsendable", "blocked", "malformed"].includes(kind);
@@ -88,7 +87,7 @@ function breakText(error: unknown, kind: EgressFailure, timeoutMs: number): stri
   if (kind === "silent_head") return `no answer within ${timeoutMs / 1000} seconds`;
   if (kind === "silent_body") return `the answer fell silent for ${timeoutMs / 1000} seconds`;
   if (kind === "unsendable") return `the request cannot be sent: ${(error as Error).message}`;
-  // The text of such an error names hosts and addresses of the operator's network.
+  // The system's error text contains hosts and addresses of the operator's network.
   if (kind === "lost") return "the connection was lost";
   if (kind === "malformed") return (error as Error).message;
   const code = codeOf(error);

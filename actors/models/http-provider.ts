@@ -9,35 +9,35 @@ import { ChunkReader } from "./chunk-reader.ts";
 import type { ModelFailure, ModelProvider, ModelRequest, ToolUse } from "./provider.ts";
 import { type WireConfig, type WireProtocol, wireProvider } from "./wire-provider.ts";
 
-/** A hosted provider behind its OpenAI-compatible endpoint. The key is sent as a bearer token. */
+/** The configuration of a provider with an OpenAI-compatible endpoint. The key is sent as a bearer token. */
 export interface HttpProviderConfig extends WireConfig {
-  /** What this provider calls the bound on output tokens. */
+  /** The provider's name for the output bound. */
   readonly maxTokensField: "max_tokens" | "max_completion_tokens";
-  /** Whether usage comes only when it is asked for. Others refuse to be asked. */
+  /** True if the provider reports usage only on request; others refuse the request field. */
   readonly asksForUsage: boolean;
-  /** What it refuses of a conversation; absent for what most do. */
+  /** Restrictions on messages; absent for the common rules. */
   readonly rules?: ProviderRules;
 }
 
-/** Calls a provider over HTTP, through the given egress. */
+/** Returns the provider for chat completions over HTTP, through the given egress. */
 export function httpProvider(config: HttpProviderConfig, env: Env, egress: Egress): ModelProvider {
   return wireProvider(config, chatCompletions(config), env, egress);
 }
 
-/** What a model takes. */
+/** The options that a model accepts. */
 interface Taken {
   readonly temperature: boolean;
   readonly effort: boolean;
-  /** How it is told what its answer has to be like: by a schema that it keeps to in every case, by one that it may miss, or in words. */
+  /** How the reply format is requested: by a strict schema, by a schema without a guarantee, or in words. */
   readonly answer: "strict" | "schema" | "words";
 }
 
 const everything: Taken = { temperature: true, effort: true, answer: "strict" };
 
 function chatCompletions(config: HttpProviderConfig): WireProtocol {
-  /** What wire models have refused to be given. */
+  /** The options that each wire model accepts, learned from refusals. */
   const taken = new Map<string, Taken>();
-  /** How they are sent a conversation. */
+  /** The message rules of each wire model. */
   const known = new Map<string, ChatRules>();
   return {
     path: "/chat/completions",
@@ -72,9 +72,9 @@ function chatCompletions(config: HttpProviderConfig): WireProtocol {
 }
 
 /**
- * Without what the provider will not have for this model, null when it is not that. Models that reason refuse a temperature: 0, which
- * every manifest has that does not say otherwise, is then left out; a manifest that asks for another one is told the refusal. Models
- * that do not reason refuse an effort, many a schema for their answer or what they cannot promise of it.
+ * Returns the options without the one that the provider refused; null if the refusal is about something else. Reasoning models
+ * refuse a temperature. The default 0 is then dropped; for any other temperature the refusal is reported. Other models refuse an
+ * effort, a schema, or a strict schema.
  */
 function withoutRefused(takes: Taken, request: ModelRequest, { status, message }: ModelFailure): Taken | null {
   if (status !== 400 && status !== 422) return null;
@@ -88,7 +88,7 @@ function withoutRefused(takes: Taken, request: ModelRequest, { status, message }
   return null;
 }
 
-/** What a level of thinking is called; it ends at high. */
+/** The effort for each thinking level; the highest is `high`. */
 const efforts: Readonly<Record<ThinkingLevel, string>> = {
   off: "none",
   minimal: "low",
@@ -120,7 +120,7 @@ function responseFormat({ json, isStrict }: AnswerSchema, takes: Taken): string 
   return `{"type":"json_schema","json_schema":{"name":"answer","schema":${json},"strict":${strict}}}`;
 }
 
-/** The message list as the model takes it, with `last` as one more of the user's. */
+/** Returns the message list by the model's rules; `last` is appended as a user message. */
 function messagesFor({ messages, system, shown, images }: ModelRequest, rules: ChatRules, last: string | null): string {
   if (last === null && !areChanged(shown, rules)) return messages;
   if (last === null) return chatMessages(system, shown, images, rules);
@@ -128,7 +128,7 @@ function messagesFor({ messages, system, shown, images }: ModelRequest, rules: C
   return chatMessages(system, [...shown, { ...asked, wireJson: chatMessage(asked) }], images, rules);
 }
 
-/** The fields that say which of the tools are to be called. */
+/** Returns the fields for the tool choice. */
 function toolUseFields(use: ToolUse | undefined): string {
   if (use === undefined) return "";
   const { tool_choice: choice, parallel_tool_calls } = use;
@@ -137,7 +137,7 @@ function toolUseFields(use: ToolUse | undefined): string {
   return parallel_tool_calls === null ? chosen : `${chosen},"parallel_tool_calls":${parallel_tool_calls}`;
 }
 
-/** What this model calls the bound on output; null when it takes none. */
+/** Returns the model's name for the output bound; null if it accepts none. */
 function maxTokensField(config: HttpProviderConfig, { parameters }: ModelRequest["route"]): string | null {
   if (parameters === null) return config.maxTokensField;
   return parameters.find((name) => name !== "temperature") ?? null;

@@ -1,8 +1,9 @@
-/** How providers say that they do not take an image of a request, each with a public source. Which of its images is not said by all. */
+/** Patterns of refusals of an image, each with a public source. Not all of them say which image it was. */
 const words = [
   // Anthropic: https://github.com/anthropics/claude-code/issues/46127
   /could not process image/i,
-  // Anthropic, where the field is named, such as images of more than 8,000 pixels: https://github.com/anthropics/claude-code/issues/12351
+  // Anthropic with the name of the field, for example for images of more than 8,000 pixels:
+  // https://github.com/anthropics/claude-code/issues/12351
   /messages\.\d+\.content\.\d+\.(?:\w+\.)*image\b/,
   // OpenAI: https://github.com/STranslate/STranslate/issues/277, https://github.com/openai/openai-python/issues/2776
   /invalid_image_format|invalid_image_url|uploaded an unsupported image|error while downloading http/i,
@@ -18,7 +19,7 @@ const words = [
   /cannot identify image file/i,
 ] as const;
 
-/** True if an answer of this status, with this body, says so. */
+/** True if the response is a refusal of an image. */
 export function isImageRefusal(status: number, body: string): boolean {
   return status >= 400 && status < 500 && words.some((pattern) => pattern.test(body));
 }

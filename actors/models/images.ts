@@ -1,54 +1,57 @@
-// Images as a model is given them, in nobody's words yet, and in those of the OpenAI protocol. Each provider that speaks another
-// one has its own.
+// Images for models, independent of the protocol, and their form in the OpenAI protocol. Providers with another protocol have
+// their own form.
 
-/** An image of a message: its bytes, or where the provider finds it. */
+/** An image of a message: its bytes, or a URL that the provider fetches. */
 export type ModelImage = {
-  /** How closely it is to be looked at, for providers that take a word on it. */
+  /** The requested resolution, for providers that support it. */
   readonly detail?: string;
 } & (
   | { readonly kind: "bytes"; readonly media_type: string; readonly base64: string }
-  /** The provider fetches it; we never do. */
+  /** svc itself never fetches the URL. */
   | { readonly kind: "url"; readonly url: string }
 );
 
-/** What a call shows of the images of one message. */
+/** The images of one message that a call contains. */
 export interface ShownImages {
   readonly images: readonly ModelImage[];
-  /** Which of the message's attachments they are. */
+  /** Their indexes among the message's attachments. */
   readonly attachments: readonly number[];
-  /** Images that are there and not shown. */
+  /** Number of images that are omitted. */
   readonly omitted: number;
 }
 
-/** By the message that they belong to; those that have none are not in it. */
+/** By message; messages without images are absent. */
 export type ImagesOfCall = ReadonlyMap<object, ShownImages>;
 
 const goneMark = "[an attached image is no longer there]";
 
-/** The words of a message with images, and what is to be said of those that are not shown: providers refuse a message of nothing. */
+/** Returns the text of a message with images, with a mark for omitted ones, because providers refuse empty messages. */
 export function wordsWith(content: string, { images, omitted }: Omit<ShownImages, "attachments">): string {
   const mark = omitted > 0 ? omittedMark(omitted) : content === "" && images.length === 0 ? goneMark : "";
   return content === "" || mark === "" ? content + mark : `${content}\n${mark}`;
 }
 
-/** Says that there are images which are not shown. */
+/** Returns the mark for omitted images. */
 function omittedMark(count: number): string {
   return `[${count} ${count === 1 ? "image" : "images"} omitted]`;
 }
 
-/** JSON text of the content of an OpenAI message: the words, then the images. */
+/** Returns the JSON of an OpenAI message's content: the text, then the images. */
 export function openAiContent(text: string, images: readonly ModelImage[]): string {
   const parts = images.map(openAiPart);
   if (text !== "" || parts.length === 0) parts.unshift(openAiText(text));
   return `[${parts.join(",")}]`;
 }
 
-/** JSON text of an OpenAI text part. */
+/** Returns the JSON of an OpenAI text part. */
 export function openAiText(text: string): string {
   return `{"type":"text","text":${JSON.stringify(text)}}`;
 }
 
-/** JSON text of an OpenAI image part. Joined by hand: base64 needs no escapes, and looking for some costs milliseconds. */
+/**
+ * Returns the JSON of an OpenAI image part. Concatenated by hand: base64 needs no escapes, and searching for some takes
+ * milliseconds.
+ */
 export function openAiPart(image: ModelImage): string {
   const url = image.kind === "url" ? JSON.stringify(image.url) : `"data:${image.media_type};base64,${image.base64}"`;
   const detail = image.detail === undefined ? "" : `,"detail":${JSON.stringify(image.detail)}`;

@@ -4,18 +4,18 @@ import type { ModelProvider } from "./provider.ts";
 
 /** The models that this process can call. */
 export interface Models {
-  /** By logical id, in the order of the data file, with the operator's own routes in front. */
+  /** By logical id: the operator's routes, then the built-in ones. */
   readonly routes: ReadonlyMap<string, ModelRoute>;
-  /** The deciders, by their ids. */
+  /** The deciders, by id. */
   readonly decisions: ReadonlyMap<string, DecisionRoute>;
-  /** What a manifest without a model gets. */
+  /** The model of a manifest that names none. */
   readonly defaultModelId: string;
-  /** The provider of a route. Refuses with model_not_configured when no credential is set for it. */
+  /** Returns the provider of a route. Refuses with model_not_configured if it has no credential. */
   provider(route: ModelRoute): ModelProvider;
-  /** Those that make vectors of texts, by logical id. No manifest can name one for its model. */
+  /** The embedding routes, by logical id. Manifests cannot use them as their model. */
   readonly embeddings: ReadonlyMap<string, EmbeddingRoute>;
-  /** The one that tells how like two texts are; null where words are compared. */
+  /** The embedding route that ranks messages by similarity; null if words are compared. */
   readonly memoryEmbedding: EmbeddingRoute | null;
-  /** What makes the vectors of a route. Refuses with model_not_configured when no credential is set for it. */
+  /** Returns the embedder of a route. Refuses with model_not_configured if it has no credential. */
   embedder(route: EmbeddingRoute): Embedder;
 }

@@ -1,6 +1,6 @@
 /**
- * How providers say that a prompt is longer than their model takes, with a public source of each wording. There is no code that all of
- * them have, and the status is 400 or 422.
+ * Patterns of refusals because the prompt exceeds the context window, each with a public source. There is no common error code;
+ * the status is 400 or 422.
  */
 const words = [
   // OpenAI: https://platform.openai.com/docs/guides/error-codes
@@ -38,7 +38,7 @@ const words = [
   /model_max_prompt_tokens_exceeded|prompt token count of \d+ exceeds the limit/i,
 ] as const;
 
-/** Whether an answer of this status, with this body, says so. */
+/** True if the response is such a refusal. */
 export function isOverflow(status: number, body: string): boolean {
   if (status === 413) return true;
   return (status === 400 || status === 422) && words.some((pattern) => pattern.test(body));

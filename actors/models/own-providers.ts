@@ -6,14 +6,14 @@ import { httpProvider } from "./http-provider.ts";
 import type { ProviderDefinition, ProviderDeps } from "./provider-definition.ts";
 import type { Looked, WireConfig } from "./wire-provider.ts";
 
-/** The providers of SVC_MODEL_PROVIDERS, each a definition like those of plugins. */
+/** Returns the providers of SVC_MODEL_PROVIDERS, as definitions like those of plugins. */
 export function ownProviders({ modelProviders }: Settings): readonly ProviderDefinition[] {
   return Object.entries(modelProviders).map(([name, own]): ProviderDefinition => {
     if (own.kind === "anthropic")
       return { name, open: (deps) => anthropicProvider(ownWireConfig(name, own, deps), deps.env, deps.egress) };
     return {
       name,
-      // Servers of one's own know the older name for certain.
+      // Self-hosted servers may know only the older name.
       open: (deps) =>
         httpProvider(
           { ...ownWireConfig(name, own, deps), maxTokensField: "max_tokens", asksForUsage: true },
@@ -25,7 +25,7 @@ export function ownProviders({ modelProviders }: Settings): readonly ProviderDef
   });
 }
 
-/** Where a provider of SVC_MODEL_PROVIDERS is and as whom it is called. */
+/** Returns the address and credentials of a provider in SVC_MODEL_PROVIDERS. */
 export function ownWireConfig(
   name: string,
   { base_url, api_key, headers, timeout }: OwnProvider,

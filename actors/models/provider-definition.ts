@@ -6,22 +6,22 @@ import type { Settings } from "../../governance/settings/settings.ts";
 import type { Embedder } from "./embedder.ts";
 import type { ModelProvider } from "./provider.ts";
 
-/** What a provider is opened with. */
+/** Dependencies of a provider. */
 export interface ProviderDeps {
   readonly settings: Settings;
   readonly env: Env;
-  /** Looks up what options give as secret:NAME. */
+  /** Resolves secret:NAME in options. */
   readonly secrets: Secrets;
   readonly mask: SecretMask;
-  /** Connections to others are made through it. */
+  /** Opens the provider's connections. */
   readonly egress: Egress;
 }
 
-/** A provider that is not built in: routes of SVC_MODEL_ROUTES lead to it by its name. */
+/** A provider that is not built in. Routes of SVC_MODEL_ROUTES refer to it by name. */
 export interface ProviderDefinition {
   readonly name: string;
-  /** Called on each thread that runs turns, before the first call; `options` are those of SVC_MODEL_PROVIDER_OPTIONS. */
+  /** Called on each actor thread before the first call; `options` come from SVC_MODEL_PROVIDER_OPTIONS. */
   open(deps: ProviderDeps & { readonly options: ProviderOptions }): ModelProvider;
-  /** The same for routes of kind `embedding`; absent where the provider makes no vectors. */
+  /** Opens the embedder for routes of kind `embedding`; absent if the provider has none. */
   openEmbedder?(deps: ProviderDeps & { readonly options: ProviderOptions }): Embedder;
 }

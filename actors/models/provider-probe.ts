@@ -14,31 +14,31 @@ import { ownWireConfig } from "./own-providers.ts";
 import type { ProviderDeps } from "./provider-definition.ts";
 import type { Looked, WireConfig } from "./wire-provider.ts";
 
-/** What one provider said to a call that costs nothing, in words without its key. */
+/** The result of a free call to one provider, without its key. */
 export interface ProbedProvider {
   readonly name: string;
-  /** `unsure`: it answers, but not in a way that says whether it takes the key. */
+  /** `unsure`: the provider responds, but the response does not show whether the key is valid. */
   readonly status: "ok" | "unsure" | "refused" | "unreachable";
   readonly detail: string;
 }
 
-/** A provider that is to be tried. */
+/** A provider to check. */
 interface Probe {
   readonly name: string;
   readonly config: WireConfig;
   readonly kind: "openai" | "anthropic";
-  /** What is asked for: a list that costs nothing, and that nobody gets without a key where the provider has such. */
+  /** A free list request that requires a valid key, if the provider has one. */
   readonly url: string;
-  /** What the operator says the key with. */
+  /** The setting that contains the key. */
   readonly setting: string;
 }
 
 type Answer = { readonly status: number } | { readonly failure: EgressFailure; readonly cause: string };
 
-/** Longer than a handshake around the world takes, and short enough for somebody who waits. */
+/** Longer than a handshake around the world, and short enough for a user to wait. */
 const probeMs = 5_000;
 
-/** Asks each provider that has a key or an address for its list of models, all at once. */
+/** Requests the list of models from each provider with a key or address, in parallel. */
 export function probeProviders(deps: ProviderDeps): Promise<readonly ProbedProvider[]> {
   return Promise.all(probesOf(deps).map((probe) => tryProvider(probe, deps)));
 }
@@ -47,7 +47,7 @@ function probesOf(deps: ProviderDeps): readonly Probe[] {
   const { settings } = deps;
   const gateway = settings.litellmBaseUrl !== "";
   const withKey = modelProviders.filter((name) => keyOf(name, settings) !== undefined);
-  // A gateway that asks for no key is tried once: what it does for one provider says nothing of the next.
+  // A gateway without keys is checked once, because the result for one provider is the same for all.
   const built = gateway
     ? withKey.length > 0
       ? withKey
@@ -75,9 +75,9 @@ function probesOf(deps: ProviderDeps): readonly Probe[] {
 
 function listUrl(name: ModelProviderName, baseUrl: string): string {
   const base = baseUrl.replace(/\/+$/, "");
-  // Its models are listed for everybody, whatever the key is.
+  // OpenRouter lists its models without checking the key.
   if (name === "openrouter" && base === builtInProviders.openrouter.baseUrl) return `${base}/key`;
-  // An account lists them beside the protocol that svc speaks to it.
+  // Workers AI lists models outside the OpenAI-compatible path.
   const account = name === "workers_ai" ? /^(https:\/\/api\.cloudflare\.com\/.*\/ai)\/v1$/.exec(base)?.[1] : undefined;
   return account === undefined ? `${base}/models` : `${account}/models/search?per_page=1`;
 }
@@ -110,7 +110,7 @@ async function headersOf({ config: { apiKey, headers = [] }, kind }: Probe): Pro
   return ["accept", "application/json", ...agent, ...version, ...ofKey, ...own.flat()];
 }
 
-/** The status of the answer, whose body nobody needs, or why there is none. */
+/** Returns the status of the response, without reading its body, or the failure. */
 function ask(target: Target, headers: string[], env: Env, egress: Egress): Promise<Answer> {
   return new Promise((resolve) => {
     let control: ResponseControl | null = null;
@@ -141,7 +141,7 @@ function ask(target: Target, headers: string[], env: Env, egress: Egress): Promi
   });
 }
 
-/** What the network says: a code, or words that name no header. */
+/** Returns the network error: a code, or a text without headers. */
 function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const first = error instanceof AggregateError ? error.errors[0] : error;
@@ -154,7 +154,7 @@ function toldAnswer(answer: Answer, { name, config, url, setting }: Probe): Omit
   const hasKey = config.apiKey !== null || (config.headers ?? []).length > 0;
   if (status >= 200 && status < 300)
     return { status: "ok", detail: hasKey ? `${url} takes the key` : `${url} answers, and was given no key` };
-  // Google says of a wrong key that the request is wrong.
+  // Google answers a wrong key with 400.
   if (status === 401 || status === 403 || (status === 400 && name === "google"))
     return {
       status: "refused",

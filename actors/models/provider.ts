@@ -7,163 +7,165 @@ import type { ToolCall } from "../../storage/tables/events.ts";
 import type { ImagesOfCall } from "./images.ts";
 import type { Thinking } from "./thinking.ts";
 
-/** One call of a model: as texts of the OpenAI chat completions protocol, which most providers speak, and as what these are made of. */
+/**
+ * One model call: as texts of the OpenAI chat completions protocol, which most providers use, and as the structures behind them.
+ */
 export interface ModelRequest {
   readonly route: ModelRoute;
-  /** JSON text of the message list, the system message first. Built by joining texts that are kept, so it is not parsed again. */
+  /** JSON of the message list, system message first. It is joined from cached texts and never parsed again. */
   readonly messages: string;
-  /** JSON text of the tool list, null when none are bound. */
+  /** JSON of the tool list; null for no tools. */
   readonly tools: string | null;
   readonly temperature: number;
   readonly max_tokens: number | null;
-  /** The system message, "" for none. */
+  /** The system message; empty for none. */
   readonly system: string;
-  /** The messages, of which those with the role `system` are in `system` already. */
+  /** The messages. Those with the role `system` are already in `system`. */
   readonly shown: readonly ModelMessage[];
-  /** The images of those messages, where they have some. */
+  /** The images of those messages. */
   readonly images: ImagesOfCall;
-  /** The tools. The same list for the same agent. */
+  /** The tools; the same list object for the same agent. */
   readonly offers: readonly ToolSpec[];
-  /** Null leaves it to the model. */
+  /** Null for the model's default. */
   readonly thinking: Thinking | null;
-  /** Whether the prompt is marked for the provider's cache, where a provider has to be told. */
+  /** True if the prompt is marked for the provider's cache, where that is necessary. */
   readonly cache: boolean;
-  /** What an answer that asks for no tools has to be like; absent and null leave it to the model. */
+  /** The schema of a reply without tool calls; absent or null for none. */
   readonly answer?: AnswerSchema | null;
-  /** Texts before which the model is to end; absent for none. */
+  /** Stop sequences; absent for none. */
   readonly stop?: readonly string[];
-  /** What the caller says of the tools; absent leaves it to the model. */
+  /** The caller's tool choice; absent for the model's default. */
   readonly choice?: ToolUse;
-  /** What a model that decides is asked in the place of all this; absent for other models. */
+  /** The question for a decision model, instead of the messages; absent for other models. */
   readonly decision?: DecisionAsked;
 }
 
-/** A question with options, of which one is to be chosen. */
+/** A question with options, one of which is to be chosen. */
 export interface DecisionAsked {
   readonly instructions: string;
-  /** What it is decided by: JSON. */
+  /** The input of the decision, as JSON. */
   readonly state: Readonly<Record<string, unknown>>;
-  /** What each option means; null where its name says it. */
+  /** Descriptions of the options; null if the name suffices. */
   readonly options: Readonly<Record<string, string | null>>;
 }
 
-/** Which tools a model may or must call, and whether several at once; null leaves either to the model. */
+/** Which tools a model may or must call, and whether in parallel; null for the model's default. */
 export interface ToolUse {
   readonly tool_choice: ToolChoice | null;
   readonly parallel_tool_calls: boolean | null;
 }
 
-/** A message as a model is shown it. */
+/** A message in the form that models receive. */
 export interface ModelMessage {
   readonly role: "user" | "assistant" | "tool" | "system";
   readonly content: string;
   readonly tool_calls: readonly ToolCall[] | null;
   readonly tool_call_id: string | null;
-  /** What the model thought before it said this, where its provider wants it back. */
+  /** Thoughts before this message, for providers that want them back. */
   readonly thoughts: readonly SignedThought[] | null;
-  /** JSON as providers of the OpenAI protocol take it, without attachments: what those are is looked up just before each call. */
+  /** JSON for the OpenAI protocol, without attachments, which are resolved just before each call. */
   readonly wireJson: string;
 }
 
 /**
- * A thought of a model with the provider's proof that it is its own, or one that only the provider can read, or fields that a provider
- * has added. It goes back as it came, to the model that had it and to no other, and clients never see more of it than the words.
+ * A thought of a model with the provider's signature, a thought that only the provider can read, or vendor fields. It is
+ * returned unchanged, and only to the model that produced it. Clients see only its text.
  */
 export type SignedThought = (
   | {
       readonly type: "thinking";
       readonly thinking: string;
-      /** "" for none. */
+      /** Empty for none. */
       readonly signature: string;
-      /** Where it goes back without a signature: a field of the message, or `thinking` for a block as it came. */
+      /** Where it is returned without a signature: in a field of the message, or as a `thinking` block. */
       readonly field?: SpokenField | "thinking";
     }
   | { readonly type: "redacted_thinking"; readonly data: string }
   | {
       readonly type: "vendor";
-      /** The fields: an object. */
+      /** The fields, as a JSON object. */
       readonly json: string;
-      /** The place of the call that they are of; absent for those of the message. */
+      /** Position of the call that has the fields; absent for fields of the message. */
       readonly call?: number;
     }
 ) & {
   /** Provider and model. */
   readonly by: string;
-  /** Where it stood: behind so many characters of the text and so many of the calls. Absent before all of them. */
+  /** Its position: after this many characters of the text and calls. Absent for the start. */
   readonly at?: { readonly text: number; readonly calls: number };
 };
 
 /**
- * What comes while the model speaks. Several tokens that arrive together come as one text; `pieces` is how many pieces the provider
- * has sent it in, each a token at least, and 1 when it is left out.
+ * Receives the model's output. Tokens that arrive together come as one text. `pieces` is the number of pieces that the provider
+ * sent, each at least one token; 1 if omitted.
  */
 export interface ModelEvents {
   text(delta: string, pieces?: number): void;
   reasoning(delta: string, pieces?: number): void;
-  /** Counts what the model has written of tool calls; they themselves come with the reply. */
+  /** Counts characters of tool calls; the calls themselves come with the reply. */
   calls(characters: number, pieces?: number): void;
 }
 
-/** A tool call as the model wrote it: the arguments are text and not to be trusted. */
+/** A tool call as the model wrote it; the arguments are unverified text. */
 export interface RequestedCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
 }
 
-/** An answer that is complete. */
+/** A complete reply. */
 export interface ModelReply {
   readonly text: string;
   readonly reasoning: string;
-  /** What of the reasoning the provider wants back; absent where it wants none. */
+  /** The part of the reasoning that the provider wants back; absent for none. */
   readonly thoughts?: readonly SignedThought[];
   readonly tool_calls: readonly RequestedCall[];
   readonly stop_reason: StopReason;
-  /** Null when the provider reported none. */
+  /** Null if the provider reported none. */
   readonly usage: TokenCount | null;
 }
 
-/** A call under way. */
+/** A call in progress. */
 export interface ModelCall {
-  /** Rejects with ModelFailure, or with the SvcError unresolved_secret when the credential cannot be looked up. */
+  /** Rejects with ModelFailure, or with the SvcError unresolved_secret if the credential cannot be read. */
   readonly reply: Promise<ModelReply>;
-  /** Ends the call; `reply` rejects, with what was said so far. */
+  /** Ends the call; `reply` rejects with the text so far. */
   abort(): void;
-  /** Stops and resumes reading, for a listener that is behind. */
+  /** Pauses and resumes reading, for a slow listener. */
   pause(): void;
   resume(): void;
 }
 
-/** Something that answers model requests. */
+/** A provider of models. */
 export interface ModelProvider {
   readonly name: string;
-  /** It refuses a stop text that has nothing but blanks. */
+  /** True if the provider refuses a stop sequence of blanks only. */
   readonly refusesBlankStops?: true;
   start(request: ModelRequest, events: ModelEvents): ModelCall;
 }
 
-/** Why a call failed. It is data for the run, never a crash. The message is for the operator's log. */
+/** Why a call failed. The run treats it as data, never as a crash. The message is for the operator's log. */
 export class ModelFailure extends Error {
-  /** The message for whoever talks to the agent: it names no address. */
+  /** The message for users; contains no addresses. */
   readonly told: string;
-  /** HTTP status, 0 when there was none. */
+  /** HTTP status; 0 for none. */
   readonly status: number;
-  /** Whether the same call may succeed when it is made again. */
+  /** True if a retry may succeed. */
   readonly retryable: boolean;
-  /** What the provider asked for, in milliseconds; null when it did not say. */
+  /** The pause that the provider asks for, in milliseconds; null for none. */
   readonly retryAfterMs: number | null;
-  /** All text that had been told before. Once something was said, the call is not made again. */
+  /** All text delivered before the failure. After the first text there is no retry. */
   readonly partial: string;
   readonly timedOut: boolean;
-  /** The key or a header has what no request can carry, so that nothing was sent. */
+  /** The key or a header has an invalid character, so nothing was sent. */
   readonly unsendable: boolean;
-  /** The prompt is longer than the model takes. */
+  /** The prompt exceeds the model's context window. */
   readonly overflow: boolean;
-  /** A content filter of the provider has refused it. */
+  /** A content filter of the provider refused the call. */
   readonly filtered: boolean;
-  /** The refusal's whole body, unmasked. Private, because a log line shows all public properties of an error. */
+  /** The complete body of the refusal, unmasked. Private, because log lines show all public properties of an error. */
   readonly #refusal: string;
-  /** The provider does not take one of the request's images. */
+  /** The provider refuses one of the request's images. */
   readonly refusesImage: boolean;
 
   constructor(
@@ -198,7 +200,7 @@ export class ModelFailure extends Error {
     this.refusesImage = facts.refusesImage ?? false;
   }
 
-  /** All that the provider has said in its refusal, for what mends the request; "" for another failure. */
+  /** Returns the complete body of a refusal, to adapt the request; empty for other failures. */
   get refusal(): string {
     return this.#refusal;
   }

@@ -1,13 +1,13 @@
 import { type ThinkingLevel, thinkingLevels } from "../../bus/protocol/thinking.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 
-/** How hard a model is asked to think: in the words of models that are told an effort, and in tokens for those that take a budget. */
+/** How much a model should think: as a level for models with an effort, and in tokens for models with a budget. */
 export interface Thinking {
   readonly level: ThinkingLevel;
   readonly budget_tokens: number;
 }
 
-/** What a level is in tokens (shapes, thinking levels). */
+/** The budget of each level (shapes, thinking levels). */
 const budgets: Readonly<Record<ThinkingLevel, number>> = {
   off: 0,
   minimal: 128,
@@ -18,7 +18,7 @@ const budgets: Readonly<Record<ThinkingLevel, number>> = {
   max: 32_000,
 };
 
-/** A level with its budget, or a budget with the highest level that it reaches. Null asks for nothing: the model does as it does. */
+/** Returns a level with its budget, or a budget with the highest level that it covers. Null for the model's default. */
 export function thinkingOf(level: ThinkingLevel | null, budget: number | null): Thinking | null {
   if (level !== null) return { level, budget_tokens: budgets[level] };
   if (budget === null) return null;
@@ -28,7 +28,7 @@ export function thinkingOf(level: ThinkingLevel | null, budget: number | null): 
   };
 }
 
-/** The levels that are known to make a difference on a route: every one at Anthropic; what nobody has said of others is not guessed. */
+/** Returns the levels that are known to have an effect on a route: all at Anthropic; unknown elsewhere. */
 export function thinkingLevelsOf({ provider }: ModelRoute): readonly ThinkingLevel[] {
   return provider === "anthropic" ? thinkingLevels : [];
 }

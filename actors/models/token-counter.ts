@@ -2,27 +2,26 @@ import type { Piscina } from "piscina";
 import type { Env } from "../../bus/env.ts";
 import type { ModelRoute } from "../../manifests/registries.ts";
 
-/** How a model cuts text, where that is known. */
+/** The known tokenizers. */
 export type TokenEncoding = "o200k_base" | "cl100k_base";
 
-/** What the thread is asked: texts to be counted. */
+/** A task of the worker thread: texts to count. */
 export interface TokenTask {
   readonly encoding: TokenEncoding;
   readonly texts: readonly string[];
 }
 
-/** How long a thread that has nothing to count is kept. */
+/** Idle time after which the worker thread ends. */
 const idleMs = 60_000;
-/** Texts that wait to be counted; more are estimated by who asks. */
+/** Max queued tasks; beyond it callers estimate. */
 const waitingMax = 256;
-/** Max milliseconds of a count, with its wait for the thread. After that the caller estimates. */
+/** Max milliseconds of a count, including its wait in the queue. Then the caller estimates. */
 const countMsMax = 10_000;
-/** Characters of one task: one long text keeps nobody's short one waiting. */
+/** Max characters of one task, so that a long text does not delay a short one. */
 const taskChars = 64 * 1024;
 
 /**
- * Counts tokens as models do, away from the thread that asks. What does it is loaded in a thread of its own with the first text, and ends
- * with that thread when there is nothing to count.
+ * Counts tokens with the models' tokenizers, in a worker thread. The thread starts with the first text and ends when it is idle.
  */
 export class TokenCounter {
   readonly #env: Pick<Env, "timer">;
@@ -33,7 +32,7 @@ export class TokenCounter {
     this.#env = env;
   }
 
-  /** Tokens of each text. Null when they cannot be counted in time: the thread has too much to do, or is gone. */
+  /** Returns the tokens of each text. Null if they cannot be counted in time: the thread is overloaded or has died. */
   async count(encoding: TokenEncoding, texts: readonly string[]): Promise<number[] | null> {
     const late = Promise.withResolvers<null>();
     const timer = this.#env.timer(countMsMax, () => late.resolve(null));
@@ -51,7 +50,7 @@ export class TokenCounter {
     }
   }
 
-  /** Nothing is counted any more. */
+  /** Stops the worker thread; later counts return null. */
   close(): void {
     this.#closed = true;
     if (this.#pool !== null) this.#drop(this.#pool);
@@ -95,7 +94,7 @@ export class TokenCounter {
   }
 }
 
-/** How the model of a route cuts text; null where nobody has said. */
+/** Returns the tokenizer of a route's model; null if it is unknown. */
 export function encodingOf({ provider, model }: Pick<ModelRoute, "provider" | "model">): TokenEncoding | null {
   const name = model.slice(model.lastIndexOf("/") + 1);
   if (name.startsWith("gpt-oss-")) return "o200k_base";
@@ -104,13 +103,13 @@ export function encodingOf({ provider, model }: Pick<ModelRoute, "provider" | "m
   return /^gpt-(?:4|3\.5)/.test(name) ? "cl100k_base" : null;
 }
 
-/** A part of the text at place `of`. */
+/** A part of the text with index `of`. */
 interface Part {
   readonly of: number;
   readonly text: string;
 }
 
-/** The texts in tasks of about so many characters, long ones in parts. */
+/** Groups the texts into tasks of limited size and splits long texts. */
 function tasksOf(texts: readonly string[]): Part[][] {
   const tasks: Part[][] = [];
   let task: Part[] = [];
@@ -130,7 +129,7 @@ function tasksOf(texts: readonly string[]): Part[][] {
   return tasks;
 }
 
-/** A place at or before `end` where a text is cut: between words, where there are any. */
+/** Returns a position at or before `end` to split the text, between words if possible. */
 function breakBefore(text: string, end: number): number {
   if (end >= text.length) return text.length;
   const space = text.lastIndexOf(" ", end);

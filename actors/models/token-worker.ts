@@ -1,9 +1,11 @@
 import type { TokenEncoding, TokenTask } from "./token-counter.ts";
 
-// Entry of the thread that counts tokens, which calls `countTokens` for each task. The tables of an encoding are some hundred megabytes
-// in memory and a quarter of a second to load: they are here, and go when the thread goes.
+// Entry of the thread that counts tokens; it calls `countTokens` for each task. The tables of a tokenizer take some hundred
+// megabytes and a quarter of a second to load, and are freed when the thread ends.
 
-/** Characters without a break that are looked at together: the time for a word, or for blanks, grows with the square of their number. */
+/**
+ * Max characters without a break that are counted together: the time for a word, or a run of blanks, is quadratic in its length.
+ */
 const wordCharsMax = 256;
 const longWord = new RegExp(`\\S{${wordCharsMax + 1},}|\\s{${wordCharsMax + 1},}`, "g");
 
@@ -14,17 +16,17 @@ const load: Readonly<Record<TokenEncoding, () => Promise<{ readonly countTokens:
   o200k_base: () => import("gpt-tokenizer/esm/encoding/o200k_base"),
   cl100k_base: () => import("gpt-tokenizer/esm/encoding/cl100k_base"),
 };
-/** What looks like a mark of the model's own is text like any other. */
+/** Text that looks like a special token is counted as ordinary text. */
 const options = { disallowedSpecial: new Set<string>() };
 
-/** How many tokens each text is. */
+/** Returns the number of tokens of each text. */
 export async function countTokens({ encoding, texts }: TokenTask): Promise<number[]> {
   loaded[encoding] ??= load[encoding]().then((module) => module.countTokens);
   const count = await loaded[encoding];
   return texts.map((text) => countText(count, text));
 }
 
-/** Words and blanks longer than any that people write are counted in parts, which may be a few tokens more. */
+/** Counts unusually long words and runs of blanks in parts, which may add a few tokens. */
 function countText(count: Count, text: string): number {
   let tokens = 0;
   let from = 0;

@@ -4,18 +4,18 @@ import { isSpoken } from "./vendor-fields.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Members that come in pieces. */
+/** Fields that arrive in pieces. */
 const written = ["text", "summary", "thinking"] as const;
 
-/** Puts together what a provider wants back of one answer, from the pieces in which it comes. */
+/** Assembles the vendor fields of one reply from their pieces. */
 export class VendorDrafts {
   readonly #lists = new Map<string, Fields[]>();
   #objects: Fields = {};
   #spoken: SpokenField | null = null;
-  /** Where the text and the thoughts stood when each thought began. */
+  /** Positions in the text and the reasoning at which each thought began. */
   readonly #starts: { readonly text: number; readonly from: number }[] = [];
 
-  /** The words of a delta in which the model thinks aloud. */
+  /** Returns the reasoning text of a delta. */
   spokenIn(delta: Fields): string {
     const field =
       spokenFields.find((name) => typeof delta[name] === "string" && delta[name] !== "") ??
@@ -25,12 +25,12 @@ export class VendorDrafts {
     return delta[field] as string;
   }
 
-  /** A thought follows. */
+  /** Records the start of a thought. */
   think(text: number, from: number): void {
     if (this.#starts.at(-1)?.text !== text) this.#starts.push({ text, from });
   }
 
-  /** Takes the fields of one delta, and answers how many characters they have. */
+  /** Adds the fields of one delta; returns their number of characters. */
   take(delta: Fields): number {
     let characters = 0;
     for (const field of messageFields) {
@@ -44,7 +44,7 @@ export class VendorDrafts {
     return characters;
   }
 
-  /** The thoughts and vendor fields that `by` gets back with this answer; undefined for none. */
+  /** Returns the thoughts and vendor fields that are returned to `by` with this reply; undefined for none. */
   thoughts(
     by: string,
     reasoning: string,
@@ -58,7 +58,7 @@ export class VendorDrafts {
         return json === "{}" || json.length > vendorCharsMax ? [] : [{ type: "vendor", json, by, ...of }];
       },
     );
-    // The words are in the lists already.
+    // The vendor lists already contain the text.
     const isListed = this.#lists.size > 0 && vendor.length > 0;
     const field = this.#spoken !== null && !isListed ? { field: this.#spoken } : {};
     if (vendor.length === 0 && (this.#spoken === null || (reasoning === "" && !hasCalls))) return undefined;
@@ -66,7 +66,7 @@ export class VendorDrafts {
       const thinking = reasoning.slice(from, this.#starts[at + 1]?.from);
       return { type: "thinking", thinking, signature: "", by, ...field, ...(text > 0 && { at: { text, calls: 0 } }) };
     });
-    // A step that was made without a thought says so.
+    // A step without a thought is marked by an empty one.
     if (spoken.length === 0 && this.#spoken !== null && !isListed && hasCalls)
       spoken.push({ type: "thinking", thinking: "", signature: "", by, ...field });
     return [...spoken, ...vendor];
@@ -86,7 +86,7 @@ export class VendorDrafts {
   }
 }
 
-/** Whether an item is another piece of the last one: of its kind and place, with words or its proof, and that has no proof yet. */
+/** True if an item continues the last one: same type and index, and the last one has no signature yet. */
 function goesOn(last: Fields, item: Fields): boolean {
   if (last.type !== item.type || last.index !== item.index || typeof item.data === "string") return false;
   return typeof last.signature !== "string" || last.signature === "";

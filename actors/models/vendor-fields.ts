@@ -1,21 +1,21 @@
 import { type SpokenField, spokenFields } from "../../bus/protocol/vendor-fields.ts";
 import type { SignedThought } from "./provider.ts";
 
-// What of the fields of bus/protocol/vendor-fields.ts goes back with a message.
+// Selects which of the fields in bus/protocol/vendor-fields.ts are returned with a message.
 
-/** Of thoughts that every model may be given: their client has sent them along. */
+/** The origin of thoughts that a client sent; they are returned to any model. */
 export const anyModel = "*";
 
-/** The fields of one message, ready to be joined: members without the braces around them, "" for none. */
+/** The fields of one message as JSON members without braces; empty for none. */
 export interface OwnFields {
   readonly message: string;
-  /** By the place of the call. */
+  /** By position of the call. */
   readonly calls: ReadonlyMap<number, string>;
 }
 
 const none: OwnFields = { message: "", calls: new Map() };
 
-/** What of the thoughts of a message goes back to a model under its rules. */
+/** Returns the thoughts of a message that a model may receive under its rules. */
 export function ownFields(
   thoughts: readonly SignedThought[] | null,
   { by, without }: { readonly by: string; readonly without: ReadonlySet<string> },
@@ -45,7 +45,7 @@ export function ownFields(
   return { message: [...ofMessage.values()].join(","), calls };
 }
 
-/** Whether a field is one in which a provider of the OpenAI protocol has its model's words. */
+/** True for a field in which providers of the OpenAI protocol send reasoning text. */
 export function isSpoken(field: string | undefined): field is SpokenField {
   return (spokenFields as readonly string[]).includes(field ?? "");
 }

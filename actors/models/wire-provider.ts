@@ -7,57 +7,57 @@ import type { AnswerReader } from "./answer-reader.ts";
 import { HttpCall } from "./http-call.ts";
 import type { ModelEvents, ModelFailure, ModelProvider, ModelReply, ModelRequest } from "./provider.ts";
 
-/** How a provider is reached, whatever it speaks. */
+/** Address and credentials of a provider, independent of its protocol. */
 export interface WireConfig {
   readonly name: string;
-  /** Up to and without the path of the protocol. */
+  /** The URL before the path of the protocol. */
   readonly baseUrl: string;
   /** Null for none. */
   readonly apiKey: Looked | null;
-  /** Names, in lower case, and values beside those of the protocol. */
+  /** Lower-case names with values; sent in addition to the headers of the protocol. */
   readonly headers?: readonly (readonly [string, Looked])[];
-  /** The longest silence that is borne: before the answer's head is complete, and then between two bytes. */
+  /** Max silence: until the response head is complete, then between two reads. */
   readonly timeoutMs: number;
-  /** Hides secrets in what the provider says. */
+  /** Masks secrets in texts of the provider. */
   readonly mask: SecretMask;
 }
 
-/** A text, or what looks it up, which is then done for every call. */
+/** A text, or a function that reads it for each call. */
 export type Looked = string | (() => Promise<string>);
 
-/** What a provider speaks to those who talk to a model. */
+/** The protocol of a model provider. */
 export interface WireProtocol extends WireCaller {
-  /** The type of its answers. Default: an event stream. */
+  /** The response type; an event stream by default. */
   readonly accept?: "application/json";
   begin(request: ModelRequest, events: ModelEvents): WireCall<ModelReply>;
 }
 
-/** Where a provider hears its protocol, and as whom. */
+/** The path and headers of a protocol. */
 export interface WireCaller {
-  /** Behind the base URL. */
+  /** Appended to the base URL. */
   readonly path: string;
-  /** Names and values in turn, beside those that every request has. */
+  /** Names and values alternate; added to the headers of every request. */
   headers(apiKey: string | null): readonly string[];
 }
 
-/** One request on its way, as its protocol sees it. */
+/** One request in its protocol. */
 export interface WireCall<Reply> {
   readonly reader: AnswerReader<Reply>;
-  /** The body of the request that is to be sent now. */
+  /** Returns the body of the next request. */
   body(): string;
-  /** Whether what was refused is to be sent again: `body` is another one then. */
+  /** Called after a refusal; returns true if `body` has changed and must be sent again. */
   adapt(failure: ModelFailure): boolean;
-  /** Whether the answer goes on when `body`, another one then, is sent. */
+  /** Called after a reply; returns true if it continues in the response to the next `body`. */
   goesOn(reply: Reply): boolean;
 }
 
-/** Calls a provider over HTTP, through the given egress, in its protocol. */
+/** Returns a provider that uses the protocol over HTTP, through the given egress. */
 export function wireProvider(config: WireConfig, protocol: WireProtocol, env: Env, egress: Egress): ModelProvider {
   const call = wireCalls(config, protocol, env, egress, protocol.accept ?? "text/event-stream");
   return { name: config.name, start: (request, events) => call(protocol.begin(request, events)) };
 }
 
-/** What makes calls in a protocol: each is begun with what it sends and how its answer is read. */
+/** Returns a function that makes calls in a protocol. */
 export function wireCalls(
   config: WireConfig,
   protocol: WireCaller,
@@ -70,7 +70,7 @@ export function wireCalls(
   const target = readTarget(`${config.baseUrl.replace(/\/+$/, "")}${protocol.path}`);
   const addresses = addressPattern(target);
   const names = more.map(([name]) => name);
-  /** The key, null for none, and the values of the other headers. */
+  /** The key (null for none) and the values of the other headers. */
   const credentials = [apiKey, ...more.map(([, value]) => value)];
   const isLiteral = (value: Looked | null): value is string | null => typeof value !== "function";
   const literal = credentials.every(isLiteral) ? credentials : null;
@@ -82,7 +82,7 @@ export function wireCalls(
 
   return (wire) => {
     let sent: readonly (string | null)[] = literal ?? [];
-    // Providers repeat the key that they refuse, however short it is.
+    // Providers repeat the key that they refuse, so mask it even if it is short.
     const conceal = (words: string) =>
       mask.told.text(
         sent.reduce<string>((text, secret) => (secret ? text.replaceAll(secret, "[REDACTED]") : text), words),

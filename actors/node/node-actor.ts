@@ -2,17 +2,17 @@ import type { UnreadyRuns } from "../../bus/protocol/node.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { defineActor } from "../runtime/define.ts";
 
-/** What nodes need. */
+/** Dependencies of the node actor. */
 export interface NodeDeps {
   readonly manifests: Pick<ManifestLibrary, "forget">;
   unreadyRuns(): Promise<UnreadyRuns>;
 }
 
-/** The node itself: what concerns its whole thread and must be answered in order. */
+/** Handles messages to a node as a whole, in order. */
 export const nodeActor = defineActor<"node", null, NodeDeps>({
   kind: "node",
   mailboxLimit: 4096,
-  // It reads for a while, and changes nothing.
+  // This handler takes a while and changes nothing.
   interleaves: ["unreadyRuns"],
   reserved: [],
   passivateAfterMs: 3_600_000,

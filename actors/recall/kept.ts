@@ -2,7 +2,7 @@ import { SlotMap } from "../../bus/slot-map.ts";
 
 /** Milliseconds until an unused text is dropped. */
 const keptMs = 3_600_000;
-/** Of all texts. */
+/** Max bytes of all texts. */
 const bytesMax = 64 * 1024 * 1024;
 /** Bytes added for each text. */
 const overhead = 128;
@@ -44,7 +44,7 @@ export class Kept {
     return entry.text;
   }
 
-  /** Drops from the oldest on, as long as `isDue` says so. */
+  /** Drops entries from the oldest on, as long as `isDue` returns true. */
   #drop(isDue: (oldest: Entry) => boolean): void {
     for (const [key, entry] of this.#entries) {
       if (!isDue(entry)) return;

@@ -1,7 +1,7 @@
 import { defineActor } from "../runtime/define.ts";
 import { Kept } from "./kept.ts";
 
-/** Holds the thoughts of calls that were handed to clients without a thread, for all tenants of one process. */
+/** Caches the thoughts of calls that clients without a thread execute, for all tenants of one process. */
 export const recallActor = defineActor<"recall", Kept, Record<never, never>>({
   kind: "recall",
   mailboxLimit: 65_536,

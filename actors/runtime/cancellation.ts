@@ -1,4 +1,4 @@
-/** A switch that is thrown once. Cheaper than an AbortSignal, of which every turn would need several. */
+/** A one-time cancellation signal. Cheaper than an AbortSignal; every turn needs several. */
 export class Cancellation {
   #cancelled = false;
   #listeners: (() => void)[] | null = null;
@@ -15,7 +15,7 @@ export class Cancellation {
     for (const listener of listeners ?? []) listener();
   }
 
-  /** What `promise` comes to; null as soon as the switch is thrown. */
+  /** Returns the result of `promise`; null as soon as the signal is cancelled. */
   orStopped<T>(promise: Promise<T>): Promise<T | null> {
     return new Promise((resolve, reject) => {
       const stopListening = this.onCancel(() => resolve(null));
@@ -30,7 +30,7 @@ export class Cancellation {
     });
   }
 
-  /** Calls `listener` when the switch is thrown, at once when it was. Answers how to stop listening. */
+  /** Calls `listener` on cancellation, at once if already cancelled. Returns a function that removes the listener. */
   onCancel(listener: () => void): () => void {
     if (this.#cancelled) {
       listener();

@@ -3,14 +3,17 @@ import type { Env } from "../../bus/env.ts";
 import type { Cell } from "./cell.ts";
 import type { ActorContext } from "./define.ts";
 
-/** What the host does for an actor whose state asks for it. */
+/** The host's operations for an actor. */
 export interface CellOwner {
   drop(cell: Cell): void;
   leave(cell: Cell): void;
   crash(cell: Cell, context: ActorContext<unknown>, error: unknown): void;
 }
 
-/** The context of one state of a cell: when another state has taken its place, it does nothing more. Every actor has one, so it is small. */
+/**
+ * The context of one state of a cell. After a new state has replaced it, its calls have no effect. Every actor has one, so it is
+ * small.
+ */
 export class CellContext implements ActorContext<unknown> {
   readonly key: string;
   readonly env: Env;

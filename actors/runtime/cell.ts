@@ -3,26 +3,26 @@ import { Mailbox } from "../../bus/mailbox.ts";
 import type { SlotMember } from "../../bus/slot-map.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 
-/** An actor in the memory of its host, with what waits for it. */
+/** An actor in the memory of its host, with its mailbox. */
 export interface Cell extends SlotMember {
   readonly definition: AnyActorDefinition;
   readonly key: string;
   readonly mailbox: Mailbox<Delivery>;
-  /** Made anew with every state, so that what an earlier state has left running cannot drop the present one. */
+  /** Created with every state, so that leftover work of an earlier state cannot drop the current one. */
   context: ActorContext<unknown> | null;
   phase: "empty" | "loading" | "ready";
   state: unknown;
-  /** A handler is running that others must wait for. */
+  /** True while an exclusive handler is running. */
   busy: boolean;
-  /** Interleaving handlers that are waiting for something. */
+  /** Number of interleaving handlers in progress. */
   interleaved: number;
-  /** It leaves memory as soon as it is idle. */
+  /** True if the actor leaves memory as soon as it is idle. */
   isLeaving: boolean;
   /** On the monotonic clock. */
   lastUsed: number;
 }
 
-/** An actor that is not in memory yet. */
+/** Returns the cell of an actor that is not loaded yet. */
 export function newCell(definition: AnyActorDefinition, key: string): Cell {
   return {
     slot: -1,
@@ -39,23 +39,23 @@ export function newCell(definition: AnyActorDefinition, key: string): Cell {
   };
 }
 
-/** What an actor is called among those of all kinds. */
+/** Returns the id of an actor, unique across kinds. */
 export function idOf({ definition, key }: Cell): string {
   return `${definition.kind}/${key}`;
 }
 
-/** Calls the handler of a message; the answer may be a promise. */
+/** Calls the handler of a message; the result may be a promise. */
 export function invoke(cell: Cell, delivery: Delivery): unknown {
   const handler = cell.definition.on[delivery.type];
   return handler?.(cell.state as never, delivery.body as never, cell.context as ActorContext<never>);
 }
 
-/** True when nobody waits for the answer any more: the asker knows that the outcome is unknown. */
+/** True if the deadline has passed, so that the sender already treats the outcome as unknown. */
 export function isOverdue(delivery: Delivery, now: number): boolean {
   return delivery.deadline > 0 && delivery.deadline < now;
 }
 
-/** Whether an actor can leave memory: it is at nothing, and nothing waits for it. */
+/** True if the actor can leave memory: no handler is running and no message is queued. */
 export function isIdle(cell: Cell): boolean {
   if (cell.busy || cell.interleaved > 0 || cell.mailbox.size > 0 || cell.phase === "loading") return false;
   return cell.phase === "empty" || cell.definition.idle(cell.state as never);

@@ -1,7 +1,9 @@
 import { SlotMap, SlotSet } from "../../bus/slot-map.ts";
 import type { Cell } from "./cell.ts";
 
-/** The cells of a host. A message finds its own by kind and then by key: to put both into one text would be to hash it anew each time. */
+/**
+ * The cells of a host. Cells are found by kind, then by key, because a concatenated key would be hashed again for each message.
+ */
 export class Cells {
   readonly #ofKinds = new Map<string, SlotMap<Cell>>();
   readonly #all = new SlotSet<Cell>();
@@ -14,12 +16,12 @@ export class Cells {
     return this.#ofKinds.get(kind)?.get(key);
   }
 
-  /** As of a SlotSet. */
+  /** See TurnoverSet. */
   at(slot: number): Cell | undefined {
     return this.#all.at(slot);
   }
 
-  /** There is none yet of this kind and key. */
+  /** Adds a cell; there must be none with its kind and key. */
   add(cell: Cell): void {
     const { kind } = cell.definition;
     let ofKind = this.#ofKinds.get(kind);
@@ -31,14 +33,14 @@ export class Cells {
     this.#all.add(cell);
   }
 
-  /** Takes a cell out, if it is here; another one of its kind and key stays. */
+  /** Removes a cell if it is present; another cell with its kind and key stays. */
   take(cell: Cell): void {
     if (cell.slot < 0) return;
     this.#ofKinds.get(cell.definition.kind)?.take(cell.key);
     this.#all.delete(cell);
   }
 
-  /** Those that are here now. */
+  /** Iterates over the cells present now. */
   [Symbol.iterator](): Iterator<Cell> {
     return this.#all[Symbol.iterator]();
   }

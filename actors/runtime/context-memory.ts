@@ -1,22 +1,25 @@
 import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 
-// How much of conversations the turns of one node hold in memory at once. A turn needs its branch as text, as JSON for the model and as
-// JSON for the client, which is many times what the log has: without a bound a few dozen long threads would end the process.
+// Limits the memory for threads in the turns of one node. A turn needs its branch as text, as JSON for the model and as JSON for
+// the client, many times the bytes in the log. Without a limit, a few dozen long threads would exhaust the heap.
 
-/** A turn that holds less is not counted. */
+/** A turn with fewer bytes is not counted. */
 export const uncountedBytes = 64 * 1024;
-/** How long a turn waits for others to end, less than its client waits for it to be accepted. */
+/** Max wait of a turn for memory; shorter than its client's wait for acceptance. */
 const patienceMs = 8_000;
-/** Turns that wait; more are refused. */
+/** Max waiting turns; more are refused. */
 const waitingMax = 64;
 
-/** The bytes that turns of this node hold. A tenant has at most half of them, and a tenant without any is let in first come, first served. */
+/**
+ * The bytes used by turns of this node. A tenant may use at most half of them. Waiting turns are admitted in order, and a tenant
+ * that uses none always may have one turn.
+ */
 export class ContextMemory {
   readonly #bytesMax: number;
   readonly #env: Env;
   #held = 0;
-  /** By tenant, as long as it holds any. */
+  /** By tenant, while it uses any. */
   readonly #ofTenant = new Map<string, number>();
   #waiting: Waiter[] = [];
 
@@ -25,12 +28,12 @@ export class ContextMemory {
     this.#env = env;
   }
 
-  /** The room of one turn, which has none yet. */
+  /** Returns the empty reservation of one turn. */
   room(tenantId: string): ContextRoom {
     return new ContextRoom(this, tenantId);
   }
 
-  /** Takes bytes for a tenant; a promise where others have to leave first. Refuses with mailbox_full. */
+  /** Reserves bytes for a tenant; returns a promise if it must wait. Refuses with mailbox_full. */
   take(tenantId: string, bytes: number, waitMs: number): Promise<void> | null {
     if (this.#waiting.length === 0 && this.#fits(tenantId, bytes)) {
       this.#add(tenantId, bytes);
@@ -51,7 +54,7 @@ export class ContextMemory {
     });
   }
 
-  /** Gives bytes of a tenant back. */
+  /** Releases bytes of a tenant. */
   giveBack(tenantId: string, bytes: number): void {
     this.#add(tenantId, -bytes);
     this.#admit();
@@ -64,7 +67,7 @@ export class ContextMemory {
     else this.#ofTenant.set(tenantId, held);
   }
 
-  /** One turn always fits, however long its thread is. */
+  /** True if the bytes fit. A single turn always fits, however long its thread is. */
   #fits(tenantId: string, bytes: number): boolean {
     const ofTenant = this.#ofTenant.get(tenantId) ?? 0;
     if (this.#held + bytes > this.#bytesMax) return this.#held === 0;
@@ -97,7 +100,7 @@ export class ContextMemory {
   }
 }
 
-/** What one turn holds, until it leaves. */
+/** The bytes that one turn reserves, until it leaves. */
 export class ContextRoom {
   readonly #memory: ContextMemory;
   readonly #tenantId: string;
@@ -109,8 +112,8 @@ export class ContextRoom {
   }
 
   /**
-   * Holds so many bytes in the place of those before; a promise where the turn has to wait for it. It holds nothing while it waits.
-   * Refuses with mailbox_full.
+   * Reserves this many bytes instead of the previous ones; returns a promise if the turn must wait, and reserves nothing while
+   * it waits. Refuses with mailbox_full.
    */
   ask(bytes: number, waitMs: number = patienceMs): Promise<void> | null {
     if (bytes <= Math.max(this.#bytes, uncountedBytes)) return null;
@@ -125,7 +128,7 @@ export class ContextRoom {
     });
   }
 
-  /** Gives back all of it. */
+  /** Releases all bytes. */
   leave(): void {
     const bytes = this.#bytes;
     this.#bytes = 0;

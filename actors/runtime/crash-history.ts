@@ -1,16 +1,16 @@
-/** This many crashes within the window, and the actor is refused until the window is over. */
+/** After this many crashes within the window, messages to the actor are refused until the window has passed. */
 const crashesMax = 5;
 const windowMs = 10_000;
 
 /**
- * Which actors have crashed lately, so that one that crashes again and again does not take the thread's time. Times are those of the
- * monotonic clock: after one of the other, an actor would be refused for as long as that was set back.
+ * Records recent crashes, so that an actor that crashes repeatedly does not use up its thread. Times are monotonic; with the
+ * system clock, setting it back would prolong a refusal.
  */
 export class CrashHistory {
-  /** Times of the crashes of an actor within one window; who crashed last stands last. */
+  /** Crash times of each actor within one window, most recently crashed last. */
   readonly #crashes = new Map<string, number[]>();
 
-  /** How many actors it remembers: those that have crashed within the window, and at most a few more. */
+  /** Number of actors with recorded crashes. */
   get size(): number {
     return this.#crashes.size;
   }
@@ -23,13 +23,13 @@ export class CrashHistory {
     this.#forget(now);
   }
 
-  /** True from the last of too many crashes until the window after it is over. */
+  /** True after too many crashes, until the window after the last one has passed. */
   isLooping(id: string, now: number): boolean {
     const crashes = this.#crashes.get(id);
     return crashes !== undefined && crashes.length >= crashesMax && lastOf(crashes) > now - windowMs;
   }
 
-  /** Drops those whose window is over: they stand first. */
+  /** Drops actors whose window has passed; they come first. */
   #forget(now: number): void {
     for (const [id, crashes] of this.#crashes) {
       if (lastOf(crashes) > now - windowMs) return;

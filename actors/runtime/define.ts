@@ -2,17 +2,17 @@ import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { ActorKind, Body, MessageType, Reply } from "../../bus/protocol/kinds.ts";
 
-/** What a handler may use beside its state. */
+/** The services of a handler, in addition to its state. */
 export interface ActorContext<Deps> {
   readonly key: string;
   readonly env: Env;
   readonly bus: Bus;
   readonly deps: Deps;
-  /** Drops the state: the next message loads it again from what is stored. */
+  /** Drops the state; the next message loads it again from the store. */
   discard(): void;
-  /** Leaves memory as soon as it is idle: nobody will ask for what it still knows. */
+  /** Makes the actor leave memory as soon as it is idle, because its state will not be needed again. */
   leave(): void;
-  /** For work that the actor owns and that has failed in a way nobody foresaw: like a throw in a handler. */
+  /** Reports an unexpected failure of background work, with the effect of a throw in a handler. */
   crash(error: unknown): void;
 }
 
@@ -25,36 +25,36 @@ type Handlers<K extends ActorKind, State, Deps> = {
 };
 
 /**
- * An actor kind: how its state is loaded, how much may wait for it, and a handler for each of its messages. One message is
- * handled at a time, except those that interleave, which run while a handler waits for the store. Handlers wait for the store
- * and the bus only, never for a model or a tool, and look at their state again after each wait.
+ * An actor kind: how its state is loaded, its mailbox limit, and a handler for each message. Messages are handled one at a time,
+ * except interleaving ones, which may run while a handler awaits. Handlers await only the store and the bus, never a model or
+ * tool, and check their state again after each await.
  */
 export interface ActorDefinition<K extends ActorKind, State, Deps> {
   readonly kind: K;
   readonly mailboxLimit: number;
   readonly interleaves: readonly MessageType<K>[];
-  /** Messages that are taken beyond the mailbox limit: what ends work must get in. */
+  /** Messages accepted beyond the mailbox limit, because they end work. */
   readonly reserved: readonly MessageType<K>[];
-  /** The state drops out of memory after this long without a message, when `idle` allows. */
+  /** The state leaves memory after this long without a message, if `idle` allows it. */
   readonly passivateAfterMs: number;
-  /** One of many, and soon loaded again: while very many actors are in memory it leaves as soon as it is idle. */
+  /** True for a kind with many actors that are cheap to load: when very many are in memory, an idle one leaves at once. */
   readonly leavesCrowds?: true;
   load(context: ActorContext<Deps>): State | Promise<State>;
-  /** False while the actor owns work that is not in its mailbox. */
+  /** False while the actor owns work outside its mailbox. */
   idle(state: State): boolean;
-  /** The state is about to be dropped after a crash: end what it owns. */
+  /** Called before the state is dropped after a crash, to end the work that it owns. */
   crashed(state: State, context: ActorContext<Deps>, error: unknown): void;
   readonly on: Handlers<K, State, Deps>;
 }
 
-/** An actor kind as a value; see `ActorDefinition`. */
+/** Returns the definition, with its types inferred. */
 export function defineActor<K extends ActorKind, State, Deps>(
   definition: ActorDefinition<K, State, Deps>,
 ): ActorDefinition<K, State, Deps> {
   return definition;
 }
 
-/** A definition whose kind, state and dependencies the host need not know. */
+/** A definition with its types erased, for the host. */
 export interface AnyActorDefinition {
   readonly kind: string;
   readonly mailboxLimit: number;

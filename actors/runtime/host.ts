@@ -8,21 +8,21 @@ import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 import { cellsMax, IdleSweep } from "./idle-sweep.ts";
 
-// The actors of one node. A message finds its actor by kind and key; an actor that is not in memory is loaded first, and for one that
-// lives on another node the answer is where. What a handler throws decides what happens: a SvcError is told to the asker and the
-// state stays; anything else is a crash, after which the state is dropped and loaded again for the next message.
+// The actors of one node. Messages find their actor by kind and key; an actor that is not in memory is loaded first. For an
+// actor of another node, the host replies with that node. A SvcError from a handler is sent to the caller and the state stays.
+// Any other error is a crash: the state is dropped and loaded again for the next message.
 
-/** What a host is made of. */
+/** Options of a host. */
 export interface HostOptions {
   readonly env: Env;
   readonly bus: Bus;
   readonly deps: unknown;
   readonly definitions: readonly AnyActorDefinition[];
-  /** Told of every crash. */
+  /** Called for every crash. */
   readonly onCrash: (kind: string, key: string, error: unknown) => void;
 }
 
-/** The actors of one node: loads them, gives them their messages one at a time, and lets idle ones leave memory. */
+/** Loads the actors of one node, passes them their messages, and removes idle ones from memory. */
 export class ActorHost {
   readonly #env: Env;
   readonly #bus: Bus;
@@ -51,19 +51,19 @@ export class ActorHost {
     this.#sweep = new IdleSweep(options.env, this.#cells);
   }
 
-  /** Actors in memory. */
+  /** Number of actors in memory. */
   get size(): number {
     return this.#cells.size;
   }
 
-  /** Actors in memory that own work or have messages waiting. */
+  /** Number of actors with work or queued messages. */
   busyCount(): number {
     let count = 0;
     for (const cell of this.#cells) if (!isIdle(cell)) count++;
     return count;
   }
 
-  /** Takes a message for an actor of this node. */
+  /** Delivers a message to an actor of this node. */
   deliver(delivery: Delivery): void {
     const now = this.#env.monotonic();
     if (isOverdue(delivery, now)) return;
@@ -78,14 +78,14 @@ export class ActorHost {
     else this.#admit(this.#cellOf(definition, delivery.key), delivery, now);
   }
 
-  /** No more sweeping; what is in memory stays until the thread ends. */
+  /** Stops the idle sweep; actors stay in memory until the thread ends. */
   close(): void {
     this.#sweep.close();
   }
 
   /**
-   * Lets go of actors that live elsewhere from now on: what waits for them is asked there. What they are at they bring to an end, and
-   * should they come back they are loaded anew.
+   * Removes actors that have moved to other nodes and forwards their queued messages. Their handlers in progress finish. If they
+   * move back, they are loaded again.
    */
   #release(): void {
     for (const cell of this.#cells) {
@@ -104,7 +104,7 @@ export class ActorHost {
     return cell;
   }
 
-  /** Handles a message at once where it may run beside another one; else it waits its turn, if there is room. */
+  /** Handles a message at once if it may interleave; otherwise queues it, if there is room. */
   #admit(cell: Cell, delivery: Delivery, now: number): void {
     const { definition, mailbox } = cell;
     cell.lastUsed = now;
@@ -116,7 +116,7 @@ export class ActorHost {
     else this.#bus.refuse(delivery, new SvcError("mailbox_full"));
   }
 
-  /** Handles what waits, as far as it can without waiting itself. */
+  /** Handles queued messages until one has to wait. */
   #pump(cell: Cell): void {
     while (!cell.busy && cell.mailbox.size > 0) {
       if (cell.phase === "loading") return;
@@ -132,7 +132,7 @@ export class ActorHost {
     this.#letGo(cell);
   }
 
-  /** Has an actor leave memory that need not stay, if it is idle. */
+  /** Removes an idle actor from memory if it has asked to leave, or if memory is crowded and its kind allows it. */
   #letGo(cell: Cell): void {
     const leaves = cell.isLeaving || (cell.definition.leavesCrowds === true && this.#cells.size > cellsMax);
     if (leaves && isIdle(cell)) this.#cells.take(cell);
@@ -165,7 +165,7 @@ export class ActorHost {
     cell.phase = "ready";
   }
 
-  /** Everybody who waits is told; the next message tries again. */
+  /** Refuses all queued messages; the next message tries to load again. */
   #loadFailed(cell: Cell, error: unknown): void {
     cell.phase = "empty";
     if (!(error instanceof SvcError)) this.#noteCrash(cell, error);
@@ -237,7 +237,7 @@ export class ActorHost {
     if (!(error instanceof SvcError)) this.#crash(cell, context, error);
   }
 
-  /** `context` is that of the state in which the crash happened; another state that has taken its place stays. */
+  /** `context` belongs to the state that crashed; a newer state stays. */
   #crash(cell: Cell, context: Cell["context"], error: unknown): void {
     this.#noteCrash(cell, error);
     if (cell.phase !== "ready" || cell.context !== context) return;

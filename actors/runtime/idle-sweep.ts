@@ -2,15 +2,15 @@ import type { Env, Timer } from "../../bus/env.ts";
 import { isIdle } from "./cell.ts";
 import type { Cells } from "./cells.ts";
 
-/** How often actors are looked for that can leave memory, and how many are looked at each time. */
+/** Interval of the sweep, and actors checked each time. */
 export const sweepMs = 1_000;
 export const sweepCells = 2_000;
-/** Of the actors in memory that are more than this idle ones leave at the next look, and those of some kinds at once. */
+/** Above this number of actors in memory, idle ones leave at the next sweep, and those of some kinds at once. */
 export const cellsMax = 4_000;
-/** How many are looked at each time while there are more: a look takes a millisecond or two, and no load brings so many in a second. */
+/** Actors checked each time above that number: this takes one or two milliseconds, and no load creates so many per second. */
 export const crowdCells = 20_000;
 
-/** Lets idle actors leave memory, as long as it is not closed. */
+/** Removes idle actors from memory until it is closed. */
 export class IdleSweep {
   readonly #env: Env;
   readonly #cells: Cells;
@@ -24,7 +24,7 @@ export class IdleSweep {
     this.#later();
   }
 
-  /** What is in memory stays. */
+  /** Stops the sweep; actors stay in memory. */
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();
@@ -37,7 +37,7 @@ export class IdleSweep {
     });
   }
 
-  /** Looks at some actors each time and goes on from there the next time, so that many actors cost no long pause. */
+  /** Checks some actors each time and continues there next time, so that many actors cause no long pause. */
   #sweep(): void {
     const now = this.#env.monotonic();
     const looks = this.#cells.size > cellsMax ? crowdCells : sweepCells;
@@ -48,7 +48,7 @@ export class IdleSweep {
         return;
       }
       const isDue = now - cell.lastUsed >= cell.definition.passivateAfterMs || this.#cells.size > cellsMax;
-      // Whoever leaves, the last one takes its place.
+      // Removal moves the last cell into this position.
       if (isDue && isIdle(cell)) this.#cells.take(cell);
       else this.#at++;
     }

@@ -1,7 +1,7 @@
 import type { AbortReason, BudgetUsed } from "../../bus/protocol/run.ts";
 import type { SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
-/** What a drain waits for and stops: runs, and summaries that are being made. */
+/** Work that a drain waits for and aborts: runs and branch summaries. */
 export interface LiveRun extends SlotMember {
   abort(reason: AbortReason): void;
   drain?(): void;
@@ -9,5 +9,5 @@ export interface LiveRun extends SlotMember {
   repay?(reservationId: string, used: BudgetUsed): void;
 }
 
-/** Those of one thread. */
+/** The live runs of one thread of the process. */
 export type LiveRuns = SlotSet<LiveRun>;

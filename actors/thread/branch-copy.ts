@@ -16,7 +16,7 @@ import { firstKeptSeq, openingSeq } from "../log/compaction.ts";
 import { FileCalls } from "../log/file-calls.ts";
 import { refusesImages } from "../log/refused-images.ts";
 
-/** What a copy has of a branch: what people and models read of it. Intents, marks of runs and settings stay where they are. */
+/** Kinds of events that a copy contains: those that people and models read. Intents, run marks and settings are not copied. */
 const copied: ReadonlySet<EventKind> = new Set([
   "message",
   "tool_result",
@@ -26,7 +26,7 @@ const copied: ReadonlySet<EventKind> = new Set([
   "label",
 ] as const);
 
-/** Whether an event says that a call went to the client of its request: it goes with the call, which may be open. */
+/** True if the event records that a call was sent to the client of its request; such a call may be copied open. */
 export function isHandedOver(kind: EventKind, extra: EventExtra | null): boolean {
   return kind === "tool_call" && extra?.metadata?.handed !== undefined;
 }
@@ -34,31 +34,31 @@ export function isHandedOver(kind: EventKind, extra: EventExtra | null): boolean
 const filesLeft =
   "[Files that this conversation's workspace had before this point stayed with the conversation that it was forked from.]";
 
-/** Where a copy is made, and of what. */
+/** A thread as source or target of a copy. */
 interface CopyPlace {
   readonly thread_key: number;
   readonly uid: string;
 }
 
-/** The events of a branch under new ids, in their order, each after the one before. */
+/** Copies the events of a branch in order, with new ids. */
 export class BranchCopy {
   readonly into: CopyPlace;
   readonly files = new FileCalls();
-  /** A page is written. */
+  /** True after the first page is written. */
   isBegun = false;
   readonly #store: TenantStore;
   readonly #from: CopyPlace;
   readonly #keepsHanded: boolean;
-  /** By the new sequence number, the one that it was copied from. */
+  /** Source sequence numbers by the new ones. */
   readonly #seqs: number[] = [];
   #next = 0;
   #bytes = 0;
   #ops: WriteOp[] = [];
   #chars = 0;
-  /** Files that the events in `#ops` show. */
+  /** Files that the events in `#ops` refer to. */
   readonly #files = new Set<string>();
 
-  /** With `keepsHanded` the copy says which calls a client was handed. */
+  /** With `keepsHanded` the copy includes the events for calls that were sent to a client. */
   constructor(store: TenantStore, into: CopyPlace, from: CopyPlace, keepsHanded: boolean) {
     this.#store = store;
     this.into = into;
@@ -66,7 +66,7 @@ export class BranchCopy {
     this.#keepsHanded = keepsHanded;
   }
 
-  /** Events that were taken from the branch. */
+  /** Number of events copied from the branch. */
   get copied(): number {
     return this.#seqs.length;
   }
@@ -76,12 +76,12 @@ export class BranchCopy {
     return this.#next;
   }
 
-  /** Of all events of the copy. */
+  /** Bytes of all events of the copy. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Operations that are to be written. */
+  /** Number of statements to write. */
   get waiting(): number {
     return this.#ops.length + this.#files.size;
   }
@@ -118,7 +118,7 @@ export class BranchCopy {
     });
   }
 
-  /** Says to the model that files are not there which it has seen. */
+  /** Adds an entry that tells the model that workspace files were not copied. */
   noteFilesLeft(ts: number): void {
     const extra: EventExtra = { metadata: { type: "workspace_note", in_context: true } };
     this.#append({ seq: 0, parent_seq: 0, ts, kind: "custom", role: "user", content: filesLeft, extra });
@@ -132,7 +132,7 @@ export class BranchCopy {
     this.#bytes += eventBytes(event);
   }
 
-  /** What its metadata says of other events, as these are now; null for a label of an event that was not copied. */
+  /** Returns an event's metadata with references to the new events; null for a label of an event that was not copied. */
   #moved(event: LogEvent): Readonly<Record<string, unknown>> | null {
     if (event.kind === "compaction") {
       const opening = openingSeq(event);
@@ -148,7 +148,7 @@ export class BranchCopy {
     return { targetId: eventId(this.into.uid, seq) };
   }
 
-  /** The place in the copy of the first event at or behind this one of the branch. */
+  /** Returns the position in the copy of the first event at or after `seq` of the branch. */
   #firstFrom(seq: number): number {
     let low = 0;
     let high = this.#seqs.length;

@@ -11,7 +11,7 @@ import type { LiveRuns } from "../runtime/live-runs.ts";
 import type { UnconfirmedLogs } from "./unconfirmed-logs.ts";
 import type { UnpublishedEvents } from "./unpublished-events.ts";
 
-/** What conversations need beside their state. */
+/** Dependencies of the thread actor. */
 export interface ThreadDeps {
   readonly store: Store;
   readonly settings: Pick<Settings, "workspaceRoot" | "idempotencyTtlSeconds" | "threadBytes" | "tenantThreadBytes">;
@@ -22,7 +22,7 @@ export interface ThreadDeps {
   readonly metrics: Metrics;
   readonly mask: SecretMask;
   readonly log: Logger;
-  /** The host that this thread is of. */
+  /** Id of this host. */
   readonly host: string;
   readonly liveRuns: LiveRuns;
   readonly unconfirmed: UnconfirmedLogs;

@@ -17,16 +17,16 @@ import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
-/** How long a task that is stopped gets to write its last batch. */
+/** Max time for an aborted task to write its last batch. */
 const abortMs = 30_000;
-/** How long a task may take, and the files of a conversation: there may be many. */
+/** Max time to delete a task, or the files of a thread. */
 const longMs = 600_000;
-/** Tasks that are looked for at once. */
+/** Tasks per page. */
 const taskPage = 64;
 
 /**
- * Deletes the conversation with everything in it (decision 105), the files of its workspace first. It is gone with the first batch; the log of a long one follows in
- * pages, and what a crash leaves of it is deleted later.
+ * Deletes the thread with all its data (decision 105: log, runs, waits, tasks, files; audit and usage stay), workspace files
+ * first. It disappears with the first batch. A long log follows in pages, and the rest after a crash is deleted later.
  */
 export async function eraseThread(
   state: ThreadState,
@@ -40,7 +40,7 @@ export async function eraseThread(
   if (head !== null && idle_since !== undefined && (await isUsedSince(store, head, idle_since)))
     return { deleted: false };
   if (head !== null) await eraseTasks(state, bus);
-  // Before the rows: what is left of them is deleted when this is asked for again.
+  // Delete files before rows, so that a repeated request deletes what is left after a failure.
   if (context.deps.settings.workspaceRoot !== null)
     await bus.ask(workspaceAddress(state.tenantId, state.suffix), "erase", {}, { deadlineMs: longMs });
   if (head === null) return { deleted: false };
@@ -61,7 +61,7 @@ export async function eraseThread(
   try {
     await store.write([...first, ...(isShort(log) ? eraseOps(store, log) : [disownOp(store, log)])], requestMs);
   } finally {
-    // Also when it is refused: it may be gone all the same.
+    // Also after a failure, because the outcome may be unknown.
     context.discard();
   }
   if (bus.hasSubscribers(state.topic)) bus.publish(state.topic, rewoundMark);
@@ -69,16 +69,16 @@ export async function eraseThread(
   return { deleted: true };
 }
 
-/** Whether something has happened at or after a time, or somebody drives or watches the conversation now. */
+/** True if an event was appended at or after a time, or a client holds a lease. */
 async function isUsedSince(store: TenantStore, head: ThreadRow, since: number): Promise<boolean> {
-  // One in which nothing was said has the time 0.
+  // A thread without messages has the time 0.
   const { updated_at, created_at, thread_key } = head;
   return (updated_at || created_at) >= since || (await liveLeases(store, thread_key)).length > 0;
 }
 
 /**
- * Deletes the tasks of a conversation. One that still goes on is a background task or below one, and one that waits may be of a run that
- * is lost: all are ended before any is deleted, so that none of them begins another behind the deletion.
+ * Deletes the tasks of a thread. All are aborted before any is deleted, so that no background or orphaned task starts another
+ * one after the deletion.
  */
 async function eraseTasks({ store, threadId, tenantId }: ThreadState, bus: Bus): Promise<void> {
   for (const isLast of [false, true])

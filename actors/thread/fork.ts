@@ -15,13 +15,13 @@ import type { ThreadDeps } from "./deps.ts";
 import { dropState } from "./open.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
-/** Statements of one batch, about, and characters of what they write: the store does nothing else while it writes one. */
+/** Approximate max statements and characters of one batch: the store does nothing else while it writes one. */
 const batchOps = 500;
 const batchChars = 1024 * 1024;
 
 /**
- * Copies a branch of another conversation into this one (decision 96). The copy is written in pages and belongs to nobody until the last
- * of them makes the conversation; what a crash leaves of it is deleted later.
+ * Copies a branch of another thread into this one (decision 96: up to the last event without open calls). The copy is written in
+ * pages, and is visible only after the last one. Pages left by a crash are deleted later.
  */
 export async function forkThread(
   state: ThreadState,
@@ -73,7 +73,7 @@ export async function forkThread(
     meta: thinking_level === undefined ? {} : { thinking_level },
   };
   try {
-    // The one that it is copied from must be there until the end: what is deleted does not come back by a copy.
+    // The source must exist until the end, so that a copy does not restore a deleted thread.
     const made = [insertThreadOp(store, head), reviseOp(store, from.thread_key)];
     const last = [...copy.takeOps(), ...made, ...(copy.isBegun ? [ownOp(store, thread_key)] : [])];
     await writeFork(store, copy.bytes, tenantThreadBytes, last);
@@ -88,7 +88,7 @@ export async function forkThread(
   return { copied: copy.copied, leaf_id: next_seq === 0 ? null : eventId(uid, head.leaf_seq) };
 }
 
-/** Writes all but the last page. */
+/** Writes all pages but the last. */
 async function copyBranch(store: TenantStore, fromKey: number, branch: readonly SeqRange[], copy: BranchCopy) {
   const events = (branch.at(-1)?.to ?? 0) + 1;
   for (const { from, to } of branch) {
@@ -110,8 +110,8 @@ async function copyBranch(store: TenantStore, fromKey: number, branch: readonly 
 }
 
 /**
- * The event itself, or the one before a reply of which some calls have no result on the way to it; with `keepHanded` those that a client
- * was handed need none.
+ * Returns the event itself, or the one before a reply that has calls without results. With `keepHanded`, calls that were sent to
+ * a client need no results.
  */
 async function withoutOpenCalls(
   store: TenantStore,
@@ -129,10 +129,10 @@ async function withoutOpenCalls(
   return leaf;
 }
 
-/** Whether the branch has used files that are this conversation's alone. */
+/** True if the branch used files that belong to the source thread only. */
 async function usesFilesOfThread(copy: BranchCopy, from: ThreadRow, { manifests }: ThreadDeps, tenantId: string) {
   if (!copy.files.used || from.manifest === null) return false;
-  // Its agent may be gone; then nobody knows where the files were.
+  // The agent may be deleted; then the location of the files is unknown.
   const agent = await manifests.resolve(tenantId, from.manifest, from.suffix).catch(() => null);
   return agent?.workspaceScope === "thread";
 }

@@ -2,8 +2,8 @@ import type { InputHead } from "../../storage/tables/queued-inputs.ts";
 import type { AtEnd, QueuedCount, TakeInputs } from "../log/messages.ts";
 
 /**
- * What waits for the run of one conversation, in its order: without its words, which are read when they are taken. Whoever changes it
- * writes the rows first, and works on it alone.
+ * The queued inputs of one thread in order, without their texts, which are read when a run takes them. A change writes the rows
+ * first and runs exclusively, by `alone`.
  */
 export class InputQueue {
   #waiting: readonly InputHead[];
@@ -19,12 +19,12 @@ export class InputQueue {
     return this.#waiting.length;
   }
 
-  /** The highest number that was given out. */
+  /** The highest assigned number. */
   get last(): number {
     return this.#last;
   }
 
-  /** What a run takes at a step; null for nothing. */
+  /** Counts of the inputs that a run takes at a step; null for none. */
   get forStep(): QueuedCount | null {
     const steers = this.count("steer");
     const notes = this.count("note");
@@ -35,7 +35,7 @@ export class InputQueue {
     return this.#waiting.reduce((sum, input) => sum + (input.kind === kind ? 1 : 0), 0);
   }
 
-  /** The note on a subject. */
+  /** Returns the queued note on a subject. */
   noteOn(subject: string): InputHead | undefined {
     return this.#waiting.find((input) => input.kind === "note" && input.subject === subject);
   }
@@ -44,12 +44,12 @@ export class InputQueue {
     return this.#waiting.filter(({ kind }) => kind === "note");
   }
 
-  /** Whether a run may not end yet. */
+  /** True if queued inputs prevent the end of a run. */
   keepsFromEnd(at: AtEnd): boolean {
     return this.count("follow_up") > 0 || (at === "end" && this.count("steer") > 0);
   }
 
-  /** What a run is to be given now. Steers that have kept it from its end it takes at its next step. */
+  /** Returns the inputs that a run takes now. Steers that prevented its end are taken at its next step. */
   select({ moment, steers, follow_ups }: Pick<TakeInputs, "moment" | "steers" | "follow_ups">): readonly InputHead[] {
     if (moment === "end" && this.count("steer") > 0) return [];
     const isFollowUp = moment === "end" || moment === "end_of_steps";
@@ -59,23 +59,23 @@ export class InputQueue {
     return this.#waiting.filter(({ kind }) => kind === "note" || (kind === taken && left-- > 0));
   }
 
-  /** A number for what is to be added. */
+  /** Returns the number for a new input. */
   next(): number {
     return ++this.#last;
   }
 
-  /** Something waits: its row is there. */
+  /** Adds an input whose row is written. */
   add(input: InputHead): void {
     this.#waiting = [...this.#waiting, input];
   }
 
-  /** These do not wait any more: their rows are gone. */
+  /** Removes inputs whose rows are deleted. */
   remove(gone: readonly InputHead[]): void {
     const numbers = new Set(gone.map(({ number }) => number));
     this.#waiting = this.#waiting.filter(({ number }) => !numbers.has(number));
   }
 
-  /** Does one piece of work after the other. */
+  /** Runs work exclusively, in order. */
   alone<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#work === null ? work() : this.#work.then(work);
     const settled = done.then(nothing, nothing);
@@ -83,7 +83,7 @@ export class InputQueue {
     return done;
   }
 
-  /** Resolves when what has been begun is done. */
+  /** Resolves when all work is done. */
   async settled(): Promise<void> {
     let work: Promise<void> | null = null;
     while (work !== this.#work) {

@@ -25,13 +25,14 @@ import { dropState, newThreadRow } from "./open.ts";
 import { admitEntry } from "./room.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
-// What is said to a conversation while a run has it, or before one does (decision 93). It is a row before it is acknowledged, and
-// goes in the batch that puts it into the log: a crash neither loses nor doubles it. The run is told by a hint, and asks for it between
-// its steps; its last batch is refused while there is something that it has to take.
+// Messages to a thread during or before a run (decision 93: steers, follow-ups and notes are rows). The row is written before
+// the message is acknowledged, and is deleted in the batch that appends the message to the log, so a crash neither loses nor
+// duplicates it. The run receives a hint and takes inputs between its steps. Its last batch is refused while it has inputs to
+// take.
 
 type Context = ActorContext<ThreadDeps>;
 
-/** Keeps a message for the run that has the conversation, or for the next one. */
+/** Queues a message for the current run of the thread, or for the next one. */
 export async function queueMessage(
   state: ThreadState,
   { text, kind, principal }: SteerThread,
@@ -48,7 +49,7 @@ export async function queueMessage(
   });
 }
 
-/** Keeps a note for the run that has the conversation; without one it goes into the log, behind those that still wait. */
+/** Queues a note for the current run. Without a run, appends it to the log after queued ones. */
 export async function takeNote(state: ThreadState, note: ThreadNote, context: Context): Promise<TakenNote> {
   const queue = await openQueue(state);
   return queue.alone(async () => {
@@ -75,7 +76,7 @@ export async function takeNote(state: ThreadState, note: ThreadNote, context: Co
   });
 }
 
-/** Moves what the live run is to take now into its log. */
+/** Moves the inputs that the live run takes now into its log. */
 export async function takeInputs(state: ThreadState, writer: EventLogWriter, asked: TakeInputs): Promise<TakenInputs> {
   const { queue, store, head } = state;
   const nothing = { durable_seq: state.committedSeq, inputs: [], seen: 0, steers: 0 };
@@ -98,12 +99,12 @@ export async function takeInputs(state: ThreadState, writer: EventLogWriter, ask
   });
 }
 
-/** What ends the questions of a run that is put aside although its user has said something else meanwhile. */
+/** Returns statements that end the questions of a run that is being suspended, if a steer is queued. */
 export function supersedingOps({ queue, store, head }: ThreadState): WriteOp[] {
   return queue !== null && head !== null && queue.count("steer") > 0 ? [supersedeWaitsOp(store, head.thread_key)] : [];
 }
 
-/** The queue, when nothing is being repaired and no run is about to begin. */
+/** Returns the queue, once no recovery is in progress and no run is about to begin. */
 async function openQueue(state: ThreadState): Promise<InputQueue> {
   await state.closing;
   await state.opening?.over();
@@ -113,9 +114,9 @@ async function openQueue(state: ThreadState): Promise<InputQueue> {
   return state.queue;
 }
 
-/** The conversation; one that is not there gets a row, and is in no list before an event is in it. */
+/** Returns the thread's row. Creates it if missing; lists omit it until it has an event. */
 async function existingThread(state: ThreadState, context: Context): Promise<ThreadRow> {
-  // Who had the queue before may have found that the state is not what is stored.
+  // Earlier work in the queue may have replaced the state.
   if (state.replaced) throw new SvcError("actor_lost");
   if (state.head !== null) return state.head;
   const row = await newThreadRow(state, context.env, context.deps);
@@ -129,7 +130,7 @@ async function existingThread(state: ThreadState, context: Context): Promise<Thr
   return row;
 }
 
-/** Adds a row, in the place of others, and tells the run. A message that interrupts ends what the run asks at the moment. */
+/** Writes a row, in place of others, and notifies the run. A steer ends the run's open questions. */
 async function add(
   state: ThreadState,
   queue: InputQueue,
@@ -154,7 +155,7 @@ async function add(
     context.bus.tell(runAddress(tenantId, suffix, suspended.run_id), "resume", { due: false });
 }
 
-/** Takes rows out of the queue, and says how many wait then, `added` more than there are. */
+/** Returns statements that delete rows and update the count of queued inputs; `added` is the number about to be added. */
 function removalOps(state: ThreadState, queue: InputQueue, gone: readonly InputHead[], added = 0): WriteOp[] {
   const { store } = state;
   const head = state.head as ThreadRow;
@@ -162,7 +163,7 @@ function removalOps(state: ThreadState, queue: InputQueue, gone: readonly InputH
   return [...ops, queuedOp(store, head, queue.size - gone.length + added)];
 }
 
-/** Writes beside the live run, in the order of its batches, or alone while there is none. */
+/** Writes in the order of the live run's batches, or directly if there is no live run. */
 async function writeBeside(state: ThreadState, ops: () => WriteOp[], context: Context): Promise<void> {
   for (;;) {
     const { live, store } = state;
@@ -172,16 +173,16 @@ async function writeBeside(state: ThreadState, ops: () => WriteOp[], context: Co
       return;
     } catch (error) {
       const isTaken = error instanceof SvcError && error.code === "conflict";
-      // A run that was put aside has been taken up meanwhile.
+      // A suspended run was resumed concurrently; write through its writer.
       if (live === null && isTaken && state.live !== null) continue;
-      // It may be stored all the same: what is in memory is read again. A live run goes on from its own.
+      // The outcome is unknown, so drop the state and reload it. A live run's writer handles this itself.
       if (live === null) dropState(state, context);
       throw error;
     }
   }
 }
 
-/** What waits, as the log keeps it. */
+/** Returns the log entry of an input. */
 function entryOf({ kind, content, detail }: Pick<QueuedInput, "kind" | "content" | "detail">): LogEntry {
   const metadata: Record<string, unknown> =
     kind === "note" ? { ...detail?.metadata, in_context: true } : { type: kind };

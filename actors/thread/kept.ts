@@ -15,23 +15,23 @@ import { publishEvents } from "./log-writer.ts";
 import { dropState, newThreadRow } from "./open.ts";
 import type { ThreadState } from "./thread-state.ts";
 
-// What a client says of the runs to come: how they think, how they answer, what they may do. It may come while a run is live, which
-// goes on with what it has begun with.
+// Settings for later runs that a client changes: thinking level, output style, permission mode. A live run keeps the settings
+// with which it began.
 
 type Context = ActorContext<ThreadDeps>;
 
-/** Resolves when no run is about to begin and none is being closed. Refuses a new conversation of a reserved suffix. */
+/** Resolves when no run is about to begin or being closed. Refuses to create a thread with a reserved suffix. */
 export async function untouched(state: ThreadState): Promise<void> {
   await state.closing;
   await state.opening?.over();
-  // What was about to begin did not, and with it went this state.
+  // The opening run failed and replaced the state.
   if (state.replaced) throw new SvcError("actor_lost");
   if (state.head === null && isReservedSuffix(state.suffix)) throw new SvcError("invalid_thread_id");
 }
 
 /**
- * Keeps something for the runs to come. The log says so too where there is an `entry`, unless a run has it: then the row alone does. A
- * conversation that is not there gets a row, and is in no list before something is said in it.
+ * Stores a setting for later runs. `entry` is appended to the log too, unless a run has the log. Creates the row of a missing
+ * thread; lists omit it until it has a message.
  */
 export async function keep(
   state: ThreadState,
@@ -44,13 +44,13 @@ export async function keep(
     if (head === null) state.head = await create(state, kept, context);
     else if (live !== null) await live.append([], [], kept);
     else {
-      // A run that was put aside may be taken up meanwhile: it waits until this is written.
+      // A suspended run may be resumed now; it waits for this write.
       state.noting = writeAlone(state, withKept(head, kept), entry, context);
       await state.noting;
     }
   } catch (error) {
-    // It may be stored all the same: what is in memory is read again. A live run that could not write it is lost, and with it goes this
-    // state.
+    // The outcome is unknown, so drop the state and reload it. If a live run's writer failed, the run and this state are lost
+    // with it.
     if (state.live === null) dropState(state, context);
     throw error;
   } finally {
@@ -59,8 +59,8 @@ export async function keep(
 }
 
 /**
- * The agent that has a say: of the manifest that is named, else of the conversation's last. Null where there is none; one that is
- * `needed` is refused for. Refuses with what its manifest is refused with, and whom it does not admit.
+ * Returns the agent of the named manifest, else of the thread's last one. Null if there is none, unless `needed`. Refuses with
+ * the errors of the manifest, and if the caller is not admitted.
  */
 export async function agentOf(
   { head, tenantId, suffix }: ThreadState,
@@ -91,7 +91,7 @@ async function create(state: ThreadState, kept: KeptByThread, { env, deps }: Con
   return row;
 }
 
-/** While no run is live. */
+/** Writes while no run is live. */
 async function writeAlone(state: ThreadState, head: ThreadRow, entry: LogEntry | null, context: Context) {
   state.head = head;
   if (entry === null || state.suspended !== null || head.next_seq === 0)

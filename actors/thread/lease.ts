@@ -18,15 +18,15 @@ import type { ThreadDeps } from "./deps.ts";
 import { dropState, newThreadRow } from "./open.ts";
 import type { ThreadState } from "./thread-state.ts";
 
-// Holds of a conversation: one client drives it, others watch. It is a courtesy between clients and grants nothing. A hold is looked at
-// and changed in a guarded batch, for another process may change it too.
+// Leases of a thread: one client drives it, others watch. A lease coordinates clients and grants no rights. Changes are guarded
+// batches, because another process may change leases too.
 
-/** How often a change is tried anew after somebody else was first. */
+/** Max attempts of a change that conflicts. */
 const attemptsMax = 5;
 
 /**
- * Takes a hold, or renews the one whose token is shown, whatever it was for. A conversation that is not there gets a row, and is in no
- * list before something is said in it.
+ * Takes a lease, or renews the one with the given token, whatever its mode. Creates the row of a missing thread; lists omit it
+ * until it has a message.
  */
 export async function takeLease(
   state: ThreadState,
@@ -50,7 +50,7 @@ export async function takeLease(
   });
 }
 
-/** Ends the hold whose token is shown. Nobody takes its place. */
+/** Ends the lease with the given token. No other client gets it automatically. */
 export async function endLease(
   { head, store }: ThreadState,
   { token, holder_id }: EndLease,
@@ -61,7 +61,7 @@ export async function endLease(
     if (token === null) throw new SvcError("token_required");
     const own = holdOf(holds, token);
     if (own === undefined) {
-      // A hold that was over needs no end; what another has is not ended.
+      // An expired lease needs no end, and the lease of another client stays.
       if (holds.some(({ mode }) => mode === "exclusive")) throw new SvcError("token_mismatch");
       return { ops: [], result: { released: false } };
     }
@@ -70,7 +70,7 @@ export async function endLease(
   });
 }
 
-/** Decides by the holds as they are and writes what it comes to; again when they have changed meanwhile. Refuses with lease_contended. */
+/** Decides by the current leases and writes the result; retries after a conflict. Refuses with lease_contended. */
 async function changed<T>(
   store: TenantStore,
   threadKey: number,
@@ -95,10 +95,10 @@ function holdOf(holds: readonly LeaseRow[], token: string | null): LeaseRow | un
   return holds.find((hold) => isHoldOf(hold, hash));
 }
 
-/** The number of the conversation, which is made if it is not there. */
+/** Returns the thread's number; creates the thread if it is missing. */
 async function existingKey(state: ThreadState, context: ActorContext<ThreadDeps>): Promise<number> {
   if (state.head !== null) return state.head.thread_key;
-  // The turn that is about to begin makes it.
+  // The run that is about to begin creates it.
   await state.opening?.over();
   if (state.replaced) throw new SvcError("actor_lost");
   const { head, store, suffix } = state;
@@ -108,7 +108,7 @@ async function existingKey(state: ThreadState, context: ActorContext<ThreadDeps>
   try {
     await store.write([insertThreadOp(store, row)], requestMs);
   } catch (error) {
-    // It may be stored all the same, by this or another process.
+    // The outcome is unknown: this or another process may have stored it.
     dropState(state, context);
     throw error;
   }

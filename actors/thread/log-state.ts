@@ -4,29 +4,29 @@ import { eventBytes, type LogEvent } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import type { KeptByThread } from "../log/messages.ts";
 
-/** Where the log of one thread stands. */
+/** The position of one thread's log. */
 export interface EventLogState {
   readonly store: TenantStore;
   /** `{tenant}:{suffix}`. */
   readonly threadId: string;
   readonly topic: string;
-  /** As the log will be when everything that was sent to the store is durable; null while the thread does not exist. */
+  /** The row after everything sent to the store is durable; null if the thread does not exist. */
   head: ThreadRow | null;
   /** Events below it are durable. */
   committedSeq: number;
-  /** The leaf of what is durable. */
+  /** The durable leaf. */
   committedLeaf: number;
-  /** Durable events that the messages in memory do not show yet; null when none are in memory. */
+  /** Durable events that are not yet among the messages in memory; null if no messages are in memory. */
   recent: LogEvent[] | null;
 }
 
-/** The head with what the conversation is to keep. */
+/** Returns the row with changed settings. */
 export function withKept(head: ThreadRow, kept: KeptByThread): ThreadRow {
   const meta = Object.entries({ ...head.meta, ...kept }).filter(([, value]) => value !== undefined);
   return { ...head, meta: Object.fromEntries(meta) };
 }
 
-/** The entries as they will stand in the log, and the head moved on behind them. */
+/** Returns the entries as events, and the row after them. */
 export function appendAll(
   head: ThreadRow,
   entries: readonly Pick<LogEvent, "kind" | "role" | "content" | "extra">[],

@@ -35,32 +35,32 @@ import type { BeginRun, FencingToken, KeptByThread, LogPosition } from "../log/m
 import { appendAll, type EventLogState, withKept } from "./log-state.ts";
 
 /**
- * Writes the log of one thread for one run. Sequence numbers are given out as entries are appended, and batches are written in
- * that order; a number that somebody else has taken is a conflict, after which this writer writes no more.
+ * Writes the log of one thread for one run. Sequence numbers are assigned when entries are appended, and batches are written in
+ * that order. If another writer has used a number, the batch conflicts and this writer stops.
  */
 export class EventLogWriter {
   readonly runId: string;
-  /** What the run was asked for; null for one that was taken up again. */
+  /** The entry point of the run; null for a resumed run. */
   surface: EntryPoint | null = null;
   readonly #log: EventLogState;
   readonly #env: Env;
   readonly #bus: Bus;
   readonly #onLate: () => void;
-  /** The thread's epoch as this run has taken it, which is its fencing token. */
+  /** The fencing token of this run's claim on the thread. */
   #epoch = 0;
-  /** The epoch as the run has begun, which is its number in the thread. */
+  /** The token with which the run began; it is the run's number in the thread. */
   #number = 0;
-  /** The run's id if its events can be replayed to a repeated request; else null. */
+  /** The run's id if a repeated request replays its events; otherwise null. */
   #origin: string | null = null;
-  /** The row of a durable run as it was accepted; null for every other. */
+  /** The row of a durable run at its acceptance; null for other runs. */
   begun: RunRow | null = null;
-  /** True once it has begun or was taken as a durable run. */
+  /** True for a durable run. */
   isDurable = false;
   #broken: SvcError | null = null;
-  /** The batch before: where the store does not keep the order by itself, and for who waits until all is written. */
+  /** The previous batch: for stores without ordered writes, and for `written`. */
   #before: Promise<unknown> = Promise.resolve();
 
-  /** `onLate` is called when the batch with which a run begins or goes on was applied after it had been given up. */
+  /** `onLate` is called if the batch that begins or resumes a run is applied after its deadline. */
   constructor(runId: string, log: EventLogState, env: Env, bus: Bus, onLate: () => void) {
     this.runId = runId;
     this.#onLate = onLate;
@@ -69,33 +69,35 @@ export class EventLogWriter {
     this.#bus = bus;
   }
 
-  /** The epoch of the fencing token. */
+  /** The fencing token of the claim. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Whether this is the writer of who claims to write; only a run that nobody else could have taken up knows no epoch. */
+  /** True if the claim is this writer's. Only a run that no other process can resume has no token. */
   isOf({ run_id, epoch }: FencingToken): boolean {
     const isAlone = this.surface !== null && this.begun === null;
     return run_id === this.runId && (epoch === null ? isAlone : epoch === this.#epoch);
   }
 
-  /** Whether the state is ahead of what is stored: it has to be read again. */
+  /** True if the in-memory state is ahead of the store and must be reloaded. */
   get broken(): boolean {
     return this.#broken !== null;
   }
 
-  /** No more writing: somebody else is about to own the thread. */
+  /** Stops the writer, because another one is about to own the thread. */
   break(error: SvcError): void {
     this.#broken ??= error;
   }
 
-  /** Resolves when nothing is being written. */
+  /** Resolves when no batch is being written. */
   async written(): Promise<void> {
     await this.#before.catch(() => {});
   }
 
-  /** The first batch of a turn takes the thread: what the caller said, and the row of the run. `created` is a thread to be made. */
+  /**
+   * Writes the first batch of a turn: the claim, the caller's messages and the run's row. `created` is the row of a new thread.
+   */
   begin(
     created: ThreadRow | null,
     { entries, ops, run, manifest, model_id, preview, kept, accepted }: BeginRun,
@@ -107,10 +109,10 @@ export class EventLogWriter {
     this.isDurable = run.asked.durable !== undefined;
     const before = created ?? this.#head();
     const number = before.epoch + 1;
-    // As one that was put aside and taken up at once: each time is an epoch.
+    // A run that begins at once counts as suspended and resumed, and each claim raises the token.
     const epoch = accepted === "begun" ? number + 1 : number;
     if (epoch >= runsMax) throw threadFull();
-    // A row that was made before anybody has spoken has no first words yet.
+    // A row created before the first message has no preview yet.
     const isFirst = before.preview === null && preview !== null;
     const words = isFirst ? preview : before.preview;
     const events = this.#advance(entries, { ...before, epoch, manifest, model_id, preview: words });
@@ -139,7 +141,7 @@ export class EventLogWriter {
     return this.#write([this.#progress(before), ...this.#appends(events), ...keeping], events);
   }
 
-  /** Entries that are not the run's: they stand between its own. */
+  /** Appends entries of other requests between those of the run. */
   async note(entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<readonly LogEvent[]> {
     if (this.#broken) throw this.#broken;
     const before = this.#head();
@@ -159,7 +161,7 @@ export class EventLogWriter {
     return this.#write([this.#progress(before), ended, ...this.#appends(events), ...ops], events);
   }
 
-  /** Puts the run aside. */
+  /** Suspends the run. */
   suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<LogPosition> {
     if (this.#broken) return Promise.reject(this.#broken);
     return this.#write(
@@ -168,7 +170,7 @@ export class EventLogWriter {
     );
   }
 
-  /** Takes the thread for a run that was put aside. */
+  /** Claims the thread for a suspended run. */
   async take(run: RunRow, owner: string): Promise<void> {
     const { store } = this.#log;
     const before = this.#head();
@@ -184,12 +186,12 @@ export class EventLogWriter {
     await this.#write(taken, [], requestMs);
   }
 
-  /** The run as it holds its row. */
+  /** The run with the token of its claim. */
   #held(): HeldRun {
     return { run_key: runKey(this.#head().thread_key, this.#number), epoch: this.#epoch };
   }
 
-  /** Who has lost the thread since writes no more, nor does who has lost a batch before. */
+  /** Guarded by token and position: fails if the thread was claimed by another writer or an earlier batch failed. */
   #progress({ next_seq }: ThreadRow): WriteOp {
     return growthOp(this.#log.store, { epoch: this.#epoch, next_seq }, this.#head());
   }
@@ -223,7 +225,7 @@ export class EventLogWriter {
     return events.map((event) => appendOp(this.#log.store, thread_key, event, this.#number));
   }
 
-  /** What follows a run that is under way waits as long as it takes; only who waits for its beginning has a deadline. */
+  /** Only the first batch has a deadline, because a client waits for it; later ones take as long as necessary. */
   async #write(ops: readonly WriteOp[], events: readonly LogEvent[], deadlineMs?: number): Promise<LogPosition> {
     const { store } = this.#log;
     try {
@@ -242,7 +244,7 @@ export class EventLogWriter {
     if (last) {
       this.#log.committedSeq = durable_seq;
       this.#log.committedLeaf = last.seq;
-      // What is in memory is not what the model reads behind a compaction.
+      // The messages in memory are not the model's context after a compaction.
       if (last.kind === "compaction") this.#log.recent = null;
       this.#log.recent?.push(...events);
       publishEvents(this.#bus, this.#log, events);
@@ -251,7 +253,7 @@ export class EventLogWriter {
   }
 }
 
-/** A durable run is joined again, and not replayed. */
+/** A durable run is joined, not replayed. */
 function originOf({ run_id, idempotency_scope, asked }: NewRun): string | null {
   return idempotency_scope === null || asked.durable !== undefined ? null : run_id;
 }
@@ -260,7 +262,7 @@ function threadFull(): SvcError {
   return new SvcError("storage_unavailable", { subject: "thread_full" });
 }
 
-/** Tells those who listen to a thread what was written. */
+/** Publishes written events to the subscribers of a thread. */
 export function publishEvents(bus: Bus, { topic, head }: EventLogState, events: readonly LogEvent[]): void {
   if (head === null || !bus.hasSubscribers(topic)) return;
   bus.publish(topic, events.map((event) => sessionEventFrame(head.uid, event)).join(""));

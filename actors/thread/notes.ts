@@ -15,12 +15,12 @@ import { dropState } from "./open.ts";
 import { admitEntry } from "./room.ts";
 import type { ThreadState } from "./thread-state.ts";
 
-// What is written into a conversation beside its runs: names, labels, ratings, what a client adds. It may come while a run is live:
-// then it goes through that one's writer, and stands between its events.
+// Entries that clients add to a thread outside its runs: names, labels, ratings, custom entries. During a live run they are
+// written by its writer, between its events.
 
 type Context = ActorContext<ThreadDeps>;
 
-/** Keys of an event's metadata that are the service's own word. */
+/** Metadata keys reserved for the service. */
 const ownKeys = [
   "event_id",
   "parent_id",
@@ -33,7 +33,7 @@ const ownKeys = [
   "attachments",
 ];
 
-/** Names the conversation. */
+/** Names the thread. */
 export async function nameThread(state: ThreadState, { name }: { name: string }, context: Context) {
   const { thread_key } = await existing(state);
   const entry = note("session_info", { type: "session_info", name });
@@ -42,7 +42,7 @@ export async function nameThread(state: ThreadState, { name }: { name: string },
   return {};
 }
 
-/** Labels an event, or takes its label away. */
+/** Sets or removes the label of an event. */
 export async function labelEvent(
   state: ThreadState,
   { event_id, label }: { event_id: string; label: string | null },
@@ -55,7 +55,7 @@ export async function labelEvent(
   return {};
 }
 
-/** Appends an entry of the client's. */
+/** Appends a custom entry of a client. */
 export async function addCustom(state: ThreadState, entry: CustomEntry, context: Context) {
   const { content, role, in_context } = entry;
   const { uid } = await existing(state);
@@ -65,7 +65,7 @@ export async function addCustom(state: ThreadState, entry: CustomEntry, context:
   return { event_id: eventId(uid, seq) };
 }
 
-/** Rates a reply, or takes the rating back. The log does not change. */
+/** Rates a reply, or removes the rating. The log does not change. */
 export async function rateReply(state: ThreadState, asked: RateReply, { env, deps }: Context) {
   const { event_id, rating, note: words, principal } = asked;
   const head = await existing(state);
@@ -93,7 +93,7 @@ export async function rateReply(state: ThreadState, asked: RateReply, { env, dep
   return { at };
 }
 
-/** Keeps what a branch was summed up to, with what that has used. */
+/** Stores the summary of an abandoned branch with its usage. */
 export async function addSummary(state: ThreadState, made: SummedUp, context: Context) {
   const { thread_key, rewound_at, rewound_to, summary, fromId, details, usage, ops } = made;
   await state.closing;
@@ -110,7 +110,7 @@ function note(kind: "session_info" | "label", metadata: Readonly<Record<string, 
   return { kind, role: null, content: "", extra: { metadata } };
 }
 
-/** The conversation, when nothing is being repaired. Refuses with unknown_thread. */
+/** Returns the thread's row, once no recovery is in progress. Refuses with unknown_thread. */
 async function existing(state: ThreadState): Promise<ThreadRow> {
   await state.closing;
   if (state.replaced) throw new SvcError("actor_lost");
@@ -118,14 +118,14 @@ async function existing(state: ThreadState): Promise<ThreadRow> {
   return state.head;
 }
 
-/** The place of an event that is durable. Refuses with unknown_event_id. */
+/** Returns the position of a durable event. Refuses with unknown_event_id. */
 function seqOf({ committedSeq }: ThreadState, { uid }: ThreadRow, id: string): number {
   const seq = eventSeq(uid, id);
   if (seq < 0 || seq >= committedSeq) throw new SvcError("unknown_event_id");
   return seq;
 }
 
-/** Appends one entry of a client, with `ops` in its batch. Refuses with thread_too_large and storage_quota_exceeded. */
+/** Appends one entry of a client, with `ops` in its batch. Refuses with thread_too_large or storage_quota_exceeded. */
 async function append(
   state: ThreadState,
   entry: LogEntry,
@@ -136,7 +136,7 @@ async function append(
   return (await appendNotes(state, [entry], ops, context))[0] as LogEvent;
 }
 
-/** The same for several at once. */
+/** Appends several entries, without these checks. */
 export async function appendNotes(
   state: ThreadState,
   entries: readonly LogEntry[],
@@ -153,7 +153,7 @@ export async function appendNotes(
   }
 }
 
-/** The same while no run is live. When it is refused, the state is read again, for it is ahead of the log. */
+/** Appends while no run is live. If that fails, the state is ahead of the log and is reloaded. */
 async function appendAlone(
   state: ThreadState,
   entries: readonly LogEntry[],
@@ -164,7 +164,7 @@ async function appendAlone(
   if (before === null) throw new SvcError("unknown_thread");
   const { head, events } = appendAll(before, entries, context.env.now());
   if (head.next_seq > eventsMax) throw new SvcError("storage_unavailable", { subject: "thread_full" });
-  // What is only said of a conversation does not bring it to the top of the list.
+  // Names and labels do not move the thread to the top of the list.
   const isContent = entries.some(({ kind }) => kind === "custom");
   const moved = isContent ? head : { ...head, updated_at: before.updated_at };
   state.head = moved;

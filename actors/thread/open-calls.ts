@@ -16,35 +16,35 @@ import {
   unrunTool,
 } from "../log/tool-outcome.ts";
 
-/** Whether a branch ends in calls of which some have no result. */
+/** True if the branch ends in calls without results. */
 export function hasOpenCalls(branch: readonly ContextMessage[]): boolean {
   const asked = branch.findLastIndex((message) => message.role !== "tool");
   const answered = new Set(branch.slice(asked + 1).map((message) => message.tool_call_id));
   return branch[asked]?.tool_calls?.some((call) => !answered.has(call.id)) ?? false;
 }
 
-/** What the log keeps of a call before it runs. */
+/** The intent of a call in the log. */
 interface Intent {
   readonly effect: ToolEffect;
-  /** Absent where they are the model's own. */
+  /** Absent if they are the model's own. */
   readonly args?: ToolCall["args"];
-  /** A person has edited them. */
+  /** True if a person edited them. */
   readonly edited?: boolean;
 }
 
-/** How the results are written. */
+/** How the results are rendered. */
 interface ClosedFor {
   readonly mask: SecretMask;
-  /** Calls that a run which is over has handed to its client say that; true where there is such a run. */
+  /** True if the calls belong to a run that has ended: those sent to its client are reported as unanswered. */
   readonly endedRun?: boolean;
 }
 
-/** Most replies ask for few calls: an intent and a result for each. */
+/** Most replies have few calls, each with an intent and a result. */
 const eventsExpected = 32;
 
 /**
- * Results for the calls that an interrupted run has left without one, in the order of the calls. What has an intent in the log
- * may have run, and the model is told so; nothing is run again (decision 75).
+ * Returns results for the calls that an interrupted run left without one, in the order of the calls. A call with an intent may
+ * have run, and its result says so; nothing runs again (decision 75: a run that is not durable never repeats a call).
  */
 export async function closeOpenCalls(
   store: TenantStore,
@@ -78,8 +78,8 @@ export async function closeOpenCalls(
 }
 
 /**
- * The same for the members of the interrupted run, as the log has what they say. They are behind the newest message of the conversation:
- * a run says nothing there while members of it work.
+ * Returns such results for the sub-agents of the interrupted run, as log entries. Their events follow the newest message of the
+ * thread, because a run appends no message while its sub-agents work.
  */
 export async function closeMembersCalls(
   store: TenantStore,
@@ -109,7 +109,7 @@ export async function closeMembersCalls(
   });
 }
 
-/** The conversation went back to before its calls were made: what they did, they did. Their intents stand before the next message. */
+/** After a rewind, intents may lie on another branch, between the reply and the next message. Those calls may have run too. */
 async function addLeftIntents(
   begun: Map<string | undefined, Intent>,
   store: TenantStore,

@@ -18,10 +18,10 @@ import { replayStream } from "./replay.ts";
 import { admitBytes } from "./room.ts";
 import { branchOf, forgetBranch, loadedBytes, type ThreadState } from "./thread-state.ts";
 
-/** How long the run before is waited for: who has waited longer is not there any more to begin. */
+/** Max wait for the preceding run; after that, the waiting run itself has been given up. */
 const patienceMs = 9_000;
 
-/** Reserves the log for a run, after those that came before it have begun or given up. */
+/** Reserves the log for a run, after earlier opens have begun or given up. */
 export async function openLog(
   state: ThreadState,
   asked: OpenLog,
@@ -34,7 +34,7 @@ export async function openLog(
     const askedAt = env.monotonic();
     await state.closing;
     await opening?.over();
-    // What began did not, and with it went this state.
+    // The opening run failed and replaced the state.
     if (state.replaced) throw new SvcError("actor_lost");
     if (env.monotonic() - askedAt > patienceMs) throw new SvcError("deadline_exceeded");
   }
@@ -42,7 +42,7 @@ export async function openLog(
   if (earlier !== null) {
     return { kind: "earlier", accepted: await answerAgain(state, idempotency?.form ?? "body", earlier) };
   }
-  // What is answered again runs nothing, and needs no lease (decision 92).
+  // A repeated request runs nothing and needs no lease (decision 92: the earlier answer is checked before the lease).
   const refused = lease === null || state.head === null ? null : await leaseRefusal(state.store, state.suffix, lease);
   if (refused !== null) throw new SvcError(refused);
   const busy = state.live?.runId ?? state.suspended?.run_id;
@@ -54,7 +54,7 @@ export async function openLog(
   const found = branchOf(state, needed, withUser);
   const branch = found instanceof Promise ? await found : found;
   const { head } = state;
-  // What closes the calls that a run has left without a result, when it failed in a way that recovery has not seen.
+  // Closes calls of a run that failed without recovery noticing.
   const isOpen = head !== null && hasOpenCalls(branch);
   const closing = isOpen
     ? await closeOpenCalls(state.store, head.thread_key, head, { mask: deps.mask, endedRun: true })
@@ -70,7 +70,7 @@ export async function openLog(
   return { kind: "open", thread: { ...place, thinking_level, output_style, permission_mode, branch, closing } };
 }
 
-/** The answer to a repeated request. */
+/** Returns the reply to a repeated request. */
 function answerAgain(
   state: ThreadState,
   form: AnswerForm,
@@ -80,7 +80,7 @@ function answerAgain(
   return form === "run" ? loggedAnswer(earlier) : storedAnswer(earlier.answer);
 }
 
-/** The first batch of the run that has opened the log. When it is refused, the state is read again, for it is ahead of the log. */
+/** Writes the first batch of the run that opened the log. If that fails, the state is ahead of the log and is reloaded. */
 export async function beginRun(
   state: ThreadState,
   first: BeginRun,
@@ -89,7 +89,7 @@ export async function beginRun(
   const { opening } = state;
   if (opening?.runId !== first.run_id) throw new SvcError("conflict");
   if (state.noting !== null) {
-    // What it writes comes first; when it is refused, the log is not what the run believes.
+    // Its write comes first; if that fails, the run's view of the log is stale.
     await state.noting.catch(() => {});
     if (state.replaced || state.opening !== opening) throw new SvcError("conflict");
   }
@@ -101,7 +101,7 @@ export async function beginRun(
     if (first.accepted === "aside") {
       state.suspended = writer.begun;
       state.live = null;
-      // It reads its branch itself.
+      // The run reads its branch itself when it starts.
       forgetBranch(state);
     }
     return { ...position, run: writer.begun };
@@ -115,7 +115,7 @@ export async function beginRun(
   }
 }
 
-/** Makes a run that was put aside the live one again. */
+/** Makes a suspended run live again. */
 export async function takeRun(
   state: ThreadState,
   { run_id, owner, slot }: TakeRun,
@@ -132,7 +132,7 @@ export async function takeRun(
   try {
     await writer.take(suspended, owner);
   } catch (error) {
-    // Who takes it up asks again, and then it is looked for; where it has been taken all the same, nobody asks.
+    // The caller retries, and the check below covers a claim that was applied but not confirmed.
     noteDoubt(state, error, context);
     dropState(state, context);
     throw error;
@@ -150,12 +150,12 @@ function newWriter(state: ThreadState, runId: string, { env, bus, deps }: ActorC
   );
 }
 
-/** A run that was to begin may be in the store all the same, when the store has not said. */
+/** If the store did not confirm a write, a run may be stored as live; schedule checks. */
 function noteDoubt({ threadId }: ThreadState, error: unknown, { deps }: ActorContext<ThreadDeps>): void {
   if (SvcError.from(error).code === "storage_unavailable") deps.unconfirmed.note({ kind: "thread", key: threadId });
 }
 
-/** What is in memory is not what is stored: the next message reads it again. */
+/** The in-memory state differs from the store: the next message reloads it. */
 export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadDeps>, "discard" | "deps">): void {
   if (state.replaced) return;
   context.deps.unpublished.note(state);
@@ -173,12 +173,12 @@ function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number
   return { ...emptyThread(unborn, suffix, now), updated_at, manifest, model_id, preview, parent_session_id };
 }
 
-/** The row of a conversation in which nothing was said. */
+/** Returns the row of a thread without messages. */
 export async function newThreadRow(state: ThreadState, env: Env, deps: ThreadDeps): Promise<ThreadRow> {
   return emptyThread(await unborn(state, env, deps), state.suffix, env.now());
 }
 
-/** What a conversation that is not stored is going to be called. */
+/** Returns number and id prefix for a thread that is not stored yet. */
 function unborn(state: ThreadState, env: Env, { threadKeys }: ThreadDeps): Unborn | Promise<Unborn> {
   const named = (thread_key: number): Unborn => {
     state.unborn ??= { thread_key, uid: threadUid(env.id()) };

@@ -1,9 +1,9 @@
 import type { Env, Timer } from "../../bus/env.ts";
 
-/** A run that has not begun by then is taken for lost: longer than the store is waited for on its way. */
+/** A run that has not begun by then counts as lost; longer than the deadline of the store. */
 const openMsMax = 30_000;
 
-/** The time in which a log is reserved for a run that is about to begin. */
+/** The period in which a log is reserved for a run that is about to begin. */
 export class Opening {
   readonly runId: string;
   readonly #env: Env;
@@ -18,7 +18,7 @@ export class Opening {
     this.#openedAt = env.monotonic();
   }
 
-  /** The run has begun, or does not begin. */
+  /** Ends the reservation: the run has begun or will not begin. */
   close(): void {
     this.#closed = true;
     this.#lapse?.cancel();
@@ -26,7 +26,7 @@ export class Opening {
     this.#waiting = [];
   }
 
-  /** Resolves when it is closed, at the latest when it has expired. */
+  /** Resolves when the reservation is closed or expires. */
   over(): Promise<void> {
     if (this.#closed) return Promise.resolve();
     const leftMs = this.#openedAt + openMsMax - this.#env.monotonic();

@@ -7,8 +7,8 @@ import { agentOf, keep, untouched } from "./kept.ts";
 import type { ThreadState } from "./thread-state.ts";
 
 /**
- * Keeps how the agent is to answer from the next run on; a run that has begun keeps what it began with. No style at all needs no
- * manifest, so that it can be taken away when the manifest is gone.
+ * Stores the output style for later runs; a live run keeps its own. Removing the style needs no manifest, so it works after the
+ * manifest was deleted.
  */
 export async function pickStyle(
   state: ThreadState,
@@ -24,7 +24,7 @@ export async function pickStyle(
   return { style };
 }
 
-/** The style's name as the manifest writes it. */
+/** Returns the style's name as the manifest spells it. */
 function declaredName(agent: CompiledAgent | null, style: string | null): string | null {
   if (style === null) return null;
   const declared = agent?.outputStyles.get(style.toLowerCase());

@@ -9,8 +9,8 @@ import { agentOf, keep, untouched } from "./kept.ts";
 import type { ThreadState } from "./thread-state.ts";
 
 /**
- * Keeps what runs may do without asking from the next one on; one that has begun keeps the mode that it is in. Where no manifest is
- * known the mode is kept all the same: each run holds it against its own.
+ * Stores the permission mode for later runs; a live run keeps its own. Without a known manifest the mode is stored unchecked,
+ * because each run checks it against its manifest.
  */
 export async function setMode(
   state: ThreadState,

@@ -30,7 +30,7 @@ import { publishEvents } from "./log-writer.ts";
 import { closeMembersCalls, closeOpenCalls } from "./open-calls.ts";
 import { forgetBranch, type ThreadState } from "./thread-state.ts";
 
-/** Closes a run that is gone without an end while its thread is in memory. False when the store knows of none that runs. */
+/** Closes a run that vanished without an end while its thread is in memory. Returns false if the store has no live run. */
 export async function closeLost(state: ThreadState, context: ActorContext<ThreadDeps>): Promise<boolean> {
   const left = state.head === null ? undefined : await interruptedRun(state.store, state.head.thread_key);
   if (left) await closeInterrupted(state, left, context);
@@ -38,8 +38,8 @@ export async function closeLost(state: ThreadState, context: ActorContext<Thread
 }
 
 /**
- * Puts a durable run aside that was cut off: what it has in the log it does not do again. The thread is taken from whoever may still
- * believe to have it, and stays the run's.
+ * Suspends an interrupted durable run; steps in the log are not repeated. Takes the thread from a previous owner and keeps it
+ * for the run.
  */
 async function suspendLost(
   state: ThreadState,
@@ -52,7 +52,7 @@ async function suspendLost(
   const take = takeThreadOp(store, head, taken.epoch);
   const before = await durableRowById(store, left.run_id);
   const ms = lostBackOffMs(before?.lost ?? 0);
-  // What it had set aside is free at once: it may be long before the run goes on, and then it may wait for somebody first.
+  // Release its reservations at once, because the run may resume much later and then wait for an answer first.
   const freed = resetShareOps(store, left.run_id, env.now());
   await store.write([suspendRunOp(store, left), loseDurableOp(store, left.run_id, ms), take, ...freed]);
   deps.metrics.count("svc_durable_lost_claims_total", {});
@@ -69,14 +69,14 @@ async function suspendLost(
   if (ms === 0) bus.tell(durableAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
 }
 
-/** Whether a run that is gone goes on: it is durable. */
+/** True if the interrupted run is durable and will resume. */
 function isDurable(left: InterruptedRun): left is InterruptedRun & { readonly run_key: number } {
   return left.durable && left.run_key !== null;
 }
 
 /**
- * Closes a run that a crash has cut off: each of its calls gets a result, the log and its row say that it was interrupted, its
- * idempotency key is settled, and the thread is free and taken from whoever may still believe to have it.
+ * Closes a run that a crash interrupted: its calls get results, the log and its row record the interruption, and its idempotency
+ * key is settled. The thread is then free, and a previous owner can no longer write.
  */
 export async function closeInterrupted(
   state: ThreadState,
@@ -94,12 +94,12 @@ export async function closeInterrupted(
   const closing = [...ofSubAgents, ...outcomes.map(({ entry }) => entry)];
   const written = [...closing, interruptedEntry(left.run_id, "crash")];
   const entries = left.idempotency_scope === null ? written : written.map((entry) => withOrigin(entry, left.run_id));
-  // A log that is full is freed all the same.
+  // A full log must be freed too, so drop what does not fit.
   const room = entries.slice(0, eventsMax - before.next_seq);
   const { head, events } = appendAll({ ...before, epoch: epoch + 1 }, room, env.now());
   const number = left.run_key === null ? null : runNumber(left.run_key);
   const rootKey = await rootOf(state);
-  // Who waits for a task reads that it was cut off.
+  // The parent of a task reads that it was interrupted.
   const task_id = taskIdOf(state.suffix);
   const tasks = await tasksAside(store, rootKey, left.run_id);
   await store.write([
@@ -113,7 +113,7 @@ export async function closeInterrupted(
     ...(task_id === null ? [] : [answerTaskOp(store, { task_id, root_key: rootKey })]),
     ...leaveBudgetOps(store, left.run_id),
   ]);
-  // Nobody waits for what it has handed out.
+  // Abort its tasks, because no run waits for them.
   for (const { suffix, run_id } of tasks)
     bus.tell(runAddress(state.tenantId, suffix, run_id), "abort", { reason: "worker_lost" });
   state.head = head;
@@ -122,19 +122,19 @@ export async function closeInterrupted(
   state.recent?.push(...events);
   publishEvents(bus, state, events);
   if (closing.length === 0 || manifest === null) return;
-  // Its agent may be gone; then nobody is there to count for.
+  // The agent may be deleted; then there is no metric to count.
   const agent = await deps.manifests.resolve(store.tenantId, manifest, state.suffix).catch(() => null);
   if (agent) countInterrupted(deps, agent, closing.length);
 }
 
-/** The key of the conversation that a thread belongs to: its own, but of a task. */
+/** Returns the key of the root thread: for a task that of its parent, otherwise its own. */
 async function rootOf({ head, store, suffix }: ThreadState): Promise<number> {
   const root = isTaskSuffix(suffix) ? head?.parent_session_id : null;
   const thread = root ? await threadBySuffix(store, splitThreadId(root).suffix) : head;
   return thread?.thread_key ?? noThread;
 }
 
-/** What makes the thread free again, at most once. */
+/** Returns the statement that ends the run, at most once. */
 function endOp(
   store: TenantStore,
   threadKey: number,
@@ -147,7 +147,7 @@ function endOp(
   return endRunOp(store, { run_key, epoch }, { ...ending, ended_at, last_seq });
 }
 
-/** A stream can be replayed as far as it got; a JSON answer was never given, so its request may be sent again. */
+/** Settles the idempotency key: a stream can be replayed as far as it got; a JSON request without a reply may be repeated. */
 async function settleInterrupted(
   state: ThreadState,
   left: InterruptedRun,

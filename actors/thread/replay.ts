@@ -5,7 +5,7 @@ import { readEvents } from "../../storage/tables/events.ts";
 import type { StreamAnswer } from "../log/earlier-answer.ts";
 import type { ThreadState } from "./thread-state.ts";
 
-/** What a stream that is asked for again gets: the events that the first request appended, how it ended, and the end mark. */
+/** Returns the reply to a repeated stream request: the events of the first request, its final frame, and the end mark. */
 export async function replayStream(
   state: ThreadState,
   earlier: { readonly run_id: string; readonly answer: string },

@@ -15,8 +15,8 @@ import { dropState } from "./open.ts";
 import { forgetBranch, holderOf, type ThreadState } from "./thread-state.ts";
 
 /**
- * Moves the leaf to an earlier event, on whichever branch it is. Nothing is deleted. Those who listen are told by the mark on the
- * topic; a branch that is left is summed up afterwards, while the conversation may go on.
+ * Moves the leaf to an earlier event on any branch. Nothing is deleted. Subscribers receive a mark. The abandoned branch is
+ * summarized in the background, while the thread stays usable.
  */
 export async function rewindThread(
   state: ThreadState,
@@ -54,19 +54,19 @@ export async function rewindThread(
   return { leaf_id, summarizing: true };
 }
 
-/** What a summary is made of. */
+/** The input of a summary. */
 interface LeftBranch {
-  /** Null where there is no model to ask. */
+  /** Null if there is no model to call. */
   readonly agent: CompiledAgent | null;
   readonly head: ThreadRow;
-  /** The leaf of the branch that was left. */
+  /** The leaf of the abandoned branch. */
   readonly left: number;
   readonly kept: Awaited<ReturnType<typeof branchRanges>>;
 }
 
 /**
- * The agent whose model sums up what is left: null when there is none, undefined when nobody wants a summary. Refuses with what a turn
- * of this caller would be refused with; a manifest that was not named and is gone is none.
+ * Returns the agent whose model summarizes the abandoned branch: null if there is none, undefined if no summary is wanted.
+ * Refuses like a turn of this caller. A deleted manifest that the request does not name counts as none.
  */
 async function summingAgent(
   { manifest: last }: ThreadRow,
@@ -91,7 +91,7 @@ async function summingAgent(
 
 const notKept = { event_id: null };
 
-/** Sums up what was left and sends that over the channel; the conversation owns the work, and waits for none of it. */
+/** Summarizes the abandoned branch and sends the result over the channel. The thread owns the work but does not wait for it. */
 function startSummary(
   state: ThreadState,
   asked: RewindThread,
@@ -110,7 +110,7 @@ function startSummary(
     const { ok, usage, ops, ...text } = await summarizer.summary;
     const made = { ...rewoundAt, ...text, fromId, usage, ops };
     const { event_id } = await bus.ask({ kind: "thread", key: threadId }, "summarized", made).catch(() => notKept);
-    // What the model has used was used all the same.
+    // The usage counts even if the summary was not stored.
     if (event_id === null && ops.length > 0) await store.write(ops).catch(() => {});
     return { ...text, ok: ok && event_id !== null, event_id, fromId };
   };

@@ -7,10 +7,10 @@ import { checkRoom, roomOf, threadFull } from "../log/thread-size.ts";
 import type { ThreadDeps } from "./deps.ts";
 import type { ThreadState } from "./thread-state.ts";
 
-// How much a thread and all threads of a tenant may hold (decision 218). Only what comes from a client is refused: a run that has
-// begun writes to its end.
+// Size limits of a thread and of all threads of a tenant (decision 218: checked before a request appends). Only requests of
+// clients are refused; a run that has begun may finish.
 
-/** Refuses with thread_too_large and storage_quota_exceeded a request that would append about so many bytes. */
+/** Refuses a request that would append this many bytes, with thread_too_large or storage_quota_exceeded. */
 export async function admitBytes(
   store: TenantStore,
   head: Pick<ThreadRow, "bytes"> | null,
@@ -21,7 +21,7 @@ export async function admitBytes(
   if (settings.tenantThreadBytes > 0) await admitThreadBytes(store, bytes, settings.tenantThreadBytes);
 }
 
-/** The same for an entry that a client adds. */
+/** Checks an entry that a client adds. */
 export async function admitEntry(
   { head, store }: ThreadState,
   entry: Pick<LogEntry, "content" | "extra">,

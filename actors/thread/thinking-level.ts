@@ -5,7 +5,7 @@ import type { ThreadDeps } from "./deps.ts";
 import { keep, untouched } from "./kept.ts";
 import type { ThreadState } from "./thread-state.ts";
 
-/** Keeps how hard the model is to think from the next run on; the log of an idle conversation says so too. */
+/** Stores the thinking level for later runs; the log of an idle thread records the change. */
 export async function setThinkingLevel(
   state: ThreadState,
   { level }: { readonly level: ThinkingLevel | null },

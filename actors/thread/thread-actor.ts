@@ -22,15 +22,18 @@ import { rewindThread } from "./rewind.ts";
 import { setThinkingLevel } from "./thinking-level.ts";
 import { forgetBranch, holderOf, loadThreadState, type ThreadState, trimBranch } from "./thread-state.ts";
 
-/** How long a run that is being stopped gets to write its last batch, before who stops it is told that nobody knows. */
+/** Max time for an aborted run to write its last batch; after that the outcome is unknown. */
 const abortMs = 60_000;
 
-/** Owns one conversation: its log, who may write it, and the topic on which others listen. One turn at a time (decision 14). */
+/**
+ * Owns one thread: its log, the right to write it, and the topic of its subscribers. One turn at a time (decision 14: the actor
+ * serializes turns).
+ */
 export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   kind: "thread",
   mailboxLimit: 256,
   interleaves: ["begin", "append", "take_inputs", "suspend", "take", "end", "release", "abort", "attach"],
-  // What a run writes must get in, and in its order.
+  // Writes of a run must be accepted, and in order.
   reserved: ["begin", "append", "take_inputs", "suspend", "take", "end", "release", "abort"],
   passivateAfterMs: 30_000,
   leavesCrowds: true,
@@ -72,7 +75,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       const position = await writerOf(state, asked).suspend(spent, [...supersedingOps(state), ...ops]);
       state.suspended = (await waitingRun(state.store, state.head?.thread_key ?? -1)) ?? null;
       state.live = null;
-      // A wait may last for days, and the run that is taken up reads its branch itself.
+      // A wait may last for days, and a resumed run reads its branch itself.
       forgetBranch(state);
       return position;
     },
@@ -87,7 +90,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
       }
       const writer = writerOf(state, asked);
       const at = state.head?.next_seq ?? next_seq;
-      // Behind a batch that was refused the run has sent more than is written: asked again it would be asked for ever.
+      // After a failed batch the run is ahead of the log, and `moved` would repeat for ever.
       if (at !== next_seq && !writer.broken) return { kind: "moved", next_seq: at };
       const { durable_seq } = await writer.end(entries, ops, ending);
       ended(state);
@@ -155,7 +158,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     async recover(state, _body, context) {
       const isOwned = holderOf(state) !== undefined || state.closing !== null || state.noting !== null;
       const row = isOwned ? undefined : await threadBySuffix(state.store, state.suffix);
-      // What was not answered was applied after the thread was loaded: a run that is nobody's is put aside, or closed, as it is loaded again.
+      // An unconfirmed batch was applied after the thread was loaded. Reload, which suspends or closes the run without an owner.
       if (row !== undefined && row.epoch !== state.head?.epoch && holderOf(state) === undefined) {
         dropState(state, context);
         context.bus.tell({ kind: "thread", key: context.key }, "recover", {});
@@ -165,7 +168,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
   },
 });
 
-/** Closes a run that is gone without an end, when what it has sent is written. */
+/** Closes a run that vanished without an end, after its batches are written. */
 async function closeRun(state: ThreadState, live: EventLogWriter, context: ActorContext<ThreadDeps>): Promise<void> {
   await live.written();
   try {
@@ -175,12 +178,12 @@ async function closeRun(state: ThreadState, live: EventLogWriter, context: Actor
     dropState(state, context);
     throw error;
   } finally {
-    // Who loads the thread next closes the run, and where nobody does it would be a live one until the process starts anew.
+    // The next load closes the run; if none happened, it would stay live until the process restarts, so schedule a check.
     if (state.replaced) context.deps.unconfirmed.note({ kind: "thread", key: context.key });
   }
 }
 
-/** Refuses with actor_lost when another run, or none, is the live one, or the same under a later fencing token. */
+/** Refuses with actor_lost unless the live run has this claim. */
 function writerOf({ live }: ThreadState, fencingToken: FencingToken): EventLogWriter {
   if (!live?.isOf(fencingToken)) throw new SvcError("actor_lost");
   return live;

@@ -14,36 +14,36 @@ import type { EventLogState } from "./log-state.ts";
 import type { EventLogWriter } from "./log-writer.ts";
 import type { Opening } from "./opening.ts";
 
-/** A conversation in memory. What is not here is in the store, and everything here can be read from there again. */
+/** The in-memory state of a thread. It is a cache: everything can be reloaded from the store. */
 export interface ThreadState extends EventLogState {
   readonly tenantId: string;
   readonly suffix: string;
-  /** Newest messages of the active branch, null when they are not loaded; `branchNeeded` says for how many it is enough. */
+  /** The newest messages of the active branch, null if not loaded; `branchNeeded` is the number for which they suffice. */
   branch: ContextMessage[] | null;
   branchNeeded: number;
   /** The run that has opened the log and not begun yet. */
   opening: Opening | null;
-  /** What the live run writes with. */
+  /** The writer of the live run. */
   live: EventLogWriter | null;
-  /** The run that was put aside: nobody else may start. */
+  /** The suspended run; no other run may start. */
   suspended: RunRow | null;
-  /** A run that is gone is being closed. */
+  /** Set while a vanished run is being closed. */
   closing: Promise<void> | null;
-  /** Something beside the runs is being written. */
+  /** Set while a write outside the runs is in progress. */
   noting: Promise<unknown> | null;
-  /** What waits for a run; null when nothing has since the thread was loaded. */
+  /** Queued inputs; null if there were none since the thread was loaded. */
   queue: InputQueue | null;
-  /** A branch that was left is being summed up. */
+  /** Set while an abandoned branch is being summarized. */
   summary: { cancel(): void } | null;
-  /** The run before, so that one that is started again does not run again. */
+  /** The previous run, so that a repeated start does not run it again. */
   lastRunId: string;
-  /** What a conversation that is not stored yet will be called by the store. */
+  /** Number and id prefix of a thread that is not stored yet. */
   unborn: { readonly thread_key: number; readonly uid: string } | null;
-  /** True when another state has taken this one's place. */
+  /** True if a newer state has replaced this one. */
   replaced: boolean;
 }
 
-/** Loads a thread without its log. `left` is what a run that is no more has left behind. */
+/** Loads a thread without its log. `left` is an interrupted run. */
 export async function loadThreadState(
   store: Store,
   address: Address<"thread">,
@@ -81,8 +81,8 @@ export async function loadThreadState(
 }
 
 /**
- * Bytes that a run is given of the log as `branchOf` answers it, 0 where they are not worth being counted. Refuses with thread_too_large
- * what is more than a turn may load.
+ * Returns the bytes of the log that a run will load; 0 if too few to count. Refuses with thread_too_large above the limit of a
+ * turn.
  */
 export function loadedBytes(
   state: ThreadState,
@@ -96,7 +96,10 @@ export function loadedBytes(
   return branchBytesOf(store, head, needed, withUser);
 }
 
-/** The newest messages of the active branch, at least `needed` of them if there are as many; with `withUser` the last of a user too. */
+/**
+ * Returns the newest messages of the active branch, at least `needed` if there are as many; with `withUser`, back to a user's
+ * message.
+ */
 export function branchOf(
   state: ThreadState,
   needed: number,
@@ -115,14 +118,14 @@ export function branchOf(
   return loadBranch(state.store, head.thread_key, head.leaf_seq, needed, withUser).then(keep);
 }
 
-/** The branch in memory if it is long enough; else null. */
+/** Returns the messages in memory if they suffice; otherwise null. */
 function keptEnough(state: ThreadState, needed: number, withUser: boolean): ContextMessage[] | null {
   const kept = keptBranch(state);
   const isEnough = state.branchNeeded >= needed && (!withUser || kept?.some(({ role }) => role === "user"));
   return kept !== null && isEnough ? kept : null;
 }
 
-/** What is in memory, with what was written since. A new list when it has grown: earlier ones have been given away. */
+/** Returns the messages in memory with new events. A grown list is a new array, because runs hold earlier ones. */
 function keptBranch(state: ThreadState): ContextMessage[] | null {
   const { branch, recent } = state;
   if (branch === null || recent === null) return null;
@@ -132,7 +135,7 @@ function keptBranch(state: ThreadState): ContextMessage[] | null {
   return state.branch;
 }
 
-/** Keeps what the next turn needs; a long conversation that is replayed in full is read again instead of kept. */
+/** Keeps the messages that the next turn needs. A long thread that is always read in full is reloaded instead. */
 export function trimBranch(state: ThreadState): void {
   const { branch, recent } = state;
   if (recent === null) state.branch = null;
@@ -144,7 +147,7 @@ export function trimBranch(state: ThreadState): void {
     state.branch = null;
     state.recent = null;
   } else if (Number.isFinite(state.branchNeeded)) {
-    // Twice the window, so that the list is not copied at every turn.
+    // Trim only at twice the window, so that the list is not copied at every turn.
     if (branch.length + recent.length > 2 * state.branchNeeded) {
       const all = keptBranch(state) as ContextMessage[];
       let start = Math.max(0, all.length - state.branchNeeded);
@@ -154,17 +157,17 @@ export function trimBranch(state: ThreadState): void {
   }
 }
 
-/** Text of one conversation that stays in memory between turns. */
+/** Max characters of one thread kept in memory between turns. */
 const keptCharactersMax = 128 * 1024;
 
-/** Forgets the messages in memory: the active branch is another one. */
+/** Drops the messages in memory after the active branch changed. */
 export function forgetBranch(state: ThreadState): void {
   state.branch = null;
   state.branchNeeded = 0;
   state.recent = null;
 }
 
-/** The run that has the thread, if one has: it is live, about to begin, or put aside. */
+/** Returns the run that has the thread: live, about to begin, or suspended. */
 export function holderOf({ live, opening, suspended }: ThreadState): string | undefined {
   return live?.runId ?? opening?.runId ?? suspended?.run_id;
 }

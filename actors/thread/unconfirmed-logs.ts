@@ -3,12 +3,12 @@ import type { Bus } from "../../bus/bus.ts";
 import type { Env, Timer } from "../../bus/env.ts";
 
 /**
- * When a log is looked at again; the last time, nothing of a batch that was not answered is on its way any more. Where even that fails, as the
- * store is still away, it begins anew.
+ * Times at which a log is checked. At the last one, no unconfirmed batch can still be applied. If even that check fails because
+ * the store is unavailable, the checks start again.
  */
 const looksMs = [1_000, 10_000, 60_000, 600_000];
 const sweepMs = 1_000;
-/** Beyond them the oldest is forgotten: it is looked at when its conversation is asked for, or when the process starts anew. */
+/** Max logs; then the oldest is dropped. It is checked when its thread is next used, or when the process restarts. */
 const logsMax = 10_000;
 
 interface Doubt {
@@ -18,13 +18,13 @@ interface Doubt {
 }
 
 /**
- * Conversations of which the store may have a run that nobody runs: one was to begin with a batch that was not answered in time, which may have
- * been applied, or yet be; or the end of one could not be written. They are asked to look, several times and when the answer comes after all.
+ * Threads whose store may have a live run without an owner: the batch that began a run has an unknown outcome, or the end of a
+ * run could not be written. They are asked to check several times, and when a late reply of the store arrives.
  */
 export class UnconfirmedLogs {
   readonly #bus: Pick<Bus, "ask">;
   readonly #env: Pick<Env, "monotonic" | "timer">;
-  /** By thread, the oldest first. */
+  /** By thread, oldest first. */
   readonly #doubts = new Map<string, Doubt>();
   #timer: Timer | null = null;
 
@@ -33,7 +33,7 @@ export class UnconfirmedLogs {
     this.#env = env;
   }
 
-  /** A conversation is to be looked at. */
+  /** Schedules checks of a thread. */
   note(thread: Address<"thread">): void {
     this.#doubts.delete(thread.key);
     this.#doubts.set(thread.key, { thread, since: this.#env.monotonic(), looks: 0 });
@@ -41,7 +41,7 @@ export class UnconfirmedLogs {
     this.#timer ??= this.#env.timer(sweepMs, this.#sweep);
   }
 
-  /** Has a conversation look now; false when it cannot. */
+  /** Makes a thread check now; false if it fails. */
   look(thread: Address<"thread">): Promise<boolean> {
     return this.#bus.ask(thread, "recover", {}).then(
       () => true,

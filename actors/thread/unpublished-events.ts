@@ -3,30 +3,30 @@ import { readEvents } from "../../storage/tables/events.ts";
 import type { EventLogState } from "./log-state.ts";
 import { publishEvents } from "./log-writer.ts";
 
-/** Beyond them the oldest is forgotten: its listeners miss events until they come back. */
+/** Max threads; then the oldest is dropped, and its subscribers miss events until they reconnect. */
 const logsMax = 10_000;
 
 /**
- * Where those stand who listen to conversations whose state was dropped. A batch may have been written though its writer was told that it was
- * not, as when the answer of a database is lost; its events are in the log, and nobody was told of them.
+ * Published positions of threads whose state was dropped. A batch that failed may still have been applied, for example if the
+ * database's reply was lost. Its events are in the log, but subscribers have not received them.
  */
 export class UnpublishedEvents {
   readonly #bus: Bus;
-  /** Events below it were told, by thread, the oldest first. */
+  /** Events below it were published; by thread, oldest first. */
   readonly #told = new Map<string, number>();
 
   constructor(bus: Bus) {
     this.#bus = bus;
   }
 
-  /** The state of a conversation is dropped, or what is written next may not be answered. */
+  /** Records the published position before a state is dropped, or before a write that may stay unconfirmed. */
   note({ threadId, topic, committedSeq }: EventLogState): void {
     if (!this.#bus.hasSubscribers(topic)) return;
     this.#told.set(threadId, committedSeq);
     if (this.#told.size > logsMax) this.#told.delete(this.#told.keys().next().value as string);
   }
 
-  /** Tells listeners what the log of a conversation, which was just loaded, has beyond what they were told. */
+  /** Publishes the events of a loaded thread that subscribers have not received. */
   async tell(log: EventLogState): Promise<void> {
     const { threadId, head, store } = log;
     const told = this.#told.get(threadId);
@@ -37,13 +37,13 @@ export class UnpublishedEvents {
       if (last === undefined) break;
       publishEvents(this.#bus, log, events);
       next = last.seq + 1;
-      // A page that cannot be read leaves the place to the next time.
+      // If reading the next page fails, the next load continues here.
       this.#told.set(threadId, next);
     }
     this.#told.delete(threadId);
   }
 
-  /** Listeners were told of all that was written. */
+  /** Drops the position, because everything was published. */
   forget({ threadId }: EventLogState): void {
     this.#told.delete(threadId);
   }

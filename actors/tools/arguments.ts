@@ -4,12 +4,12 @@ import { argumentsProblem } from "../../governance/arguments-problem.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import { type ToolResult, toolError } from "./tool.ts";
 
-/** Characters of one call's arguments: room for the largest file that a tool writes, with most of it escaped. */
+/** Max characters of one call's arguments: enough for the largest file that a tool writes, mostly escaped. */
 const argumentsCharsMax = 2_000_000;
 
 /**
- * The arguments of an answer's calls for the log and for people: the value, or the text where no tool would take it. What a tool
- * gets is checked from the text itself. Of all of them together no more is parsed than one call may have.
+ * Returns the arguments of a reply's calls for the log and for people: parsed, or as text if they are not valid JSON. The total
+ * that is parsed is limited to that of one call. Tools receive arguments parsed and checked separately.
  */
 export function loggedArguments(texts: readonly string[]): unknown[] {
   let chars = 0;
@@ -25,12 +25,12 @@ export function loggedArguments(texts: readonly string[]): unknown[] {
   });
 }
 
-/** Arguments that fit their tool, or what to tell the model instead of calling it. */
+/** Valid arguments, or the refusal for the model. */
 export type CheckedArguments =
   | { readonly ok: true; readonly args: Readonly<Record<string, unknown>> }
   | { readonly ok: false; readonly refusal: ToolResult };
 
-/** Reads the text that a model gave as arguments and holds it against the tool's schema. Never throws for what the text says. */
+/** Parses a model's arguments and validates them against the tool's schema. Never throws for invalid text. */
 export async function checkArguments(
   tool: Pick<ToolSpec, "name" | "parameters">,
   text: string,
@@ -49,11 +49,11 @@ export async function checkArguments(
 }
 
 function readArguments(text: string, refusedKeys?: ReadonlySet<string>): unknown {
-  // Some models send nothing where a tool needs nothing.
+  // Some models send an empty text for a tool without parameters.
   return text.trim() === "" ? {} : parseStrictJson(text, refusedKeys && { refusedKeys });
 }
 
-/** A model that sends these is after something else than the tool. */
+/** Keys that are only used to attack a prototype. */
 const prototypeKeys: ReadonlySet<string> = new Set(["constructor", "prototype"]);
 
 function refuse(text: string): CheckedArguments {

@@ -1,8 +1,8 @@
 import type { PlanRow } from "../../storage/tables/plans.ts";
 
-/** The plans that a run without a conversation has made: nothing else says whose they are. */
+/** Plans that a run without a thread created: no row records their owner. */
 export class MadePlans {
-  /** By their ids, when each was made: another one may have come under an id since. */
+  /** Creation times by id: a later plan may have the same id. */
   #times: Map<string, number> | null = null;
 
   add({ id, created_at }: MadePlan): void {

@@ -2,29 +2,29 @@ import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { Tool } from "./tool.ts";
 
-// Where tools come from. A source says what manifests may name, for the compiler, and gives the tool behind a name to a run. A run
-// asks once, when it begins, and keeps to what it got: what a source offers later is for later runs.
+// A tool source lists the tools that manifests may name, for the compiler, and resolves their names for runs. A run resolves its
+// tools once, when it begins; later changes of a source affect later runs only.
 
-/** A place that tools come from: what is built in, a plugin. */
+/** A provider of tools: the built-in ones, or a plugin. */
 export interface ToolSource {
-  /** As it is called where two sources offer one name. */
+  /** Name of the source, for error messages. */
   readonly name: string;
-  /** What manifests may name in spec.tools. */
+  /** Tools that manifests may name in spec.tools. */
   readonly offers: readonly ToolSpec[];
-  /** The tool that a run of this agent calls by this name; undefined when it is of another source. */
+  /** Returns the tool with this name for a run of the agent; undefined if another source has it. */
   resolve(name: string, agent: CompiledAgent): Tool | undefined;
 }
 
-/** The tools of one run by their names: those that its agent has bound, and no others. */
+/** The tools of one run by name: exactly those that its agent binds. */
 export type BoundTools = ReadonlyMap<string, Tool>;
 
-/** A source of tools that are the same for every agent. */
+/** Returns a source of tools that are the same for every agent. */
 export function toolList(name: string, tools: readonly Tool[]): ToolSource {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
   return { name, offers: tools, resolve: (wanted) => byName.get(wanted) };
 }
 
-/** What all sources offer, by name. Throws when two of them offer one name: nobody could say which is meant. */
+/** Returns the tools of all sources by name. Throws if two sources offer the same name. */
 export function offeredTools(sources: readonly Pick<ToolSource, "name" | "offers">[]): ReadonlyMap<string, ToolSpec> {
   const offered = new Map<string, ToolSpec>();
   const owners = new Map<string, string>();
@@ -38,7 +38,7 @@ export function offeredTools(sources: readonly Pick<ToolSource, "name" | "offers
   return offered;
 }
 
-/** Resolves the tools that an agent has bound, for one run. A name that no source knows any more is not bound. */
+/** Resolves the tools that an agent binds, for one run. A name that no source knows is dropped. */
 export function bindTools(sources: readonly ToolSource[], agent: CompiledAgent): BoundTools {
   const bound = new Map<string, Tool>();
   for (const spec of agent.tools)
@@ -51,7 +51,7 @@ export function bindTools(sources: readonly ToolSource[], agent: CompiledAgent):
   return bound;
 }
 
-/** The tool with the nature that the manifest says it has. */
+/** Returns the tool with the effect and risk that the manifest declares. */
 function asDeclared(tool: Tool, { effect, risk }: ToolSpec): Tool {
   if (tool.effect === effect && tool.risk === risk) return tool;
   const { name, description, parameters, workspace, timeoutMs } = tool;

@@ -6,7 +6,7 @@ import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { MadePlans } from "./made-plans.ts";
 
-/** Classes of failure that a tool reports; the model sees `[tool error/<code>] <text>`. */
+/** Classes of tool failures; the model sees `[tool error/<code>] <text>`. */
 export type ToolErrorCode =
   | "invalid_arguments"
   | "permission_denied"
@@ -18,87 +18,93 @@ export type ToolErrorCode =
   | "provider_error"
   | "internal";
 
-/** What a tool call gives the model. With `error` it failed, and `text` says why in words for the model. */
+/** The result of a tool call for the model. With `error`, the call failed, and `text` is the reason. */
 export interface ToolResult {
   readonly text: string;
   readonly error?: ToolErrorCode;
-  /** GIF, JPEG, PNG or WebP, at most SVC_MAX_UPLOAD_BYTES (600 KiB) each. The first four are kept, and shown to people and to models that take images. */
+  /**
+   * GIF, JPEG, PNG or WebP, at most SVC_MAX_UPLOAD_BYTES (600 KiB) each. The first four are stored, and shown to people and to
+   * models that accept images.
+   */
   readonly images?: readonly ResultImage[];
 }
 
-/** Instead of a result: somebody outside has to answer first. `deadline` is epoch milliseconds, null for none. */
+/** Returned instead of a result if an external answer is needed. `deadline` is epoch milliseconds, null for none. */
 export interface ToolWait {
   readonly wait: Wait;
-  /** What is pushed once the question is open, with its deadline; where that fails, the call has. */
+  /** Pushed with its deadline after the wait is written; if the push fails, the call fails. */
   readonly push?: QueuedCall;
 }
 
-/** A call for the consumers of a list. */
+/** A call for the consumers of a Redis list. */
 export interface QueuedCall {
   readonly list: string;
   readonly sessionId: string;
 }
 
-/** What came of a tool's wait. */
+/** The outcome of a tool's wait. */
 export type WaitOutcome =
   | { readonly kind: "answered"; readonly value: unknown; readonly by: string }
-  /** Nobody has answered in time. */
+  /** There was no answer in time. */
   | { readonly kind: "expired" };
 
 /**
- * What a call is about to do to a file, noted before it is made: whoever finds the call cut off can see by the file whether it was made.
- * SHA-256 in hex, null for a file that is not there.
+ * The expected effect of a call on a file, recorded before the call. After a crash, the file's content shows whether the call
+ * ran. Hashes are SHA-256 in hex, null for a missing file.
  */
 export interface Foreseen {
-  /** Says which file it is, in one spelling. */
+  /** Identifies the file in one canonical spelling. */
   readonly file: string;
   readonly before: string | null;
-  /** Null where the call would be refused, or the file is more than the tool reads: then it says nothing. */
+  /** Null if the call would be refused or the file is too large; then there is no evidence. */
   readonly after: string | null;
 }
 
-/** What may be known of a tool call that was cut off: its result, or that it was not made. Null for neither. */
+/** The outcome of an interrupted call: its result, or `not_made`. Null if unknown. */
 export type Found = ToolResult | "not_made" | null;
 
-/** What a tool may know of the run that calls it. */
+/** The parts of a run that a tool may use. */
 export interface ToolContext {
   readonly env: Env;
   readonly tenantId: string;
-  /** What the tenant keeps, and how many bytes of it there may be: 0 for any number. */
+  /** The tenant's store, and its limit of stored bytes; 0 for unlimited. */
   readonly store: TenantStore;
   readonly tenantStoredBytes: number;
-  /** The name of the agent. */
+  /** Name of the agent. */
   readonly manifest: string;
-  /** The thread's suffix, null in a stateless turn. */
+  /** The thread's suffix; null in a stateless turn. */
   readonly threadSuffix: string | null;
-  /** The turn's caller has shown no credentials, and reaches nothing beyond its conversation (decision 78). */
+  /**
+   * True for a caller without credentials, who may access only its own thread (decision 78: an anonymous caller is limited to
+   * its thread).
+   */
   readonly isAnonymous: boolean;
   readonly madePlans: MadePlans;
-  /** The id that the model has given the call: two runs may have calls of one id. */
+  /** The call id from the model; it is unique only within a run. */
   readonly toolCallId: string;
   /**
-   * Idempotency key of the call, 43 characters of base64url: the same when the call is made again, in another process or by a run that is
-   * requeued, and no other call has it. A tool gives it to a service that is not to do the same twice.
+   * Idempotency key of the call, 43 characters of base64url. It is unique to the call, and the same if the call is repeated by
+   * another process or a requeued run. A tool passes it to services that must not act twice.
    */
   readonly key: string;
-  /** What has set the run going; null where somebody has asked for it. */
+  /** The trigger event that started the run; null if a person or client did. */
   readonly trigger: TriggerDelivery | null;
-  /** Full id of the thread under which somebody who is asked now may answer; null when nobody is there to hear. */
+  /** Full id of the thread on which a connected client can answer; null if no client is connected. */
   readonly askedOn: string | null;
-  /** Full id of the session to which a consumer may say what came of a call. */
+  /** Full id of the session to which a consumer may send a result. */
   readonly sessionId: string;
   readonly workspaceScope: "thread" | "tenant" | "deployment";
   readonly workspace: WorkspaceConfig;
-  /** Fires when the run is aborted or the call's time is over. */
+  /** Fires when the run is aborted or the call times out. */
   readonly signal: AbortSignal;
   /**
-   * Hands a task to another agent, and waits for its answer; or only for its beginning, where it is to go on in the `background`. A wait
-   * is the answer when somebody else has to answer it first.
+   * Delegates a task to another agent and waits for its result; with `background`, only for its start. Returns a wait if the
+   * task itself waits for an external answer.
    */
   delegate(task: DelegatedTask): Promise<ToolResult | ToolWait>;
-  /** Where a background task of the conversation is, or a wait for its end. */
+  /** Returns the state of a background task of the thread, or a wait for its end. */
   taskResult(taskId: string, waitSeconds: number): Promise<ToolResult | ToolWait>;
-  /** What came of a task that was waited for. */
+  /** Returns the result of a task after a wait. */
   delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
@@ -111,32 +117,32 @@ export interface DelegatedTask {
   readonly background?: boolean;
 }
 
-/** Where workspaces are, and whose may be the whole of it. */
+/** Location of the workspaces, and tenants that may use the root itself. */
 export interface WorkspaceConfig {
-  /** SVC_WORKSPACE_ROOT, null when it is unset. */
+  /** SVC_WORKSPACE_ROOT; null if unset. */
   readonly root: string | null;
   readonly deploymentTenants: readonly string[];
 }
 
-/** A tool that runs in this process. Its arguments have passed its schema before `execute` is called. */
+/** A tool that runs in this process. Its arguments are validated before `execute` is called. */
 export interface Tool<Context = ToolContext> extends ToolSpec {
-  /** After this the call is given up and the model is told `timeout`. */
+  /** Max time of a call; after it the model gets `timeout`. */
   readonly timeoutMs: number;
   execute(args: never, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
   /**
-   * Goes on after a wait, maybe in another process: what it needs is in the arguments and the answer. Without it the answer itself
-   * is the result.
+   * Continues after a wait, possibly in another process; it needs only the arguments and the answer. If absent, the answer is
+   * the result.
    */
   resume?(args: never, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
-  /** What a call would change, for whoever is asked whether it may; null where there is nothing to show. */
+  /** Returns the change that a call would make, for the person who approves it; null if there is nothing to show. */
   preview?(args: never, context: Context): Promise<string | null>;
-  /** What a call is about to do, where that can be seen afterwards. Goes with `find`. */
+  /** Returns the expected effect of a call, if it can be verified afterwards. Requires `find`. */
   foresee?(args: never, context: Context): Promise<Foreseen>;
-  /** Whether a call was made for which this was foreseen. */
+  /** Returns whether the call with this expected effect has run. */
   find?(args: never, foreseen: Foreseen, context: Context): Promise<Found>;
 }
 
-/** A refusal of a tool in words for the model. */
+/** Returns a tool's failure, in words for the model. */
 export function toolError(error: ToolErrorCode, text: string): ToolResult {
   return { text, error };
 }

@@ -11,25 +11,25 @@ import { alone, inParent } from "../tools/workspace/workspace.ts";
 import { isGitDirectory, parsePath, refuseGitPaths } from "../tools/workspace/workspace-path.ts";
 import type { Place } from "./place.ts";
 
-/** Bytes that are hashed before others have a turn. */
+/** Bytes hashed between two yields to the event loop. */
 const hashBytes = 128 * 1024;
 
-/** A file's content: text where it is UTF-8, else base64. */
+/** Returns a file's content: text if it is UTF-8, otherwise base64. */
 export async function readFile(place: Place, { path }: AskFile): Promise<WorkspaceFile> {
   const names = parsePath(path);
-  // Git's own are not shown; what belongs to git beside it is.
+  // The directory .git is hidden; other files of git are visible.
   if (names.some(isGitDirectory)) throw new SvcError("reserved_path");
   const { content, sha256 } = await inParent(place, names, false, (directory, name) =>
     facts(directory, name, place.env),
   );
   if (content === null || sha256 === null) throw new SvcError("too_large");
-  // What has a NUL could not be sent back as text.
+  // A NUL makes the content binary, because it could not be written back as text.
   const encoding = isUtf8(content) && !content.includes(0) ? "utf-8" : "base64";
   const text = encoding === "utf-8" ? content.toString("utf8") : content.toString("base64");
   return { bytes: content.length, sha256, encoding, content: text };
 }
 
-/** Creates or replaces a file. With an expected hash it has to be there, and to be that one. */
+/** Creates or replaces a file. With an expected hash, the file must exist and match. */
 export async function writeFile(place: Place, asked: ChangeFile & { readonly content: string }) {
   const names = changeable(asked.path);
   const content = Buffer.from(asked.content);
@@ -65,7 +65,7 @@ export async function deleteFile(place: Place, asked: ChangeFile) {
   });
 }
 
-/** Moves a file to a path that nothing has. */
+/** Moves a file to a free path. */
 export async function renameFile(place: Place, asked: ChangeFile & { readonly to_path: string }) {
   const from = changeable(asked.path);
   const to = changeable(asked.to_path);
@@ -79,7 +79,7 @@ export async function renameFile(place: Place, asked: ChangeFile & { readonly to
   );
 }
 
-/** Moves what was looked at to a path that nothing has, with the folders that it needs. Refuses with target_exists. */
+/** Moves an entry with these stats to a free path and creates its folders. Refuses with target_exists. */
 export async function moveTo(
   place: Place,
   { directory, name, stats }: { readonly directory: Directory; readonly name: string; readonly stats: BigIntStats },
@@ -89,14 +89,14 @@ export async function moveTo(
   if (!moved) throw new SvcError("target_exists");
 }
 
-/** The names in a path that may be changed. */
+/** Parses a path that may be changed. */
 export function changeable(path: string): string[] {
   const names = parsePath(path);
   refuseGitPaths(names);
   return names;
 }
 
-/** Refuses with not_found, not_a_file, invalid_path and, when the file is not the one that was expected, workspace_changed. */
+/** Refuses with not_found, not_a_file or invalid_path; with workspace_changed if the file does not match the expected hash. */
 async function expected(
   directory: Directory,
   name: string,
@@ -115,7 +115,7 @@ async function expected(
   return found;
 }
 
-/** A file that is not there is not the one that was expected either. */
+/** A missing file does not match the expected hash either. */
 function gone(error: unknown): never {
   const isGone = error instanceof ToolRefusal && error.code === "not_found";
   throw isGone ? new SvcError("workspace_changed", { detail: { sha256: null, bytes: null } }) : error;
@@ -123,7 +123,7 @@ function gone(error: unknown): never {
 
 interface Facts {
   readonly stats: BigIntStats;
-  /** Null of a file that is too large to be read. */
+  /** Null for a file that is too large to read. */
   readonly content: Buffer | null;
   readonly sha256: string | null;
 }
@@ -143,7 +143,7 @@ function changedTo({ sha256, stats }: Pick<Facts, "sha256" | "stats">): SvcError
   return new SvcError("workspace_changed", { detail: { sha256, bytes: Number(stats.size) } });
 }
 
-/** Alone with a file, and with where it goes; when somebody else was there all the same, says what it is now. */
+/** Runs a change exclusively on its paths. If another writer changed the file anyway, reports its current hash. */
 function changing<T>(
   place: Place,
   paths: readonly [names: readonly string[], ...others: (readonly string[])[]],
@@ -161,7 +161,7 @@ function changing<T>(
   });
 }
 
-/** Alone with all of these, which everybody takes in the same order. */
+/** Runs work exclusively on several paths, locked in a fixed order to avoid deadlocks. */
 export function aloneWith<T>(place: Place, paths: readonly (readonly string[])[], work: () => Promise<T>): Promise<T> {
   const byKey = new Map(paths.map((names) => [names.join("/").toLowerCase(), names]));
   const ordered = [...byKey].sort(([left], [right]) => (left < right ? -1 : 1));

@@ -10,12 +10,12 @@ import { depthMax } from "../tools/workspace/workspace-path.ts";
 import { aloneWith, changeable, moveTo } from "./files.ts";
 import type { Place, WorkspaceDeps } from "./place.ts";
 
-/** Names that are removed before others have a turn. */
+/** Names removed between two yields to the event loop. */
 const namesPerTurn = 100;
 
 /**
- * Deletes a folder with everything in it, what belongs to git too; links themselves and never what they lead to. What is deleted until
- * a crash or a failure is gone.
+ * Deletes a folder with everything in it, including git's files; links are removed, not followed. After a crash or failure,
+ * files deleted so far stay deleted.
  */
 export async function deleteFolder(place: Place, { path }: AskFile): Promise<{ files: number }> {
   const names = changeable(path);
@@ -36,15 +36,15 @@ export async function deleteFolder(place: Place, { path }: AskFile): Promise<{ f
       }),
     );
   } finally {
-    // Also of what could be deleted in part only.
+    // Also audit a partial deletion.
     if (complete || counts.files > 0) place.audit("workspace_delete", { path, folder: true, files: counts.files });
   }
   return { files: counts.files };
 }
 
 /**
- * Deletes the files that are the conversation's alone, whatever its manifest says of it now, with the folder that they are in: before a
- * conversation is deleted, so that what a failure leaves is deleted when that is asked for again. Refuses with workspace_io_error.
+ * Deletes the thread's own workspace folder, whatever its manifest says now. Called before the thread is deleted, so that a
+ * repeated request deletes what a failure left. Refuses with workspace_io_error.
  */
 export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>): Promise<Record<string, never>> {
   const { workspaceRoot: root, workspaceDeploymentTenants: deploymentTenants } = deps.settings;
@@ -59,12 +59,12 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
         const stats = await parent.look(name);
         if (stats === null) return;
         await (await parent.directory(name, "")).close();
-        // Out of the way of who writes there by its path: what is being filled is never empty.
+        // Rename the folder first, because files that are written by path could keep it from becoming empty.
         if (!(await parent.move(name, stats, parent, aside))) throw new ToolRefusal("interrupted", "it is in use");
         try {
           await eraseFolder(parent, aside, env);
         } catch (error) {
-          // What is left stays in sight, as the conversation does.
+          // Rename the rest back, because the thread still exists too.
           await parent.move(aside, stats, parent, name).catch(() => {});
           throw error;
         }
@@ -78,23 +78,23 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   return {};
 }
 
-/** Where a conversation's folder is while it is being deleted: no other conversation's has a dot in its name. */
+/** Returns the name of a thread's folder during its deletion; encoded names contain no dot, so it is unique. */
 function asideOf(name: string): string {
   return `${name}${asideEnd}`;
 }
 
-/** Whether a folder among those of conversations is one that is being deleted, or was. */
+/** True for a folder whose deletion has begun. */
 export function isAside(name: string): boolean {
   return name.endsWith(asideEnd);
 }
 
 const asideEnd = ".erased";
 
-/** How often it is gone through a folder in which somebody makes something meanwhile, and how much of that is deleted. */
+/** Max passes over a folder that changes during its deletion, and max new entries. */
 const roundsMax = 20;
 const madeMax = 5_000;
 
-/** Deletes a folder whoever changes what is in it, if there is one. */
+/** Deletes a folder, if it exists, despite concurrent changes inside it. */
 export async function eraseFolder(parent: Directory, name: string, env: Env): Promise<void> {
   const others = { since: env.now(), made: 0 };
   for (let round = 1; ; round++) {
@@ -114,16 +114,16 @@ export async function eraseFolder(parent: Directory, name: string, env: Env): Pr
   }
 }
 
-/** Whether something is not there any more, or is another than it was. */
+/** True if an entry has vanished or was replaced. */
 function isOthersDoing(error: unknown): boolean {
   return error instanceof ToolRefusal && (error.ground === "changed" || error.code === "not_found");
 }
 
-/** Moves a folder to a path that nothing has. */
+/** Moves a folder to a free path. */
 export async function renameFolder(place: Place, { path, to_path }: AskFile & { readonly to_path: string }) {
   const from = changeable(path);
   const to = changeable(to_path);
-  // What is in it cannot be where it goes.
+  // A folder cannot move into itself.
   if (to.length > from.length && from.every((name, at) => name === to[at])) throw new SvcError("invalid_path");
   await aloneWith(place, [from, to], () =>
     inParent(place, from, false, async (directory, name) => {
@@ -136,7 +136,7 @@ export async function renameFolder(place: Place, { path, to_path }: AskFile & { 
   return {};
 }
 
-/** Refuses with not_found, not_a_folder, and invalid_path for a link. */
+/** Refuses with not_found, not_a_folder, or invalid_path for a link. */
 async function folderStats(directory: Directory, name: string) {
   const stats = await directory.look(name);
   if (stats === null) throw new SvcError("not_found");
@@ -145,7 +145,7 @@ async function folderStats(directory: Directory, name: string) {
   return stats;
 }
 
-/** Refuses a folder at a depth where what is in it would lie deeper than any path leads: nobody could read it. */
+/** Refuses a move after which paths inside the folder would be too deep to express. */
 async function refuseTooDeep(
   parent: Directory,
   name: string,
@@ -167,9 +167,9 @@ async function refuseTooDeep(
 }
 
 /**
- * Deletes what is in a folder. Each level of it holds a descriptor: what lies deeper than any path leads, as somebody else has made it, is
- * moved up before. With `others` it passes by what somebody else changes meanwhile, and refuses when that makes more than it should: a folder
- * that is filled as fast as it is emptied has no end.
+ * Deletes the content of a folder. Each level holds a descriptor, so entries below the max depth are moved up first. With
+ * `others`, concurrent changes are tolerated up to a number of new entries, because a folder that is filled as fast as it is
+ * emptied would never end.
  */
 async function empty(
   folder: Directory,
@@ -218,13 +218,13 @@ async function empty(
   } while (raised > 0);
 }
 
-/** What others have made in a folder since it is being emptied, epoch milliseconds. */
+/** New entries of other writers since a time in epoch milliseconds. */
 interface OthersDoing {
   readonly since: number;
   made: number;
 }
 
-/** What was deleted so far. */
+/** Entries deleted so far. */
 interface Counts {
   names: number;
   files: number;

@@ -5,8 +5,8 @@ import { scopesName } from "../tools/workspace/workspace-path.ts";
 import { eraseFolder, isAside } from "./folders.ts";
 
 /**
- * Finishes deletions of conversations' folders that were cut off, below the configured root: of those whose folder nobody has changed since
- * `before`, epoch milliseconds. Answers how many. What cannot be deleted stays for the next time.
+ * Finishes interrupted deletions of thread folders below the configured root, if the folder has not changed since `before`
+ * (epoch milliseconds). Returns their number. Folders that cannot be deleted stay for the next time.
  */
 export async function eraseLeftFolders(root: string, before: number, env: Env): Promise<number> {
   let erased = 0;
@@ -16,14 +16,14 @@ export async function eraseLeftFolders(root: string, before: number, env: Env): 
     await threads.each(async (name) => void (isAside(name) && left.push(name)));
     for (const name of left) {
       const stats = await threads.look(name).catch(passBy);
-      // A clock that was set back leaves times that are still to come.
+      // After the clock was set back, times may be in the future.
       const isLeft = stats?.isDirectory() && (Number(stats.ctimeMs) < before || Number(stats.ctimeMs) > env.now());
       if (!isLeft) continue;
       await eraseFolder(threads, name, env).then(() => erased++, passBy);
     }
   }
 
-  // Where it is not there, nothing can have been left; tools that use it say so.
+  // A missing root has no folders; tools report the missing root.
   const top = await openRoot(root).catch(() => null);
   if (top === null) return 0;
   await inFolder(top, async (directory) => {

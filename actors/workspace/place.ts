@@ -14,7 +14,7 @@ import type { ActorContext } from "../runtime/define.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import type { Workspace } from "../tools/workspace/workspace.ts";
 
-/** What the files of conversations need. */
+/** Dependencies of the workspace actor. */
 export interface WorkspaceDeps {
   readonly store: Store;
   readonly settings: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants">;
@@ -24,20 +24,20 @@ export interface WorkspaceDeps {
   readonly log: Logger;
 }
 
-/** A workspace that somebody works in. */
+/** A workspace in use by a client. */
 export interface Place extends Workspace, Pick<WorkspaceTree, "scope" | "manifest"> {
   readonly env: Env;
-  /** Fires never: what has begun comes to its end. */
+  /** Never fires: operations that have begun finish. */
   readonly signal: AbortSignal;
-  /** A change is on record. */
+  /** Audits a change. */
   audit(event: "workspace_write" | "workspace_delete" | "workspace_rename", payload: object): void;
 }
 
 const never = new AbortController().signal;
 
 /**
- * Runs `work` in the conversation's workspace, as the newest run's manifest has it, or the one that is named while there was no run.
- * What the file system and paths refuse becomes what clients are told.
+ * Runs `work` in the thread's workspace. The scope comes from the manifest of the newest run, or from the named one if there was
+ * no run. Converts refusals to API errors.
  */
 export async function inPlace<T>(
   asked: AskWorkspace,
@@ -104,7 +104,7 @@ function refusalOf({ ground, code }: ToolRefusal): SvcError {
   }
   if (code === "transport_unavailable") return new SvcError("workspace_not_configured");
   if (code === "not_found") return new SvcError("not_found");
-  // Also a path through something that is no directory.
+  // Also a path through an entry that is not a directory.
   if (code === "invalid_arguments") return new SvcError("invalid_path");
   return new SvcError("workspace_io_error");
 }

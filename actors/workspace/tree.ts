@@ -5,17 +5,17 @@ import { inDirectory } from "../tools/workspace/workspace.ts";
 import { isGitDirectory } from "../tools/workspace/workspace-path.ts";
 import type { Place } from "./place.ts";
 
-/** Characters of all paths that one tree tells. */
+/** Max characters of all paths in one tree. */
 const pathCharsMax = 1_000_000;
 
-/** What there is, at most `limit` of it: folders before what is in them, names in their order whatever their case. */
+/** Returns at most `limit` entries: folders before their content, names in case-insensitive order. */
 export async function readTree(place: Place, limit: number): Promise<WorkspaceTree> {
   const { scope, manifest } = place;
   const entries: WorkspaceEntry[] = [];
   const survey = new Survey(place);
   let chars = 0;
   let full = false;
-  /** Whether there is room for another one. */
+  /** Counts an entry; returns false if there is no room for it. */
   const has = (path: string): boolean => {
     chars += path.length;
     full ||= entries.length === limit || chars > pathCharsMax;
@@ -35,7 +35,7 @@ export async function readTree(place: Place, limit: number): Promise<WorkspaceTr
           return `${path}/`;
         },
         async file(path, name, _above, directory) {
-          // A worktree of git has a file of that name.
+          // A git worktree has a file of this name.
           if (isGitDirectory(name)) return true;
           const stats = await directory.look(name);
           if (!stats?.isFile()) return true;

@@ -5,7 +5,10 @@ import { deleteFolder, eraseFiles, renameFolder } from "./folders.ts";
 import { inPlace, type WorkspaceDeps } from "./place.ts";
 import { readTree } from "./tree.ts";
 
-/** The files of one conversation, for people. It lives where the conversation's runs do, so that their tools and it take turns. */
+/**
+ * Serves the files of one thread to clients. It is placed on the node of the thread's runs, so that it and their tools lock the
+ * same files.
+ */
 export const workspaceActor = defineActor<"workspace", null, WorkspaceDeps & { readonly env: Env }>({
   kind: "workspace",
   mailboxLimit: 32,

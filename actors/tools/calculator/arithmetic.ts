@@ -24,11 +24,11 @@ import {
 // powered = value (("**" | "^") signed)?          so that -2**2 is -4 and 2**-1 is 0.5
 // value   = number | "pi" | "e" | name "(" sum ("," sum)* ")" | "(" sum ")"
 
-/** Characters of an expression. */
+/** Max characters of an expression. */
 export const expressionCharsMax = 500;
 const nestingMax = 50;
 
-/** The value of an arithmetic expression. Throws ArithmeticFault for what is not one or has no value. */
+/** Returns the value of an arithmetic expression. Throws ArithmeticFault if it is malformed or has no value. */
 export function evaluate(expression: string): Rational {
   if (expression.length > expressionCharsMax)
     throw new ArithmeticFault(`it is longer than ${expressionCharsMax} characters`);
@@ -76,7 +76,7 @@ class Reader {
     return this.#tokens[this.#at];
   }
 
-  /** Passes the token when it is one of these. */
+  /** Consumes the token if it is one of these. */
   take(...wanted: readonly string[]): string | undefined {
     const { token } = this;
     if (token === undefined || !wanted.includes(token)) return undefined;

@@ -3,7 +3,7 @@ import { defineTool, toolError } from "../tool.ts";
 import { evaluate, expressionCharsMax } from "./arithmetic.ts";
 import { ArithmeticFault, format } from "./rational.ts";
 
-/** Evaluates arithmetic and nothing else: there is no name in its language that leads anywhere. */
+/** Evaluates arithmetic only: the language has no names except constants and functions. */
 export const calculator = defineTool({
   name: "calculator",
   description:

@@ -2,12 +2,12 @@ import { taskResultToolName, taskToolName } from "../../../manifests/sections/de
 import type { ToolSource } from "../source.ts";
 import type { Tool, ToolContext, WaitOutcome } from "../tool.ts";
 
-/** The longest that a run may last. */
+/** The max duration of a run. */
 const timeoutMs = 3_600_000;
-/** For what is asked of the store. */
+/** Max time for a lookup in the store. */
 const lookMs = 30_000;
 
-/** Where agents get the tools that hand tasks to others: each its own, as its manifest says to whom. */
+/** The source of the task tools. Each agent has its own, because its manifest lists the agents that it may call. */
 export const delegationSource: ToolSource = {
   name: "delegation",
   offers: [],
@@ -29,18 +29,18 @@ const taskResult = {
   timeoutMs: lookMs,
   execute: ({ task_id, wait_seconds = 0 }: AskedResult, context: ToolContext) =>
     context.taskResult(task_id, wait_seconds),
-  // It was waited for as long as it was asked to be, whatever has come of it.
+  // The requested wait is over, so only look up the result.
   resume: ({ task_id }: AskedResult, _outcome: WaitOutcome, context: ToolContext) => context.taskResult(task_id, 0),
 };
 
-/** The arguments of a call that hands out a task. */
+/** Arguments of the task tool. */
 interface AskedTask {
   readonly agent: string;
   readonly prompt: string;
   readonly background?: boolean;
 }
 
-/** The arguments of a call that asks for a task in the background. */
+/** Arguments of the tool that asks for a background task's result. */
 interface AskedResult {
   readonly task_id: string;
   readonly wait_seconds?: number;

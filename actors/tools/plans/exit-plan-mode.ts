@@ -12,7 +12,10 @@ const parameters = Type.Object(
   { additionalProperties: false },
 );
 
-/** Asks to carry out a plan. It is bound in plan mode, and its rule makes a call wait for a person; the run leaves the mode with its result. */
+/**
+ * Asks to carry out a plan. The tool exists in plan mode, and its approval rule makes the call wait for a person. The run leaves
+ * the mode with the result.
+ */
 export const exitPlanMode = defineTool({
   name: exitPlanModeName,
   description:
@@ -21,6 +24,6 @@ export const exitPlanMode = defineTool({
   parameters,
   effect: "idempotent",
   risk: "writes",
-  // Whoever has approved it may have changed it.
+  // The person who approved the plan may have edited it.
   execute: ({ plan }) => ({ text: `the plan is approved and plan mode is over: carry it out\n\n${plan}` }),
 });

@@ -1,4 +1,4 @@
-/** A plan as agents write it. What a person has put in its place may be any object. */
+/** A plan as agents write it. A person may have replaced it by any object. */
 export interface PlanDocument {
   readonly title: string;
   readonly goal: string;
@@ -6,7 +6,7 @@ export interface PlanDocument {
   readonly status: string;
 }
 
-/** One thing to be done. */
+/** A step of a plan. */
 export interface PlanStep {
   readonly id: string;
   readonly title: string;
@@ -14,14 +14,14 @@ export interface PlanStep {
   readonly note?: string | undefined;
 }
 
-/** What a step is to be. */
+/** The new values of a step. */
 export interface StepChange {
   readonly status: string;
-  /** Undefined leaves the one that is there. */
+  /** Undefined keeps the existing note. */
   readonly note: string | undefined;
 }
 
-/** A document with one of its steps changed and all else as it is, or the ids of its steps when none is called so. */
+/** Returns the document with one step changed, or the ids of its steps if none matches. */
 export function withStep(
   document: Readonly<Record<string, unknown>>,
   stepId: string,

@@ -14,11 +14,11 @@ import {
 import { defineTool, type ToolContext, type ToolErrorCode, type ToolResult } from "../tool.ts";
 import { type PlanDocument, type PlanStep, withStep } from "./plan-document.ts";
 
-// Plans of agents: rows that outlive their turn and that people read and change too, by /plans. An agent reaches those of its own
-// conversation, and those of none when somebody has told it their ids; for a caller without credentials, of the latter only those that
-// the run itself has made. It replaces none but its own.
+// Plans of agents: rows that outlive their turn. People read and change them by /plans. An agent can access the plans of its own
+// thread, and plans without a thread by id. For an anonymous caller, the latter are limited to those that the run itself
+// created. It can replace only its own.
 
-/** Plans of one conversation. */
+/** Max plans of one thread. */
 const plansMax = 100;
 const idChars = 12;
 
@@ -74,7 +74,7 @@ const getParameters = Type.Object(
   { additionalProperties: false },
 );
 
-/** Writes a plan down. */
+/** Creates a plan. */
 export const planCreate = defineTool({
   name: "plan_create",
   description:
@@ -140,12 +140,12 @@ export const planGet = defineTool({
   },
 });
 
-/** What becomes of a plan: another document, or a refusal. */
+/** The result of a change: a new document, or a refusal. */
 type Made = { readonly manifest_id: string; readonly plan: object } | Refused;
 
 type Refused = ToolResult & { readonly error: ToolErrorCode };
 
-/** Makes a change of what is there, again when somebody else has changed it meanwhile. */
+/** Applies a change to the stored plan; retries after a concurrent change. */
 async function change(
   id: string,
   context: ToolContext,
@@ -191,18 +191,18 @@ async function hasMany(context: ToolContext): Promise<boolean> {
   return threadId !== "" && (await hasPlans(context.store, threadId, plansMax));
 }
 
-/** Full id of the conversation, empty without one. */
+/** Returns the full id of the thread; empty for none. */
 function threadOf({ tenantId, threadSuffix }: ToolContext): string {
   return threadSuffix === null ? "" : `${tenantId}:${threadSuffix}`;
 }
 
-/** Whether a plan is one of the conversation's; of the run's where it has none. */
+/** True if the plan belongs to the thread, or to the run if it has none. */
 function isOwn(plan: PlanRow, context: ToolContext): boolean {
   return context.threadSuffix === null ? context.madePlans.has(plan) : plan.thread_id === threadOf(context);
 }
 
 function isReached(plan: PlanRow, context: ToolContext): boolean {
-  // Ids that people give are guessed easily: one is no proof that the caller was told it.
+  // Ids chosen by people are easy to guess, so an id alone does not authorize an anonymous caller.
   return isOwn(plan, context) || (plan.thread_id === "" && !context.isAnonymous);
 }
 

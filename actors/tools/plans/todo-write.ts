@@ -25,7 +25,7 @@ const parameters = Type.Object(
   { additionalProperties: false },
 );
 
-/** Replaces the conversation's list of things to do. The list is kept by the log alone: it is what the newest accepted call says. */
+/** Replaces the thread's todo list. The list is stored only in the log: the newest accepted call defines it. */
 export const todoWrite = defineTool({
   name: "todo_write",
   description:

@@ -1,10 +1,10 @@
 import { Type } from "../../../bus/type.ts";
 import { defineTool, type ToolResult, toolError, type WaitOutcome } from "../tool.ts";
 
-/** What whoever was asked says. */
+/** The answer of a user. */
 export interface QuestionAnswer {
   readonly value: unknown;
-  /** They do not want to answer. */
+  /** True if the user declined to answer. */
   readonly cancelled: boolean;
   readonly note: string;
 }
@@ -31,10 +31,7 @@ const parameters = Type.Object(
   { additionalProperties: false },
 );
 
-/**
- * Asks the user a question in the middle of a turn. Only who hears the frames of the turn can be asked: without a live stream the
- * answer is that no one is watching.
- */
+/** Asks the user a question during a turn. This requires a live stream; without one the result is `no_one_watching`. */
 export const askUser = defineTool({
   name: "ask_user",
   description:
@@ -82,12 +79,12 @@ function resultOf(outcome: WaitOutcome, kind: string, options: readonly string[]
   return { text: JSON.stringify({ answered: true, value, ...(note !== "" && { note }) }) };
 }
 
-/** Nobody could be asked. */
+/** Returns the result if no user could be asked. */
 function unanswered(reason: string, more: object = {}): ToolResult {
   return { text: JSON.stringify({ answered: false, reason, ...more }) };
 }
 
-/** Somebody was asked, and there is no answer. */
+/** Returns the result if a user was asked and did not answer. */
 function cancelled(reason: string, note: string = reason): ToolResult {
   return unanswered(reason, { cancelled: true, note });
 }

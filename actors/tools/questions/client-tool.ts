@@ -3,21 +3,21 @@ import type { ClientTool } from "../../../manifests/sections/client-tools.ts";
 import type { ToolSource } from "../source.ts";
 import { type Tool, toolError } from "../tool.ts";
 
-// spec.client_tools: the client that started the turn is asked to make the call, or whoever listens to its thread. What it says
-// comes back as the answer to a wait.
+// spec.client_tools: the client that started the turn, or a subscriber of its thread, executes the call. Its result arrives as
+// the answer to a wait.
 
-/** What a client says of a call that it was asked to make. */
+/** The result that a client sends for a call. */
 export interface ClientToolAnswer {
   /** For the model. */
   readonly content: string;
-  /** The call failed; `content` is the reason. */
+  /** True if the call failed; `content` is the reason. */
   readonly error: boolean;
 }
 
-/** Bytes of the arguments of one call: they are kept while it is open, and told to everybody who comes to listen. */
+/** Max bytes of the arguments of one call: they are stored while it is open, and sent to every new subscriber. */
 const argumentsBytesMax = 256 * 1024;
 
-/** Where the tools of spec.client_tools come from. No manifest can name them for another. */
+/** The source of tools in spec.client_tools. A manifest cannot name tools of another one. */
 export const clientToolSource: ToolSource = {
   name: "spec.client_tools",
   offers: [],
@@ -31,7 +31,7 @@ function clientTool(declared: ClientTool): Tool {
   const { name, timeoutMs } = declared;
   return {
     ...declared,
-    // Of what is done here; how long the client may take is the wait's deadline.
+    // Limits the work here; the wait's deadline limits the client.
     timeoutMs: 30_000,
     execute(args: unknown, { askedOn, toolCallId, env }) {
       if (askedOn === null)

@@ -14,7 +14,7 @@ import { readFile } from "../workspace/read-file.ts";
 import { searchFiles } from "../workspace/search-files.ts";
 import { writeFile } from "../workspace/write-file.ts";
 
-/** The tools that every installation has, for manifests to name in spec.tools. */
+/** The built-in tools that manifests may name in spec.tools. */
 export const builtInTools: readonly Tool[] = [
   calculator,
   listDir,
@@ -32,10 +32,10 @@ export const builtInTools: readonly Tool[] = [
   triggerEvent,
 ];
 
-/** The tools that no manifest names: sections of it bind them. Their names are nobody else's. */
+/** Built-in tools that sections of a manifest bind; spec.tools cannot name them. Their names are reserved. */
 export const sectionTools: readonly Tool[] = [exitPlanMode];
 
-/** Where both come from. */
+/** The source of both. */
 export const builtInSource: ToolSource = {
   ...toolList("svc", [...builtInTools, ...sectionTools]),
   offers: builtInTools,

@@ -3,15 +3,15 @@ import type { Registries } from "../../../manifests/registries.ts";
 import type { Models } from "../../models/models.ts";
 import { offeredTools, type ToolSource } from "../source.ts";
 
-/** What a deployment has that manifests may name. */
+/** The parts of a deployment that manifests may name. */
 export interface Nameable {
   readonly models: Models;
   readonly toolSources: readonly Pick<ToolSource, "name" | "offers">[];
-  /** By their names. */
+  /** By name. */
   readonly patterns: ReadonlyMap<string, unknown>;
 }
 
-/** The same as data for the compiler. */
+/** Returns these parts as data for the compiler. */
 export function registriesOf(settings: Settings, { models, toolSources, patterns }: Nameable): Registries {
   return {
     tools: offeredTools(toolSources),

@@ -1,13 +1,13 @@
 import { breathe, type Env } from "../../../bus/env.ts";
 
-/** Bytes searched before others have a turn: less than a millisecond. What is done with a match costs as much as some of them. */
+/** Bytes searched between two yields to the event loop (less than a millisecond). A match costs as much as some bytes. */
 const bytesPerTurn = 128 * 1024;
 const bytesPerMatch = 64;
 
 /**
- * Calls `onMatch` with the place of each match of `wanted` in `bytes`, in order and without overlap, until it answers false. Answers
- * with the number of comparisons: at most two for each byte of either, whatever they hold (Knuth, Morris and Pratt).
- * Buffer.indexOf takes minutes for bytes that are made for it.
+ * Calls `onMatch` with the position of each match, in order and without overlap, until it returns false. Returns the number of
+ * comparisons: at most two per byte of either input (Knuth, Morris and Pratt). Buffer.indexOf can take minutes for malicious
+ * input.
  */
 export async function eachMatch(
   bytes: Uint8Array,
@@ -37,7 +37,7 @@ export async function eachMatch(
   return steps;
 }
 
-/** For each length of a match that then fails: how much of it is also a beginning of `wanted`. */
+/** Returns, for each matched length, the length of the longest prefix of `wanted` that is also a suffix of it. */
 async function fallbacks(wanted: Uint8Array, env: Env): Promise<{ back: Uint32Array; steps: number }> {
   const back = new Uint32Array(wanted.length);
   let steps = 0;

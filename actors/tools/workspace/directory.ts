@@ -7,24 +7,25 @@ import { sortByFoldedName, sortByName } from "./sort-by-name.ts";
 import type { Survey } from "./survey.ts";
 import { canBeNamed, draftPrefix, isDraft, isReserved } from "./workspace-path.ts";
 
-// A directory that is held while it is worked in. A path is walked name by name; each name is looked up in the directory that is
-// held, never through a path that somebody may bend meanwhile, and a link is refused where it is met.
+// A directory that stays pinned while it is used. A path is resolved name by name. Each name is looked up in the pinned directory,
+// never through a path that another process could redirect, and links are refused.
 //
-// "descriptors" (Linux): Node has no openat, but /proc/self/fd/<n>/<name> is one: it starts at what descriptor n holds, wherever
-// that has been moved to. O_PATH holds a thing without opening it, so a link shows itself as a link and a fifo blocks nobody.
-// "paths" (elsewhere): each name is looked at before and after use, together with every name above it. What was swapped and is
-// still swapped is found; who swaps twice within one operation is not.
+// "descriptors" (Linux): Node has no openat, but /proc/self/fd/<n>/<name> works like it: the lookup starts at the directory of
+// descriptor n, wherever that has moved. O_PATH pins an entry without opening it, so links are detected and a fifo does not block.
+//
+// "paths" (other systems): each name, and every name above it, is checked before and after use. A replacement is detected if it
+// is still in place; two replacements within one operation are not.
 
-/** How a directory is held; see above. */
+/** How a directory is pinned; see above. */
 export type Pinning = "descriptors" | "paths";
 
-/** Node has no name for it; the number is the same on every processor that Node's Linux builds are for. */
+/** Node has no constant for O_PATH; the value is the same on every processor of Node's Linux builds. */
 const oPath = 0o10000000;
-/** Windows has neither. */
+/** Windows has neither flag. */
 const noFollow = constants.O_NOFOLLOW ?? 0;
 const noBlock = constants.O_NONBLOCK ?? 0;
 
-/** A name in a directory. */
+/** An entry of a directory. */
 export interface Entry {
   readonly name: string;
   readonly kind: EntryKind;
@@ -36,9 +37,9 @@ export interface OpenFile {
   readonly stats: BigIntStats;
 }
 
-/** A directory that is held. Whoever got it closes it. What its methods throw is a refusal in words for the model. */
+/** A pinned directory. The caller closes it. Its methods throw refusals in words for the model. */
 export class Directory {
-  /** The path inside the workspace, empty for its root. Only this one is ever told. */
+  /** Path inside the workspace, empty for its root. Messages contain only this path. */
   readonly label: string;
   readonly #pin: Pin;
   readonly #pinning: Pinning;
@@ -49,12 +50,12 @@ export class Directory {
     this.label = label;
   }
 
-  /** The path inside the workspace of a name in this directory. */
+  /** Returns the workspace path of a name in this directory. */
   labelOf(name: string): string {
     return this.label === "" ? name : `${this.label}/${name}`;
   }
 
-  /** What a name stands for now, not following it; null when there is nothing. */
+  /** Returns the stats of a name without following links; null if it does not exist. */
   look(name: string): Promise<BigIntStats | null> {
     return this.#explain(name, async () => {
       try {
@@ -66,7 +67,7 @@ export class Directory {
     });
   }
 
-  /** The directory of that name, held. `label` is what it is called from then on. */
+  /** Pins the subdirectory of that name; `label` is its path in messages. */
   directory(name: string, label = this.labelOf(name)): Promise<Directory> {
     return this.#explain(name, async () => {
       const pin = await this.#pinName(name);
@@ -78,7 +79,7 @@ export class Directory {
     });
   }
 
-  /** The regular file of that name, open for reading. Refuses links, special files, and files with further names. */
+  /** Opens the regular file of that name for reading. Refuses links, special files, and files with hard links. */
   file(name: string): Promise<OpenFile> {
     return this.#explain(name, async () => {
       const label = this.labelOf(name);
@@ -104,8 +105,8 @@ export class Directory {
   }
 
   /**
-   * At most `max` names in this directory, sorted, without the service's own and those that no path can name. `more` says that
-   * there are others; which ones were taken is then up to the file system. `folded` sorts them whatever their case.
+   * Returns at most `max` names, sorted, without reserved names and those that no path can express. If `more` is true, there are
+   * others, and the file system determined which ones were returned. `folded` sorts case-insensitively.
    */
   async list(
     max: number,
@@ -126,7 +127,7 @@ export class Directory {
         else if (found.isDirectory()) entries.push({ name, kind: "directory" });
         else if (found.isSymbolicLink()) entries.push({ name, kind: "link" });
         else {
-          // Also the file systems that do not tell the kind with the name.
+          // Also for file systems that do not report the kind with the name.
           const stats = await this.look(name);
           entries.push({ name, kind: stats === null ? "other" : kindOf(stats) });
         }
@@ -138,14 +139,14 @@ export class Directory {
     return { entries: await (folded ? sortByFoldedName : sortByName)(entries, () => pace?.breathe()), more };
   }
 
-  /** Makes sure that there is a directory of that name, and holds it. */
+  /** Creates the subdirectory if it is missing, and pins it. */
   async makeDirectory(name: string, mode = 0o777, label = this.labelOf(name)): Promise<Directory> {
     await this.#explain(name, async () => {
       await this.#pin.check();
       try {
         await mkdir(this.#at(name), { mode });
       } catch (error) {
-        // Whatever is there is looked at when it is opened.
+        // An existing entry is checked when it is opened below.
         if (errorCode(error) !== "EEXIST") throw error;
       }
     });
@@ -153,9 +154,9 @@ export class Directory {
   }
 
   /**
-   * Gives a name new content, at once and durably: who reads it meanwhile sees the old bytes or the new ones. `replaced` is what
-   * stood there when the content was made, null for nothing; refuses when something else stands there by now. `draftId` is
-   * unique to this write.
+   * Replaces the content of a file atomically and durably: concurrent readers see the old or the new bytes. `replaced` are the
+   * stats on which the content is based, null for a new file; refuses if the file has changed since. `draftId` is unique to this
+   * write.
    */
   replace(name: string, bytes: Uint8Array, replaced: BigIntStats | null, draftId: string): Promise<void> {
     return this.#explain(name, async () => {
@@ -180,8 +181,8 @@ export class Directory {
   }
 
   /**
-   * Takes away what was looked at: a file, or a directory with nothing in it. Refuses when something else stands there by now. It is
-   * `durable` when what it stood in is flushed too.
+   * Removes the file or empty directory with these stats; refuses if another one has its name now. `durable` also flushes the
+   * parent directory.
    */
   remove(name: string, seen: BigIntStats, durable: boolean): Promise<void> {
     return this.#explain(name, async () => {
@@ -200,7 +201,7 @@ export class Directory {
     });
   }
 
-  /** Moves what was looked at to a name that nothing has, durably. Answers false when something has it, and then nothing was moved. */
+  /** Moves the entry with these stats to a free name, durably. Returns false, without moving it, if the name is taken. */
   move(name: string, seen: BigIntStats, to: Directory, newName: string): Promise<boolean> {
     return this.#explain(name, async () => {
       await this.#pin.check();
@@ -208,7 +209,7 @@ export class Directory {
       const places = [await this.#openPlace(), await to.#openPlace()];
       try {
         await this.#checkSame(name, seen);
-        // Who makes the name after this look loses to the move: there is no call that does both.
+        // A file created after this check is overwritten: Node has no call that checks and moves atomically.
         if ((await to.look(newName)) !== null) return false;
         await rename(this.#at(name), to.#at(newName));
         for (const place of places) await place?.sync();
@@ -220,8 +221,8 @@ export class Directory {
   }
 
   /**
-   * Shows every name here to `work`, also those that no path can name, and whether it is known to be a file's; which ones are made
-   * meanwhile it may not see.
+   * Calls `work` for every name, including those that no path can express; `isFile` is true if the entry is known to be a file.
+   * Names created during the iteration may be missed.
    */
   async each(work: (name: string, isFile: boolean) => Promise<void>): Promise<void> {
     try {
@@ -233,7 +234,7 @@ export class Directory {
     }
   }
 
-  /** Removes drafts here that nobody has written to since `before`, epoch milliseconds, and shows what else is here to `each`. */
+  /** Removes drafts not modified since `before` (epoch milliseconds), and calls `each` for all other names. */
   async sweep(before: number, each: (name: string, isDirectory: boolean) => Promise<void>): Promise<void> {
     try {
       for await (const found of await opendir(this.#pin.path, { bufferSize: 256 })) {
@@ -248,7 +249,7 @@ export class Directory {
     }
   }
 
-  /** Lets go of it. */
+  /** Releases the pin. */
   async close(): Promise<void> {
     await this.#pin.close();
   }
@@ -267,12 +268,12 @@ export class Directory {
     }
   }
 
-  /** To make its names durable. Windows cannot open a directory, and keeps its names by itself. */
+  /** Opens the directory to flush its names. Windows cannot open a directory and does not need it. */
   async #openPlace(): Promise<FileHandle | null> {
     return platform() === "win32" ? null : await open(this.#at("."), constants.O_RDONLY | constants.O_DIRECTORY);
   }
 
-  /** Refuses when something else stands there than was looked at. What is in a directory may change. */
+  /** Refuses if the name has another entry than the given stats. The content of a directory may change. */
   async #checkSame(name: string, seen: BigIntStats): Promise<void> {
     const now = await this.look(name);
     if (now === null || !(seen.isDirectory() ? isSame(now, seen) : isUnchanged(now, seen)))
@@ -298,14 +299,11 @@ export class Directory {
   }
 }
 
-/**
- * Holds the directory at a path of the operator's, whose links are the operator's own and are followed. `pinning` is found out
- * when it is not given.
- */
+/** Pins the directory at an operator's path; links in it are followed. `pinning` is detected if not given. */
 export async function openRoot(path: string, pinning?: Pinning): Promise<Directory> {
   if (pinning !== "paths" && platform() === "linux") {
     const pin = await pinByDescriptor(path, oPath | constants.O_DIRECTORY);
-    // Without /proc, as in some containers, descriptors lead nowhere.
+    // Without /proc, as in some containers, descriptor paths do not work.
     const seen = await stat(`${pin.path}/.`, { bigint: true }).catch(() => null);
     if (seen !== null && isSame(seen, pin.stats)) return new Directory(pin, "descriptors", "");
     await pin.close();
@@ -315,7 +313,10 @@ export async function openRoot(path: string, pinning?: Pinning): Promise<Directo
   return new Directory({ path, stats, check: async () => {}, close: async () => {} }, "paths", "");
 }
 
-/** Refuses what is not a regular file with one name. Another name may lie outside the workspace: the file is then not its own. */
+/**
+ * Refuses anything but a regular file with a single hard link. Another link may be outside the workspace, so the file may not
+ * belong to it.
+ */
 export function refuseUnlessOwnFile(stats: BigIntStats, label: string): void {
   const kind = kindOf(stats);
   if (kind === "link") throw symlinkRefusal();

@@ -3,17 +3,20 @@ import { type Directory, openRoot } from "./directory.ts";
 import { passBy } from "./walk.ts";
 import { depthMax, isGitDirectory } from "./workspace-path.ts";
 
-/** Drafts older than this were left by a process or a thread that is gone. */
+/** Older drafts were left by a process or thread that has died. */
 const draftLifeMs = 3_600_000;
-/** Names looked at before a pause, and how many times as long as they took it is: whoever works meanwhile is not kept waiting. */
+/**
+ * Names checked between two pauses, and the length of a pause as a multiple of the time before it, so that other work is not
+ * delayed.
+ */
 const namesPerStep = 256;
 const pausePerStep = 20;
-/** Directories of scopes above a workspace's own. */
+/** Directory levels of scopes above a workspace. */
 const scopeDepth = 4;
 
 /**
- * Removes the drafts that writes have left behind that were killed, from all workspaces below the configured root. However much
- * is there, it takes a twentieth of the time of one thread, and longer for it.
+ * Removes the drafts of interrupted writes from all workspaces under the configured root. It uses about a twentieth of one
+ * thread's time, whatever the number of files.
  */
 export async function sweepDrafts(root: string, env: Env): Promise<void> {
   const before = env.now() - draftLifeMs;
@@ -44,7 +47,7 @@ export async function sweepDrafts(root: string, env: Env): Promise<void> {
     });
   }
 
-  // Where it is not there, nothing can have been left; tools that use it say so.
+  // A missing root has no drafts; tools report the missing root.
   const directory = await openRoot(root).catch(() => null);
   if (directory === null) return;
   try {

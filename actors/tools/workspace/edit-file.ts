@@ -11,7 +11,7 @@ import { wrote } from "./write-file.ts";
 
 const fileBytesMax = 4_000_000;
 
-/** Replaces text in a file and leaves every other byte alone. */
+/** Replaces text in a file and leaves every other byte unchanged. */
 export const editFile = defineTool({
   name: "edit_file",
   description:
@@ -49,7 +49,7 @@ export const editFile = defineTool({
     findChange(args.path, fileBytesMax, foreseen, context, (bytes) => wrote(args.path, bytes)),
 });
 
-/** Replaces a file of at most `bytesMax` bytes by what `change` makes of them. Answers with the tool's text. */
+/** Replaces the content of a file of at most `bytesMax` bytes by the result of `change`. Returns the tool's text. */
 export async function rewrite(
   path: string,
   bytesMax: number,

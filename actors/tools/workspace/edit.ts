@@ -4,7 +4,7 @@ import { Type } from "../../../bus/type.ts";
 import { eachMatch } from "./byte-search.ts";
 import { ToolRefusal } from "./refusal.ts";
 
-/** One replacement of text in a file, as models give it. */
+/** Parameters of one text replacement. */
 export const editProperties = {
   old_string: Type.String({
     description:
@@ -18,12 +18,12 @@ export const editProperties = {
 };
 
 const editSchema = Type.Object(editProperties);
-/** One replacement, checked against its schema. */
+/** One text replacement, validated. */
 export type Edit = Static<typeof editSchema>;
 
 /**
- * The file's bytes with the edit made, all others as they were. Refuses when the text is missing, is there more than once without
- * replace_all, or the result would be over `bytesMax`. `label` begins each refusal.
+ * Returns the file's bytes after the edit. Refuses if the text is missing, occurs more than once without replace_all, or if the
+ * result exceeds `bytesMax`. `label` begins each refusal.
  */
 export async function applyEdit(file: Buffer, edit: Edit, bytesMax: number, label: string, env: Env): Promise<Buffer> {
   if (edit.old_string === edit.new_string)
@@ -61,7 +61,7 @@ async function replaceMatches(file: Buffer, wanted: Buffer, given: Buffer, size:
   return result;
 }
 
-/** The one reason for a missing match that a model cannot see: line ends. */
+/** Line ends are the only cause of a missing match that a model cannot see. */
 function hint(file: Buffer, wanted: Buffer): string {
   if (wanted.includes("\n") && !wanted.includes("\r\n") && file.includes("\r\n"))
     return ": the file's lines end with \\r\\n, and old_string's with \\n";

@@ -1,15 +1,15 @@
 import type { FileHandle } from "node:fs/promises";
 import { checkSignal, ToolRefusal } from "./refusal.ts";
 
-/** Most bytes that a model reads or writes with one call. */
+/** Max bytes that a model reads or writes with one call. */
 export const textBytesMax = 512_000;
 
 const chunkBytes = 64 * 1024;
 const lineFeed = 10;
-/** How far into a file `readLines` looks for its first line. */
+/** Max bytes that `readLines` skips to find its first line. */
 const scanBytesMax = 64_000_000;
 
-/** All bytes of a file; null when there are more than `max`, whatever its size was said to be. */
+/** Reads a file; null if it has more than `max` bytes, whatever its stats say. */
 export async function readAtMost(handle: FileHandle, max: number): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let total = 0;
@@ -22,14 +22,14 @@ export async function readAtMost(handle: FileHandle, max: number): Promise<Buffe
   }
 }
 
-/** A window of lines. */
+/** A range of lines. */
 export interface Lines {
   readonly bytes: Buffer;
-  /** False when `bytesMax` ended them. */
+  /** False if `bytesMax` cut them off. */
   readonly complete: boolean;
 }
 
-/** Lines `offset` to `offset + limit - 1`, counted from 1, with their line ends; at most `bytesMax` bytes of them. */
+/** Reads lines `offset` to `offset + limit - 1`, counted from 1, with their line ends; at most `bytesMax` bytes. */
 export async function readLines(
   handle: FileHandle,
   offset: number,
@@ -77,8 +77,8 @@ export async function readLines(
 }
 
 /**
- * Bytes as text for the model; what is not UTF-8 shows as U+FFFD. With `cut`, a character that is not whole at the end is left
- * out. Refuses what is not text.
+ * Decodes bytes for the model; invalid UTF-8 becomes U+FFFD. `cut` drops an incomplete character at the end. Refuses binary
+ * content.
  */
 export function decodeText(bytes: Uint8Array, label: string, cut: boolean): string {
   if (bytes.includes(0)) throw new ToolRefusal("invalid_arguments", `${label}: is not a text file`);

@@ -4,7 +4,7 @@ import { readIfThere } from "./preview.ts";
 import { ToolRefusal } from "./refusal.ts";
 import { parsePath, refuseGitPaths } from "./workspace-path.ts";
 
-/** What `change` is about to make of a file of at most `bytesMax` bytes; it is given null for a file that is not there. */
+/** Returns the expected effect of `change` on a file of at most `bytesMax` bytes; `change` receives null for a missing file. */
 export async function foreseeChange(
   path: string,
   bytesMax: number,
@@ -23,7 +23,9 @@ export async function foreseeChange(
   }
 }
 
-/** Whether the file is as it was foreseen, or as it was before. `told` makes the tool's text of the bytes that it has. */
+/**
+ * Returns whether the file has its expected content or the one before. `told` renders the tool's text from the number of bytes.
+ */
 export async function findChange(
   path: string,
   bytesMax: number,

@@ -60,7 +60,7 @@ export const glob = defineTool({
         };
         await walk(directory, firstPlaces(parts), walker, survey);
       });
-      // A pattern that says outright what is not there finds nothing, like any other.
+      // A pattern whose fixed part names a missing directory has no matches, like any other.
       await search.catch((error) => {
         if (base.length === 0 || !(error instanceof ToolRefusal) || error.code !== "not_found") throw error;
       });

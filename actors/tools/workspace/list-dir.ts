@@ -7,10 +7,10 @@ import { inDirectory } from "./workspace.ts";
 import { parseDirectoryPath } from "./workspace-path.ts";
 
 const entriesMax = 500;
-/** Sizes asked of the file system side by side. */
+/** Concurrent stat calls. */
 const looksAtOnce = 32;
 
-/** Lists a directory: `name/` for a directory, name, tab and size for a file. Links and special files are left out. */
+/** Lists a directory: `name/` for a directory; name, tab and size for a file. Omits links and special files. */
 export const listDir = defineTool({
   name: "list_dir",
   description:
@@ -46,14 +46,14 @@ export const listDir = defineTool({
           lines.push(...(await Promise.all(batch.map((entry) => describe(directory, entry.name)))).flat());
         }
         if (shown.length > entriesMax) lines.push(`[truncated at ${entriesMax}]`);
-        // Which names of a larger directory come first cannot be told.
+        // The names read from a very large directory are not its first ones in order.
         lines.push(...survey.told("there are more names, which may come before these"));
         return lines.length === 0 ? "[empty]" : lines.join("\n");
       }),
     ),
 });
 
-/** The line of an entry; none when it is gone or became something else meanwhile. */
+/** Returns the line of an entry; none if it was removed or replaced by something else. */
 async function describe(directory: Directory, name: string): Promise<string[]> {
   const stats = await directory.look(name);
   if (stats?.isDirectory()) return [`${name}/`];

@@ -2,21 +2,21 @@ import { matchGlob } from "../../../manifests/glob.ts";
 import { ToolRefusal } from "./refusal.ts";
 import { isGitDirectory } from "./workspace-path.ts";
 
-// A pattern over paths is a list of patterns over names. A walk carries the places in that list where it may stand: one set for each
-// directory, so every name is tried at most once against every part, however many ** there are.
+// A path pattern is a list of name patterns. A walk carries the set of positions in that list that it may have reached in a
+// directory. So each name is matched at most once against each part, whatever the number of **.
 
 const wildcardsMax = 8;
 const doubleStarsMax = 4;
 
-/** A pattern in parts. */
+/** A pattern split into parts. */
 export interface PathPattern {
-  /** Names that begin the pattern and hold no wildcard. */
+  /** The leading names without wildcards. */
   readonly base: readonly string[];
   /** The rest, at least one part. */
   readonly parts: readonly string[];
 }
 
-/** Refuses what is not a pattern of the glob tool, naming the reason. */
+/** Parses a pattern of the glob tool; refuses an invalid one with the reason. */
 export function parsePattern(pattern: string): PathPattern {
   if (/[\p{Cc}\p{Zl}\p{Zp}\\]/u.test(pattern)) refuse("the pattern has a backslash or control characters");
   if (pattern.includes("..")) refuse("the pattern has .. in it");
@@ -31,21 +31,21 @@ export function parsePattern(pattern: string): PathPattern {
     refuse(`the pattern has more than ${doubleStarsMax} of **`);
   const single = parts.filter((part) => part !== "**").join("");
   if (single.replace(/[^*?]/g, "").length > wildcardsMax) refuse(`the pattern has more than ${wildcardsMax} of * or ?`);
-  // Directories are not results, so ** at the end means the files below.
+  // Only files are results, so ** at the end means all files below.
   if (parts.at(-1) === "**") parts.push("*");
   const wild = parts.findIndex((part) => /[*?]/.test(part));
   const split = wild === -1 ? parts.length - 1 : wild;
   return { base: parts.slice(0, split), parts: parts.slice(split) };
 }
 
-/** Where a walk stands before it has met a name. */
+/** Returns the positions at the start of a walk. */
 export function firstPlaces(parts: readonly string[]): number[] {
   return skipStars(parts, [0]);
 }
 
 /**
- * Where it stands after the name. A place at the end of the parts means that the path fits. Wildcards do not stand for `.git`.
- * `counter` is for tests.
+ * Returns the positions after a name. A position at the end of the parts means a match. Wildcards do not match `.git`. `counter`
+ * is for tests.
  */
 export function nextPlaces(
   parts: readonly string[],
@@ -65,12 +65,12 @@ export function nextPlaces(
   return skipStars(parts, next);
 }
 
-/** True when a path that ends here fits. */
+/** True if a path that ends here matches. */
 export function fits(parts: readonly string[], places: readonly number[]): boolean {
   return places.includes(parts.length);
 }
 
-/** The places together with those behind each `**`, which may stand for nothing; each once. */
+/** Adds the positions after each `**`, which may match no directory; without duplicates. */
 function skipStars(parts: readonly string[], places: readonly number[]): number[] {
   const all = new Set<number>();
   for (const place of places) {

@@ -2,12 +2,12 @@ import type { BigIntStats } from "node:fs";
 import { lstat, open } from "node:fs/promises";
 import { ToolRefusal } from "./refusal.ts";
 
-// Something that is held while it is worked with, by a descriptor or by its path; see directory.ts.
+// Pins a file system entry during an operation, by a descriptor or by its path; see directory.ts.
 
-/** What a name stands for, not following it. */
+/** The kind of an entry, without following links. */
 export type EntryKind = "file" | "directory" | "link" | "other";
 
-/** Something that is held: `path` leads to it and `check` refuses when it was swapped. */
+/** A pinned entry: `path` leads to it, and `check` refuses if it was replaced. */
 export interface Pin {
   readonly path: string;
   readonly stats: BigIntStats;
@@ -15,7 +15,7 @@ export interface Pin {
   close(): Promise<void>;
 }
 
-/** Holds what stands under a path; see directory.ts. */
+/** Pins the entry at a path by a descriptor; see directory.ts. */
 export async function pinByDescriptor(path: string, flags: number): Promise<Pin> {
   const handle = await open(path, flags);
   try {
@@ -27,7 +27,7 @@ export async function pinByDescriptor(path: string, flags: number): Promise<Pin>
   }
 }
 
-/** Remembers what stands under a path in something that is held. */
+/** Pins the entry at a path inside a pinned parent, by its stats. */
 export async function pinByPath(path: string, parent: Pin, label: string): Promise<Pin> {
   const stats = await lstat(path, { bigint: true });
   return {
@@ -42,19 +42,19 @@ export async function pinByPath(path: string, parent: Pin, label: string): Promi
   };
 }
 
-/** What was looked at. */
+/** Returns the kind of an entry. */
 export function kindOf(stats: BigIntStats): EntryKind {
   if (stats.isFile()) return "file";
   if (stats.isDirectory()) return "directory";
   return stats.isSymbolicLink() ? "link" : "other";
 }
 
-/** Whether both looks were at the same thing. */
+/** True if both stats are of the same entry. */
 export function isSame(a: BigIntStats, b: BigIntStats): boolean {
   return a.dev === b.dev && a.ino === b.ino && kindOf(a) === kindOf(b);
 }
 
-/** Whether it also holds what it held; null stands for nothing. */
+/** True if the entry also has the same content; null means no entry. */
 export function isUnchanged(now: BigIntStats | null, before: BigIntStats | null): boolean {
   if (now === null || before === null) return now === before;
   return (
@@ -62,7 +62,7 @@ export function isUnchanged(now: BigIntStats | null, before: BigIntStats | null)
   );
 }
 
-/** The refusal of what is another than it was. */
+/** Returns the refusal for an entry that was replaced. */
 export function changed(label: string): ToolRefusal {
   return new ToolRefusal(
     "interrupted",

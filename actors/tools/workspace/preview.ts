@@ -6,8 +6,8 @@ import { inParent } from "./workspace.ts";
 import { parsePath, refuseGitPaths } from "./workspace-path.ts";
 
 /**
- * What a call would make of a file, as a unified diff for a person to read. Null where the call would be refused, or the file is no
- * text: then there is nothing to show. `change` is given null for a file that is not there.
+ * Returns the effect of a call on a file as a unified diff for a person. Null if the call would be refused or the file is
+ * binary. `change` receives null for a missing file.
  */
 export async function previewChange(
   path: string,
@@ -28,7 +28,7 @@ export async function previewChange(
   }
 }
 
-/** The bytes of a file, null for one that is not there. Refuses what has more than `bytesMax`. */
+/** Returns the bytes of a file; null if it is missing. Refuses more than `bytesMax` bytes. */
 export async function readIfThere(names: string[], bytesMax: number, context: ToolContext): Promise<Buffer | null> {
   try {
     return await inParent(context, names, false, async (directory, name) => {

@@ -5,7 +5,7 @@ import { answer, ToolRefusal } from "./refusal.ts";
 import { inParent } from "./workspace.ts";
 import { parsePath } from "./workspace-path.ts";
 
-/** Gives the text of a file, or of a window of its lines. */
+/** Returns the text of a file, or of a range of its lines. */
 export const readFile = defineTool({
   name: "read_file",
   description:

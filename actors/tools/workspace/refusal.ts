@@ -2,12 +2,12 @@ import type { ToolErrorCode, ToolResult } from "../tool.ts";
 import { toolError } from "../tool.ts";
 
 /**
- * What of a workspace a refusal is about, for those to whom its words say too little: it leads elsewhere, belongs to the service or to
- * git, is no file, is another than it was, or is a scope that the tenant may not have.
+ * Machine-readable reason of a refusal: the path leads outside, is reserved by the service or git, is not a file, has changed,
+ * or its scope is not allowed for the tenant.
  */
 type Ground = "elsewhere" | "reserved" | "not_a_file" | "changed" | "scope";
 
-/** Thrown inside a tool to refuse a call in words for the model. `answer` makes the tool's result of it. */
+/** Thrown inside a tool to refuse a call, in words for the model. `answer` converts it to the tool's result. */
 export class ToolRefusal extends Error {
   readonly code: ToolErrorCode;
   readonly ground: Ground | null;
@@ -20,7 +20,7 @@ export class ToolRefusal extends Error {
   }
 }
 
-/** The tool's result: the text that `work` gives, or its refusal as data. Any other throw is a defect and passes through. */
+/** Returns the text of `work`, or its refusal, as the tool's result. Other errors are defects and pass through. */
 export async function answer(work: () => string | Promise<string>): Promise<ToolResult> {
   try {
     return { text: await work() };
@@ -30,12 +30,12 @@ export async function answer(work: () => string | Promise<string>): Promise<Tool
   }
 }
 
-/** Refuses once the call was given up: nobody waits for its result any more. */
+/** Refuses after the call was aborted, because no result is needed any more. */
 export function checkSignal(signal: AbortSignal): void {
   if (signal.aborted) throw new ToolRefusal("interrupted", "the call was given up");
 }
 
-/** Words for what the file system may answer. Anything else is told by its code alone. */
+/** Texts for errors of the file system. Other errors are reported by their code. */
 const fileErrors: Readonly<Record<string, readonly [ToolErrorCode, string]>> = {
   ENOENT: ["not_found", "no such file or directory"],
   ENOTDIR: ["invalid_arguments", "a part of the path is not a directory"],
@@ -56,8 +56,8 @@ const fileErrors: Readonly<Record<string, readonly [ToolErrorCode, string]>> = {
 };
 
 /**
- * What a file operation threw, as a refusal about `label`. The system's own message is never passed on: it names places on the
- * host. What the file system did not throw is returned as it is.
+ * Converts an error of a file operation to a refusal about `label`. The system's message is not passed on, because it contains
+ * host paths. Returns other errors unchanged.
  */
 export function explainFileError(error: unknown, label: string): unknown {
   if (!(error instanceof Error) || !("syscall" in error) || !("code" in error) || typeof error.code !== "string")

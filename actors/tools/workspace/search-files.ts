@@ -11,14 +11,14 @@ import { isGitDirectory, parseDirectoryPath } from "./workspace-path.ts";
 
 const hitsMax = 50;
 const fileBytesMax = 256_000;
-/** A regular expression sees as much of a line as it gets through with these steps: about 5 ms at the worst. */
+/** Max steps of a regular expression on one line, about 5 ms at worst; the rest of a longer line is not searched. */
 const stepsPerLineMax = 75_000;
-/** Characters of a line in a hit. */
+/** Max characters of a line in a hit. */
 const shownCharsMax = 300;
-/** Steps before others have a turn, and in the whole call. */
+/** Steps between two yields to the event loop, and in the whole call. */
 const stepsPerTurn = stepsPerLineMax;
 const stepsMax = 400_000_000;
-/** What a line costs beside its characters. */
+/** Fixed cost of a line in steps. */
 const lineSteps = 50;
 
 interface Search {
@@ -129,7 +129,7 @@ async function searchFile(search: Search, directory: Directory, name: string, la
   else searchText(search, bytes.toString(), label);
 }
 
-/** For a literal: the engine runs over the whole text, and lines are told only around what it finds. */
+/** Searches for a literal: over the whole text, computing line numbers only for matches. */
 function searchText(search: Search, text: string, label: string): void {
   search.steps += text.length;
   let line = 1;
@@ -149,7 +149,7 @@ function searchText(search: Search, text: string, label: string): void {
   }
 }
 
-/** For a regular expression: line by line, and others have a turn in between. */
+/** Searches for a regular expression line by line, yielding in between. */
 async function searchLines(search: Search, text: string, label: string): Promise<void> {
   const charsMax = lineCharsMax(search.query);
   let line = 0;
@@ -175,7 +175,7 @@ function lineCharsMax(query: TextQuery): number {
   return Math.floor(stepsPerLineMax / query.stepsPerChar);
 }
 
-/** False when there are more hits than were asked for, or the work is too much. */
+/** False if there are enough hits or the work limit is reached. */
 function isOpen(search: Search): boolean {
   return search.hits.length <= search.max && search.steps < stepsMax && !search.survey.isOver();
 }
@@ -196,7 +196,7 @@ function lineEnd(text: string, from: number): number {
   return end === -1 ? text.length : end;
 }
 
-/** The hits, and what a reader of them must know. */
+/** Returns the hits and notes about what was not searched. */
 function report(search: Search): string[] {
   const lines = search.hits.slice(0, search.max);
   if (lines.length === 0) lines.push("[no matches]");

@@ -1,4 +1,4 @@
-/** Entries that are sorted at once. */
+/** Entries sorted without a yield. */
 const runMax = 4_096;
 
 interface Named {
@@ -6,8 +6,8 @@ interface Named {
 }
 
 /**
- * The entries by their names. They are sorted in runs, which are merged by twos, with a breath after each: 50,000 at once would
- * take longer than others may wait.
+ * Sorts entries by name, in runs that are merged in pairs, with a yield after each: sorting 50,000 at once would block the event
+ * loop too long.
  */
 export async function sortByName<E extends Named>(
   entries: readonly E[],
@@ -29,7 +29,7 @@ export async function sortByName<E extends Named>(
   return runs[0] ?? [];
 }
 
-/** The same whatever the case of the names; of those that differ in nothing else the upper case comes first. */
+/** Sorts case-insensitively; among names that differ only in case, upper case comes first. */
 export async function sortByFoldedName<E extends Named>(
   entries: readonly E[],
   breathe: () => Promise<void> | undefined,

@@ -1,14 +1,14 @@
 import { breathe, type Env } from "../../../bus/env.ts";
 import { checkSignal } from "./refusal.ts";
 
-/** Names that one call may look at. */
+/** Max names that one call may visit. */
 const namesMax = 50_000;
-/** How long it may look. */
+/** Max time of a call's traversal. */
 const lookMs = 2_000;
 
-/** What one call may look at, however large the workspace is, and the turns that others have meanwhile. */
+/** Limits the traversal of one call, however large the workspace is, and yields to the event loop. */
 export class Survey {
-  /** Names looked at so far. */
+  /** Names visited so far. */
   names = 0;
   readonly #env: Env;
   readonly #signal: AbortSignal;
@@ -25,30 +25,30 @@ export class Survey {
     return namesMax - this.names;
   }
 
-  /** Whether the time for looking is over; from then on the result says so. */
+  /** True if the time is used up; the result then says so. */
   isOver(): boolean {
     if (this.#env.monotonic() < this.#until) return false;
     this.#stoppedAfter = `${lookMs / 1000} seconds`;
     return true;
   }
 
-  /** There are more names than may be looked at, or lie deeper than any path leads. */
+  /** Records that names were skipped, because there were too many or they were too deep. */
   cut(): void {
     this.#stoppedAfter ||= `${this.names} names`;
   }
 
-  /** Refuses once the call was given up. */
+  /** Refuses after the call was aborted. */
   checkSignal(): void {
     checkSignal(this.#signal);
   }
 
-  /** Lets others have a turn. Refuses once the call was given up. */
+  /** Yields to the event loop. Refuses after the call was aborted. */
   async breathe(): Promise<void> {
     await breathe(this.#env);
     this.checkSignal();
   }
 
-  /** The line that says what was not looked at; none when everything was. */
+  /** Returns the line about what was skipped; none if nothing was. */
   told(advice: string): string[] {
     return this.#stoppedAfter === "" ? [] : [`[stopped after ${this.#stoppedAfter}: ${advice}]`];
   }

@@ -1,25 +1,25 @@
 import type { RE2JS } from "re2js";
 import { ToolRefusal } from "./refusal.ts";
 
-/** Characters of a query. */
+/** Max characters of a query. */
 export const queryCharsMax = 200;
-/** Instructions of a compiled regular expression: what one character of text may cost. */
+/** Max instructions of a compiled regular expression, which bound the cost per character. */
 const programMax = 250;
-/** What may be compiled at all, by a guess beforehand: compiling takes time too. */
+/** Max estimated size before compilation, because compiling takes time too. */
 const expansionMax = 2000;
 
-/** Ranges of a class that end beyond ASCII, where case does not count: each is compiled letter by letter, some ten milliseconds. */
+/** Max case-insensitive ranges beyond ASCII: each is compiled letter by letter, which takes about ten milliseconds. */
 const foldedRangesMax = 2;
 
-/** A question that is asked of every line. */
+/** A query that is applied to every line. */
 export interface TextQuery {
-  /** Where the first match in the line begins, -1 when there is none. */
+  /** Returns the start of the first match in the line; -1 for none. */
   find(line: string): number;
-  /** Upper bound of the engine's steps for one character. */
+  /** Upper bound of the engine's steps per character. */
   readonly stepsPerChar: number;
 }
 
-/** Text that is looked for as it is. */
+/** Returns a query for a literal text. */
 export function literalQuery(query: string): TextQuery {
   if (/[\r\n]/.test(query))
     throw new ToolRefusal("invalid_arguments", "query is more than one line, and lines are searched one by one");
@@ -27,8 +27,8 @@ export function literalQuery(query: string): TextQuery {
 }
 
 /**
- * A regular expression in RE2's syntax: its work is at most the text's length times its own size, with no way to go back and try
- * again. Refuses what does not compile or is too large.
+ * Returns a query for a regular expression in RE2's syntax. Its work is at most the length of the text times its program size,
+ * without backtracking. Refuses an invalid or too large one.
  */
 export async function regexQuery(query: string): Promise<TextQuery> {
   const isSmall = expansion(query) <= expansionMax && foldedRanges(query) <= foldedRangesMax;
@@ -41,7 +41,7 @@ export async function regexQuery(query: string): Promise<TextQuery> {
     );
   return {
     find(line) {
-      // Only the answer yes or no comes from the fast automaton.
+      // The fast automaton only decides whether there is a match.
       if (!regex.test(line)) return -1;
       const matcher = regex.matcher(line);
       return matcher.find() ? matcher.start() : 0;
@@ -50,7 +50,7 @@ export async function regexQuery(query: string): Promise<TextQuery> {
   };
 }
 
-/** The package is loaded with the first expression: most threads never see one, and it has tables of all of Unicode. */
+/** Loads the package with the first expression: most threads never need it, and it contains all Unicode tables. */
 async function compile(query: string): Promise<RE2JS> {
   const { RE2JS, RE2JSException } = await import("re2js");
   try {
@@ -61,15 +61,15 @@ async function compile(query: string): Promise<RE2JS> {
   }
 }
 
-/** How many ranges of classes have an end that is no sign of ASCII, in an expression that asks for both cases anywhere. */
+/** Returns the number of class ranges that end beyond ASCII in an expression with a case-insensitive part. */
 function foldedRanges(query: string): number {
   if (!/\(\?[A-Za-z]*i/.test(query)) return 0;
   return query.match(/-(?:\\[^dDsSwWpP]|\P{ASCII})/gu)?.length ?? 0;
 }
 
 /**
- * About how long the expression gets when counted repeats are written out, as the engine does; at least a third of the compiled
- * size. Repeats of one character add, those of groups multiply all, as if they were nested.
+ * Estimates the length of the expression with counted repeats expanded, as the engine does; at least a third of the compiled
+ * size. Repeats of one character add; those of groups multiply, as if nested.
  */
 export function expansion(query: string): number {
   let length = query.length;

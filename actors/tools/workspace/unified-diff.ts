@@ -1,11 +1,11 @@
-/** Characters of a diff; more than a person reads before saying yes. */
+/** Max characters of a diff; a person does not read more before a decision. */
 const charsMax = 8_000;
-/** Lines around what changes. */
+/** Unchanged lines around the change. */
 const contextLines = 3;
 
 /**
- * A unified diff of one hunk: from the first line that differs to the last. Takes time in proportion to the texts, whatever they are.
- * `before` is null for a file that is new. One that is too long ends with a line that says so.
+ * Returns a unified diff with one hunk, from the first different line to the last. Linear in the texts. `before` is null for a
+ * new file. A diff that is too long ends with a note.
  */
 export function unifiedDiff(path: string, before: string | null, after: string): string {
   const old = linesOf(before ?? "");
@@ -42,12 +42,12 @@ export function unifiedDiff(path: string, before: string | null, after: string):
   return `${lines.join("\n")}\n`;
 }
 
-/** Each with its line end. */
+/** Splits a text into lines with their line ends. */
 function linesOf(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
-/** Lines of a hunk as its head names them; one that has none begins behind the line before it. */
+/** Returns the range of a hunk for its header; an empty range begins at the preceding line. */
 function range(from: number, to: number): string {
   const count = to - from;
   return `${count === 0 ? from : from + 1},${count}`;

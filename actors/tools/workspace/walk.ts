@@ -3,27 +3,27 @@ import { ToolRefusal } from "./refusal.ts";
 import type { Survey } from "./survey.ts";
 import { depthMax } from "./workspace-path.ts";
 
-/** Names shown to the walker before others have a turn. */
+/** Names passed to the walker between two yields to the event loop. */
 const namesPerTurn = 500;
 
-/** What a walker does with what it meets. `T` is what it carries from a directory into those below. */
+/** Receives the entries of a walk. `T` is the state passed from a directory to its subdirectories. */
 export interface Walker<T> {
-  /** Names come in their order whatever their case. */
+  /** If true, names come in case-insensitive order. */
   readonly folded?: boolean;
-  /** What to carry into this directory; null to pass it by. */
+  /** Returns the state for this directory; null to skip it. */
   enter(name: string, carried: T): T | null;
-  /** Answers false to end the walk. `label` is the path in the workspace. */
+  /** Returns false to end the walk. `label` is the path in the workspace. */
   file(label: string, name: string, carried: T, directory: Directory): boolean | Promise<boolean>;
 }
 
 /**
- * Shows the walker what is below `directory`, in the order of names, each file with the directory that is held for it, as far as
- * the survey goes. Links and special files are passed by, and so is what vanishes or cannot be opened meanwhile. Answers false
- * when the walker or the survey ended it.
+ * Walks the tree below `directory` in the order of names, within the limits of the survey. Each file comes with its pinned
+ * directory. Skips links, special files, and entries that vanish or cannot be opened. Returns false if the walker or the survey
+ * ended the walk.
  */
 export async function walk<T>(directory: Directory, carried: T, walker: Walker<T>, survey: Survey): Promise<boolean> {
   survey.checkSignal();
-  // Deeper than this nothing could be named.
+  // Paths deeper than this cannot be expressed.
   const depth = directory.label === "" ? 0 : directory.label.split("/").length;
   if (survey.namesLeft <= 0 || depth >= depthMax) {
     survey.cut();
@@ -55,7 +55,7 @@ export async function walk<T>(directory: Directory, carried: T, walker: Walker<T
   return true;
 }
 
-/** For what may vanish or be forbidden while a walk goes on: nothing of it. */
+/** Skips an entry that vanished or is forbidden during a walk. */
 export function passBy(error: unknown): null {
   if (error instanceof ToolRefusal) return null;
   throw error;

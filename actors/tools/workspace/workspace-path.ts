@@ -1,24 +1,24 @@
 import { hash } from "node:crypto";
 import { ToolRefusal } from "./refusal.ts";
 
-// Every file of a workspace has exactly one spelling, so that a rule about paths (a policy, an approval) cannot be passed by
-// with another one. What would be a second spelling is refused and not put right.
+// Every file of a workspace has exactly one valid spelling of its path, so that a rule about paths (a policy, an approval)
+// cannot be bypassed by another spelling. Other spellings are refused, not normalized.
 
 const pathBytesMax = 4096;
 const nameBytesMax = 255;
-/** Names in one path. Also how deep a walk goes, so that what it finds can be named. */
+/** Max names in one path. Walks stop at this depth too, so that every result has a valid path. */
 export const depthMax = 64;
 
-/** Directory under the root where the scopes of tenants and threads live. */
+/** Directory under the root that contains the workspaces of tenants and threads. */
 export const scopesName = ".svc-scopes";
-/** Begins the name of a file that is being written and is not there yet. */
+/** Prefix of a file that is being written. */
 export const draftPrefix = ".svc-tmp-";
-/** The whole of such a name: what follows is an id of `Env`. */
+/** The complete name of a draft: the prefix and an id of `Env`. */
 const draftName = new RegExp(`^\\${draftPrefix}[0-9a-f]{32}$`);
 
 /**
- * The names in a path of a file. Refuses what is absolute, leaves the workspace, has a second spelling, or names what is the
- * service's own.
+ * Parses the path of a file into names. Refuses paths that are absolute, leave the workspace, have another spelling, or are
+ * reserved.
  */
 export function parsePath(path: string): string[] {
   if (path === "") refuse("the path is empty");
@@ -33,13 +33,13 @@ export function parsePath(path: string): string[] {
   return names;
 }
 
-/** Like `parsePath`, for a directory: nothing and `.` mean the workspace's root, and one slash may end the path. */
+/** Like `parsePath`, for a directory: an empty path and `.` mean the workspace's root, and one trailing slash is allowed. */
 export function parseDirectoryPath(path: string | undefined): string[] {
   if (path === undefined || path === "" || path === ".") return [];
   return parsePath(path.endsWith("/") ? path.slice(0, -1) : path);
 }
 
-/** Refuses to write what git obeys: anything inside `.git`, and `.gitattributes`, at any depth and in any case. */
+/** Refuses writes to files that configure git: anything inside `.git`, and `.gitattributes`, at any depth and in any case. */
 export function refuseGitPaths(names: readonly string[]): void {
   for (const name of names) {
     if (standsFor(name, ".git"))
@@ -53,24 +53,24 @@ export function refuseGitPaths(names: readonly string[]): void {
   }
 }
 
-/** True for names of the service's own, which no tool sees or reaches. */
+/** True for names reserved by the service, which tools can neither see nor access. */
 export function isReserved(name: string): boolean {
   if (ordinary.test(name)) return false;
   const folded = fold(name);
   return standsFor(name, scopesName) || folded.startsWith(draftPrefix) || /^svc-tm~\d+$/.test(folded);
 }
 
-/** True for the name of a file that is being written. */
+/** True for the name of a draft. */
 export function isDraft(name: string): boolean {
   return draftName.test(name);
 }
 
-/** True for `.git` itself, which walks pass by unless they are asked for it. */
+/** True for `.git` itself, which walks skip unless it is requested. */
 export function isGitDirectory(name: string): boolean {
   return !ordinary.test(name) && standsFor(name, ".git");
 }
 
-/** True when a tool can be given this name in a path. */
+/** True if a path of a tool can contain this name. */
 export function canBeNamed(name: string): boolean {
   if (ordinary.test(name)) return true;
   return (
@@ -79,9 +79,8 @@ export function canBeNamed(name: string): boolean {
 }
 
 /**
- * An id as the name of a directory: no two ids give names that a file system could take for one another, whatever it folds,
- * and none gives a name with a meaning of its own. Small letters, digits, - and _ stay; other bytes are written as %xx; what gets
- * too long is a digest.
+ * Encodes an id as a directory name. Different ids never collide on any file system, whatever it folds, and no result has a
+ * special meaning. Lower-case letters, digits, - and _ stay; other bytes become %xx; too long names become a digest.
  */
 export function encodeName(id: string): string {
   if (!id.isWellFormed()) throw new ToolRefusal("permission_denied", "the tenant or thread has no workspace");
@@ -91,7 +90,7 @@ export function encodeName(id: string): string {
     name += plain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, "0")}`;
   }
   if (name.length > 200) return `~${hash("sha256", id)}`;
-  // Device names of Windows, which are not files there.
+  // Device names of Windows.
   if (/^(con|prn|aux|nul|com\d|lpt\d)$/.test(name))
     return `${name.slice(0, -1)}%${name.charCodeAt(name.length - 1).toString(16)}`;
   return name === "" ? "%" : name;
@@ -106,30 +105,33 @@ function checkName(name: string): void {
     throw new ToolRefusal("permission_denied", "the path names what belongs to the service", "reserved");
 }
 
-/** `..` and whatever some file system takes for it: names of dots, of spaces, and of characters that fold to dots. */
+/** True for `..` and names that some file system treats like it: names of dots, spaces, and characters that fold to dots. */
 function onlyDots(name: string): boolean {
   return /^[. ]*$/.test(name.normalize("NFKC").replace(ignorable, ""));
 }
 
-/** No control characters, no line ends of any kind, no lone surrogates. */
+/** True without control characters, line separators and lone surrogates. */
 function isPlain(text: string): boolean {
   return text.isWellFormed() && !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text);
 }
 
-/** Most names, which stand for nothing but themselves everywhere. Spares large directories the closer look. */
+/** Most names: they have no other meaning on any file system. A fast path for large directories. */
 const ordinary = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/;
 
-/** Characters that some file systems do not see. */
+/** Characters that some file systems ignore. */
 const ignorable = /\p{Default_Ignorable_Code_Point}/gu;
 
-/** A name as the least exact of file systems compares it. Upper case comes first because it knows more: long s is an S. */
+/**
+ * Returns a name as the least exact file system compares it. Upper-casing first also folds special letters: the long s becomes
+ * S.
+ */
 function fold(name: string): string {
   const folded = name.normalize("NFKC").replace(ignorable, "").toUpperCase().toLowerCase();
-  // Windows sees neither dots and spaces at the end nor what follows a colon.
+  // Windows ignores trailing dots and spaces, and everything after a colon.
   return (folded.split(":")[0] as string).replace(/[. ]+$/, "");
 }
 
-/** True when some file system takes `name` for `own`, a name that begins with a dot; also by the short name of FAT and NTFS. */
+/** True if some file system treats `name` as `own`, a name that begins with a dot; also by the short names of FAT and NTFS. */
 function standsFor(name: string, own: string): boolean {
   const folded = fold(name);
   if (folded === own) return true;

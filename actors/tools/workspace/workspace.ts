@@ -3,18 +3,18 @@ import { type Directory, openRoot } from "./directory.ts";
 import { explainFileError, ToolRefusal } from "./refusal.ts";
 import { encodeName, scopesName } from "./workspace-path.ts";
 
-// Where the files of a call are:
-//   scope deployment   {root}, for the tenants that the operator has listed; .svc-scopes is not seen there
+// Locations of workspaces by scope:
+//   scope deployment   {root}, for the tenants that the operator lists; .svc-scopes is hidden there
 //   scope tenant       {root}/.svc-scopes/{tenant}/shared
 //   scope thread       {root}/.svc-scopes/{tenant}/threads/{suffix}
-// Directories of scopes are made by the first write; until then a workspace is empty.
+// The first write creates the directories of a scope; until then a workspace is empty.
 
-/** Whose workspace, of which scope, and below what root. */
+/** Identifies a workspace: tenant, thread, scope and root. */
 export type Workspace = Pick<ToolContext, "tenantId" | "threadSuffix" | "workspaceScope" | "workspace">;
 
 /**
- * Runs `work` in the directory that `names` lead to from the root of the call's workspace, holding it meanwhile. With `create`,
- * missing directories are made. `work` gets null only for the root of a workspace that nothing was written to yet.
+ * Runs `work` in the pinned directory at `names` below the workspace root. `create` creates missing directories. `work` receives
+ * null only for the root of a workspace without any file.
  */
 export async function inDirectory<T>(
   place: Workspace,
@@ -40,7 +40,7 @@ export async function inDirectory<T>(
   }
 }
 
-/** Runs `work` in the directory of a file, given the file's name in it. With `create`, missing directories are made. */
+/** Runs `work` in the parent directory of a file, with the file's name. `create` creates missing directories. */
 export async function inParent<T>(
   place: Workspace,
   names: readonly string[],
@@ -54,7 +54,7 @@ export async function inParent<T>(
   });
 }
 
-/** Runs `work` in the directory that the root of the call's workspace is in, given its name there; not when nothing is there. */
+/** Runs `work` in the parent directory of the workspace root, with the root's name; does nothing if the parent is missing. */
 export async function besideRoot(
   place: Workspace,
   work: (directory: Directory, name: string) => Promise<void>,
@@ -70,8 +70,8 @@ export async function besideRoot(
 }
 
 /**
- * Runs `work` when all earlier work on the same file of the same workspace is done, so that calls side by side do not undo one
- * another. Holds within one thread of the process; `Directory.replace` notices the others.
+ * Runs `work` after all earlier work on the same file of the same workspace, so that concurrent calls do not overwrite each
+ * other. This covers one thread of the process; `Directory.replace` detects other writers.
  */
 export async function alone<T>(place: Workspace, names: readonly string[], work: () => Promise<T>): Promise<T> {
   const key = JSON.stringify([place.workspace.root, ...scopeNames(place), ...names]).toLowerCase();
@@ -90,12 +90,12 @@ const lastWork = new Map<string, Promise<void>>();
 
 function ignore(): void {}
 
-/** The root of the call's workspace; null when nothing was written to it yet and `create` is false. */
+/** Opens the workspace root; null if it is missing and `create` is false. */
 function openScope(place: Workspace, create: boolean): Promise<Directory | null> {
   return openBelow(place.workspace.root, scopeNames(place), create);
 }
 
-/** What is below the configured root; null when it is not there and `create` is false. */
+/** Opens a directory below the configured root; null if it is missing and `create` is false. */
 async function openBelow(root: string | null, names: readonly string[], create: boolean): Promise<Directory | null> {
   let directory = await openConfiguredRoot(root);
   try {
@@ -121,12 +121,12 @@ async function openConfiguredRoot(root: string | null): Promise<Directory> {
     return await openRoot(root);
   } catch (error) {
     const refusal = explainFileError(error, "workspace_root");
-    // Whatever it is, it is the installation that is not ready, and not the call that is wrong.
+    // Any failure here is a problem of the installation, not of the call.
     throw refusal instanceof ToolRefusal ? new ToolRefusal("transport_unavailable", refusal.message) : refusal;
   }
 }
 
-/** The way from the configured root to the root of the call's workspace. Refuses calls that have none. */
+/** Returns the names from the configured root to the workspace root. Refuses calls without a workspace. */
 function scopeNames(place: Workspace): string[] {
   if (place.workspace.root === null) throw new ToolRefusal("transport_unavailable", "workspace_root is not configured");
   switch (place.workspaceScope) {

@@ -8,7 +8,7 @@ import { answer, checkSignal, ToolRefusal } from "./refusal.ts";
 import { alone, inParent } from "./workspace.ts";
 import { parsePath, refuseGitPaths } from "./workspace-path.ts";
 
-/** Creates or replaces a file, or adds to its end. Its effect is that of adding, the stricter of the two. */
+/** Creates or replaces a file, or appends to it. Its declared effect is that of appending, the stricter one. */
 export const writeFile = defineTool({
   name: "write_file",
   description:
@@ -63,12 +63,12 @@ export const writeFile = defineTool({
     findChange(args.path, textBytesMax, foreseen, context, (bytes) => wrote(args.path, bytes)),
 });
 
-/** What a call makes of a file, null for one that is not there. */
+/** Returns the file's content after a call; `file` is null for a missing file. */
 function written(file: Buffer | null, { content, append }: { content: string; append?: boolean }): Buffer {
   return Buffer.concat(append && file !== null ? [file, Buffer.from(content)] : [Buffer.from(content)]);
 }
 
-/** What a tool says that has written a file. */
+/** Returns the text of a tool that wrote a file. */
 export function wrote(path: string, bytes: number): string {
   return `wrote ${path} (${bytes} bytes)`;
 }
