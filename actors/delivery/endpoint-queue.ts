@@ -15,9 +15,9 @@ import { Attempt, type AttemptFailure, failed } from "./attempt.ts";
 import type { DeliveryDeps } from "./deps.ts";
 import { signatureOf } from "./signature.ts";
 
-/** Max concurrent attempts of one lane. A slow endpoint delays only its own lane. */
+/** Max concurrent attempts per queue. A slow endpoint delays only its own queue. */
 const attemptsMax = 16;
-/** A lane sets a timer for deliveries that are due within this time; a periodic task wakes it for later ones. */
+/** A queue sets a timer for deliveries that are due within this time; a periodic task wakes it for later ones. */
 export const aheadMs = 90_000;
 /** A claim lasts this much longer than its attempt, to record the outcome. */
 const claimMarginMs = 30_000;

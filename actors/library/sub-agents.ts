@@ -22,7 +22,7 @@ export async function withSubAgents(agent: CompiledAgent, find: FindAgent): Prom
   return whole;
 }
 
-/** Returns the problems for which `withMembers` would refuse an agent of this manifest. */
+/** Returns the problems for which `withSubAgents` would refuse an agent of this manifest. */
 export async function subAgentProblems(
   { metadata, spec }: Manifest,
   find: FindAgent<Described>,

@@ -1,7 +1,7 @@
-/** How long tokens are lent for, in milliseconds. */
+/** Lifetime of a grant. */
 export const grantMs = 1_000;
 
-/** Tokens lent to other actors that may still be spent, counted for this period and the previous one. */
+/** Tokens granted to other actors that may still be spent, counted for this period and the previous one. */
 export class PrefetchGrants {
   #now = 0;
   #before = 0;

@@ -20,33 +20,33 @@ import { StoreClock } from "./store-clock.ts";
 
 // One holder of a bucket (see bucket.ts). If it has no tokens, it asks the store for those that requests wait for, plus a
 // prefetch that doubles as long as it is used up quickly. So a busy caller needs few store calls, and an idle one holds no
-// tokens. It returns unspent tokens before its slice ends. Refusals are answered from memory.
+// tokens. It returns unspent tokens before its prefetch expires. Refusals are answered from memory.
 
-/** Lifetime of a slice. */
+/** Lifetime of a prefetch. */
 const prefetchMs = 10_000;
 /** Max time for the store to accept a change. */
 const changeMs = 2_000;
-/** Unspent tokens are returned this long before the slice ends. */
+/** Unspent tokens are returned this long before the prefetch expires. */
 const marginMs = changeMs;
-/** Max share of the unspent tokens in one loan: an actor that does not return its loan has spent it. */
+/** Max share of the unspent tokens in one grant: a thread that does not return its grant has spent it. */
 const grantShare = 1 / 64;
-/** Max age of the cached bucket and clock; shorter if other holders have slices. */
+/** Max age of the cached bucket and clock; shorter if other holders have prefetches. */
 const knownMsMax = 30_000;
 const knownBesideOthersMsMax = 1_000;
-/** Far more than any slice. */
+/** Far more than any prefetch. */
 const spareGrowthMax = 2 ** 40;
 /** Pause before an unavailable store is asked again. */
 const awayMs = 1_000;
 /** Max attempts of an update that conflicts with other holders. */
 const attemptsMax = 20;
 
-/** Options of a slice holder. */
+/** Options of a token prefetch. */
 export interface TokenPrefetchOptions {
   readonly env: Env;
   readonly store: Scope;
   readonly rate: Rate;
   readonly bucket: string;
-  /** Unique among all holders of slices. */
+  /** Unique among all holders. */
   readonly holder: string;
   /** Called whenever the store is unavailable and the rate is counted in memory. */
   readonly onDegraded: () => void;
@@ -59,7 +59,7 @@ interface KnownBucket {
   readonly mark: string;
 }
 
-/** A slice of one caller's rate, in the memory of one actor. */
+/** The prefetched tokens of one caller's rate, in the memory of one actor. */
 export class TokenPrefetch {
   readonly #options: TokenPrefetchOptions;
   readonly #clock: StoreClock;
