@@ -33,7 +33,7 @@ export const errorTable = {
     status: 405,
     help: "The path exists, but does not accept this method; the Allow header lists the methods it accepts.",
   },
-  // Who is calling
+  // Authentication, scopes and rate limits
   unauthorized: { status: 401, help: "The request has no credentials, or they are not accepted; reason says which." },
   missing_scopes: { status: 403, help: "The credential lacks a scope that the route requires." },
   auth_scheme_not_allowed: { status: 403, help: "The manifest does not accept this kind of credential." },
@@ -218,7 +218,7 @@ export const errorTable = {
   },
   delivery_id_reused: { status: 409, help: "The webhook-id was used before with another body." },
   invalid_payload: { status: 422, help: "The signed body is not UTF-8 JSON." },
-  // Machinery
+  // The server itself
   conflict: { status: 409, retryable: true, help: "Another request changed the resource first." },
   mailbox_full: { status: 503, retryable: true, help: "The server's queue for this resource is full." },
   actor_lost: {

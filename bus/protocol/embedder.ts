@@ -40,8 +40,9 @@ export interface VectorForm {
 const pageInputsMax = 96;
 /** Inputs of the first page of a route, whose vector length is unknown. */
 const firstPageInputs = 24;
-/** Max numbers of a page, as bytes and below in decimal, so that parsing the reply takes a few milliseconds. */
+/** Max numbers of a page if the provider sends bytes, so that parsing the reply takes a few milliseconds. */
 const binaryFloatsMax = 256 * 1024;
+/** Max numbers of a page if the provider sends decimal numbers. */
 const digitFloatsMax = 64 * 1024;
 /** Max characters or tokens of a page, not counting its first input. */
 const pageLengthMax = 128 * 1024;

@@ -146,11 +146,11 @@ export interface SubmitTurn {
   readonly model: string | null;
   readonly template: string | null;
   readonly template_args: readonly string[];
-  /**
-   * For the OpenAI routes: a limit that may only lower the manifest's, and below whether a last chunk carries usage.
-   */
+  /** Set by the OpenAI routes only; may only lower the manifest's limit. */
   readonly max_tokens: number | null;
+  /** Set by the OpenAI routes only. */
   readonly temperature: number | null;
+  /** True if the last chunk of a chat completion stream carries the usage. */
   readonly include_usage: boolean;
   /** Sends the model's reasoning as `reasoning_content`. Set for chat completions only. */
   readonly include_reasoning?: true;

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { SvcError } from "../../bus/errors.ts";
 
-/** Max characters of a key, and below of one segment: limits that every file system and cloud store accepts. */
+/** Max characters of a key, a limit that every file system and cloud store accepts. */
 const keyCharsMax = 900;
+/** Max characters of one segment. */
 const segmentCharsMax = 200;
 
 const segment = /^[A-Za-z0-9._~-]+$/;

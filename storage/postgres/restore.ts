@@ -9,8 +9,9 @@ import { connectToSchema } from "./connection.ts";
 import { restoringTable } from "./schema.ts";
 import { patience, quoted, tablesOf } from "./snapshot.ts";
 
-/** Max rows, and below max characters, of one insert. */
+/** Max rows of one insert. */
 const rowsAtOnce = 500;
+/** Characters after which an insert is sent. */
 const charactersAtOnce = 4 * 1024 * 1024;
 
 /** Opens a Postgres schema as the target of a restore. `migrateTo` applies exactly the given revisions. */

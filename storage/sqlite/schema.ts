@@ -4,11 +4,9 @@ import { makeDirectories } from "../store/directories.ts";
 import { inRevision, revisionsTable, type SchemaSession, statementsOf } from "../store/migration.ts";
 import { closeToOthers, makePrivate } from "./private-files.ts";
 
-/**
- * Max wait for another process's lock, and below the length of one wait. The thread is blocked during each and receives
- * no signal.
- */
+/** Max wait for another process's lock. */
 const busyMs = 30_000;
+/** Length of one wait, during which the thread is blocked and receives no signal. */
 const busyPieceMs = 200;
 
 /**

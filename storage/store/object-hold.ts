@@ -8,6 +8,7 @@ export const holdsOfObjects = { tenant_id: "", prefix: "svc:objects-held:" } as 
 export const mayDeleteObjects = `NOT EXISTS (SELECT 1 FROM kv WHERE tenant_id = '${holdsOfObjects.tenant_id}'
   AND key >= '${holdsOfObjects.prefix}' AND key < '${holdsOfObjects.prefix}~' AND expires_at > :now)`;
 
-/** Lifetime of a hold without renewal, and below the renewal interval. */
+/** Lifetime of a hold without renewal. */
 export const holdMs = 600_000;
+/** Interval of renewals. */
 export const holdRenewMs = 60_000;

@@ -6,15 +6,14 @@ import { type Answer, type Request, RequestWriter } from "./requests.ts";
 import type { Param, Row, Statement } from "./statements.ts";
 import { requestMs, type WriteOp } from "./store.ts";
 
-/**
- * Max unanswered requests of one thread, and below their total characters. More are refused, so that a stalled disk
- * cannot fill the memory.
- */
+/** Max unanswered requests of one thread. More are refused, so that a stalled disk cannot fill the memory. */
 const unansweredMax = 20_000;
+/** Max characters of these requests in total. */
 const unansweredCharsMax = 64 * 1024 * 1024;
 
-/** Max wait for a read, and below for a long read. */
+/** Max wait for a read. */
 const readMs = requestMs;
+/** Max wait for a read whose length grows with the stored data. */
 const longReadMs = 60_000;
 /** Interval of the search for overdue requests, and so the precision of deadlines. */
 const sweepMs = 100;

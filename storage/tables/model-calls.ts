@@ -97,7 +97,7 @@ export interface CallFacts {
   /** Length of the message list as JSON, without images. */
   readonly chars: number;
   readonly tries: readonly CallTry[];
-  /** Epoch milliseconds, as the two below. */
+  /** Time of the start in epoch milliseconds, as are `first_token` and `ended`. */
   readonly started: number;
   /** Time of the first token; null if there was none. */
   readonly first_token: number | null;

@@ -9,11 +9,9 @@ const searchedWordsMax = 100_000;
  * artificial texts have so many distinct words.
  */
 const entryBytesMax = 1_000_000;
-/**
- * Bytes of each distinct word besides its letters: its mark, its end, and the count of its positions. Below, bytes per
- * position.
- */
+/** Bytes of each distinct word besides its letters: its mark, its end, and the count of its positions. */
 const wordBytes = 18;
+/** Bytes of each position of a word. */
 const placeBytes = 2;
 
 /** Words per part, which take a few milliseconds. */

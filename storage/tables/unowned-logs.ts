@@ -15,8 +15,9 @@ import { deleteWordsOp } from "./search.ts";
 
 const unownedTable = table("unowned_logs", {
   thread_key: integer,
-  /** One more than the highest possible sequence number; below, the same for run numbers. */
+  /** One more than the highest possible sequence number. */
   events: integer,
+  /** One more than the highest possible run number. */
   runs: integer,
   /** Time of the last progress, on the store's clock. */
   touched_at: integer,
