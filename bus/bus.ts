@@ -43,8 +43,8 @@ export interface AskOptions {
   /** Called when the reply arrives, before later messages are handled. Code after `await` runs later. */
   readonly onReply?: () => void;
   /**
-   * For actors that work together: on one node, ask and reply arrive before other input, unordered relative to normal
-   * messages. Do not use it for work on behalf of many clients: normal asks of one event-loop turn are handled
+   * True for actors that work together: on one node, ask and reply arrive before other input, unordered relative to
+   * normal messages. Do not set it for asks of many clients, because normal asks of one event-loop turn are handled
    * together.
    */
   readonly prompt?: boolean;

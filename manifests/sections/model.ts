@@ -138,8 +138,8 @@ export const model = defineSection({
 });
 
 /**
- * Refuses a named route that is unsuitable. The operator's default route is ignored instead if the manifest does not
- * allow it.
+ * Returns the route for turns with an image. Refuses an unsuitable one that the manifest names. Ignores the operator's
+ * default route if the manifest does not allow it.
  */
 function visionRoute(spec: Spec, context: CompileContext): ModelRoute | null {
   const { vision_model } = spec.model;

@@ -134,8 +134,8 @@ export class FileStore {
   }
 
   /**
-   * Deletes a file of this tenant if it exists. Its bytes are deleted later while a backup copies objects. If the call
-   * rejects, the file is either no longer visible or unchanged.
+   * Deletes a file of this tenant if it exists. While a backup copies objects, its bytes stay for a later sweep. If the
+   * call rejects, the file is either no longer visible or unchanged.
    */
   async remove(store: TenantStore, fileId: string): Promise<void> {
     this.#opened();
