@@ -1,6 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
-import { endHeardRuns } from "../actors/run/scope/suspended-runs.ts";
+import { endHeardRuns } from "../actors/run/context/suspended-runs.ts";
 import { ActorHost } from "../actors/runtime/host.ts";
 import { durableAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";

@@ -81,8 +81,8 @@ async function watchActors(note: Note): Promise<void> {
   const { threadActor } = await load<typeof import("../actors/thread/thread-actor.ts")>(
     "actors/thread/thread-actor.ts",
   );
-  const { RunContext } = await load<typeof import("../actors/run/scope/run-context.ts")>(
-    "actors/run/scope/run-context.ts",
+  const { RunContext } = await load<typeof import("../actors/run/context/run-context.ts")>(
+    "actors/run/context/run-context.ts",
   );
   /** Turns by their run, while they begin. */
   const turns = new Map<string, string>();

@@ -4,15 +4,15 @@ import { frame } from "../../bus/frames/frames.ts";
 import { isWaitingRun } from "../../storage/tables/task-waits.ts";
 import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
-import { askForSlot } from "./durable.ts";
+import { isPassing } from "./billing/passing.ts";
+import type { TaskFamily } from "./context/task-family.ts";
 import { answerStored } from "./event-log/waits.ts";
+import { askForSlot } from "./lifecycle/durable.ts";
+import { requeueRun } from "./lifecycle/requeue.ts";
+import { resumeRun, type WhyResume } from "./lifecycle/resume.ts";
+import type { Run } from "./lifecycle/run.ts";
+import { ownRun, type RunState, startRun } from "./lifecycle/start.ts";
 import { requestView } from "./replay/request-view.ts";
-import { requeueRun } from "./requeue.ts";
-import { resumeRun, type WhyResume } from "./resume.ts";
-import type { Run } from "./run.ts";
-import { isPassing } from "./scope/passing.ts";
-import type { TaskFamily } from "./scope/task-family.ts";
-import { ownRun, type RunState, startRun } from "./start.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
 /**

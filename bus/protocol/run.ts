@@ -15,7 +15,7 @@ export interface RunMessages {
    * durable; everything else comes over the channel. Safe to repeat with the same run_id.
    */
   start: { body: SubmitTurn; reply: TurnAccepted };
-  /** Accepts this run as the continuation of a dead one in the same log. Safe to repeat; see actors/run/requeue.ts. */
+  /** Accepts this run as the continuation of a dead one in the same log. Safe to repeat; see actors/run/lifecycle/requeue.ts. */
   requeue: { body: { readonly of: string }; reply: AcceptedRun };
   /** Stops the run and replies when it has stopped: true unless it had ended before. */
   abort: { body: { reason: AbortReason }; reply: { aborted: boolean } };

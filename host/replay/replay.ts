@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { thinkingFor } from "../../actors/run/intake/admission.ts";
-import type { RunSpec } from "../../actors/run/plan/run-spec.ts";
-import { resumedSpec } from "../../actors/run/resumed-spec.ts";
-import { Run } from "../../actors/run/run.ts";
+import { resumedSpec } from "../../actors/run/lifecycle/resumed-spec.ts";
+import { Run } from "../../actors/run/lifecycle/run.ts";
+import type { RunSpec } from "../../actors/run/spec/run-spec.ts";
 import type { PatternDeps } from "../../actors/run/steps/pattern.ts";
 import { threadAddress } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";

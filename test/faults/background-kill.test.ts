@@ -1,4 +1,4 @@
-// Tasks in the background whose server is killed while they are worked on, on both engines. See actors/run/calls/background-tasks.ts.
+// Tasks in the background whose server is killed while they are worked on, on both engines. See actors/run/child-runs/background-tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, never, says, turn } from "../support/chat.ts";

@@ -1,4 +1,4 @@
-// Tasks that go on beside the conversation, over real requests. See actors/run/calls/background-tasks.ts.
+// Tasks that go on beside the conversation, over real requests. See actors/run/child-runs/background-tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";

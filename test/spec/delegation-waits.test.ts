@@ -1,4 +1,4 @@
-// Tasks that wait for somebody: they and the run above are put aside, and go on when they are answered. See actors/run/calls/tasks.ts.
+// Tasks that wait for somebody: they and the run above are put aside, and go on when they are answered. See actors/run/child-runs/tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";

@@ -1,4 +1,4 @@
-// Tasks: what an agent hands to others, over real requests. See actors/run/calls/tasks.ts.
+// Tasks: what an agent hands to others, over real requests. See actors/run/child-runs/tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";

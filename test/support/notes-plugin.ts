@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import type { Embedder } from "../../actors/models/embedder.ts";
 import type { ModelProvider } from "../../actors/models/provider.ts";
-import { workingSet } from "../../actors/run/context/working-set.ts";
 import { modelStep } from "../../actors/run/model/model-step.ts";
+import { workingSet } from "../../actors/run/prompt/working-set.ts";
 import { answered, failedCall, limited, stopped } from "../../actors/run/steps/endings.ts";
 import type { Pattern } from "../../actors/run/steps/pattern.ts";
 import { defineActor } from "../../actors/runtime/define.ts";

@@ -1,11 +1,11 @@
 import { breathe } from "../../../bus/env.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
-import { type Compare, chooseSimilar } from "../context/semantic.ts";
-import { similarities } from "../context/similar.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { likenesses } from "../model/likeness.ts";
 import { modelStep, type StepOutcome } from "../model/model-step.ts";
 import { countPrompt } from "../model/token-counts.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { type Compare, chooseSimilar } from "../prompt/semantic.ts";
+import { similarities } from "../prompt/similar.ts";
 import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
 import { shownOf } from "./shown.ts";
 

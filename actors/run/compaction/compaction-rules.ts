@@ -1,12 +1,12 @@
 import { estimatedTokens } from "../../../governance/output-count.ts";
 import { isSummary } from "../../log/compaction.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import { messagesTokens } from "../context/token-estimate.ts";
-import { type WindowShares, windowShares } from "../context/window.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { countPrompt, runEncoding } from "../model/token-counts.ts";
-import type { RunSpec } from "../plan/run-spec.ts";
-import { toolListJson } from "../plan/tool-list.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { messagesTokens } from "../prompt/token-estimate.ts";
+import { type WindowShares, windowShares } from "../prompt/window.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
+import { toolListJson } from "../spec/tool-list.ts";
 import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
 import { cutLastResults } from "./cut-results.ts";
 import { shownOf } from "./shown.ts";

@@ -15,6 +15,8 @@ import { shortMessage } from "../../log/short-message.ts";
 import { loadedBytesMax, type OlderPart, olderPart } from "../../log/thread-size.ts";
 import { transcriptEntries } from "../../log/transcript.ts";
 import type { ModelFailure } from "../../models/provider.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { countMessages } from "../model/token-counts.ts";
 import {
   type BranchItem,
   type Cut,
@@ -23,11 +25,9 @@ import {
   planCut,
   tokensCut,
   type Uncut,
-} from "../context/compaction-cut.ts";
-import { imageTokens, messageTokens } from "../context/token-estimate.ts";
-import type { WindowShares } from "../context/window.ts";
-import { countMessages } from "../model/token-counts.ts";
-import type { RunContext } from "../scope/run-context.ts";
+} from "../prompt/compaction-cut.ts";
+import { imageTokens, messageTokens } from "../prompt/token-estimate.ts";
+import type { WindowShares } from "../prompt/window.ts";
 import { reachOf, summarize } from "./summary-call.ts";
 
 // A run sums up the older part of its branch, so that what it shows the model is short again: the log gets one event that says where the

@@ -1,8 +1,8 @@
 import type { ContextMessage } from "../../log/message.ts";
 import { shortMessage } from "../../log/short-message.ts";
-import { imageTokens } from "../context/token-estimate.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { countMessages, countPrompt } from "../model/token-counts.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { imageTokens } from "../prompt/token-estimate.ts";
 import { shownOf } from "./shown.ts";
 
 // The results that a model has just asked for are shown whatever is summed up before them. Where they alone are more than it can read, each

@@ -1,7 +1,7 @@
 import type { ContextMessage } from "../../log/message.ts";
-import { clearResults } from "../context/cleared-results.ts";
-import { workingSet } from "../context/working-set.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { clearResults } from "../prompt/cleared-results.ts";
+import { workingSet } from "../prompt/working-set.ts";
 
 /** What the manifest's session section shows of the branch as it is. */
 export function shownOf(runContext: RunContext): readonly ContextMessage[] {

@@ -1,10 +1,10 @@
 import { contextMessage } from "../../log/message.ts";
 import { transcriptPieces } from "../../log/transcript.ts";
 import { ModelFailure } from "../../models/provider.ts";
-import type { WindowShares } from "../context/window.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { LimitReached } from "../model/metered-call.ts";
 import { callQuietly } from "../model/quiet-call.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { WindowShares } from "../prompt/window.ts";
 
 /** Calls that one summary is made with: what is older than they reach is left out, and the model is told so. */
 const piecesMax = 16;

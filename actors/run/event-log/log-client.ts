@@ -19,7 +19,7 @@ import type {
   TakenRun,
 } from "../../log/messages.ts";
 import { uncountedBytes } from "../../runtime/context-memory.ts";
-import type { DurableRun } from "../plan/durable-run.ts";
+import type { DurableRun } from "../spec/durable-run.ts";
 import type { OpenAsked, RunEventLog } from "./run-log.ts";
 
 /** What a run writes waits as long as the store does, and for nothing else. */

@@ -5,7 +5,7 @@ import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { claimKeyOp, neverExpires, releaseKeyOp, settleKeyOp } from "../../../storage/tables/idempotency.ts";
 import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
-import type { RunOutcome, RunSpec } from "../plan/run-spec.ts";
+import type { RunOutcome, RunSpec } from "../spec/run-spec.ts";
 
 // What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its entry point answers.
 

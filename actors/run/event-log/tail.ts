@@ -5,8 +5,8 @@ import type { WaitRow } from "../../../storage/tables/waits.ts";
 import { messageOf } from "../../log/message.ts";
 import { isOfSubAgent } from "../../log/sub-agent-events.ts";
 import type { Foreseen } from "../../tools/tool.ts";
-import { noteOf, type RunNote } from "../plan/notes.ts";
-import type { BegunCall, GivenAnswer, PendingCall } from "../plan/run-spec.ts";
+import { noteOf, type RunNote } from "../spec/notes.ts";
+import type { BegunCall, GivenAnswer, PendingCall } from "../spec/run-spec.ts";
 
 /** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
 export class Tail {

@@ -8,8 +8,8 @@ import { admit } from "../../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import { type Thinking, thinkingOf } from "../../models/thinking.ts";
-import { asideAgent } from "../plan/aside-agent.ts";
-import type { RunDeps } from "../scope/deps.ts";
+import type { RunDeps } from "../context/deps.ts";
+import { asideAgent } from "../spec/aside-agent.ts";
 
 /**
  * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of

@@ -7,7 +7,7 @@ import type { LogEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import type { SignedThought } from "../../models/provider.ts";
 import { anyModel } from "../../models/vendor-fields.ts";
-import { isOfRequest } from "../plan/request-tools.ts";
+import { isOfRequest } from "../spec/request-tools.ts";
 
 // Which messages of a client speak of calls that it was handed. On a thread the log says which calls these are; without one the
 // client's own words do, and only for tools of this request (decision 95).

@@ -7,8 +7,8 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import { editedText, resultText, type ToolOutcome, toolOutcome } from "../../log/tool-outcome.ts";
-import type { RunDeps } from "../scope/deps.ts";
-import { pipelineOf } from "../scope/run-pipeline.ts";
+import type { RunDeps } from "../context/deps.ts";
+import { pipelineOf } from "../context/run-pipeline.ts";
 import type { Intake } from "./intake.ts";
 
 // What a client brings as results of calls that it was handed passes the controls like the results of any tool.

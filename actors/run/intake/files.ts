@@ -1,5 +1,5 @@
 import type { TenantStore } from "../../../storage/store/store.ts";
-import type { RunDeps } from "../scope/deps.ts";
+import type { RunDeps } from "../context/deps.ts";
 import { type Intake, withFiles } from "./intake.ts";
 
 /**

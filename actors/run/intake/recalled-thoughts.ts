@@ -4,7 +4,7 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { SignedThought } from "../../models/provider.ts";
-import type { RunSpec } from "../plan/run-spec.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
 import type { Intake } from "./intake.ts";
 
 // A client without a thread sends a step's calls back, but not the private vendor fields that the model wants back with them. The process

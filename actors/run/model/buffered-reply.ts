@@ -4,7 +4,7 @@ import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { Spoken } from "../../../governance/controls/verdicts.ts";
 import { stretchesOf } from "../../../storage/frames/stretches.ts";
 import type { ModelReply } from "../../models/provider.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
 import type { SentThoughts } from "./sent-thoughts.ts";
 
 /** An answer of the model as it may be shown. */

@@ -1,10 +1,10 @@
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
-import { countOmitted, haveAttachments, readImages, unreadImages, withoutImages } from "../context/images.ts";
-import { imageTokens } from "../context/token-estimate.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { takesImages } from "../intake/admission.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { countOmitted, haveAttachments, readImages, unreadImages, withoutImages } from "../prompt/images.ts";
+import { imageTokens } from "../prompt/token-estimate.ts";
 
 const none: ImagesOfCall = new Map();
 

@@ -7,9 +7,9 @@ import type { CallObserver } from "../../models/call.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply, ToolUse } from "../../models/provider.ts";
 import type { Thinking } from "../../models/thinking.ts";
-import { shownItems } from "../context/shown-items.ts";
-import { digestOf, type PromptPrefix } from "../plan/prompt-prefix.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { shownItems } from "../prompt/shown-items.ts";
+import { digestOf, type PromptPrefix } from "../spec/prompt-prefix.ts";
 
 // What is on record of a model call (decision 86). While the call goes on little more than its times are noted; where its words stand in
 // the log is looked up when it is over, and the row is written with what the model has said.

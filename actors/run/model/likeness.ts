@@ -6,8 +6,8 @@ import { callRoute } from "../../models/call.ts";
 import { callObserver } from "../../models/call-observer.ts";
 import { type EmbeddingCall, type EmbeddingReply, estimatedInputTokens, floatBytes } from "../../models/embedder.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
-import { cosine, type Direction, directionAt, textDigest } from "../context/vector-memory.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { cosine, type Direction, directionAt, textDigest } from "../prompt/vector-memory.ts";
 
 // How like messages are to what is asked, by their vectors. A message is made a vector of once and remembered; what cannot be had in time
 // or within the limits of the run is left for a later turn.

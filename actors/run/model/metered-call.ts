@@ -8,8 +8,8 @@ import type { CallObserver } from "../../models/call.ts";
 import { callObserver } from "../../models/call-observer.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply } from "../../models/provider.ts";
-import type { RunSpec } from "../plan/run-spec.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
 import { CallRecord, type CallWords } from "./call-record.ts";
 
 /** What a model is expected to write at most whose route does not say. */

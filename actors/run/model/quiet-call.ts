@@ -7,8 +7,8 @@ import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
-import { digestOf, makePrefix } from "../plan/prompt-prefix.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { digestOf, makePrefix } from "../spec/prompt-prefix.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 
 /** What a model is asked that nobody hears: words alone, without tools, images and thoughts. */

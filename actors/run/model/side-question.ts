@@ -4,7 +4,7 @@ import type { ModelRoute } from "../../../manifests/registries.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { correctionWords } from "../../models/answer-words.ts";
 import { ModelFailure } from "../../models/provider.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { LimitReached } from "./metered-call.ts";
 import type { StepOutcome } from "./model-step.ts";
 import { callQuietly, type QuietCall } from "./quiet-call.ts";

@@ -2,16 +2,16 @@ import { lazily } from "../../../bus/lazily.ts";
 import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
 import type { LogEntry } from "../../log/entry.ts";
-import type { ToolRunner } from "../calls/tool-runner.ts";
-import { workingSet } from "../context/working-set.ts";
+import type { RunContext } from "../context/run-context.ts";
 import type { ReleasedReply } from "../model/buffered-reply.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
-import { noteEntry, type RunNote } from "../plan/notes.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { workingSet } from "../prompt/working-set.ts";
+import { noteEntry, type RunNote } from "../spec/notes.ts";
 import { assistantEntry, assistantMessage, type Ending } from "../steps/endings.ts";
 import { finalSteps } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
 import { notAnswered, runSteps } from "../steps/step-loop.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 
 // A planner makes subtasks of what was asked for, an executor does one after the other with the agent's tools, and then the agent
 // answers. What the executor does and says is in the conversation's log, so that later turns know of it; clients are told of its

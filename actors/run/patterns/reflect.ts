@@ -1,10 +1,10 @@
 import { lazily } from "../../../bus/lazily.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
 import { decide, stateOf } from "../model/decide.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
-import { noteEntry } from "../plan/notes.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { noteEntry } from "../spec/notes.ts";
 import { answered, stopped } from "../steps/endings.ts";
 import { bufferedSteps, isBroken } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";

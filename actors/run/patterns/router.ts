@@ -1,9 +1,9 @@
 import { type AnswerSchema, readOwnSchema } from "../../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { cut, type DecisionQuestion, decide, stateOf } from "../model/decide.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
-import { noteEntry } from "../plan/notes.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { noteEntry } from "../spec/notes.ts";
 import type { Ending } from "../steps/endings.ts";
 import type { Pattern } from "../steps/pattern.ts";
 import { notAnswered } from "../steps/step-loop.ts";

@@ -10,10 +10,10 @@ import { shortMessage } from "../../log/short-message.ts";
 import { eventsAt } from "../../log/sub-agent-events.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
-import { clearResults } from "../context/cleared-results.ts";
-import { readImage } from "../context/images.ts";
-import { systemText } from "../context/working-set.ts";
-import { digestOf, readPrefix } from "../plan/prompt-prefix.ts";
+import { clearResults } from "../prompt/cleared-results.ts";
+import { readImage } from "../prompt/images.ts";
+import { systemText } from "../prompt/working-set.ts";
+import { digestOf, readPrefix } from "../spec/prompt-prefix.ts";
 
 // A model request made again from its record and the log: with the code that has made it, and without anything that was in memory then.
 

@@ -8,11 +8,11 @@ import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { failureAdvice } from "../../models/failure-advice.ts";
 import { failureCodeOf } from "../../models/failure-code.ts";
 import type { ModelFailure } from "../../models/provider.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { keptThoughts, type ReleasedReply } from "../model/buffered-reply.ts";
 import type { SentThought } from "../model/sent-thoughts.ts";
-import { noteEntry } from "../plan/notes.ts";
-import type { Resumed } from "../plan/run-spec.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { noteEntry } from "../spec/notes.ts";
+import type { Resumed } from "../spec/run-spec.ts";
 
 /** How the loop of a turn was left. */
 export type Ending = Finished | Suspended;

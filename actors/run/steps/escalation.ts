@@ -1,11 +1,11 @@
 import { SvcError } from "../../../bus/errors.ts";
 import type { CompiledEscalation } from "../../../manifests/sections/model.ts";
-import type { ToolRunner } from "../calls/tool-runner.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { takesImages } from "../intake/admission.ts";
 import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
 import { cut, decide, stateOf } from "../model/decide.ts";
-import { noteEntry } from "../plan/notes.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { noteEntry } from "../spec/notes.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { answered, type Ending, stopped } from "./endings.ts";
 import { bufferedSteps, type FinalSteps, finalSteps, isBroken } from "./final-steps.ts";
 import type { NoReply } from "./step-loop.ts";

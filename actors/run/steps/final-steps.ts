@@ -1,9 +1,9 @@
 import { checkAnswer } from "../../../governance/answer-problem.ts";
 import { correctionWords } from "../../models/answer-words.ts";
-import type { ToolRunner } from "../calls/tool-runner.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
-import { noteEntry } from "../plan/notes.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { noteEntry } from "../spec/notes.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { answered, type Ending, misfit } from "./endings.ts";
 import { runSteps, type Steps } from "./step-loop.ts";
 

@@ -1,5 +1,5 @@
-import type { ToolRunner } from "../calls/tool-runner.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { type Ending, nobodyAnswered, stopped } from "./endings.ts";
 import { finalSteps } from "./final-steps.ts";
 import { type SubAgentEnd, wordsOf } from "./sub-agents.ts";

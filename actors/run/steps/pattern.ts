@@ -1,7 +1,7 @@
 import type { Semaphore } from "../../../bus/queues/semaphore.ts";
-import type { ToolRunner } from "../calls/tool-runner.ts";
-import type { RunDeps } from "../scope/deps.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunDeps } from "../context/deps.ts";
+import type { RunContext } from "../context/run-context.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import type { Ending } from "./endings.ts";
 
 /** The loop of an agent: goes on until it is known how the run ends. It refuses only when the event log does. */

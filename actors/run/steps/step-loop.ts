@@ -1,9 +1,9 @@
 import { isJson } from "../../models/argument-text.ts";
-import type { ToolRunner } from "../calls/tool-runner.ts";
 import { branchStep } from "../compaction/branch-step.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { type ReleasedReply, tellReply } from "../model/buffered-reply.ts";
 import type { StepOutcome } from "../model/model-step.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import {
   assistantEntry,
   assistantMessage,

@@ -1,12 +1,12 @@
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { inCallOrder } from "../../log/branch.ts";
 import { type ToolOutcome, toolMessage } from "../../log/tool-outcome.ts";
-import type { ToolRunner } from "../calls/tool-runner.ts";
+import type { RunContext } from "../context/run-context.ts";
 import { keepThoughts } from "../intake/recalled-thoughts.ts";
 import type { ReleasedReply } from "../model/buffered-reply.ts";
-import { isOfRequest } from "../plan/request-tools.ts";
-import type { PendingCall } from "../plan/run-spec.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import { isOfRequest } from "../spec/request-tools.ts";
+import type { PendingCall } from "../spec/run-spec.ts";
+import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { cutShort, type Ending, type Finished, stopped, suspended } from "./endings.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { contextMessage } from "../../log/message.ts";
 import type { AtEnd, TakeInputs, TakenInput } from "../../log/messages.ts";
-import type { RunContext } from "../scope/run-context.ts";
+import type { RunContext } from "../context/run-context.ts";
 
 // What waits for a run becomes part of its conversation between two of its steps.
 

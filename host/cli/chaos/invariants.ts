@@ -1,4 +1,4 @@
-import { callDigest } from "../../../actors/run/scope/run-pipeline.ts";
+import { callDigest } from "../../../actors/run/context/run-pipeline.ts";
 import type { StreamFrame } from "./client.ts";
 import { type ChaosLoad, type ChaosRun, endOf } from "./load.ts";
 import { finalOf, script } from "./model-script.ts";

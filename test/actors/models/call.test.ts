@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import { type CallPlan, callModel } from "../../../actors/models/call.ts";
 import { httpProvider } from "../../../actors/models/http-provider.ts";
 import { ModelFailure, type ModelProvider } from "../../../actors/models/provider.ts";
-import { UsageMeter } from "../../../actors/run/scope/usage-meter.ts";
+import { UsageMeter } from "../../../actors/run/billing/usage-meter.ts";
 import { Cancellation } from "../../../actors/runtime/cancellation.ts";
 import { errorTable, SvcError } from "../../../bus/errors.ts";
 import { Egress } from "../../../governance/egress/egress.ts";

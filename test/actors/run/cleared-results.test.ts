@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
-import { clearResults } from "../../../actors/run/context/cleared-results.ts";
+import { clearResults } from "../../../actors/run/prompt/cleared-results.ts";
 
 const image = { url: "svc-file://a", media_type: "image/png" } as const;
 

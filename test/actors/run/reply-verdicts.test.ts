@@ -1,7 +1,7 @@
 // What controls say of the model's words, through a chat: nobody sees any of them before they are released.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import type { Run } from "../../../actors/run/run.ts";
+import type { Run } from "../../../actors/run/lifecycle/run.ts";
 import type { EntryPoint } from "../../../bus/protocol/run.ts";
 import type { Control, GovernedReply } from "../../../governance/controls/control.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";

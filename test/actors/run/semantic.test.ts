@@ -4,8 +4,8 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { summaryMessage } from "../../../actors/log/compaction.ts";
 import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
-import { type Compare, chooseSimilar } from "../../../actors/run/context/semantic.ts";
-import { similarities } from "../../../actors/run/context/similar.ts";
+import { type Compare, chooseSimilar } from "../../../actors/run/prompt/semantic.ts";
+import { similarities } from "../../../actors/run/prompt/similar.ts";
 
 const user = (content: string) => contextMessage({ role: "user", content });
 const says = (content: string) => contextMessage({ role: "assistant", content });

@@ -1,9 +1,9 @@
 // How a step ends whose calls were run.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ToolRunner } from "../../../actors/run/calls/tool-runner.ts";
-import type { RunContext } from "../../../actors/run/scope/run-context.ts";
+import type { RunContext } from "../../../actors/run/context/run-context.ts";
 import { runTools } from "../../../actors/run/steps/step-tools.ts";
+import type { ToolRunner } from "../../../actors/run/tool-calls/tool-runner.ts";
 
 /** A step whose runner has come back with this, and whose run was stopped behind that. */
 async function endingOf(waits: boolean) {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { cosine, directionAt, textDigest, VectorMemory } from "../../../actors/run/context/vector-memory.ts";
+import { cosine, directionAt, textDigest, VectorMemory } from "../../../actors/run/prompt/vector-memory.ts";
 
 const route = { id: "e", provider: "openai", model: "m", price: null };
 const bytesOf = (vector: readonly number[]) => new Uint8Array(Float32Array.from(vector).buffer);

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { loadBranch } from "../../../actors/log/branch.ts";
 import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";
 import { branchBytesOf } from "../../../actors/log/thread-size.ts";
-import { lastUserMessage, turnStartOf, workingSet } from "../../../actors/run/context/working-set.ts";
+import { lastUserMessage, turnStartOf, workingSet } from "../../../actors/run/prompt/working-set.ts";
 import { appendOp, eventBytes, type LogEvent } from "../../../storage/tables/events.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
 import { runs } from "../../support/effort.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { planningAgent } from "../../../actors/run/plan/planning-agent.ts";
+import { planningAgent } from "../../../actors/run/spec/planning-agent.ts";
 import { builtInTools } from "../../../actors/tools/registry/built-in.ts";
 import { permissionModes as modes, type PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import { modeAfterPlan, modeOf } from "../../../governance/auth/permission-modes.ts";

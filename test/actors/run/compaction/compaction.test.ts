@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { loadBranch } from "../../../../actors/log/branch.ts";
 import { openingMessage } from "../../../../actors/log/compaction.ts";
 import { type ContextMessage, contextMessage } from "../../../../actors/log/message.ts";
-import { type BranchItem, planCut } from "../../../../actors/run/context/compaction-cut.ts";
+import { type BranchItem, planCut } from "../../../../actors/run/prompt/compaction-cut.ts";
 import { threadAddress } from "../../../../bus/address.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import type { Store } from "../../../../storage/store/store.ts";

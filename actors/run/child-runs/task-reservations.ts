@@ -1,0 +1,139 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { BudgetReservation, BudgetUsed, ReservationReply, ReservationRequest } from "../../../bus/protocol/run.ts";
+import { type Breach, isBreach, type ParentBudget, type Reservation } from "../../../governance/budget.ts";
+import type { RunContext } from "../context/run-context.ts";
+
+/** Output that is worth a model call: with less one waits for what others may give back. */
+const outputMin = 256;
+
+/** How long those who are stopped with the run may take to say what they have used. */
+const settleMs = 1_000;
+
+interface OpenReservation {
+  readonly task_id: string;
+  readonly reserved: Reservation;
+  /** Of the run above. */
+  readonly upstream: string | null;
+}
+
+/** The limits of a durable run count what its tasks use in the next process too, where these go on behind it. Never rejects. */
+export async function keepSpent({ spec: { durableRun }, eventLog }: RunContext): Promise<void> {
+  if (durableRun !== null) await eventLog.append([], durableRun.spentOps()).catch(() => {});
+}
+
+/** What the tasks of one run have borrowed of its budget. */
+export class TaskReservations {
+  readonly #runContext: RunContext;
+  readonly #reservations = new Map<string, OpenReservation>();
+  /** Reservations that the run above is being asked for. */
+  #asking = 0;
+  #repaid = Promise.withResolvers<void>();
+
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    runContext.cancellation.onCancel(() => this.wake());
+  }
+
+  /** See `TaskFamily.reserve`; `isThere` says whether the task may still use something. Refuses with actor_lost. */
+  async reserve(
+    { task_id, input_tokens, output_tokens, rates }: ReservationRequest,
+    isThere: () => boolean,
+  ): Promise<ReservationReply> {
+    const { budget, deps, spec, cancellation } = this.#runContext;
+    const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
+    if (price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null)
+      return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
+    for (;;) {
+      if (cancellation.cancelled || !isThere()) throw new SvcError("actor_lost");
+      const reserved = budget.reserve(input_tokens, output_tokens, price, deps.env.monotonic());
+      const others = this.#reservations.size + this.#asking > 0;
+      if (isBreach(reserved)) {
+        if (!others) return { breach: reserved };
+      } else if (!others || reserved.outputTokens >= Math.min(outputMin, output_tokens)) {
+        return this.#lent(task_id, reserved);
+      } else budget.settle(reserved, null, null);
+      await this.#repaid.promise;
+    }
+  }
+
+  repay(reservationId: string, used: BudgetUsed): void {
+    const reservation = this.#reservations.get(reservationId);
+    if (!reservation) return;
+    this.#reservations.delete(reservationId);
+    const { budget } = this.#runContext;
+    budget.settleReservation(reservation.reserved, used);
+    if (reservation.upstream !== null) budget.parentBudget?.repay(reservation.upstream, used);
+    // What it was used for is in the log of the task.
+    this.#runContext.tree?.flush();
+    void keepSpent(this.#runContext);
+    this.wake();
+  }
+
+  /** A task makes no call any more. What it has not given back it may have used. */
+  end(taskId: string): void {
+    for (const [id, { task_id, reserved }] of this.#reservations)
+      if (task_id === taskId)
+        this.repay(id, {
+          input_tokens: reserved.inputTokens,
+          output_tokens: reserved.outputTokens,
+          cost_usd: reserved.costUsd,
+        });
+    this.wake();
+  }
+
+  /** Resolves when all is given back, or after a while. */
+  async settled(): Promise<void> {
+    let isLate = false;
+    const timer = this.#runContext.deps.env.timer(settleMs, () => {
+      isLate = true;
+      this.wake();
+    });
+    while (this.#reservations.size + this.#asking > 0 && !isLate) await this.#repaid.promise;
+    timer.cancel();
+  }
+
+  /** Lets those look again who wait for something to be given back. */
+  wake(): void {
+    this.#repaid.resolve();
+    this.#repaid = Promise.withResolvers<void>();
+  }
+
+  /** The loan, when the run above lends it too. */
+  async #lent(task_id: string, reserved: Reservation): Promise<ReservationReply> {
+    const { budget, deps } = this.#runContext;
+    const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd } = reserved;
+    const reservation = { reservation_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
+    if (budget.parentBudget === null) {
+      this.#reservations.set(reservation.reservation_id, { task_id, reserved, upstream: null });
+      return { reservation };
+    }
+    const above = await this.#askAbove(budget.parentBudget, reserved);
+    if (above === null) throw new SvcError("actor_lost");
+    if ("limit" in above) return { breach: above };
+    this.#reservations.set(reservation.reservation_id, { task_id, reserved, upstream: above.reservation_id });
+    return {
+      reservation: {
+        ...reservation,
+        output_tokens: Math.min(output_tokens, above.output_tokens),
+        cost_usd: Math.min(cost_usd, above.cost_usd),
+      },
+    };
+  }
+
+  /** What is not lent is free again here, also where the store has not said. */
+  async #askAbove(parentBudget: ParentBudget, reserved: Reservation): Promise<BudgetReservation | Breach | null> {
+    const { inputTokens: input_tokens, outputTokens: output_tokens, price } = reserved;
+    let above: BudgetReservation | Breach | null = null;
+    this.#asking++;
+    try {
+      above = await parentBudget.reserve({ input_tokens, output_tokens }, price);
+      return above;
+    } finally {
+      this.#asking--;
+      if (above === null || "limit" in above) {
+        this.#runContext.budget.settle(reserved, null, null);
+        this.wake();
+      }
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import { runAddress } from "../../../bus/address.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import type { SharedBudgets, SubmitTurn } from "../../../bus/protocol/run.ts";
+import { type ToolErrorCode, type ToolResult, toolError } from "../../tools/tool.ts";
+import { sharedAbove } from "../billing/parent-budget.ts";
+import type { RunContext } from "../context/run-context.ts";
+
+// What every task begins with, whether the run waits for it or not.
+
+const startMs = 10_000;
+const startAttempts = 3;
+
+/** Starts the run of a task. Asks again by id when it is unknown whether it was accepted; refuses as that does. */
+export async function startTask({ deps }: RunContext, turn: SubmitTurn): Promise<void> {
+  const address = runAddress(turn.principal.tenant_id, turn.thread_suffix, turn.run_id);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await deps.bus.ask(address, "start", turn, { deadlineMs: startMs, bytes: turn.manifest.length + 512 });
+      return;
+    } catch (error) {
+      const isUnknown = error instanceof SvcError && error.code === "deadline_exceeded";
+      if (!isUnknown || attempt === startAttempts) throw error;
+    }
+  }
+}
+
+/** What the model is told of a task that was not taken. */
+export function refusedStart(agent: string, error: unknown): ToolResult {
+  const { code, message } = SvcError.from(error);
+  return toolError(refusals[code] ?? "transport_unavailable", `${agent}: ${message}`);
+}
+
+const refusals: Readonly<Record<string, ToolErrorCode>> = {
+  unknown_manifest: "not_found",
+  invalid_manifest: "not_found",
+  missing_scopes: "permission_denied",
+  auth_scheme_not_allowed: "permission_denied",
+  unauthorized: "permission_denied",
+  model_not_configured: "transport_unavailable",
+  run_queue_full: "rate_limited",
+};
+
+/** The budgets of a run and of those above it, in the store from here on. Refuses with actor_lost when those are gone. */
+export async function sharedBudgets({ spec, deps, tree, budget }: RunContext): Promise<SharedBudgets> {
+  const { parent, principal, agent, run_id } = spec;
+  const above = parent === null ? null : await sharedAbove(parent, principal.tenant_id, deps.bus);
+  await tree?.share(budget, agent.limits);
+  return {
+    budgets: [...(above?.budgets ?? []), run_id],
+    priced: above?.priced === true || agent.manifest.spec.limits.max_cost_usd !== null,
+  };
+}

@@ -1,0 +1,68 @@
+import { taskSuffix } from "../../../bus/address.ts";
+import type { BackgroundTask, SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { RunContext } from "../context/run-context.ts";
+import type { AskedTask } from "../context/task-family.ts";
+
+/** Names that a task is given before it begins. */
+export interface TaskNames {
+  readonly run_id: string;
+  readonly task_id: string;
+  /** The agents above the task. */
+  readonly agents: readonly string[];
+}
+
+/** How many tasks are in the chain that ends in this run. */
+export function depthOf({ spec }: RunContext): number {
+  return spec.parent?.depth ?? 0;
+}
+
+/** Milliseconds for which a task of the run may be at work. */
+export function activeMs({ budget, deps }: RunContext): number {
+  return Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
+}
+
+/** The turn of a task: the caller's, with nothing of the conversation in it. */
+export function taskTurn(
+  runContext: RunContext,
+  { agent, prompt }: Pick<AskedTask, "agent" | "prompt">,
+  { run_id, task_id, agents }: TaskNames,
+  background: BackgroundTask | null = null,
+): SubmitTurn {
+  const { spec, eventLog, attended, deps, askedOn } = runContext;
+  const { parent } = spec;
+  return {
+    run_id,
+    surface: "task",
+    principal: spec.principal,
+    request_id: spec.request_id,
+    manifest: agent,
+    messages: [{ role: "user", content: prompt }],
+    thread_suffix: taskSuffix(task_id),
+    model: null,
+    template: null,
+    template_args: [],
+    max_tokens: null,
+    temperature: null,
+    include_usage: false,
+    response: null,
+    idempotency: null,
+    lease: null,
+    channel: { node: deps.bus.node, id: 0 },
+    parent: {
+      run_id: spec.run_id,
+      suffix: spec.thread_suffix ?? "",
+      task_id,
+      root_thread_id: parent?.root_thread_id ?? eventLog.threadId,
+      root_key: parent?.root_key ?? spec.thread_key,
+      root_run_id: parent?.root_run_id ?? spec.run_id,
+      attended,
+      heard: askedOn !== null,
+      deadline: runContext.deadline,
+      agents,
+      depth: depthOf(runContext) + 1,
+      ...(background !== null && { background }),
+      ...(background === null && spec.durableRun !== null && { durable: { active_ms: activeMs(runContext) } }),
+      ...((background !== null || parent?.beside) && { beside: true as const }),
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import type { Logger } from "pino";
+import type { Bus } from "../../../bus/bus.ts";
+import type { Env } from "../../../bus/env.ts";
+import type { SlotSet } from "../../../bus/slot-map.ts";
+import type { AuditLog } from "../../../governance/audit.ts";
+import type { MakeControl } from "../../../governance/controls/control.ts";
+import type { Redis } from "../../../governance/egress/redis.ts";
+import type { Metrics } from "../../../governance/metrics.ts";
+import type { SecretMask } from "../../../governance/secret-mask.ts";
+import type { Settings } from "../../../governance/settings/settings.ts";
+import type { FileStore } from "../../../storage/files/file-store.ts";
+import type { Store } from "../../../storage/store/store.ts";
+import type { ManifestLibrary } from "../../library/manifest-library.ts";
+import type { Models } from "../../models/models.ts";
+import type { TokenCounter } from "../../models/token-counter.ts";
+import type { ContextMemory } from "../../runtime/context-memory.ts";
+import type { LiveRuns } from "../../runtime/live-runs.ts";
+import type { ToolSource } from "../../tools/source.ts";
+import type { KnownPrefixes } from "../prompt/known-prefixes.ts";
+import type { VectorMemory } from "../prompt/vector-memory.ts";
+import type { TextPace } from "../stream/text-pace.ts";
+import type { HeardRun } from "./suspended-runs.ts";
+
+/** What the parts of a run need. Made once, at the start of the thread. */
+export interface RunDeps {
+  readonly env: Env;
+  readonly bus: Bus;
+  readonly settings: Settings;
+  readonly store: Store;
+  /** What the turns of this thread hold of conversations. */
+  readonly contexts: ContextMemory;
+  /** Where images of callers and tools are kept. */
+  readonly files: FileStore;
+  readonly models: Models;
+  readonly tokens: TokenCounter;
+  /** Vectors of messages that `semantic:N` has compared. */
+  readonly vectors: VectorMemory;
+  /** What model calls have in common, as far as it is known to be kept. */
+  readonly prefixes: KnownPrefixes;
+  /** Where runs get their tools from. */
+  readonly toolSources: readonly ToolSource[];
+  /** What stands around the calls and replies of every run. */
+  readonly controls: readonly MakeControl[];
+  /** Where queues are; null without SVC_REDIS_URL. */
+  readonly redis: Pick<Redis, "command" | "close"> | null;
+  readonly manifests: ManifestLibrary;
+  readonly audit: AuditLog;
+  readonly metrics: Metrics;
+  /** When runs pass on what they have read. */
+  readonly pace: TextPace;
+  readonly mask: SecretMask;
+  readonly log: Logger;
+  /** Every run of this thread that has not ended. */
+  readonly liveRuns: LiveRuns;
+  /** Suspended runs of this thread whose clients still listen. */
+  readonly heardRuns: SlotSet<HeardRun>;
+  /** This process and worker, as runs and claimed keys name them: see `Owner`. */
+  readonly owner: string;
+  /** The host that this thread is of. */
+  readonly host: string;
+}

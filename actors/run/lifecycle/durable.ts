@@ -1,0 +1,168 @@
+import { durableAddress, publicThread, splitRunKey } from "../../../bus/address.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { silentOutput } from "../../../bus/frames/silent-output.ts";
+import type {
+  AcceptedRun,
+  EntryPoint,
+  ParentRun,
+  ResponseAsked,
+  RunPlace,
+  SubmitTurn,
+  TurnAccepted,
+} from "../../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { durableQueueIsFull, durableRowById, isResting, wakeDurableOp } from "../../../storage/tables/durable-rows.ts";
+import { neverExpires, settleKeyOp } from "../../../storage/tables/idempotency.ts";
+import { joinBudgetOps } from "../../../storage/tables/run-budgets.ts";
+import type { DurableAsked, RunRow } from "../../../storage/tables/runs.ts";
+import { type JsonAnswer, keyExpiresAt, type RunAnswer, type StreamAnswer } from "../../log/earlier-answer.ts";
+import type { AnswerForm, AskedKey } from "../../log/messages.ts";
+import type { ActorContext } from "../../runtime/define.ts";
+import { taskOutput } from "../child-runs/parent-report.ts";
+import type { RunDeps } from "../context/deps.ts";
+import type { EventLogClient } from "../event-log/log-client.ts";
+import { DurableRun } from "../spec/durable-run.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+import { Run } from "./run.ts";
+
+// How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
+
+/** What is a durable run whatever its agent says (decision 102). */
+const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
+/** What is no turn of the conversation, or one within the run of another agent. */
+const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];
+
+/** With what a turn is accepted as a durable run; null where it is none. */
+export function durableAsked(
+  { durable }: CompiledAgent,
+  {
+    surface,
+    parent,
+    response = null,
+  }: Pick<SubmitTurn, "surface" | "parent"> & { readonly response?: ResponseAsked | null },
+  { hibernateAfterSeconds }: RunDeps["settings"],
+): DurableAsked | null {
+  const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
+  // Who is told of its end is the conversation, or the run above.
+  if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
+  const isAlways = alwaysDurable.includes(surface) || response?.background === true;
+  if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
+  const webhooks = durable?.webhooks ?? [];
+  return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
+}
+
+/** A background task spends with the runs above from its first batch on; of every other run nothing. Refuses with conflict. */
+export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun | undefined): WriteOp[] {
+  if (parent?.background === undefined) return [];
+  const { task_id, root_key, background } = parent;
+  return joinBudgetOps(store, { run_id, task_id, root_key, budgets: background.budgets }, background.tasks_max);
+}
+
+/** Refuses with run_queue_full. */
+export async function checkQueue(store: TenantStore): Promise<void> {
+  if (await durableQueueIsFull(store)) throw new SvcError("run_queue_full", { retryAfterSeconds: 60 });
+}
+
+/** What is told of a run that was accepted. `expiresAt` is epoch milliseconds. */
+export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: number): AcceptedRun {
+  return {
+    status: "accepted",
+    resume_token: run_id,
+    fiber_id: run_id,
+    expires_at: new Date(expiresAt).toISOString(),
+    thread_id: publicThread(tenant_id, suffix),
+  };
+}
+
+/**
+ * Settles the key of a request with the acceptance of its run, which is its answer. The key expires a TTL after the run's end.
+ */
+export function settleAcceptedOps(
+  store: TenantStore,
+  key: AskedKey | null,
+  run: AcceptedRun,
+  { fromSeq, thread_suffix, surface, startedAt }: Pick<RunSpec, "fromSeq" | "thread_suffix" | "surface" | "startedAt">,
+  settings: RunDeps["settings"],
+): WriteOp[] {
+  if (key === null) return [];
+  const answers: Readonly<Record<AnswerForm, StreamAnswer | RunAnswer | JsonAnswer>> = {
+    frames: { from_seq: fromSeq, to_seq: -1, error: null, accepted: run },
+    run: { suffix: thread_suffix ?? "", accepted: run },
+    body: { status: 202, body: JSON.stringify(run) },
+  };
+  // A delivery is known for a time of its own, however long its run takes.
+  const expiresAt = surface === "trigger" ? Math.max(key.until ?? 0, keyExpiresAt(startedAt, settings)) : neverExpires;
+  return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), expiresAt)];
+}
+
+/** Tells who gives out the slots that a run is due, which the store says already. */
+export function tellDue(place: RunPlace, { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">): void {
+  if (deps.settings.durablePollSeconds > 0) bus.tell(durableAddress(deps.host), "wake", place);
+}
+
+/** Tells who gives out the slots that a run does not need its own any more. */
+export function tellLeft({ key, bus, deps }: Pick<ActorContext<RunDeps>, "key" | "bus" | "deps">): void {
+  const { tenantId, suffix, runId } = splitRunKey(key);
+  bus.tell(durableAddress(deps.host), "left", { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId });
+}
+
+/** What was told of a run that was accepted before. */
+export async function acceptedBefore(
+  { principal, thread_suffix, run_id }: SubmitTurn,
+  store: TenantStore,
+  wait_ms: number,
+): Promise<TurnAccepted> {
+  const row = await durableRowById(store, run_id);
+  if (row === undefined) throw new SvcError("actor_lost");
+  const place = { tenant_id: principal.tenant_id, suffix: thread_suffix ?? "", run_id };
+  return { kind: "accepted", run: acceptedRun(place, row.expires_at), replayed: false, wait_ms };
+}
+
+/**
+ * Whether a run that is about to be accepted has a slot, so that it begins in the same batch: where one is free and nobody waits for one.
+ * A background task is first accepted, as what it may spend is another's.
+ */
+export async function slotFor(
+  place: RunPlace,
+  { parent }: Pick<SubmitTurn, "parent">,
+  { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">,
+): Promise<boolean> {
+  // The run above has one, and does nothing else meanwhile.
+  if (parent?.durable !== undefined) return true;
+  if (parent !== undefined || deps.settings.durablePollSeconds === 0) return false;
+  const { go } = await bus.ask(durableAddress(deps.host), "begin", place).catch(() => ({ go: false }));
+  return go;
+}
+
+/** A run that has begun with its acceptance, from its row: as one that was put aside meanwhile, but that nothing is read again. */
+export function beginDurable(
+  spec: RunSpec,
+  row: RunRow,
+  place: RunPlace,
+  log: EventLogClient,
+  { deps, bus }: ActorContext<PatternDeps>,
+): Run {
+  const { env, host, metrics, settings } = deps;
+  const store = deps.store.tenant(place.tenant_id);
+  const { started_at: accepted_at, asked } = row;
+  const ttl_ms = asked.durable?.ttl_ms ?? 0;
+  const stored = { attempts: 0, accepted_at, ttl_ms, expires_at: accepted_at + ttl_ms };
+  const { parent } = asked;
+  const durableRun = new DurableRun(row, place, stored, { store, bus, host, env, settings }, parent === undefined);
+  log.follow(durableRun);
+  metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
+  // Its key was settled as it was accepted.
+  const own = { ...spec, durableRun, idempotency: null, response: asked.response ?? null };
+  return new Run(own, log, parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput, deps);
+}
+
+/** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. One that rests goes on later. */
+export async function askForSlot(place: RunPlace, context: ActorContext<RunDeps>): Promise<void> {
+  const { deps } = context;
+  const store = deps.store.tenant(place.tenant_id);
+  if (await isResting(store, place.run_id)) return;
+  if (deps.settings.durablePollSeconds > 0) return tellDue(place, context);
+  await store.write([wakeDurableOp(store, place.run_id)]);
+}

@@ -1,0 +1,122 @@
+import { splitRunKey, threadAddress } from "../../../bus/address.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import type { AcceptedRun } from "../../../bus/protocol/run.ts";
+import { withHeldScopes } from "../../../governance/auth/held-scopes.ts";
+import { admit } from "../../../governance/auth/inbound.ts";
+import { isRevoked } from "../../../governance/auth/revoked.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { type DurableRunRow, durableRowById, requeueDurableOp } from "../../../storage/tables/durable-rows.ts";
+import { readEvents } from "../../../storage/tables/events.ts";
+import { type NewRun, type RunRow, type RunSpent, runByKey } from "../../../storage/tables/runs.ts";
+import { requeuedEntry } from "../../log/entry.ts";
+import { messageOf } from "../../log/message.ts";
+import type { OpenThread } from "../../log/messages.ts";
+import type { ActorContext } from "../../runtime/define.ts";
+import { EventLogClient } from "../event-log/log-client.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
+import { routesOfRun } from "./resumed-spec.ts";
+import type { RunState } from "./start.ts";
+
+// A run that is dead stays so. Another one, with a name, a time and webhooks of its own, goes on behind the last step that the dead one
+// has in the log: on behalf of who has asked for that one, with what is left of its limits.
+
+/**
+ * Accepts a run that goes on with a dead one. Asked again with the same name it answers the same. Refuses with run_not_found,
+ * run_not_dead, run_requeued, principal_revoked, model_not_configured, run_queue_full, run_in_progress, with conflict where the
+ * conversation has gone on or the budget of a background task is gone, and with what the manifest is refused with.
+ */
+export async function requeueRun(
+  state: RunState,
+  deadId: string,
+  context: ActorContext<PatternDeps>,
+): Promise<AcceptedRun> {
+  const { deps, bus, env } = context;
+  const { tenantId, suffix, runId } = splitRunKey(context.key);
+  const place = { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId };
+  const store = deps.store.tenant(tenantId);
+  const before = await durableRowById(store, runId);
+  if (before !== undefined) return acceptedRun(place, before.expires_at);
+  const dead = await deadRun(store, deadId);
+  const principal = withHeldScopes({ ...dead.asked.principal, tenant_id: tenantId }, deps.settings);
+  if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
+  const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
+  admit(principal, agent.inbound);
+  // A run that could not call its model would die of it, and this one be requeued no more.
+  routesOfRun(dead, agent, deps.models);
+  const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
+  if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
+  await checkQueue(store);
+  const log = new EventLogClient(bus, threadAddress(tenantId, place.suffix), runId, env);
+  const opened = await log.open({
+    ...{ idempotency: null, needed: 1, withUser: false, lease: null, appends: null, compacts: false },
+    makeRoom: () => null,
+  });
+  if (opened.kind === "busy") throw new SvcError("run_in_progress", { subject: opened.run_id });
+  if (opened.kind !== "open") throw new SvcError("actor_lost");
+  try {
+    await checkStandsAt(dead, opened.thread, store);
+    const startedAt = env.now();
+    const accepting = acceptedRun(place, startedAt + durable.ttl_ms);
+    const body = deps.manifests.keep(store, agent);
+    const { digest: manifest_digest, version: manifest_version } = agent;
+    const own = { manifest_digest, manifest_version, owner: deps.owner, started_at: startedAt };
+    const run = { ...goneOnWith(dead, runId), ...own };
+    await log.begin({
+      entries: [requeuedEntry(runId, deadId)],
+      ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
+      run: { ...run, asked: { ...run.asked, durable: { ...durable, body: body.digest } } },
+      manifest: agent.name,
+      model_id: dead.asked.routes[0] ?? "",
+      preview: null,
+      accepted: "aside",
+    });
+    body.kept();
+    state.log = log;
+    state.suspended = true;
+    state.accepted = { kind: "accepted", run: accepting, replayed: false };
+    tellDue(place, context);
+    return accepting;
+  } catch (error) {
+    log.release();
+    throw error;
+  }
+}
+
+async function deadRun(store: TenantStore, id: string): Promise<RunRow> {
+  const durableRun: DurableRunRow | undefined = await durableRowById(store, id);
+  const run = durableRun && (await runByKey(store, durableRun.run_key));
+  if (!durableRun || !run) throw new SvcError("run_not_found");
+  if (run.status !== "dead") throw new SvcError("run_not_dead", { subject: run.status });
+  if (durableRun.requeued_as !== null) throw new SvcError("run_requeued", { subject: durableRun.requeued_as });
+  return run;
+}
+
+/** Nothing was said in its conversation since, or the model would be shown it in the middle of a step. Refuses with conflict. */
+async function checkStandsAt(
+  { last_seq }: RunRow,
+  { thread_key, next_seq, leaf_seq }: OpenThread,
+  store: TenantStore,
+): Promise<void> {
+  const last = last_seq ?? -1;
+  if (leaf_seq < last) throw new SvcError("conflict");
+  const since = await readEvents(store, thread_key, last + 1, next_seq);
+  const isRead = (since.at(-1)?.seq ?? last) === next_seq - 1;
+  if (!isRead || since.some((event) => messageOf(event) !== null)) throw new SvcError("conflict");
+}
+
+/** The row of a run that goes on with a dead one, but for what is of its own beginning. */
+function goneOnWith(
+  { run_id, manifest, parent_run_id, hops, asked, first_seq, spent }: RunRow,
+  runId: string,
+): Omit<NewRun, "owner" | "manifest_digest" | "manifest_version" | "started_at"> {
+  const { first_run_id = run_id, first_seq: first = first_seq ?? 0 } = asked.requeued ?? {};
+  const used = spent ?? asked.requeued?.spent ?? null;
+  const requeued = { run_id, first_run_id, first_seq: first, spent: used && limitsUsed(used) };
+  return { run_id: runId, manifest, parent_run_id, hops, asked: { ...asked, requeued }, idempotency_scope: null };
+}
+
+/** What counts against the limits of the run that goes on: its time begins anew, and its answer says what it has used itself. */
+function limitsUsed({ step: _step, active_ms: _active, usage: _usage, ...used }: RunSpent): RunSpent {
+  return { ...used, usage: null };
+}

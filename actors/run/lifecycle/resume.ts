@@ -1,0 +1,239 @@
+import { runAddress, threadAddress } from "../../../bus/address.ts";
+import { type ErrorCode, SvcError } from "../../../bus/errors.ts";
+import { frame } from "../../../bus/frames/frames.ts";
+import type { RunOutput } from "../../../bus/frames/output.ts";
+import { statusFrame } from "../../../bus/frames/run-status.ts";
+import { silentOutput } from "../../../bus/frames/silent-output.ts";
+import type { AbortReason, RunPlace } from "../../../bus/protocol/run.ts";
+import { isRevoked } from "../../../governance/auth/revoked.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { endTasksOps } from "../../../storage/tables/abandoned-waits.ts";
+import { abandonOps } from "../../../storage/tables/approvals.ts";
+import { type DurableRunRow, durableRowById, whetherStopped } from "../../../storage/tables/durable-rows.ts";
+import type { RunRow, RunSpent } from "../../../storage/tables/runs.ts";
+import { isTaskOf, tasksAside } from "../../../storage/tables/task-waits.ts";
+import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../../storage/tables/waits.ts";
+import { interruptedEntry } from "../../log/entry.ts";
+import { lostMax } from "../../log/lost-steps.ts";
+import type { ContextRoom } from "../../runtime/context-memory.ts";
+import type { ActorContext } from "../../runtime/define.ts";
+import { isThere } from "../billing/parent-budget.ts";
+import { isPassing } from "../billing/passing.ts";
+import { refusedTask, taskOutput } from "../child-runs/parent-report.ts";
+import { EventLogClient } from "../event-log/log-client.ts";
+import { DurableRun } from "../spec/durable-run.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+import { resumedSpec } from "./resumed-spec.ts";
+import { Run } from "./run.ts";
+
+// A run that was put aside begins again at the step that its log says, in this process or in another: its spec is made from its
+// row, what it was told from its log, what it waits for from the rows of its waits.
+
+/**
+ * Why a run is taken up: `due` when the time of a wait may be over, `slot` when it has a slot as durable runs need one, `stop` when it
+ * is to end as soon as it is there, `task` when one that it waits for goes on.
+ */
+export interface WhyResume {
+  readonly due: boolean;
+  readonly slot: boolean;
+  readonly stop: AbortReason | null;
+  readonly task: string | null;
+}
+
+/** Max milliseconds that a resumed run waits for memory. No client waits for its acceptance. */
+const roomMs = 60_000;
+
+/** A run that goes on. */
+export interface ResumedRun {
+  /** What it holds in memory. */
+  readonly room: ContextRoom;
+  readonly run: Run;
+  readonly log: EventLogClient;
+  readonly spec: RunSpec;
+}
+
+/** The run; `needs_slot` for a durable one that has none; null when it does not wait, is over now, or has nothing to go on with. */
+export async function resumeRun(
+  place: RunPlace,
+  output: RunOutput | null,
+  { due, slot, stop, task }: WhyResume,
+  { deps, bus }: ActorContext<PatternDeps>,
+): Promise<ResumedRun | "needs_slot" | null> {
+  const { tenant_id, suffix, run_id } = place;
+  const store = deps.store.tenant(tenant_id);
+  const stopped = slot ? await whetherStopped(store, run_id) : null;
+  // Who stops it ends it.
+  if (stopped === "held" && stop === null) return null;
+  const isOver = stopped === "expired";
+  const waits = await waitsAtTakeUp(store, run_id, due && !isOver);
+  // A hint may come late, or for a wait that was taken up already.
+  const isAwaited = waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
+  const isBack = task !== null && (isAwaited || (await isTaskOf(store, task, run_id)));
+  if (task !== null && !isBack) return null;
+  if (stop === null && !slot && !isBack && waits.every(({ state }) => state === "open")) return null;
+  const log = new EventLogClient(bus, threadAddress(tenant_id, suffix), run_id, deps.env);
+  // What lends to a task does nothing else until that is over, and needs no slot for it.
+  const taken = await log.take(deps.owner, slot || stop !== null || isBack);
+  if (taken.kind === "needs_slot") return "needs_slot";
+  if (taken.kind !== "taken") return null;
+  let durableRun: DurableRun | null = null;
+  const room = deps.contexts.room(tenant_id);
+  try {
+    if (taken.run.asked.durable !== undefined) {
+      const stored = await durableRowById(store, run_id);
+      if (stored === undefined) throw new SvcError("run_not_found");
+      // Both are the store's times, but for a clock of who has accepted it that is ahead.
+      if (taken.run.status === "accepted")
+        deps.metrics.observe(
+          "svc_durable_start_seconds",
+          {},
+          Math.max(0, (stored.begun_at ?? 0) - stored.accepted_at) / 1000,
+        );
+      const own = new DurableRun(taken.run, place, stored, { ...deps, store, bus }, slot);
+      const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
+      if (end !== null) return await endDurable(log, end, own, taken.run, store, { deps, bus });
+      durableRun = own;
+      log.follow(durableRun);
+    }
+    const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
+    const spec = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
+    const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
+    const told = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
+    const run = new Run(spec, log, told, deps);
+    if (isBack) run.taskFamily?.expect(task);
+    if (stop !== null) run.abort(stop);
+    else if (isOrphan) run.abort("worker_lost");
+    return { run, log, spec, room };
+  } catch (error) {
+    room.leave();
+    const refusal = SvcError.from(error);
+    const { code } = refusal;
+    const isTransient = taken.run.asked.durable === undefined;
+    // What it was answered is stored: like one whose hint was lost, it is resumed again.
+    if (code === "mailbox_full" && isTransient && stop === null) {
+      await log.suspend(taken.run.spent ?? unspent, []).catch(() => log.release());
+      return null;
+    }
+    if (durableRun === null || code === "internal_error" || isPassing(code)) {
+      log.release();
+      throw error;
+    }
+    const context = { deps, bus };
+    const end = endBy(refusal, stop, durableRun, deps);
+    const written = end
+      ? endDurable(log, end, durableRun, taken.run, store, context)
+      : restUnready(log, refusal, durableRun, taken.run, deps);
+    await written.catch(() => log.release());
+    return null;
+  }
+}
+
+/** What the run waits for; `mayBeDue` has those marked whose time is over, where one has an end at all. */
+async function waitsAtTakeUp(store: TenantStore, run_id: string, mayBeDue: boolean): Promise<WaitRow[]> {
+  const waits = await waitsOfRun(store, run_id);
+  // The time is the store's. A run that begins waits for nothing, and needs no batch for that.
+  if (!mayBeDue || waits.every(({ state, deadline }) => state !== "open" || deadline === null)) return waits;
+  await store.write([expireWaitsOp(store, run_id)]);
+  return waitsOfRun(store, run_id);
+}
+
+interface EndedDurable {
+  readonly status: "failed" | "expired" | "dead";
+  readonly error: string;
+}
+
+/** Why a durable run does not go on; null for one that does. */
+function endOf(
+  row: RunRow,
+  place: RunPlace,
+  { lost }: DurableRunRow,
+  isOver: boolean,
+  deps: PatternDeps,
+): EndedDurable | null {
+  if (isOver) return { status: "expired", error: "run_expired" };
+  if (lost >= lostMax) return { status: "dead", error: `step_lost: its process has ended ${lost} times in one step` };
+  if (isRevoked({ ...row.asked.principal, tenant_id: place.tenant_id }, deps.settings))
+    return { status: "failed", error: "principal_revoked" };
+  return null;
+}
+
+/**
+ * Refusals of the one who has asked for the run, and of what it has in its log, which no later try makes smaller: whatever is configured, it
+ * may not go on.
+ */
+const refusesForGood: readonly ErrorCode[] = [
+  "unauthorized",
+  "auth_scheme_not_allowed",
+  "missing_scopes",
+  "thread_too_large",
+];
+
+/** What a refusal means for a run that was taken up; null where that is a failed step: a model, plugin, tool or secret may come back. */
+function endBy(
+  { code }: SvcError,
+  stop: AbortReason | null,
+  { attempts }: DurableRun,
+  deps: PatternDeps,
+): EndedDurable | null {
+  if (stop !== null) return { status: "failed", error: "aborted" };
+  if (refusesForGood.includes(code)) return { status: "failed", error: code };
+  return attempts + 1 < deps.settings.durableMaxAttempts ? null : { status: "dead", error: code };
+}
+
+/** Puts a durable run aside again that cannot go on with the settings of this process. */
+async function restUnready(
+  log: EventLogClient,
+  refusal: SvcError,
+  durableRun: DurableRun,
+  row: RunRow,
+  { env, log: logger }: PatternDeps,
+): Promise<null> {
+  const { run_id } = durableRun.place;
+  const spent = row.spent ?? row.asked.requeued?.spent ?? unspent;
+  const until = env.now() + durableRun.backOffMs;
+  await log.suspend(spent, durableRun.putOffOps());
+  logger.warn(
+    { run_id, manifest: row.manifest, code: refusal.code, until },
+    `a durable run cannot be resumed with these settings and will be retried: ${refusal.message}`,
+  );
+  log.publish(() => frame("on_error", { message: refusal.code }, -1));
+  const waiting_on = { kind: "retry", id: run_id, until } as const;
+  const standing = { status: "waiting", attempt: durableRun.attempts + 1, step: spent.step ?? 0, waiting_on } as const;
+  log.publish(() => statusFrame({ run_id, ...standing, updated_at: env.now() }));
+  return null;
+}
+
+const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null };
+
+/** Ends a durable run that does not go on. */
+async function endDurable(
+  log: EventLogClient,
+  { status, error }: EndedDurable,
+  durableRun: DurableRun,
+  row: RunRow,
+  store: TenantStore,
+  { deps, bus }: Pick<ActorContext<PatternDeps>, "deps" | "bus">,
+): Promise<null> {
+  const { run_id, tenant_id } = durableRun.place;
+  const { usage = null, step = 0 } = row.spent ?? {};
+  const rootKey = row.asked.parent?.root_key ?? row.thread_key ?? noThread;
+  const tasks = await tasksAside(store, rootKey, run_id);
+  const left = [
+    ...abandonOps(store, await waitsOfRun(store, run_id)),
+    closeWaitsOp(store, run_id),
+    ...(await endTasksOps(store, rootKey, tasks)),
+  ];
+  const ops = () => [...left, ...durableRun.endOps({ status, final: null, error }), ...durableRun.leaveOps()];
+  const code = error.split(":", 1)[0] as string;
+  const task = row.asked.parent && { task: refusedTask(code, usage) };
+  const ending = { status, stop_reason: null, error: code, usage, ...task } as const;
+  await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
+  const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
+  log.publish(() => statusFrame(standing));
+  durableRun.announceEnd();
+  // What it has handed out and is put aside would wait on, for an answer that nobody has a use for.
+  for (const task of tasks)
+    bus.tell(runAddress(tenant_id, task.suffix, task.run_id), "abort", { reason: "worker_lost" });
+  return null;
+}

@@ -1,0 +1,144 @@
+import type { RunPlace } from "../../../bus/protocol/run.ts";
+import { withHeldScopes } from "../../../governance/auth/held-scopes.ts";
+import { admit } from "../../../governance/auth/inbound.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { ModelRoute } from "../../../manifests/registries.ts";
+import { mayDelegate } from "../../../manifests/sections/delegation.ts";
+import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { readEvents } from "../../../storage/tables/events.ts";
+import { runBudgetById } from "../../../storage/tables/run-budgets.ts";
+import type { RunRow } from "../../../storage/tables/runs.ts";
+import type { ThreadRow } from "../../../storage/tables/threads.ts";
+import { approvalsOfRun, type WaitRow } from "../../../storage/tables/waits.ts";
+import { loadBranch } from "../../log/branch.ts";
+import { formOf } from "../../log/earlier-answer.ts";
+import type { OpenThread } from "../../log/messages.ts";
+import { branchBytesOf } from "../../log/thread-size.ts";
+import { resumeMode } from "../context/run-mode.ts";
+import type { OpenAsked } from "../event-log/run-log.ts";
+import { Tail } from "../event-log/tail.ts";
+import { thinkingFor } from "../intake/admission.ts";
+import { ephemeralInstructionAfter } from "../intake/ephemeral-instruction.ts";
+import { lastUserMessage, messagesNeeded, turnStartOfRun } from "../prompt/working-set.ts";
+import type { DurableRun } from "../spec/durable-run.ts";
+import { agentFor } from "../spec/request-tools.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+
+/** The spec of a run that goes on: made from its row, its log and its waits. */
+export async function resumedSpec(
+  row: RunRow,
+  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
+    Pick<ThreadRow, "bytes">,
+  waits: readonly WaitRow[],
+  { tenant_id: tenantId, suffix, run_id: runId }: RunPlace,
+  durableRun: DurableRun | null,
+  { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
+  deps: PatternDeps,
+): Promise<RunSpec> {
+  const { asked } = row;
+  const { requeued } = asked;
+  // A durable run that was accepted and has done nothing yet.
+  const isFirst = row.status === "accepted" && requeued === undefined;
+  const { options = null } = asked;
+  const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
+  const resolved = agentFor(await agentOfRun(row, suffix, store, deps.manifests), options);
+  if (durableRun !== null) admit(principal, resolved.inbound);
+  const { mode, agent } = resumeMode(resolved, row, principal);
+  const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
+  const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
+  // A client's results go on with the turn that they are of.
+  const continues = asked.surface === "continue" || tail.userMessages === 0;
+  const needed = messagesNeeded(agent.session) + tail.messages;
+  await makeRoom(await branchBytesOf(store, thread, needed, continues));
+  const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
+  const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
+  const routes = routesOfRun(row, agent, deps.models);
+  // That of a durable run was settled as it was accepted.
+  const key = durableRun === null ? row.idempotency_scope : null;
+  const outputStyle = asked.output_style ?? null;
+  return {
+    run_id: runId,
+    request_id: asked.request_id,
+    surface: asked.surface,
+    principal,
+    agent,
+    mode,
+    outputStyle,
+    systemPrompt: styledPrompt(agent, outputStyle),
+    routes,
+    temperature: asked.temperature,
+    max_tokens: asked.max_tokens,
+    thinking: thinkingFor(agent, thread.thinking_level),
+    thread_suffix: suffix,
+    thread_key: thread.thread_key,
+    branch,
+    turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
+    // Until the model has answered once it is asked as at the beginning.
+    ephemeralInstruction:
+      (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered
+        ? ephemeralInstructionAfter(branch.at(-1))
+        : null,
+    parent: asked.parent ?? null,
+    isShared: mayDelegate(agent) && (await runBudgetById(store, runId)) !== undefined,
+    response: asked.response ?? null,
+    options,
+    trigger: asked.trigger ?? null,
+    userText: isFirst ? tail.userText : null,
+    startedAt: row.started_at,
+    keyedAs: requeued?.first_run_id ?? runId,
+    againOf: asked.again_of ?? null,
+    idempotency: key === null ? null : { scope: key, fingerprint: "", form: formOf(key, suffix) },
+    fromSeq,
+    queued: thread.queued,
+    durableRun,
+    resumed: isFirst
+      ? null
+      : {
+          step: tail.steps,
+          calls: tail.open(waits),
+          endedOnDenial: tail.endedOnDenial,
+          answer: tail.answer,
+          callIds: tail.callIds,
+          spent: row.spent ?? requeued?.spent ?? null,
+          notes: tail.notes,
+          ofSubAgents: tail.ofSubAgents,
+          waits,
+          approvals: await approvalsOfRun(store, runId),
+        },
+  };
+}
+
+/** The models that a run asks, by the routes of now. Refuses with model_not_configured. */
+export function routesOfRun({ asked }: RunRow, agent: CompiledAgent, models: PatternDeps["models"]): ModelRoute[] {
+  const known = asked.routes.flatMap((id) => models.routes.get(id) ?? []);
+  const routes = known.length > 0 ? known : [agent.model.route];
+  models.provider(routes[0] as ModelRoute);
+  return routes;
+}
+
+/** The agent that a run was accepted with; of one whose manifest is not kept, what its name means now. */
+export async function agentOfRun(
+  { asked, manifest }: RunRow,
+  suffix: string,
+  store: TenantStore,
+  manifests: PatternDeps["manifests"],
+): Promise<CompiledAgent> {
+  const { body } = asked.durable ?? {};
+  const kept = body === undefined ? undefined : await manifests.kept(store, body);
+  return kept ?? (await manifests.resolve(store.tenantId, manifest, suffix));
+}
+
+/** What a run has in its log. */
+async function readTail(store: TenantStore, threadKey: number, fromSeq: number, nextSeq: number): Promise<Tail> {
+  const tail = new Tail();
+  for (let seq = fromSeq; seq < nextSeq; ) {
+    const page = await readEvents(store, threadKey, seq, nextSeq);
+    for (const event of page) tail.take(event);
+    const last = page.at(-1);
+    if (!last) break;
+    seq = last.seq + 1;
+  }
+  return tail;
+}

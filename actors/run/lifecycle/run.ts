@@ -1,0 +1,421 @@
+import type { Timer } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { turnStartedFrame } from "../../../bus/frames/frames.ts";
+import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
+import type {
+  AbortReason,
+  AnswerAsAsked,
+  AnswerOutcome,
+  AnswerToWait,
+  BudgetUsed,
+  InputHint,
+  ParentRun,
+} from "../../../bus/protocol/run.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import { answerTaskOp } from "../../../storage/tables/task-waits.ts";
+import { keyExpiresAt } from "../../log/earlier-answer.ts";
+import { interruptedEntry } from "../../log/entry.ts";
+import type { LiveRun } from "../../runtime/live-runs.ts";
+import { refusedTask, taskOutcome } from "../child-runs/parent-report.ts";
+import { compactAfterTurn } from "../compaction/compaction-rules.ts";
+import { RunContext } from "../context/run-context.ts";
+import type { TaskFamily } from "../context/task-family.ts";
+import { askedApprovals } from "../event-log/asked-approvals.ts";
+import type { EventLog } from "../event-log/event-log.ts";
+import { settleOps } from "../event-log/settlement.ts";
+import { clientMessages } from "../prompt/working-set.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
+import { answeredBefore, type Finished } from "../steps/endings.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+import { atEnd, takeAtEnd } from "../steps/taken-inputs.ts";
+import { leftWaits } from "../tool-calls/left-waits.ts";
+import { familyOf } from "../tool-calls/tool-execution.ts";
+import { ToolRunner } from "../tool-calls/tool-runner.ts";
+import { compactThread } from "./compact-thread.ts";
+import { DurableSteps } from "./durable-steps.ts";
+
+// One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the event log
+// before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
+
+/** How a run has left: it is over and was told so, it is put aside, or its end could not be written. */
+export type RunExit = "finished" | "suspended" | "lost";
+
+/** One turn on its way, owned by the actor that started it. */
+export class Run implements LiveRun {
+  slot = -1;
+  /** Resolves when nothing of the run goes on here. Never rejects. */
+  readonly ended: Promise<RunExit>;
+  readonly #runContext: RunContext;
+  readonly #output: RunOutput;
+  readonly #patterns: PatternDeps["patterns"];
+  #deadline: Timer | null = null;
+  #unwatched: Timer | null = null;
+  /** The last batch is on its way: what stops a run comes too late, unless the run has to go on. */
+  #isEnding = false;
+  /** The branch is compacted after the turn. */
+  #isTidying = false;
+  #lateReason: AbortReason | null = null;
+  /** Null for every run that is not durable. */
+  readonly #durable: DurableSteps | null;
+  /** The step of a durable run has failed as often as it may. */
+  #isDead = false;
+
+  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
+    this.#runContext = new RunContext(spec, eventLog, output, deps);
+    this.#output = output;
+    this.#patterns = deps.patterns;
+    this.#durable = spec.durableRun && new DurableSteps(this.#runContext, spec.durableRun);
+    deps.liveRuns.add(this);
+    this.ended = this.#run();
+  }
+
+  /** What the run has said since the last committed event, for those who come to listen now. */
+  get liveText(): { text: string; truncated: boolean } {
+    return this.#runContext.liveText;
+  }
+
+  /** Whether somebody has stopped the run before it was over. */
+  get aborted(): boolean {
+    return this.stoppedBy !== null;
+  }
+
+  /** What has stopped the run before its last batch was on its way; null for nothing. */
+  get stoppedBy(): AbortReason | null {
+    return this.#runContext.abortReason;
+  }
+
+  /** The tasks that it has handed out; null while there are none. */
+  get tasks(): TaskFamily | null {
+    return this.#runContext.run.tasks;
+  }
+
+  get isDurable(): boolean {
+    return this.#durable !== null;
+  }
+
+  /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
+  drain(): void {
+    this.#runContext.spec.durableRun?.drain();
+  }
+
+  /** Writes what the run has used so far, where that would wait for its end. */
+  async writeUsage(): Promise<void> {
+    await this.#runContext.eventLog.writeUsage?.();
+  }
+
+  /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
+  get taskFamily(): TaskFamily | null {
+    return this.#isEnding ? null : familyOf(this.#runContext);
+  }
+
+  /** The run that has handed out this one; null for one that a caller has asked for. */
+  get parent(): ParentRun | null {
+    return this.#runContext.spec.parent;
+  }
+
+  /** Tells those who hear the run what a task asks. */
+  relay(name: string, data: unknown): void {
+    this.#runContext.frameInCall(name, data);
+  }
+
+  /** Stops the run as soon as it can be stopped; `ended` says when that was. */
+  abort(reason: AbortReason): void {
+    if (reason === "shutdown" || reason === "worker_lost") this.#runContext.spec.durableRun?.cut();
+    if (this.#isEnding) {
+      // The turn has its reply; what stops now is only what is done after it.
+      if (this.#isTidying) this.#runContext.cancellation.cancel();
+      this.#lateReason ??= reason;
+      return;
+    }
+    this.#runContext.run.abortReason ??= reason;
+    this.#runContext.cancellation.cancel();
+  }
+
+  /** Something waits for the run. */
+  steered(hint: InputHint): void {
+    this.#runContext.steering.hinted(hint);
+  }
+
+  /** Takes back what a task was lent. */
+  repay(reservationId: string, used: BudgetUsed): void {
+    this.tasks?.repay(reservationId, used);
+  }
+
+  /** Stops a run whose actor has crashed: `left` is called when its thread may close it, which writes what its tasks have used. */
+  crashed(left: () => void): void {
+    this.abort("worker_lost");
+    // A durable run leaves its thread itself, when it has said what it has used.
+    if (this.isDurable) return;
+    if (this.tasks?.isAtWork === true) void this.#settleTasks().then(left);
+    else left();
+  }
+
+  /** Answers what a run without a thread waits for. */
+  answer(answer: AnswerToWait | AnswerAsAsked): AnswerOutcome {
+    return this.#runContext.waits.answer(answer);
+  }
+
+  /** Something that a run without a thread waits for may have come. */
+  look(): Promise<void> {
+    return this.#runContext.waits.look(this.#runContext.store);
+  }
+
+  /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */
+  detach(): void {
+    const { deps } = this.#runContext;
+    const seconds = deps.settings.detachedRunSeconds;
+    if (seconds === 0) this.abort("detached");
+    else if (seconds !== null) this.#unwatched ??= deps.env.timer(seconds * 1000, () => this.abort("detached"));
+  }
+
+  async #run(): Promise<RunExit> {
+    const { deps, spec, eventLog, cancellation, budget, metrics } = this.#runContext;
+    // The actor finishes its own step before the first frame and the first model call.
+    await null;
+    this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.monotonic()), () => cancellation.cancel());
+    try {
+      if (spec.userText !== null)
+        this.#runContext.audit("user_input", "ok", { user_input: spec.userText.slice(0, 2000) });
+      if (spec.resumed === null) this.#output.started();
+      if (spec.surface !== "compact") eventLog.publish(() => turnStartedFrame);
+      this.#durable?.tell("running");
+      const { pattern } = spec.agent.manifest.spec;
+      const loop = spec.surface === "compact" ? compactThread : this.#patterns.get(pattern);
+      if (!loop) throw new Error(`no pattern is called ${pattern}`);
+      const tools = new ToolRunner(this.#runContext);
+      let earlier = spec.resumed && answeredBefore(spec.resumed);
+      for (;;) {
+        const ending = earlier ?? (await loop(this.#runContext, tools));
+        earlier = null;
+        await this.#settleTasks();
+        if (this.#durable?.isCut) return this.#durable.leave();
+        if (ending.kind === "suspended") await this.#suspend();
+        else if (this.#durable !== null && (await this.#triesAgain(this.#durable, ending))) return "suspended";
+        else if (!(await this.#finish(ending))) continue;
+        return ending.kind;
+      }
+    } catch (error) {
+      await this.#settleTasks();
+      const refusal = SvcError.from(error);
+      if (this.#durable !== null) {
+        const exit = await this.#durable.failed(error);
+        if (exit === "finished") this.#output.failed(refusal);
+        return exit;
+      }
+      deps.log.error({ err: error, run_id: spec.run_id }, "run failed");
+      metrics.count("svc_runs_total", { outcome: "failed" });
+      const written = error instanceof SvcError && (await this.#writeFailure(error));
+      this.#output.failed(refusal);
+      return written ? "finished" : "lost";
+    } finally {
+      this.#deadline.cancel();
+      this.#unwatched?.cancel();
+      this.#runContext.run.tasks?.close();
+      deps.liveRuns.delete(this);
+    }
+  }
+
+  /**
+   * Waits for the last usage report of child tasks, where a parent that shares its budget, or the process that resumes this run, needs it.
+   * Stopping a run stops its tasks. A resumed run may also end beside a task whose call an earlier process has closed.
+   */
+  async #settleTasks(): Promise<void> {
+    const { abortReason, tree, run, spec } = this.#runContext;
+    const counts = tree?.isShared === true || spec.parent !== null || spec.durableRun?.isCut === true;
+    if (abortReason !== "shutdown" && !counts) return;
+    await run.tasks?.settled();
+    // The end of the run gives back what is set aside: what was used of it comes first.
+    await tree?.flushed;
+  }
+
+  /** What the key of the turn is settled by. */
+  get #told() {
+    const { run, deps } = this.#runContext;
+    const expiresAt = keyExpiresAt(deps.env.now(), deps.settings);
+    return { hasActed: run.hasActed, output: this.#output, expiresAt };
+  }
+
+  /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
+  async #writeFailure(error: SvcError): Promise<boolean> {
+    const { spec, eventLog } = this.#runContext;
+    const usage = this.#runContext.meter.total;
+    const billed = this.#runContext.billing();
+    const { store } = this.#runContext;
+    const settled = () => settleOps(store, spec, { kind: "failed", error }, eventLog.nextSeq + 1, this.#told);
+    try {
+      const left = await leftWaits(this.#runContext);
+      const task = spec.parent && { task: refusedTask(error.code, usage) };
+      const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
+      const entry = interruptedEntry(spec.run_id, error.code);
+      const ops = () => [
+        ...left.ops,
+        ...taskOps(this.#runContext),
+        ...billed,
+        ...settled(),
+        ...this.#runContext.leaving(),
+      ];
+      const isWritten = await eventLog.end([entry], ops, ending, null);
+      if (isWritten) left.stopTasks();
+      return isWritten;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Puts the run aside: all that it has is in the store. */
+  async #suspend(): Promise<void> {
+    const { budget, meter, eventLog, mode, run } = this.#runContext;
+    // Of sub-agents that work side by side one may have rested before a task of another came back.
+    await run.tasks?.rest();
+    // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
+    await this.#settleTasks();
+    this.#isEnding = true;
+    if (this.#durable !== null) return this.#durable.suspend();
+    const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
+    await eventLog.suspend(used, this.#runContext.tree?.lastOps() ?? none);
+  }
+
+  /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
+  async #triesAgain(steps: DurableSteps, ending: Finished): Promise<boolean> {
+    const verdict = steps.verdictOn(ending);
+    this.#isDead = verdict === "dead";
+    if (verdict !== "again") return false;
+    this.#isEnding = true;
+    await steps.putOff(ending.failure ?? "");
+    return true;
+  }
+
+  /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
+  async #tidy(ending: Finished): Promise<Finished> {
+    const runContext = this.#runContext;
+    await runContext.eventLog.append(ending.entries, runContext.billing());
+    runContext.committed();
+    this.#isTidying = true;
+    await compactAfterTurn(runContext);
+    this.#isTidying = false;
+    return { ...ending, entries: [] };
+  }
+
+  /** Keeps the answer, and takes what was said to the run meanwhile. True when the run is over all the same, since it was stopped. */
+  async #goOn(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
+    const runContext = this.#runContext;
+    await runContext.eventLog.append(ending.entries, billed);
+    runContext.committed();
+    this.#isEnding = false;
+    if (this.#lateReason !== null) this.abort(this.#lateReason);
+    if (!runContext.cancellation.cancelled) {
+      runContext.beginAnew();
+      await takeAtEnd(runContext, atEnd(runContext));
+      return false;
+    }
+    return this.#finish({ ...ending, entries: [], isAnswer: false });
+  }
+
+  /** Writes the last batch, then tells how the turn ended. False when the run goes on: somebody has said something to it. */
+  async #finish(ended: Finished): Promise<boolean> {
+    const runContext = this.#runContext;
+    const { spec, eventLog, deps, metrics } = runContext;
+    runContext.passOn();
+    this.#isEnding = true;
+    const messagesJson = clientMessages(runContext.answerMessages());
+    const kept = isCompactedAfter(spec) && ended.ok ? await this.#tidy(ended) : ended;
+    // What the model had said in the step that has failed is no step that another run could go on behind.
+    const ending = this.#isDead ? { ...kept, entries: [] } : kept;
+    const interrupted = runContext.abortReason === "shutdown";
+    const aborted = this.aborted;
+    const count = ending.entries.length;
+    const told: Omit<RunResult, "leaf_id"> = {
+      final: ending.final,
+      messagesJson,
+      stop_reason: ending.stop_reason,
+      handed: ending.handed ?? none,
+      usage: runContext.meter.total,
+      model: runContext.route.id,
+      thread_id: eventLog.threadId,
+      aborted,
+      failure: ending.failure,
+      ...(ending.failedTool && { failedTool: true as const }),
+      ...(ending.failedCall && { failedCall: ending.failedCall }),
+      ...(runContext.run.hasActed && { hasActed: true as const }),
+      ...(runContext.compaction !== null && { compaction: runContext.compaction }),
+      approvals:
+        runContext.run.approvals === null ? [] : await askedApprovals(runContext.store, runContext.run.approvals),
+    };
+    let result: RunResult = { ...told, leaf_id: "" };
+    // An Error takes its stack trace when it is made: not in every turn.
+    const stopping = interrupted ? new SvcError("shutting_down") : null;
+    const settled = (): WriteOp[] => {
+      result = { ...told, leaf_id: eventLog.leafIdAfter(count) };
+      const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
+      return settleOps(runContext.store, spec, outcome, eventLog.nextSeq + count, this.#told);
+    };
+    const billed = runContext.billing();
+    const label = outcomeLabel(ending, runContext.abortReason);
+    const isDone = label === "ok" || label === "limited";
+    const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
+    const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
+    const ofDurable = spec.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
+    // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
+    const left = eventLog.threadId === "" ? null : await leftWaits(runContext);
+    const isWritten = await eventLog.end(
+      ending.entries,
+      // Whose rows others change too come last, and always in one order.
+      () => [
+        ...(left?.ops ?? none),
+        ...taskOps(runContext),
+        ...billed,
+        ...settled(),
+        ...ofDurable,
+        ...runContext.leaving(),
+      ],
+      {
+        status,
+        stop_reason: ending.stop_reason,
+        error: isDone ? null : label,
+        ...(ending.failure !== null && { failure: ending.failure }),
+        ...(ending.failedCall && { failure_code: ending.failedCall.code }),
+        usage: runContext.meter.total,
+        ...(spec.parent && { task: taskOutcome(result) }),
+      },
+      ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(runContext) : null,
+    );
+    if (!isWritten) return this.#goOn(ending, billed);
+    left?.stopTasks();
+    runContext.committed();
+    this.#durable?.tell(status);
+    spec.durableRun?.announceEnd();
+
+    if (ending.stop_reason === "max_turns")
+      runContext.frame("max_turns", { limit: runContext.answerer.spec.agent.recursion_limit });
+    if (aborted) runContext.frame("aborted", { thread_id: eventLog.threadId });
+    if (spec.surface !== "compact")
+      runContext.audit("final_response", ending.ok ? "ok" : "error", {
+        chars: ending.final?.length ?? 0,
+        stop_reason: ending.stop_reason,
+        model: runContext.route.id,
+        latency_ms: deps.env.now() - spec.startedAt,
+      });
+    if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
+      metrics.count("svc_run_stop_reason_total", { reason: ending.stop_reason });
+    metrics.count("svc_runs_total", { outcome: label });
+    if (stopping) this.#output.failed(stopping);
+    else this.#output.finished(result, eventLog.durableSeq);
+    return true;
+  }
+}
+
+function isCompactedAfter({ agent: { context }, surface, thread_key }: RunSpec): boolean {
+  return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
+}
+const none: readonly never[] = [];
+
+/** What tells the run above in the last batch that a task is over. */
+function taskOps({ spec: { parent }, store }: RunContext): readonly WriteOp[] {
+  return parent === null ? none : [answerTaskOp(store, parent)];
+}
+
+function outcomeLabel(ending: Finished, abortReason: AbortReason | null): string {
+  if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
+  if (ending.failure !== null) return ending.failedTool ? "tool_failed" : "model_failed";
+  return ending.ok ? "ok" : "limited";
+}

@@ -1,0 +1,215 @@
+import { type Denial, denyText } from "../../../governance/controls/denial.ts";
+import type { Released } from "../../../governance/controls/pipeline.ts";
+import type { GovernedResult, Spoken } from "../../../governance/controls/verdicts.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { LogEntry } from "../../log/entry.ts";
+import type { KeptByThread } from "../../log/messages.ts";
+import {
+  editedText,
+  resultText,
+  type ToolOutcome,
+  toolOutcome,
+  unknownOutcome,
+  unrunTool,
+} from "../../log/tool-outcome.ts";
+import type { ToolResult } from "../../tools/tool.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { keepImages } from "./tool-images.ts";
+
+/**
+ * Tells, audits, counts and logs what becomes of the calls of one run. For clients every call begins once and ends once, and its
+ * end is told when it is in the log. `entries`, `ops` and what the thread is to keep are written with the end.
+ */
+export class CallRecorder {
+  readonly #runContext: RunContext;
+  /** Calls that clients know of. */
+  readonly #startedIds = new Set<string>();
+  /** Calls whose arguments a person has edited. */
+  readonly #editedIds = new Set<string>();
+
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    for (const { call, wait, begun } of runContext.spec.resumed?.calls ?? []) {
+      if (wait !== null) this.#startedIds.add(call.id);
+      if (wait?.call.edited || begun?.isEdited) this.#editedIds.add(call.id);
+    }
+  }
+
+  /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
+  started(call: ToolCall, at = this.#runContext.run.publishedSeq): void {
+    if (!this.#startedIds.has(call.id)) this.#tellStart(call, at);
+  }
+
+  /** The same of a call that is made now. A call that began with other arguments than a person has given it since begins once more. */
+  begun(call: ToolCall, isEdited: boolean, at: number): void {
+    if (isEdited) this.#editedIds.add(call.id);
+    if (isEdited || !this.#startedIds.has(call.id)) this.#tellStart(call, at);
+  }
+
+  /** Whether a person has edited the arguments of a call. */
+  isEdited({ id }: ToolCall): boolean {
+    return this.#editedIds.has(id);
+  }
+
+  #tellStart(call: ToolCall, at: number): void {
+    this.#startedIds.add(call.id);
+    this.#runContext.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
+    this.#runContext.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
+  }
+
+  /**
+   * Audits and counts a call that was made, or could not be made as asked, and closes it. What it did is on record whatever may
+   * be shown of it; `released` is null where the server's own words are the result.
+   */
+  made(
+    call: ToolCall,
+    result: ToolResult,
+    latencyMs: number,
+    released: Released<GovernedResult> | null,
+    spoken: readonly Spoken[],
+    entries: readonly LogEntry[] = [],
+    ops: readonly WriteOp[] = [],
+    kept?: KeptByThread,
+  ): Promise<ToolOutcome> {
+    const runContext = this.#runContext;
+    const status = result.error === undefined ? "ok" : "error";
+    runContext.audit("tool_call", status, {
+      tool: call.name,
+      tool_call_id: call.id,
+      args: call.args,
+      latency_ms: Math.round(latencyMs * 100) / 100,
+      ...(result.error === undefined ? {} : { error_code: result.error }),
+    });
+    const transport = this.#transportOf(call);
+    runContext.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
+    if (result.error === "interrupted") this.#countInterrupted();
+    runContext.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
+    const { shown, denial } = released ?? { shown: result, denial: null };
+    if (denial !== null) runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
+    const shownStatus = shown.error === undefined ? "ok" : "error";
+    const told = denial === null ? shownStatus : "denied";
+    const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
+    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, spoken), entries, ops, kept);
+    return keepImages(runContext, shown.images).then(({ attachments, ops: keeping, note }) => {
+      const words = [text, note].filter((line) => line !== "").join("\n");
+      return this.#close(toolOutcome(call, words, told, spoken, attachments), entries, [...ops, ...keeping], kept);
+    });
+  }
+
+  /** Audits and counts a call that the client of the request is to make. */
+  handed(call: ToolCall): ToolCall {
+    const { name: tool, id: tool_call_id, args } = call;
+    this.#runContext.audit("tool_call", "ok", { tool, tool_call_id, args, handed: "client" });
+    this.#runContext.metrics.count("svc_tool_calls_total", { transport: "client", status: "ok", error_code: "" });
+    return call;
+  }
+
+  /** Audits, counts and closes a call that was refused. */
+  denied(
+    call: ToolCall,
+    denial: Denial,
+    spoken: readonly Spoken[],
+    entries: readonly LogEntry[] = [],
+    ops: readonly WriteOp[] = [],
+  ): Promise<ToolOutcome> {
+    const runContext = this.#runContext;
+    runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
+    runContext.metrics.count("svc_tool_calls_total", {
+      transport: this.#transportOf(call),
+      status: "denied",
+      error_code: "",
+    });
+    const outcome = toolOutcome(call, denyText(denial, call.name), "denied", spoken);
+    return this.#close(outcome, entries, ops);
+  }
+
+  /** Closes calls that are not run, with the frames of calls that were: clients see every call begin and end. */
+  async leave(
+    calls: readonly ToolCall[],
+    why: string,
+    entries: readonly LogEntry[] = [],
+    ops: readonly WriteOp[] = [],
+  ): Promise<ToolOutcome[]> {
+    const outcomes = calls.map((call) => unrunTool(call, why));
+    const at = await this.#runContext.eventLog.append([...entries, ...outcomes.map((outcome) => outcome.entry)], ops);
+    for (const outcome of outcomes) {
+      this.started(outcome.call, at);
+      this.#ended(outcome, at);
+    }
+    return outcomes;
+  }
+
+  /** Closes a call that the end of the run came before. */
+  async stopped(call: ToolCall, entries?: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
+    this.#countInterrupted();
+    const [outcome] = await this.leave([call], "the run was stopped", entries, ops);
+    return outcome as ToolOutcome;
+  }
+
+  /** The same for one that was given out, or begun: nobody knows how far it has come. `note` is what there is to say of it. */
+  recalled(
+    call: ToolCall,
+    effect: string,
+    entries: readonly LogEntry[] = [],
+    ops: readonly WriteOp[] = [],
+    note = "",
+  ): Promise<ToolOutcome> {
+    this.#countInterrupted();
+    const unknown = unknownOutcome(effect);
+    const text = resultText({ error: "interrupted", text: note === "" ? unknown : `${unknown}: ${note}` });
+    return this.#close(toolOutcome(call, this.#named(call, text), "error"), entries, ops);
+  }
+
+  /** Closes a call that may not be made again, while it may have been made before. */
+  refusedAgain(
+    call: ToolCall,
+    effect: string,
+    denial: Denial,
+    entries: readonly LogEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    this.#runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
+    return this.recalled(call, effect, entries, ops, denyText(denial, call.name));
+  }
+
+  /** Closes a call that is not made, or not waited for, since the user has said something else. */
+  async superseded(call: ToolCall, entries?: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
+    const [outcome] = await this.leave([call], "superseded by what the user has said since", entries, ops);
+    return outcome as ToolOutcome;
+  }
+
+  /** The result becomes durable, and then the client is told. */
+  async #close(
+    outcome: ToolOutcome,
+    entries: readonly LogEntry[] = [],
+    ops: readonly WriteOp[] = [],
+    kept?: KeptByThread,
+  ): Promise<ToolOutcome> {
+    this.#ended(outcome, await this.#runContext.eventLog.append([...entries, outcome.entry], ops, kept));
+    return outcome;
+  }
+
+  #ended({ call, text, attachments }: ToolOutcome, at: number): void {
+    const images = attachments.map(({ url, media_type }) => ({ url, media_type }));
+    const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
+    this.#runContext.frame("tool_end", end, at);
+    this.#runContext.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
+  }
+
+  /** The result, which names the arguments where a person has edited them. */
+  #named(call: ToolCall, text: string): string {
+    return this.isEdited(call) ? editedText(call.args, text, this.#runContext.deps.mask) : text;
+  }
+
+  #transportOf({ name }: ToolCall): "local" | "client" | "queue" {
+    const { clientTools, queues } = this.#runContext.spec.agent;
+    if (queues.has(name)) return "queue";
+    return clientTools.has(name) ? "client" : "local";
+  }
+
+  #countInterrupted(): void {
+    const { metrics } = this.#runContext;
+    metrics.count("svc_interrupted_tool_calls_total", {});
+  }
+}

@@ -1,0 +1,190 @@
+// What a run spends with its background tasks, when the store is away for a moment. See actors/run/billing/tree-budget.ts.
+import assert from "node:assert/strict";
+import { before, beforeEach, describe, test } from "node:test";
+import { TreeBudget } from "../../../../actors/run/billing/tree-budget.ts";
+import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
+import type { BudgetReservation } from "../../../../bus/protocol/run.ts";
+import { isBreach, RunBudget } from "../../../../governance/budget.ts";
+import type { RunLimits } from "../../../../manifests/sections/limits.ts";
+import type { TenantStore } from "../../../../storage/store/store.ts";
+import {
+  joinBudgetOps,
+  openBudgetOps,
+  reserveOps,
+  runBudgetById,
+  sharersOf,
+} from "../../../../storage/tables/run-budgets.ts";
+import { type RefusingStore, refusingStore } from "../../../support/refusing-store.ts";
+import { scopeWith } from "../../../support/scope-with.ts";
+import { dialects, testStore } from "../../../support/stores.ts";
+import { cleanup } from "../../../support/temp.ts";
+import { stillEnv } from "../../models/support.ts";
+
+const rootKey = 7;
+const limits: RunLimits = {
+  max_tool_calls: 9,
+  max_wall_clock_seconds: 60,
+  max_peer_hops: 9,
+  max_input_tokens: 1_000,
+  max_output_tokens: 1_000,
+  max_cost_usd: 1,
+};
+const asked = { input_tokens: 10, output_tokens: 100 };
+const used = (output_tokens: number) => ({ input_tokens: 10, output_tokens, cost_usd: 0 });
+const away = { code: "storage_unavailable" };
+
+for (const dialect of dialects) {
+  describe(`a budget that is spent by several, on ${dialect}`, () => {
+    const atEnd = cleanup();
+    let shared: RefusingStore;
+    let store: TenantStore;
+    let runId: string;
+    let ids = 0;
+    before(async () => {
+      shared = refusingStore((await testStore(dialect, atEnd)).store);
+      store = shared.tenant("acme");
+    });
+    // A budget of a run that has begun a background task.
+    beforeEach(async () => {
+      runId = `run-${++ids}`;
+      const max = {
+        max_tool_calls: 9,
+        max_hops: 9,
+        max_input_tokens: 1_000,
+        max_output_tokens: 1_000,
+        max_cost_usd: 1,
+      };
+      const all = { tool_calls: 0, hops: 0, ...used(0), input_tokens: 0 };
+      const nothing = { ...used(0), input_tokens: 0 };
+      const task = { run_id: `task-${ids}`, task_id: "task", root_key: rootKey, budgets: [runId] };
+      const opened = openBudgetOps(store, { run_id: runId, root_key: rootKey, ...max, ...all }, nothing);
+      await store.write([...opened, ...joinBudgetOps(store, task, 1_000)]);
+    });
+
+    function tree(isResumed = false, of: TenantStore = store, budgets: readonly string[] | null = [runId]): TreeBudget {
+      const spender = { runId, rootKey, budgets, isResumed, isPriced: false };
+      const { env } = stillEnv();
+      return new TreeBudget(spender, null, { store: of, env, cancellation: new Cancellation(), onGone: () => {} });
+    }
+    async function lent(by: TreeBudget): Promise<BudgetReservation> {
+      const reservation = await by.reserve(asked, null);
+      assert.ok(reservation !== null && "reservation_id" in reservation, JSON.stringify(reservation));
+      return reservation;
+    }
+    const output = async () => Number((await runBudgetById(store, runId))?.output_tokens);
+    const isHeld = async () => (await sharersOf(store, runId, `task-${ids}`)).holding > 0;
+
+    test("DEL-006 what was used counts once where it is not known whether it was written, with what is used after it", async () => {
+      const budget = tree();
+      const [one, two] = [await lent(budget), await lent(budget)];
+      Object.assign(shared, { unanswered: "run_budget_settle_once" });
+      budget.repay(one.reservation_id, used(5));
+      budget.flush();
+      await budget.flushed;
+      assert.equal(await output(), 105, "it was written");
+      budget.repay(two.reservation_id, used(7));
+      await assert.rejects(budget.reserve(asked, null), away);
+      shared.unanswered = null;
+
+      const three = await lent(budget);
+      assert.equal(await output(), 112);
+      budget.repay(three.reservation_id, used(1));
+      budget.flush();
+      await budget.flushed;
+      assert.equal(await output(), 13);
+      assert.equal(await isHeld(), false);
+    });
+
+    for (const isWritten of [true, false])
+      test(`DEL-006 what may have been written goes with the last batch of the run (it ${isWritten ? "was" : "was not"})`, async () => {
+        const budget = tree();
+        const [one, two] = [await lent(budget), await lent(budget)];
+        Object.assign(shared, { [isWritten ? "unanswered" : "refused"]: "run_budget_settle_once", once: false });
+        budget.repay(one.reservation_id, used(5));
+        budget.flush();
+        await budget.flushed;
+        Object.assign(shared, { unanswered: null, refused: null });
+        budget.repay(two.reservation_id, used(7));
+
+        await store.write(budget.lastOps());
+
+        assert.equal(await output(), 12);
+        assert.equal(await isHeld(), false);
+      });
+
+    test("DEL-006 what is used while something is being written is not taken for that", async () => {
+      const budget = tree();
+      const reservations = [await lent(budget), await lent(budget), await lent(budget)];
+      for (const [at, { reservation_id }] of reservations.entries()) {
+        budget.repay(reservation_id, used(at + 1));
+        budget.flush();
+      }
+      await budget.flushed;
+      assert.equal(await output(), 6);
+      assert.equal(await isHeld(), false);
+    });
+
+    test("DEL-006 a budget of which it is not known whether it is shared is shared as it stands when that is asked again", async () => {
+      runId = `alone-${ids}`;
+      const own = new RunBudget(limits, 0);
+      const budget = tree(false, store, null);
+      const reserved = own.reserve(10, 100, null, 0);
+      assert.ok(!isBreach(reserved));
+      const { reservation_id } = await lent(budget);
+      Object.assign(shared, { unanswered: "run_budgets_upsert" });
+      await assert.rejects(budget.share(own, limits), away);
+      shared.unanswered = null;
+      assert.equal(await output(), 100, "it is");
+      budget.repay(reservation_id, used(5));
+      own.settleReservation(reserved, used(5));
+
+      await budget.share(own, limits);
+
+      assert.equal(await output(), 5);
+      assert.equal(await isHeld(), false);
+    });
+
+    test("DEL-006 a budget of which it is not known whether it is shared goes with its run", async () => {
+      runId = `alone-${ids}`;
+      const budget = tree(false, store, null);
+      Object.assign(shared, { unanswered: "run_budgets_upsert" });
+      await assert.rejects(budget.share(new RunBudget(limits, 0), limits), away);
+      shared.unanswered = null;
+
+      await store.write(budget.lastOps());
+
+      assert.equal(await runBudgetById(store, runId), undefined);
+    });
+
+    test("DEL-006 what a process before had set aside is given back, also where the store is away at first", async () => {
+      await store.write(reserveOps(store, [runId], runId, used(950)));
+      const budget = tree(true);
+      Object.assign(shared, { refused: "budget_shares_clear", once: true });
+      await assert.rejects(budget.reserve(asked, null), away);
+
+      await lent(budget);
+      assert.equal(await output(), 100);
+    });
+
+    test("DEL-006 who asks at the same time sets nothing aside before that is given back", async () => {
+      await store.write(reserveOps(store, [runId], runId, used(500)));
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      const slow = scopeWith(store, {
+        write: async (ops) => {
+          if (ops.some(({ statement }) => statement.name === "budget_shares_clear")) await released;
+          return store.write(ops);
+        },
+      });
+      const budget = tree(true, slow);
+      const reservations = [lent(budget), lent(budget)];
+      await runBudgetById(store, runId);
+      assert.equal(await output(), 500, "nothing more is set aside");
+      release();
+
+      for (const reservation of reservations) budget.repay((await reservation).reservation_id, used(3));
+      budget.flush();
+      await budget.flushed;
+      assert.equal(await output(), 6);
+    });
+  });
+}

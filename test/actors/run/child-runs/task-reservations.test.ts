@@ -1,0 +1,127 @@
+// What tasks borrow of one run, whose own lender may fail, say no, or take its time.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { TaskReservations } from "../../../../actors/run/child-runs/task-reservations.ts";
+import type { RunContext } from "../../../../actors/run/context/run-context.ts";
+import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
+import { SvcError } from "../../../../bus/errors.ts";
+import type { BudgetReservation } from "../../../../bus/protocol/run.ts";
+import { type Breach, type ParentBudget, RunBudget } from "../../../../governance/budget.ts";
+import type { RunLimits } from "../../../../manifests/sections/limits.ts";
+import { stillEnv } from "../../models/support.ts";
+
+const limits: RunLimits = {
+  max_tool_calls: 10,
+  max_wall_clock_seconds: 60,
+  max_peer_hops: 5,
+  max_input_tokens: 1_000,
+  max_output_tokens: 300,
+  max_cost_usd: 1,
+};
+const asked = { task_id: "t", input_tokens: 700, output_tokens: 300, rates: { input: 1, output: 1 } };
+const lent: BudgetReservation = { reservation_id: "above", input_tokens: 700, output_tokens: 300, cost_usd: 1 };
+const breach: Breach = { limit: "max_cost_usd", detail: "all is spent" };
+
+/** The reservations of a run that spends with another, which lends what `lend` says. */
+function loansOf(reserve: () => Promise<BudgetReservation | Breach>) {
+  const world = stillEnv({ holdTimers: true });
+  const { env } = world;
+  const parentBudget: ParentBudget = { binds: true, reserve, repay() {}, count: async () => null };
+  const budget = new RunBudget(limits, env.monotonic(), null, parentBudget);
+  const spec = { durableRun: null, agent: { manifest: { spec: { limits } } } };
+  const runContext = {
+    budget,
+    deps: { env },
+    spec,
+    cancellation: new Cancellation(),
+    tree: null,
+  } as unknown as RunContext;
+  const reservations = new TaskReservations(runContext);
+  return { world, budget, reservations, ask: () => reservations.reserve(asked, () => true) };
+}
+
+/** Whether a promise is settled once everything that is under way has gone on. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  promise.then(
+    () => (settled = true),
+    () => (settled = true),
+  );
+  await new Promise((resolve) => setImmediate(resolve));
+  return settled;
+}
+
+test("a reservation that the store does not take leaves nothing set aside, and the next one is lent in full", async () => {
+  let isAway = true;
+  const { budget, ask } = loansOf(async () => {
+    if (isAway) throw new SvcError("storage_unavailable");
+    return lent;
+  });
+
+  await assert.rejects(ask(), { code: "storage_unavailable" });
+  isAway = false;
+  const next = await ask();
+
+  assert.ok("reservation" in next);
+  assert.equal(next.reservation.output_tokens, 300);
+  assert.equal(budget.spent.input_tokens, 700);
+});
+
+test("who waits for what another is about to borrow goes on when that is not lent", async () => {
+  const answers = [Promise.withResolvers<Breach>(), Promise.withResolvers<BudgetReservation>()];
+  let n = 0;
+  const { ask } = loansOf(() => (answers[n++] as (typeof answers)[number]).promise);
+  const first = ask();
+  const second = ask();
+  const waited = !(await isSettled(second)) && n === 1;
+
+  answers[0]?.resolve(breach as Breach & BudgetReservation);
+  answers[1]?.resolve(lent as Breach & BudgetReservation);
+
+  assert.ok(waited, "there is not enough for both");
+  assert.deepEqual(await first, { breach });
+  assert.ok("reservation" in (await second));
+});
+
+test("who finds all of it lent waits until some is given back, and is lent that", async () => {
+  const { reservations, ask } = loansOf(async () => lent);
+  const first = await ask();
+  assert.ok("reservation" in first);
+  const second = ask();
+  const waited = !(await isSettled(second));
+
+  reservations.repay(first.reservation.reservation_id, { input_tokens: 100, output_tokens: 10, cost_usd: 0 });
+  const next = await second;
+
+  assert.ok(waited, "there is not enough for both");
+  assert.ok("reservation" in next);
+  assert.equal(next.reservation.output_tokens, 290);
+});
+
+test("a run that ends waits for its tasks to give back what they have and what they are being lent, and leaves no timer", async () => {
+  const above = Promise.withResolvers<BudgetReservation>();
+  const { world, reservations, ask } = loansOf(() => above.promise);
+  const asking = ask();
+
+  const settled = reservations.settled();
+  const whileAsked = await isSettled(settled);
+  above.resolve(lent);
+  const given = await asking;
+  const whileLent = await isSettled(settled);
+  assert.ok("reservation" in given);
+  reservations.repay(given.reservation.reservation_id, { input_tokens: 1, output_tokens: 1, cost_usd: 0 });
+  await settled;
+
+  assert.deepEqual([whileAsked, whileLent, world.waiting], [false, false, 0]);
+});
+
+test("a run that ends does not wait longer than a while for what its tasks have", async () => {
+  const { world, reservations, ask } = loansOf(async () => lent);
+  await ask();
+  const settled = reservations.settled();
+
+  world.fire();
+
+  assert.ok(await isSettled(settled));
+  assert.deepEqual(world.delays, [1_000]);
+});
