@@ -39,7 +39,12 @@ export class TaskReservations {
     { task_id, input_tokens, output_tokens, rates }: ReservationRequest,
     isThere: () => boolean,
   ): Promise<ReservationReply> {
-    const { budget, deps, spec, cancellation } = this.#runContext;
+    const {
+      billing: { budget },
+      deps,
+      spec,
+      cancellation,
+    } = this.#runContext;
     const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
     if (price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null)
       return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
@@ -60,11 +65,13 @@ export class TaskReservations {
     const reservation = this.#reservations.get(reservationId);
     if (!reservation) return;
     this.#reservations.delete(reservationId);
-    const { budget } = this.#runContext;
+    const {
+      billing: { budget },
+    } = this.#runContext;
     budget.settleReservation(reservation.reserved, used);
     if (reservation.upstream !== null) budget.parentBudget?.repay(reservation.upstream, used);
     // What it was used for is in the log of the task.
-    this.#runContext.tree?.flush();
+    this.#runContext.billing.tree?.flush();
     void keepSpent(this.#runContext);
     this.wake();
   }
@@ -100,7 +107,10 @@ export class TaskReservations {
 
   /** The loan, when the run above lends it too. */
   async #lent(task_id: string, reserved: Reservation): Promise<ReservationReply> {
-    const { budget, deps } = this.#runContext;
+    const {
+      billing: { budget },
+      deps,
+    } = this.#runContext;
     const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd } = reserved;
     const reservation = { reservation_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
     if (budget.parentBudget === null) {
@@ -131,7 +141,7 @@ export class TaskReservations {
     } finally {
       this.#asking--;
       if (above === null || "limit" in above) {
-        this.#runContext.budget.settle(reserved, null, null);
+        this.#runContext.billing.budget.settle(reserved, null, null);
         this.wake();
       }
     }

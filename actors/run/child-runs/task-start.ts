@@ -41,7 +41,7 @@ const refusals: Readonly<Record<string, ToolErrorCode>> = {
 };
 
 /** The budgets of a run and of those above it, in the store from here on. Refuses with actor_lost when those are gone. */
-export async function sharedBudgets({ spec, deps, tree, budget }: RunContext): Promise<SharedBudgets> {
+export async function sharedBudgets({ spec, deps, billing: { tree, budget } }: RunContext): Promise<SharedBudgets> {
   const { parent, principal, agent, run_id } = spec;
   const above = parent === null ? null : await sharedAbove(parent, principal.tenant_id, deps.bus);
   await tree?.share(budget, agent.limits);

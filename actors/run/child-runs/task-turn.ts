@@ -17,7 +17,7 @@ export function depthOf({ spec }: RunContext): number {
 }
 
 /** Milliseconds for which a task of the run may be at work. */
-export function activeMs({ budget, deps }: RunContext): number {
+export function activeMs({ billing: { budget }, deps }: RunContext): number {
   return Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
 }
 
@@ -57,7 +57,7 @@ export function taskTurn(
       root_run_id: parent?.root_run_id ?? spec.run_id,
       attended,
       heard: askedOn !== null,
-      deadline: runContext.deadline,
+      deadline: runContext.billing.deadline,
       agents,
       depth: depthOf(runContext) + 1,
       ...(background !== null && { background }),

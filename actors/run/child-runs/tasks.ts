@@ -147,7 +147,10 @@ export class Tasks implements TaskFamily {
   }
 
   async count(taskId: string, tool: string): Promise<ReportedBreach | null> {
-    const { budget, deps } = this.#runContext;
+    const {
+      billing: { budget },
+      deps,
+    } = this.#runContext;
     this.#admit(taskId);
     const breach = takeCall(budget, tool, deps.env.monotonic());
     if (breach === null) await keepSpent(this.#runContext);
@@ -254,7 +257,10 @@ export class Tasks implements TaskFamily {
 
   /** What came of a task is the run's from here on. */
   #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
-    const { run, meter } = this.#runContext;
+    const {
+      run,
+      billing: { meter },
+    } = this.#runContext;
     for (const id of approvals) run.approvals = (run.approvals ?? new Set()).add(id);
     if (usage !== null) meter.addTask(usage);
     this.#tell("subagent_end", { agent, outcome: ok ? "ok" : "error" }, signal);

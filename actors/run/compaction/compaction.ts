@@ -132,7 +132,7 @@ async function uncompacted(runContext: RunContext, shares: WindowShares): Promis
   const { spec: plan, eventLog, store } = runContext;
   if (plan.thread_key < 0) return inMemory(runContext);
   // All that the run has written is durable behind this.
-  await eventLog.append([], runContext.billing());
+  await eventLog.append([], runContext.billing.ops());
   const leafId = eventLog.leafIdAfter(0);
   const reach = reachOf(shares);
   const newestFirst: BranchItem[] = [];
@@ -222,7 +222,7 @@ function sumOf(items: readonly BranchItem[]): number {
 async function write(runContext: RunContext, summary: string, facts: CompactionFacts): Promise<string> {
   const { eventLog, spec: plan } = runContext;
   if (plan.thread_key < 0) return "";
-  const durableSeq = await eventLog.append([compactionEntry(summary, facts)], runContext.billing());
+  const durableSeq = await eventLog.append([compactionEntry(summary, facts)], runContext.billing.ops());
   return eventId(eventLog.leafIdAfter(0).slice(0, 20), durableSeq - 1);
 }
 

@@ -5,21 +5,16 @@ import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
-import { RunBudget } from "../../../governance/budget.ts";
 import type { GovernedCall } from "../../../governance/controls/control.ts";
 import { type Denial, denialPayload } from "../../../governance/controls/denial.ts";
 import { type AskedOutcome, askOutcome } from "../../../governance/controls/outcome-unknown.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
-import { mayDelegate } from "../../../manifests/sections/delegation.ts";
-import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
-import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { ModelCall } from "../../models/provider.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
-import { parentBudgetOf } from "../billing/parent-budget.ts";
-import { TreeBudget } from "../billing/tree-budget.ts";
-import { UsageMeter } from "../billing/usage-meter.ts";
+import { Billing } from "../billing/billing.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
 import type { Chosen } from "../prompt/semantic.ts";
@@ -52,13 +47,10 @@ export class RunContext {
   answering: RunContext | null = null;
   /** Close the calls of sub-agents that wait for somebody outside, in this process. */
   readonly aside: (() => Promise<void>)[] = [];
-  /** Shared by all agents of the run, as are the budget, the meter and what it waits for. */
+  /** Shared by all agents of the run, as are the billing and what it waits for. */
   readonly run: RunState;
   readonly cancellation: Cancellation;
-  readonly budget: RunBudget;
-  /** What the run spends with its tasks; null for one that has none and is no background task. */
-  readonly tree: TreeBudget | null;
-  readonly meter: UsageMeter;
+  readonly billing: Billing;
   readonly metrics: AgentMetrics;
   /** What a run without a thread waits for. */
   readonly waits: MemoryWaits;
@@ -134,30 +126,14 @@ export class RunContext {
     this.route = spec.routes[0] as RunSpec["routes"][number];
     this.#shownUpTo = spec.branch.length;
     this.hasCalledModel = spec.resumed !== null;
-    const spent = spec.resumed?.spent ?? null;
-    const { env } = deps;
-    const toMonotonic = env.monotonic() - env.now();
-    const startedAt = spec.durableRun?.startedAt ?? spec.startedAt + toMonotonic;
-    const { background, durable, deadline = Number.POSITIVE_INFINITY } = spec.parent ?? {};
-    // Of a durable run the time counts that it is at work.
-    const own = background ?? durable;
-    const latest = own === undefined ? deadline + toMonotonic : startedAt + own.active_ms;
     this.attended = isAttended(spec);
-    this.tree = over?.tree ?? this.#tree();
-    this.budget =
-      over?.budget ?? new RunBudget(spec.agent.limits, startedAt, spent, this.tree ?? this.#above(), latest);
-    this.meter = over?.meter ?? new UsageMeter(spent?.usage ?? null);
+    const { store, cancellation } = this;
+    this.billing = over?.billing ?? new Billing(spec, { store, deps, cancellation, onGone: () => this.orphaned() });
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
     this.steering = of?.answers ? of.over.steering : new Steering(spec);
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
     // What speaks in another's place is held to what that other may say.
     this.pipeline = pipelineOf(this, deps, of?.answers ? of.over.pipeline.ofReplies : []);
-  }
-
-  /** When the run gets no more time, in epoch milliseconds by the clock as it is set now. */
-  get deadline(): number {
-    const { env } = this.deps;
-    return Math.round(env.now() + this.budget.deadline - env.monotonic());
   }
 
   /** Asks a person what came of a call that was cut off. */
@@ -211,31 +187,6 @@ export class RunContext {
     return parent?.root_thread_id ?? (this.eventLog.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`);
   }
 
-  /** Whom the run asks by message for what it uses; null for one that nobody waits for above. */
-  #above() {
-    const { parent } = this.spec;
-    if (parent === null || parent.background !== undefined) return null;
-    return parentBudgetOf(parent, this.store, this.deps.bus, this.cancellation, () => this.orphaned());
-  }
-
-  #tree(): TreeBudget | null {
-    const { spec, deps, store, cancellation } = this;
-    const { parent, thread_suffix, run_id, thread_key, resumed } = spec;
-    const background = parent?.background;
-    if (background === undefined && (thread_suffix === null || !mayDelegate(spec.agent))) return null;
-    const spender = {
-      runId: run_id,
-      rootKey: parent?.root_key ?? thread_key,
-      budgets: background?.budgets ?? (spec.isShared ? [run_id] : null),
-      isResumed: resumed !== null,
-      isPriced: background?.priced ?? false,
-    };
-    return new TreeBudget(spender, this.#above(), {
-      ...{ store, env: deps.env, cancellation },
-      onGone: () => this.orphaned(),
-    });
-  }
-
   /** The run that has handed out this one is gone, or the conversation that it belongs to. */
   orphaned(): void {
     this.run.abortReason ??= "worker_lost";
@@ -252,7 +203,7 @@ export class RunContext {
   /** Everything that was said is in the log now. */
   committed(): void {
     this.#liveText = "";
-    this.run.calls.written(this.store, this.deps.prefixes);
+    this.billing.written();
   }
 
   /** Takes text of the model. The first of a turn is passed on at once, and so is all of it while the thread keeps up. */
@@ -359,26 +310,6 @@ export class RunContext {
     const { branch } = this.spec;
     // Without a window the whole branch was shown, and this turn's messages are in it already.
     return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
-  }
-
-  /** What is to be written with what the model has said: the rows of what it has used and was asked, and what that is of a budget that is shared. */
-  billing(): WriteOp[] {
-    // It would be refused with what it belongs to.
-    if (this.spec.durableRun?.isCut) return [];
-    const calls = this.run.calls.takeOps(this.store, this.deps.prefixes);
-    return [...calls, ...this.used()];
-  }
-
-  /** Of that what was used. What was asked is asked anew by who makes a step again, and goes on record then. */
-  used(): WriteOp[] {
-    const rows = this.meter.takeOps(this.store);
-    return this.tree === null ? rows : [...rows, ...this.tree.takeOps()];
-  }
-
-  /** What says in the last batch that the run spends nothing any more. */
-  leaving(): WriteOp[] {
-    const left = this.tree?.lastOps() ?? [];
-    return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.store, this.spec.run_id)] : [...left];
   }
 
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */

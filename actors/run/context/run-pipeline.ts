@@ -44,7 +44,8 @@ export function callDigest(runId: string, toolCallId: string): string {
 }
 
 /** What is known of a run that controls are made for. */
-type ControlledRun = Pick<GovernedRun, "budget" | "metrics" | "store" | "attended" | "mode" | "audit"> & {
+type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode" | "audit"> & {
+  readonly billing: Pick<GovernedRun, "budget">;
   readonly spec: Pick<RunSpec, "agent" | "parent" | "durableRun" | "run_id" | "keyedAs">;
   readonly eventLog: { readonly threadId: string };
 };
@@ -68,7 +69,7 @@ export class Governed implements GovernedRun {
     this.#run = run;
     this.#deps = deps;
     this.agent = spec.agent;
-    this.budget = run.budget;
+    this.budget = run.billing.budget;
     this.metrics = run.metrics;
     this.store = run.store;
     this.threadId = spec.parent?.root_thread_id ?? run.eventLog.threadId;

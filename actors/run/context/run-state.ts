@@ -3,7 +3,6 @@ import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { RunSpent } from "../../../storage/tables/runs.ts";
 import { MadePlans } from "../../tools/made-plans.ts";
-import { CallRows } from "../billing/call-rows.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { Decisions } from "./decisions.ts";
 import type { TaskFamily } from "./task-family.ts";
@@ -24,8 +23,6 @@ export class RunState {
   hasActed: boolean;
   /** A provider has refused the images of a message, and the log says so. */
   hasRefusedImages = false;
-  /** What is on record of its model calls. */
-  readonly calls = new CallRows();
   readonly madePlans = new MadePlans();
   /** The tasks that the run has handed out; null while there are none. */
   tasks: TaskFamily | null = null;

@@ -58,7 +58,7 @@ class ResultRelease {
     const run = {
       spec: { agent, parent: null, durableRun: null, run_id: turn.run_id, keyedAs: turn.run_id },
       eventLog: { threadId },
-      ...{ budget, store, attended: true, mode: "default" as const, metrics: this.#metrics },
+      ...{ billing: { budget }, store, attended: true, mode: "default" as const, metrics: this.#metrics },
       audit: this.#audit.bind(this),
     };
     this.#pipeline = pipelineOf(run, deps);

@@ -25,7 +25,12 @@ export class DurableSteps {
 
   /** What the run has used by now, and where it is. */
   get spent(): RunSpent {
-    const { budget, meter, mode, step, run } = this.#runContext;
+    const {
+      billing: { budget, meter },
+      mode,
+      step,
+      run,
+    } = this.#runContext;
     const active_ms = this.#durableRun.activeMs;
     const { spent } = budget;
     // What goes on with the run counts those calls again of which nothing is in the log.
@@ -44,7 +49,10 @@ export class DurableSteps {
   /** Puts the run aside: all that it has is in the store. */
   async suspend(): Promise<void> {
     const { eventLog, run } = this.#runContext;
-    await eventLog.suspend(this.spent, [...this.#durableRun.suspendOps(), ...(this.#runContext.tree?.lastOps() ?? [])]);
+    await eventLog.suspend(this.spent, [
+      ...this.#durableRun.suspendOps(),
+      ...(this.#runContext.billing.tree?.lastOps() ?? []),
+    ]);
     this.tell("waiting", this.#durableRun.attempts, this.#durableRun.givesWay ? null : run.waitingOn);
   }
 
@@ -60,8 +68,8 @@ export class DurableSteps {
     const until = deps.env.now() + this.#durableRun.backOffMs;
     await eventLog.suspend(this.spent, [
       ...this.#durableRun.putOffOps(),
-      ...this.#runContext.billing(),
-      ...(this.#runContext.tree?.lastOps() ?? []),
+      ...this.#runContext.billing.ops(),
+      ...(this.#runContext.billing.tree?.lastOps() ?? []),
     ]);
     eventLog.publish(() => frame("on_error", { message: why }, -1));
     this.tell("waiting", this.#durableRun.attempts + 1, { kind: "retry", id: spec.run_id, until });
@@ -76,8 +84,8 @@ export class DurableSteps {
   leave(): "lost" {
     this.#runContext.eventLog.cutOff?.([
       ...this.#durableRun.cutOps(),
-      ...this.#runContext.used(),
-      ...(this.#runContext.tree?.lastOps() ?? []),
+      ...this.#runContext.billing.usageOps(),
+      ...(this.#runContext.billing.tree?.lastOps() ?? []),
     ]);
     return "lost";
   }
@@ -87,7 +95,12 @@ export class DurableSteps {
    * written: then its thread goes on with it.
    */
   async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
-    const { deps, spec, eventLog, meter } = this.#runContext;
+    const {
+      deps,
+      spec,
+      eventLog,
+      billing: { meter },
+    } = this.#runContext;
     if (this.isCut) return this.leave();
     deps.log.error({ err: error, run_id: spec.run_id }, "the step of a durable run failed");
     const { code } = SvcError.from(error);
@@ -102,7 +115,7 @@ export class DurableSteps {
       const ops = () => [
         ...left.ops,
         ...this.#durableRun.endOps({ status: "dead", final: null, error: code }),
-        ...(this.#runContext.tree?.lastOps() ?? []),
+        ...(this.#runContext.billing.tree?.lastOps() ?? []),
         ...this.#durableRun.leaveOps(),
       ];
       await eventLog.end([interruptedEntry(spec.run_id, code)], ops, ending, null);

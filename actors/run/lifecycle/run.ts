@@ -169,7 +169,14 @@ export class Run implements LiveRun {
   }
 
   async #run(): Promise<RunExit> {
-    const { deps, spec, eventLog, cancellation, budget, metrics } = this.#runContext;
+    const {
+      deps,
+      spec,
+      eventLog,
+      cancellation,
+      billing: { budget },
+      metrics,
+    } = this.#runContext;
     // The actor finishes its own step before the first frame and the first model call.
     await null;
     this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.monotonic()), () => cancellation.cancel());
@@ -220,7 +227,12 @@ export class Run implements LiveRun {
    * Stopping a run stops its tasks. A resumed run may also end beside a task whose call an earlier process has closed.
    */
   async #settleTasks(): Promise<void> {
-    const { abortReason, tree, run, spec } = this.#runContext;
+    const {
+      abortReason,
+      billing: { tree },
+      run,
+      spec,
+    } = this.#runContext;
     const counts = tree?.isShared === true || spec.parent !== null || spec.durableRun?.isCut === true;
     if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
@@ -238,8 +250,8 @@ export class Run implements LiveRun {
   /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
   async #writeFailure(error: SvcError): Promise<boolean> {
     const { spec, eventLog } = this.#runContext;
-    const usage = this.#runContext.meter.total;
-    const billed = this.#runContext.billing();
+    const usage = this.#runContext.billing.meter.total;
+    const billed = this.#runContext.billing.ops();
     const { store } = this.#runContext;
     const settled = () => settleOps(store, spec, { kind: "failed", error }, eventLog.nextSeq + 1, this.#told);
     try {
@@ -252,7 +264,7 @@ export class Run implements LiveRun {
         ...taskOps(this.#runContext),
         ...billed,
         ...settled(),
-        ...this.#runContext.leaving(),
+        ...this.#runContext.billing.endOps(),
       ];
       const isWritten = await eventLog.end([entry], ops, ending, null);
       if (isWritten) left.stopTasks();
@@ -264,7 +276,12 @@ export class Run implements LiveRun {
 
   /** Puts the run aside: all that it has is in the store. */
   async #suspend(): Promise<void> {
-    const { budget, meter, eventLog, mode, run } = this.#runContext;
+    const {
+      billing: { budget, meter },
+      eventLog,
+      mode,
+      run,
+    } = this.#runContext;
     // Of sub-agents that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
     // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
@@ -272,7 +289,7 @@ export class Run implements LiveRun {
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.suspend();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
-    await eventLog.suspend(used, this.#runContext.tree?.lastOps() ?? none);
+    await eventLog.suspend(used, this.#runContext.billing.tree?.lastOps() ?? none);
   }
 
   /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
@@ -288,7 +305,7 @@ export class Run implements LiveRun {
   /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
   async #tidy(ending: Finished): Promise<Finished> {
     const runContext = this.#runContext;
-    await runContext.eventLog.append(ending.entries, runContext.billing());
+    await runContext.eventLog.append(ending.entries, runContext.billing.ops());
     runContext.committed();
     this.#isTidying = true;
     await compactAfterTurn(runContext);
@@ -329,7 +346,7 @@ export class Run implements LiveRun {
       messagesJson,
       stop_reason: ending.stop_reason,
       handed: ending.handed ?? none,
-      usage: runContext.meter.total,
+      usage: runContext.billing.meter.total,
       model: runContext.route.id,
       thread_id: eventLog.threadId,
       aborted,
@@ -349,7 +366,7 @@ export class Run implements LiveRun {
       const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
       return settleOps(runContext.store, spec, outcome, eventLog.nextSeq + count, this.#told);
     };
-    const billed = runContext.billing();
+    const billed = runContext.billing.ops();
     const label = outcomeLabel(ending, runContext.abortReason);
     const isDone = label === "ok" || label === "limited";
     const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
@@ -366,7 +383,7 @@ export class Run implements LiveRun {
         ...billed,
         ...settled(),
         ...ofDurable,
-        ...runContext.leaving(),
+        ...runContext.billing.endOps(),
       ],
       {
         status,
@@ -374,7 +391,7 @@ export class Run implements LiveRun {
         error: isDone ? null : label,
         ...(ending.failure !== null && { failure: ending.failure }),
         ...(ending.failedCall && { failure_code: ending.failedCall.code }),
-        usage: runContext.meter.total,
+        usage: runContext.billing.meter.total,
         ...(spec.parent && { task: taskOutcome(result) }),
       },
       ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(runContext) : null,

@@ -102,7 +102,7 @@ export class CallRecord {
     const route = this.#route;
     if (route === null || this.#isOver) return;
     this.#isOver = true;
-    const { spec, run, eventLog, deps } = this.#runContext;
+    const { spec, billing, eventLog, deps } = this.#runContext;
     const {
       purpose,
       prefix,
@@ -118,7 +118,7 @@ export class CallRecord {
       choice,
     } = this.#words;
     const isKept = spec.thread_key >= 0;
-    const bodies = new Bodies(isKept ? run.calls.given : null);
+    const bodies = new Bodies(isKept ? billing.calls.given : null);
     if (isOwn) bodies.add(prefix.body, prefix.digest);
     const digests: CallFacts["digests"] = {
       ...prefix.digests,
@@ -160,7 +160,7 @@ export class CallRecord {
     };
     const thread_key = isKept ? spec.thread_key : null;
     const row = { run_id: spec.run_id, thread_key, frame: prefix.digest, facts, bodies: bodies.texts };
-    run.calls.add(row, isOwn ? null : prefix);
+    billing.calls.add(row, isOwn ? null : prefix);
   }
 }
 

@@ -67,7 +67,11 @@ async function remember(
   route: EmbeddingRoute,
   texts: ReadonlyMap<string, string>,
 ): Promise<void> {
-  const { deps, spec, budget } = runContext;
+  const {
+    deps,
+    spec,
+    billing: { budget },
+  } = runContext;
   const { vectors, env } = deps;
   const { tenant_id } = spec.principal;
   const missing = withinLimits(
@@ -112,7 +116,7 @@ async function remember(
 }
 
 function withinLimits(
-  { spec, budget }: RunContext,
+  { spec, billing: { budget } }: RunContext,
   { price }: EmbeddingRoute,
   texts: readonly (readonly [string, string])[],
 ): readonly (readonly [string, string])[] {
@@ -135,7 +139,10 @@ async function embed(
   inputs: readonly string[],
   cancellation: Cancellation,
 ): Promise<EmbeddingReply | null> {
-  const { deps, budget } = runContext;
+  const {
+    deps,
+    billing: { budget },
+  } = runContext;
   const { env, models, vectors, log } = deps;
   const estimate = estimatedInputTokens(inputs);
   // Whoever lends lends output too, of which at least a token is asked for.
@@ -192,7 +199,13 @@ async function embed(
 }
 
 function count(runContext: RunContext, route: EmbeddingRoute, input: number, estimated: boolean): void {
-  const { metrics, spec, deps, meter, eventLog } = runContext;
+  const {
+    metrics,
+    spec,
+    deps,
+    billing: { meter },
+    eventLog,
+  } = runContext;
   metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, input);
   if (estimated) metrics.count("svc_model_unmetered_total", { model: route.id });
   if (route.price === null) metrics.count("svc_model_unpriced_total", { model: route.id });

@@ -69,7 +69,10 @@ export class MeteredCall {
 
   /** Asks for what the call may use of the budget that the run shares; null when there is some: see `RunBudget.borrow`. */
   async borrow(): Promise<Breach | "gone" | null> {
-    const { spec, budget } = this.#runContext;
+    const {
+      spec,
+      billing: { budget },
+    } = this.#runContext;
     const { max_tokens, routes } = this.#asked;
     const largest = max_tokens ?? routes[0]?.max_output_tokens ?? assumedOutputTokens;
     const borrowed = await budget.borrow(this.#inputTokens, largest, dearest(spec, routes));
@@ -80,7 +83,7 @@ export class MeteredCall {
 
   /** Gives back what was borrowed and is not used. */
   repay(): void {
-    if (this.#borrowed !== null) this.#runContext.budget.repay(this.#borrowed);
+    if (this.#borrowed !== null) this.#runContext.billing.budget.repay(this.#borrowed);
     this.#borrowed = null;
   }
 
@@ -108,7 +111,11 @@ export class MeteredCall {
   /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
     this.#endTry();
-    const { spec, budget, deps } = this.#runContext;
+    const {
+      spec,
+      billing: { budget },
+      deps,
+    } = this.#runContext;
     const { max_tokens, routes } = this.#asked;
     const price = dearest(spec, routes);
     const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.monotonic(), this.#borrowed);
@@ -183,7 +190,13 @@ export class MeteredCall {
   }
 
   #settle(called: Try, tokens: TokenCount | null, estimated: boolean): void {
-    const { metrics, spec, deps, budget, meter, eventLog } = this.#runContext;
+    const {
+      metrics,
+      spec,
+      deps,
+      billing: { budget, meter },
+      eventLog,
+    } = this.#runContext;
     const { route } = called;
     const price = priceOf(spec, route);
     called.isSettled = true;

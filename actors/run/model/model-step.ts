@@ -49,7 +49,7 @@ export function modelStep(
   const step = callOnce(runContext, shown, ephemeralInstruction, mend, (call) => {
     metered = call;
   });
-  return runContext.budget.parentBudget === null ? step : step.finally(() => metered?.repay());
+  return runContext.billing.budget.parentBudget === null ? step : step.finally(() => metered?.repay());
 }
 
 async function callOnce(
@@ -90,7 +90,7 @@ async function callOnce(
     // What is held may be put aside for another answer.
     keepsReply: isHeld,
   });
-  if (runContext.budget.parentBudget !== null) {
+  if (runContext.billing.budget.parentBudget !== null) {
     onBorrow(metered);
     const breach = await metered.borrow();
     if (runContext.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
@@ -127,7 +127,7 @@ async function callOnce(
         cancellation: runContext.cancellation,
         observer: metered.observer,
         isCut: () => metered.breach !== null,
-        ...(runContext.budget.parentBudget !== null && { again: () => metered.again() }),
+        ...(runContext.billing.budget.parentBudget !== null && { again: () => metered.again() }),
         mendsOverflow: mend !== null,
         onCall: (call) => {
           runContext.call = call;

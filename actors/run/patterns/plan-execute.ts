@@ -115,7 +115,7 @@ async function makePlan(runContext: RunContext, progress: Progress): Promise<End
     task: task.slice(0, taskMax),
   }));
   progress.at = 0;
-  await runContext.eventLog.append([noteEntry("plan", { subtasks: progress.plan })], runContext.billing());
+  await runContext.eventLog.append([noteEntry("plan", { subtasks: progress.plan })], runContext.billing.ops());
   return null;
 }
 
@@ -148,7 +148,7 @@ async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Pro
     runContext.remember([assistantMessage(said, [], entry)]);
     entries.push(entry);
   }
-  await runContext.eventLog.append([...entries, noteEntry("subtask", { ...done })], runContext.billing());
+  await runContext.eventLog.append([...entries, noteEntry("subtask", { ...done })], runContext.billing.ops());
   runContext.committed();
   progress.at++;
   progress.done.push(done);

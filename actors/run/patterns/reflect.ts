@@ -43,7 +43,7 @@ export const reflect: Pattern = async (runContext, tools) => {
     drafts.push({ text: reply.text, ...verdict });
     const iterations = drafts.length;
     if (verdict.score < threshold && iterations < max_iterations) {
-      await runContext.eventLog.append([noteEntry("draft", { ...drafts.at(-1) })], runContext.billing());
+      await runContext.eventLog.append([noteEntry("draft", { ...drafts.at(-1) })], runContext.billing.ops());
       continue;
     }
     const best = bestOf(drafts);

@@ -30,7 +30,7 @@ export const router: Pattern = async (runContext) => {
   runContext.metrics.count("svc_router_choice_total", { method });
   await runContext.eventLog.append(
     [noteEntry("route", { by: agent.name, agent: subAgent.name, method })],
-    runContext.billing(),
+    runContext.billing.ops(),
   );
   return answerAs(runContext, subAgent);
 };

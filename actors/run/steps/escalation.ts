@@ -55,7 +55,7 @@ export async function escalatingSteps(
   const doubted: Doubted = { text: reply.text, model, steps: runContext.step };
   await runContext.eventLog.append(
     [noteEntry("escalation", { ...doubted, to: escalation.route.id })],
-    runContext.billing(),
+    runContext.billing.ops(),
   );
   return strongerSteps(runContext, tools, steps, escalation, doubted, reply);
 }

@@ -53,7 +53,7 @@ export async function bufferedSteps(
     }
     problem = fitted;
     if (tries >= triesMax) return misfit(runContext, end.reply, problem);
-    await runContext.eventLog.append([noteEntry("output_misfit", { problem })], runContext.billing());
+    await runContext.eventLog.append([noteEntry("output_misfit", { problem })], runContext.billing.ops());
   }
 }
 
@@ -71,7 +71,7 @@ interface BufferedReply {
 async function noteAnswer(runContext: RunContext, reply: ReleasedReply): Promise<void> {
   const { route, step } = runContext;
   const note = { model: route.id, step, reply: { ...reply, told: null } };
-  await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing());
+  await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing.ops());
 }
 
 /** The answer that the run had before it was cut off, and had not given; null when it had none. */

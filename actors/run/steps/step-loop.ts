@@ -75,7 +75,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     });
     runContext.remember([assistantMessage(reply, calls, entry)]);
     // It goes into the log with what its calls begin with.
-    const replied = runContext.eventLog.hold([entry], runContext.billing()).then((at) => {
+    const replied = runContext.eventLog.hold([entry], runContext.billing.ops()).then((at) => {
       runContext.committed();
       runContext.told(at);
     });

@@ -95,7 +95,7 @@ export async function askSubAgent(
   const end: SubAgentEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
   // In one batch: a sub-agent whose answer is in the log is not asked again.
   const entries = [...ofSubAgent(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
-  await runContext.eventLog.append(entries, runContext.billing());
+  await runContext.eventLog.append(entries, runContext.billing.ops());
   return end;
 }
 

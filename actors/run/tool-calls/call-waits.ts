@@ -66,7 +66,7 @@ export class CallWaits {
       owner: spec.thread_suffix === null ? deps.owner : null,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
-      latest: spec.durableRun === null ? runContext.deadline : spec.startedAt + durableWaitMsMax,
+      latest: spec.durableRun === null ? runContext.billing.deadline : spec.startedAt + durableWaitMsMax,
     });
     if (wait.request === undefined) this.#waitsFor(opened.row);
     return opened;
@@ -96,7 +96,7 @@ export class CallWaits {
     const isStored = asked.approval_id !== null;
     if (isStored) await store.write(openOps(store, asked, wait.request));
     const row = await this.opened(wait, asked);
-    const answer = waits.ask(row.wait_id, wait, runContext.deadline, (stop) => cancellation.onCancel(stop));
+    const answer = waits.ask(row.wait_id, wait, runContext.billing.deadline, (stop) => cancellation.onCancel(stop));
     if (row.frame !== null) runContext.frame(row.frame.name, row.frame.data);
     if (isStored) await waits.look(store);
     let outcome = await answer;

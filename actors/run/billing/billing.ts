@@ -1,0 +1,107 @@
+import type { Bus } from "../../../bus/bus.ts";
+import type { Env } from "../../../bus/env.ts";
+import { RunBudget } from "../../../governance/budget.ts";
+import { mayDelegate } from "../../../manifests/sections/delegation.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
+import type { Cancellation } from "../../runtime/cancellation.ts";
+import type { KnownPrefixes } from "../prompt/known-prefixes.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
+import { CallRows } from "./call-rows.ts";
+import { parentBudgetOf } from "./parent-budget.ts";
+import { TreeBudget } from "./tree-budget.ts";
+import { UsageMeter } from "./usage-meter.ts";
+
+/** What the billing of a run needs from it. `onGone` is called when the parent run or the thread no longer exists. */
+interface BillingDeps {
+  readonly store: TenantStore;
+  readonly deps: { readonly env: Env; readonly bus: Bus; readonly prefixes: KnownPrefixes };
+  readonly cancellation: Cancellation;
+  readonly onGone: () => void;
+}
+
+/**
+ * What a run may spend, what it has reserved and what it has used. One for a run, however many agents work in it. Model calls and tool calls
+ * reserve here first; the rows that record what they used are written with the batch that stores their result.
+ */
+export class Billing {
+  /** The limits of the run. */
+  readonly budget: RunBudget;
+  /** The budget that the run shares with its child runs; null for a run that has none and is no background task. */
+  readonly tree: TreeBudget | null;
+  /** Token usage, and its rows. */
+  readonly meter: UsageMeter;
+  /** Records of finished model calls that are not stored yet. */
+  readonly calls = new CallRows();
+  readonly #spec: RunSpec;
+  readonly #of: BillingDeps;
+
+  constructor(spec: RunSpec, of: BillingDeps) {
+    this.#spec = spec;
+    this.#of = of;
+    const { env } = of.deps;
+    const spent = spec.resumed?.spent ?? null;
+    const toMonotonic = env.monotonic() - env.now();
+    const startedAt = spec.durableRun?.startedAt ?? spec.startedAt + toMonotonic;
+    const { background, durable, deadline = Number.POSITIVE_INFINITY } = spec.parent ?? {};
+    // A durable run is limited by the time that it is active.
+    const own = background ?? durable;
+    const latest = own === undefined ? deadline + toMonotonic : startedAt + own.active_ms;
+    this.tree = this.#treeBudget();
+    this.budget = new RunBudget(spec.agent.limits, startedAt, spent, this.tree ?? this.#parent(), latest);
+    this.meter = new UsageMeter(spent?.usage ?? null);
+  }
+
+  /** When the time of the run is over, in epoch milliseconds by the wall clock as it is set now. */
+  get deadline(): number {
+    const { env } = this.#of.deps;
+    return Math.round(env.now() + this.budget.deadline - env.monotonic());
+  }
+
+  /** Statements to store with the model's answer: call records, usage rows, and the share of a shared budget. */
+  ops(): WriteOp[] {
+    // The batch of a run that was cut off is refused, and these with it.
+    if (this.#spec.durableRun?.isCut) return [];
+    return [...this.calls.takeOps(this.#of.store, this.#of.deps.prefixes), ...this.usageOps()];
+  }
+
+  /** The same without call records: a step that runs again asks its model again, and records that call. */
+  usageOps(): WriteOp[] {
+    const rows = this.meter.takeOps(this.#of.store);
+    return this.tree === null ? rows : [...rows, ...this.tree.takeOps()];
+  }
+
+  /** Statements of the last batch of the run: it spends nothing any more. */
+  endOps(): WriteOp[] {
+    const left = this.tree?.lastOps() ?? [];
+    return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.#of.store, this.#spec.run_id)] : [...left];
+  }
+
+  /** The statements that were taken are durable. */
+  written(): void {
+    this.calls.written(this.#of.store, this.#of.deps.prefixes);
+  }
+
+  /** The budget of the parent run, asked by message; null for a run that no parent waits for. */
+  #parent() {
+    const { parent } = this.#spec;
+    const { store, deps, cancellation, onGone } = this.#of;
+    if (parent === null || parent.background !== undefined) return null;
+    return parentBudgetOf(parent, store, deps.bus, cancellation, onGone);
+  }
+
+  #treeBudget(): TreeBudget | null {
+    const { parent, thread_suffix, run_id, thread_key, resumed, agent, isShared } = this.#spec;
+    const background = parent?.background;
+    if (background === undefined && (thread_suffix === null || !mayDelegate(agent))) return null;
+    const spender = {
+      runId: run_id,
+      rootKey: parent?.root_key ?? thread_key,
+      budgets: background?.budgets ?? (isShared ? [run_id] : null),
+      isResumed: resumed !== null,
+      isPriced: background?.priced ?? false,
+    };
+    const { store, deps, cancellation, onGone } = this.#of;
+    return new TreeBudget(spender, this.#parent(), { store, env: deps.env, cancellation, onGone });
+  }
+}
