@@ -129,7 +129,7 @@ const signed: Pattern = async (runContext) => {
   if (outcome.kind === "stopped") return stopped(runContext, outcome.partial);
   if (outcome.kind === "failure") return failedCall(runContext, outcome.failure, outcome.partial);
   const signature = " (signed)";
-  runContext.say(signature);
+  runContext.stream.say(signature);
   return answered(runContext, { ...outcome.reply, text: outcome.reply.text + signature, tool_calls: [] });
 };
 

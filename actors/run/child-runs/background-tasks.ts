@@ -37,7 +37,7 @@ export async function startBeside(
   }
   const thread_id = threadAddress(spec.principal.tenant_id, taskSuffix(task_id)).key;
   if (!signal.aborted)
-    runContext.frameInCall("subagent_start", { agent: task.agent, background: true, task_id, thread_id });
+    runContext.stream.frameInCall("subagent_start", { agent: task.agent, background: true, task_id, thread_id });
   // With the worker off nobody is told that it is due.
   const status = deps.settings.durablePollSeconds > 0 ? "running" : "pending";
   return { text: JSON.stringify({ task_id, thread_id, status }) };

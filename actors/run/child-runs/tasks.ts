@@ -268,7 +268,7 @@ export class Tasks implements TaskFamily {
   }
 
   #tell(name: string, data: unknown, signal: AbortSignal): void {
-    if (!signal.aborted) this.#runContext.frameInCall(name, data);
+    if (!signal.aborted) this.#runContext.stream.frameInCall(name, data);
   }
 
   #wake(): void {

@@ -15,7 +15,7 @@ import { shownOf } from "./shown.ts";
  */
 export function branchStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
   // The transcript of a sub-agent is no conversation that anybody comes back to.
-  const due = (runContext.isMute ? null : compactionDue(runContext)) ?? choiceDue(runContext);
+  const due = (runContext.stream.isMute ? null : compactionDue(runContext)) ?? choiceDue(runContext);
   return due === null && !runContext.spec.agent.precount
     ? step(runContext, ephemeralInstruction)
     : stepAfter(due, runContext, ephemeralInstruction);

@@ -66,7 +66,7 @@ export async function compactAfterTurn(runContext: RunContext): Promise<void> {
 export async function shortenAtOverflow(runContext: RunContext): Promise<boolean> {
   const shares = sharesOf(runContext);
   const refused = await countPrompt(runContext, shownOf(runContext));
-  const isCompacted = !runContext.isMute && (await compactAtOverflow(runContext, shares));
+  const isCompacted = !runContext.stream.isMute && (await compactAtOverflow(runContext, shares));
   if (runContext.cancellation.cancelled) return isCompacted;
   const left = isCompacted ? await countPrompt(runContext, shownOf(runContext)) : refused;
   if (left <= Math.min(shares.promptMax, refused / 2)) return isCompacted;

@@ -1,4 +1,3 @@
-import { frame } from "../../../bus/frames/frames.ts";
 import { estimatedTokens } from "../../../governance/output-count.ts";
 import { eventBytes, eventId, eventSeq, type LogEvent, pageRows } from "../../../storage/tables/events.ts";
 import { branchEvents, inCallOrder, newestPlace, openingOf } from "../../log/branch.ts";
@@ -82,7 +81,7 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
   if (cut === null || tokensCut(items, cut) + olderTokens < plan.gainTokensMin)
     return { kind: "nothing", tokens: tokens_before };
 
-  tell(runContext, plan.reason);
+  runContext.stream.progress({ phase: "compaction", reason: plan.reason });
   const { shares, instructions } = plan;
   const made = await summarize(runContext, {
     before,
@@ -115,13 +114,6 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
   const summary = summaryMessage({ content: made.text, seq: eventSeq(event_id.slice(0, 20), event_id) });
   replaceBranch(runContext, opening === null ? [summary] : [summary, opening], kept);
   return { kind: "compacted", event_id, tokens_before, tokens_after };
-}
-
-/** Tells those who listen that the conversation is being compacted. */
-function tell(runContext: RunContext, reason: CompactionReason): void {
-  const [name, data] = ["session_progress", { phase: "compaction", reason }] as const;
-  runContext.frame(name, data, -1);
-  runContext.eventLog.publish(() => frame(name, data, -1));
 }
 
 /**

@@ -1,5 +1,4 @@
 import { onceSuffix } from "../../../bus/address.ts";
-import { frame, textFrames, thinkingFrames } from "../../../bus/frames/frames.ts";
 import type { CompactionResult, RunOutput } from "../../../bus/frames/output.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
@@ -12,7 +11,6 @@ import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import type { ModelCall } from "../../models/provider.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { Billing } from "../billing/billing.ts";
 import type { EventLog } from "../event-log/event-log.ts";
@@ -20,13 +18,11 @@ import { MemoryWaits } from "../event-log/waits.ts";
 import type { Chosen } from "../prompt/semantic.ts";
 import type { Summed } from "../prompt/summed.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
+import { RunStream } from "../stream/run-stream.ts";
 import type { RunDeps } from "./deps.ts";
 import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
 import { RunState } from "./run-state.ts";
 import { Steering } from "./steering.ts";
-
-/** Text since the last committed event that a late listener can still be given. */
-const liveTextMax = 256 * 1024;
 
 /** For whom a sub-agent works, and whether what it says is the answer of the turn. */
 export interface Delegated {
@@ -64,8 +60,6 @@ export class RunContext {
   step = 0;
   /** Whether somebody waits for the run who could see to a question. */
   readonly attended: boolean;
-  /** The model call under way. */
-  call: ModelCall | null = null;
   /** Whether the run has asked its model before. */
   hasCalledModel: boolean;
   /** The route that answered last. */
@@ -99,24 +93,19 @@ export class RunContext {
   summaryFailed = false;
   /** The last tool call was refused, so the turn did not do what it set out to do. */
   endedOnDenial = false;
-  /** What the one who has started the turn reads. */
-  readonly output: RunOutput;
+  readonly stream: RunStream;
   /** What the last model call was shown, and how long the branch was then. */
   #shown: readonly ContextMessage[] = [];
   #shownUpTo: number;
-  #liveText = "";
-  /** Text that waits for the next beat. */
-  #gathered = "";
-  #hasSpoken = false;
 
   constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Delegated | null = null) {
     this.spec = spec;
     this.#of = of;
     const over = of?.over;
-    this.run = over?.run ?? new RunState(spec, eventLog.durableSeq);
+    this.run = over?.run ?? new RunState(spec);
     this.cancellation = over?.cancellation ?? new Cancellation();
     this.eventLog = eventLog;
-    this.output = output;
+    this.stream = new RunStream({ output, eventLog, pace: deps.pace }, over?.stream ?? null, of?.answers === false);
     this.deps = deps;
     this.store = deps.store.tenant(spec.principal.tenant_id);
     this.answerSchema = (of?.answers ? of.over.answerSchema : null) ?? spec.agent.outputSchema;
@@ -193,92 +182,10 @@ export class RunContext {
     this.cancellation.cancel();
   }
 
-  /** What was said since the last committed event. */
-  get liveText(): { text: string; truncated: boolean } {
-    if (this.answering !== null) return this.answering.liveText;
-    const truncated = this.#liveText.length > liveTextMax;
-    return { text: truncated ? "" : this.#liveText, truncated };
-  }
-
   /** Everything that was said is in the log now. */
   committed(): void {
-    this.#liveText = "";
+    this.stream.committed();
     this.billing.written();
-  }
-
-  /** Takes text of the model. The first of a turn is passed on at once, and so is all of it while the thread keeps up. */
-  say(delta: string): void {
-    if (this.isMute) return;
-    const isFirst = this.#gathered === "";
-    this.#gathered += delta;
-    if (!this.deps.pace.isBusy || !this.#hasSpoken) this.passOn();
-    else if (isFirst) this.deps.pace.onBeat(() => this.passOn());
-  }
-
-  /**
-   * Passes on what was gathered: before anything else is said, and before it is written down. Stops reading the model while nobody
-   * takes it.
-   */
-  passOn(): void {
-    const delta = this.#gathered;
-    if (delta === "") return;
-    this.#gathered = "";
-    this.#hasSpoken = true;
-    if (this.#liveText.length <= liveTextMax) this.#liveText += delta;
-    this.output.text(delta);
-    this.eventLog.publish(() => textFrames(delta));
-    if (!this.output.writable && this.call !== null) {
-      const { call } = this;
-      call.pause();
-      this.output.onWritable(() => call.resume());
-    }
-  }
-
-  /** Tells those who listen that the model speaks, when what it says is still held. */
-  announceBuffered(): void {
-    if (this.isMute) return;
-    this.passOn();
-    const [name, data] = ["session_progress", { phase: "held" }] as const;
-    this.output.frame(name, data, -1);
-    this.eventLog.publish(() => frame(name, data, -1));
-  }
-
-  think(delta: string): void {
-    if (this.isMute) return;
-    this.passOn();
-    this.output.thinking(delta);
-    this.eventLog.publish(() => thinkingFrames(delta));
-  }
-
-  /** Whether what it says is for those alone who have asked it. */
-  get isMute(): boolean {
-    return this.#of?.answers === false;
-  }
-
-  /** Sends a structural frame to the one who started the turn. `id` is the sequence number behind the events that it tells of. */
-  frame(name: string, data: unknown, id: number = this.eventLog.durableSeq): void {
-    this.passOn();
-    this.told(id);
-    this.output.frame(name, data, id);
-  }
-
-  /** Sends a frame to the one who started the turn and to everybody who listens to the thread, who has had every event that is durable. */
-  frameToAll(name: string, data: unknown, id?: number): void {
-    this.frame(name, data, id);
-    this.eventLog.publish(() => frame(name, data, this.eventLog.durableSeq));
-  }
-
-  /**
-   * The same for what happens inside a call: it tells of no event, while a call beside it may have put into the log what it has not
-   * told yet. Who comes back with its id gets that.
-   */
-  frameInCall(name: string, data: unknown): void {
-    this.frameToAll(name, data, this.run.publishedSeq);
-  }
-
-  /** Of events below `seq` the one who has started the turn was told. */
-  told(seq: number): void {
-    if (seq > this.run.publishedSeq) this.run.publishedSeq = seq;
   }
 
   /** Ends the run for the failure of a tool. */

@@ -56,6 +56,6 @@ export function leavePlan(runContext: RunContext, { name }: ToolCall, { error }:
 
 /** Says that the run is in another mode, when its conversation has it too. */
 export function tellMode(runContext: RunContext, mode: PermissionMode): void {
-  runContext.frameInCall("permission_mode_changed", { mode });
+  runContext.stream.frameInCall("permission_mode_changed", { mode });
   runContext.audit("permission_mode_change", mode, { mode, via: exitPlanModeName });
 }

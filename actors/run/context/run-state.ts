@@ -34,12 +34,9 @@ export class RunState {
   waitingOn: WaitingOn | null = null;
   /** Ids of calls that the run has made: a model that uses one again gets another. */
   readonly callIds: Set<string>;
-  /** Of events below it the one who has started the turn was told, as far as frames tell of events. */
-  publishedSeq: number;
 
-  constructor({ resumed, mode }: RunSpec, publishedSeq: number) {
+  constructor({ resumed, mode }: RunSpec) {
     this.mode = mode;
-    this.publishedSeq = publishedSeq;
     this.hasAsked = resumed !== null;
     this.hasActed = resumed?.spent?.acted ?? false;
     this.callIds = new Set(resumed?.callIds);

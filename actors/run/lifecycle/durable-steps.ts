@@ -43,7 +43,9 @@ export class DurableSteps {
   tell(status: string, attempt: number = this.#durableRun.attempts, waiting_on: WaitingOn | null = null): void {
     const { eventLog, spec, deps, step } = this.#runContext;
     const { run_id } = spec;
-    eventLog.publish(() => statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }));
+    this.#runContext.stream.publish(() =>
+      statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }),
+    );
   }
 
   /** Puts the run aside: all that it has is in the store. */
@@ -71,7 +73,7 @@ export class DurableSteps {
       ...this.#runContext.billing.ops(),
       ...(this.#runContext.billing.tree?.lastOps() ?? []),
     ]);
-    eventLog.publish(() => frame("on_error", { message: why }, -1));
+    this.#runContext.stream.publish(() => frame("on_error", { message: why }, -1));
     this.tell("waiting", this.#durableRun.attempts + 1, { kind: "retry", id: spec.run_id, until });
   }
 

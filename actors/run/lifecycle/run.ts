@@ -71,7 +71,7 @@ export class Run implements LiveRun {
 
   /** What the run has said since the last committed event, for those who come to listen now. */
   get liveText(): { text: string; truncated: boolean } {
-    return this.#runContext.liveText;
+    return this.#runContext.answerer.stream.live;
   }
 
   /** Whether somebody has stopped the run before it was over. */
@@ -115,7 +115,7 @@ export class Run implements LiveRun {
 
   /** Tells those who hear the run what a task asks. */
   relay(name: string, data: unknown): void {
-    this.#runContext.frameInCall(name, data);
+    this.#runContext.stream.frameInCall(name, data);
   }
 
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
@@ -172,7 +172,7 @@ export class Run implements LiveRun {
     const {
       deps,
       spec,
-      eventLog,
+      stream,
       cancellation,
       billing: { budget },
       metrics,
@@ -184,7 +184,7 @@ export class Run implements LiveRun {
       if (spec.userText !== null)
         this.#runContext.audit("user_input", "ok", { user_input: spec.userText.slice(0, 2000) });
       if (spec.resumed === null) this.#output.started();
-      if (spec.surface !== "compact") eventLog.publish(() => turnStartedFrame);
+      if (spec.surface !== "compact") stream.publish(() => turnStartedFrame);
       this.#durable?.tell("running");
       const { pattern } = spec.agent.manifest.spec;
       const loop = spec.surface === "compact" ? compactThread : this.#patterns.get(pattern);
@@ -332,7 +332,7 @@ export class Run implements LiveRun {
   async #finish(ended: Finished): Promise<boolean> {
     const runContext = this.#runContext;
     const { spec, eventLog, deps, metrics } = runContext;
-    runContext.passOn();
+    runContext.stream.flush();
     this.#isEnding = true;
     const messagesJson = clientMessages(runContext.answerMessages());
     const kept = isCompactedAfter(spec) && ended.ok ? await this.#tidy(ended) : ended;
@@ -403,8 +403,8 @@ export class Run implements LiveRun {
     spec.durableRun?.announceEnd();
 
     if (ending.stop_reason === "max_turns")
-      runContext.frame("max_turns", { limit: runContext.answerer.spec.agent.recursion_limit });
-    if (aborted) runContext.frame("aborted", { thread_id: eventLog.threadId });
+      runContext.stream.frame("max_turns", { limit: runContext.answerer.spec.agent.recursion_limit });
+    if (aborted) runContext.stream.frame("aborted", { thread_id: eventLog.threadId });
     if (spec.surface !== "compact")
       runContext.audit("final_response", ending.ok ? "ok" : "error", {
         chars: ending.final?.length ?? 0,

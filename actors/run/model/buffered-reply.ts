@@ -60,10 +60,10 @@ export function auditRefused(runContext: RunContext, reply: ReleasedReply): void
 /** Passes on what was held and released, in the order in which the log has it. */
 export function tellReply(runContext: RunContext, reply: ReleasedReply): void {
   for (const { kind, text } of stretchesOf(keptThoughts(reply), reply.text)) {
-    if (kind === "thought") runContext.think(text);
-    else runContext.say(text);
+    if (kind === "thought") runContext.stream.think(text);
+    else runContext.stream.say(text);
   }
-  runContext.passOn();
+  runContext.stream.flush();
 }
 
 async function released(

@@ -149,7 +149,7 @@ export class MeteredCall {
     this.#record.spoke();
     const { count } = this.#try;
     const kept = count.take(characters, pieces);
-    if (count.breach !== null) this.#runContext.call?.abort();
+    if (count.breach !== null) this.#runContext.stream.call?.abort();
     return kept;
   }
 

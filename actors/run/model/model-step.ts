@@ -130,17 +130,17 @@ async function callOnce(
         ...(runContext.billing.budget.parentBudget !== null && { again: () => metered.again() }),
         mendsOverflow: mend !== null,
         onCall: (call) => {
-          runContext.call = call;
+          runContext.stream.call = call;
           if (metered.breach !== null) call?.abort();
         },
       },
       deps.env,
     );
-    runContext.passOn();
+    runContext.stream.flush();
     runContext.route = called.route;
     reply = called.reply;
   } catch (error) {
-    runContext.passOn();
+    runContext.stream.flush();
     if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
     metered.failed();
     if (!(error instanceof ModelFailure)) throw error;
@@ -217,11 +217,11 @@ function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: SentTho
       const shown = metered.takeText(delta, pieces);
       if (shown === "") return;
       told.say(shown);
-      runContext.say(shown);
+      runContext.stream.say(shown);
     },
     reasoning(delta, pieces) {
       const shown = metered.take(delta, pieces);
-      if (shown !== "") runContext.think(told.think(shown));
+      if (shown !== "") runContext.stream.think(told.think(shown));
     },
     calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
   };
@@ -231,7 +231,7 @@ function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: SentTho
 function held(runContext: RunContext, metered: MeteredCall): ModelEvents {
   let isAnnounced = false;
   const tell = (): void => {
-    if (!isAnnounced) runContext.announceBuffered();
+    if (!isAnnounced) runContext.stream.progress({ phase: "held" });
     isAnnounced = true;
   };
   return {

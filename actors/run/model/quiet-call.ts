@@ -94,7 +94,7 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
         isCut: () => metered.breach !== null,
         ...(budget.parentBudget !== null && { again: () => metered.again() }),
         onCall: (call) => {
-          runContext.call = call;
+          runContext.stream.call = call;
           if (metered.breach !== null) call?.abort();
         },
       },

@@ -186,7 +186,7 @@ export function limited(
 ): Finished {
   const words = `run limit reached: ${breach.limit}`;
   const text = partial === "" ? words : `\n\n${words}`;
-  runContext.say(text);
+  runContext.stream.say(text);
   runContext.denied(denialOf("limits", { rule: breach.limit, detail: breach.detail }), null);
   return {
     kind: "finished",

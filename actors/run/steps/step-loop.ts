@@ -77,7 +77,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     // It goes into the log with what its calls begin with.
     const replied = runContext.eventLog.hold([entry], runContext.billing.ops()).then((at) => {
       runContext.committed();
-      runContext.told(at);
+      runContext.stream.announced(at);
     });
     replied.catch(() => {});
     const pending = calls.map((call, at) => ({

@@ -41,14 +41,14 @@ export async function answerAs(runContext: RunContext, agent: CompiledAgent): Pr
     resumed,
     queued: runContext.spec.queued,
   });
-  const output = runContext.output;
+  const output = runContext.stream.output;
   const subAgent = new RunContext(spec, runContext.eventLog, output, runContext.deps, {
     over: runContext,
     answers: true,
   });
   runContext.answering = subAgent;
   const ending = await loopOf(runContext, agent)(subAgent, new ToolRunner(subAgent));
-  subAgent.passOn();
+  subAgent.stream.flush();
   runContext.route = subAgent.route;
   return ending;
 }
@@ -81,7 +81,7 @@ export async function askSubAgent(
   const eventLog = subAgentLog(runContext.eventLog, place);
   const output = {
     ...silentOutput,
-    frame: (name: string, data: unknown, id: number) => runContext.frame(name, data, id),
+    frame: (name: string, data: unknown, id: number) => runContext.stream.frame(name, data, id),
   };
   const subAgent = new RunContext(spec, eventLog, output, runContext.deps, { over: runContext, answers: false });
   const tools = new ToolRunner(subAgent);

@@ -19,9 +19,9 @@ export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Pr
   for (const [at, input] of taken.inputs.entries()) {
     const { kind, content, frame } = input;
     runContext.remember([contextMessage({ role: "user", content, seq: first + at })]);
-    if (frame !== null) runContext.frameToAll(frame.name, frame.data);
+    if (frame !== null) runContext.stream.frameToAll(frame.name, frame.data);
     if (kind === "note") continue;
-    runContext.frameToAll(kind, { content });
+    runContext.stream.frameToAll(kind, { content });
     auditSaid(runContext, input);
   }
   return taken.inputs;

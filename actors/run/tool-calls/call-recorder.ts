@@ -37,7 +37,7 @@ export class CallRecorder {
   }
 
   /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
-  started(call: ToolCall, at = this.#runContext.run.publishedSeq): void {
+  started(call: ToolCall, at = this.#runContext.stream.announcedSeq): void {
     if (!this.#startedIds.has(call.id)) this.#tellStart(call, at);
   }
 
@@ -54,8 +54,8 @@ export class CallRecorder {
 
   #tellStart(call: ToolCall, at: number): void {
     this.#startedIds.add(call.id);
-    this.#runContext.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
-    this.#runContext.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
+    this.#runContext.stream.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
+    this.#runContext.stream.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
   }
 
   /**
@@ -193,8 +193,8 @@ export class CallRecorder {
   #ended({ call, text, attachments }: ToolOutcome, at: number): void {
     const images = attachments.map(({ url, media_type }) => ({ url, media_type }));
     const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
-    this.#runContext.frame("tool_end", end, at);
-    this.#runContext.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
+    this.#runContext.stream.frame("tool_end", end, at);
+    this.#runContext.stream.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }
 
   /** The result, which names the arguments where a person has edited them. */

@@ -97,7 +97,7 @@ export class CallWaits {
     if (isStored) await store.write(openOps(store, asked, wait.request));
     const row = await this.opened(wait, asked);
     const answer = waits.ask(row.wait_id, wait, runContext.billing.deadline, (stop) => cancellation.onCancel(stop));
-    if (row.frame !== null) runContext.frame(row.frame.name, row.frame.data);
+    if (row.frame !== null) runContext.stream.frame(row.frame.name, row.frame.data);
     if (isStored) await waits.look(store);
     let outcome = await answer;
     // It may have been decided in the moment in which its time was over.

@@ -144,7 +144,7 @@ export function toolContext(runContext: RunContext, callId: string, signal: Abor
       familyOf(runContext).stop(task_id);
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
-    emit: (name, data) => runContext.frameInCall(name, data),
+    emit: (name, data) => runContext.stream.frameInCall(name, data),
   };
 }
 

@@ -298,7 +298,8 @@ export class ToolRunner {
     const at = await runContext.eventLog.append([entry], [...ops, ...openOps(runContext.store, row, wait.request)]);
     const { frame } = await this.#waits.opened(wait, row);
     // A parallel call may have ended since the append, under a later number, and a stream's ids never go back.
-    if (frame !== null) runContext.frameToAll(frame.name, frame.data, Math.max(at, runContext.run.publishedSeq));
+    if (frame !== null)
+      runContext.stream.frameToAll(frame.name, frame.data, Math.max(at, runContext.stream.announcedSeq));
     return null;
   }
 
