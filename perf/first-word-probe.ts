@@ -2,6 +2,7 @@
 // nothing in it for that: methods are wrapped from here, and each wrapper notes a time and calls what it wraps.
 import { createRequire } from "node:module";
 import { workerData } from "node:worker_threads";
+import type { RunOutput } from "../bus/frames/output.ts";
 import type { SubmitTurn } from "../bus/protocol/run.ts";
 import type { Point } from "./first-word-points.ts";
 import { Marks, now } from "./marks.ts";
@@ -81,11 +82,22 @@ async function watchActors(note: Note): Promise<void> {
   const { threadActor } = await load<typeof import("../actors/thread/thread-actor.ts")>(
     "actors/thread/thread-actor.ts",
   );
-  const { RunContext } = await load<typeof import("../actors/run/context/run-context.ts")>(
-    "actors/run/context/run-context.ts",
+  const { RunStream } = await load<typeof import("../actors/run/stream/run-stream.ts")>(
+    "actors/run/stream/run-stream.ts",
   );
   /** Turns by their run, while they begin. */
   const turns = new Map<string, string>();
+  /** Turns by the state of their actor, until their first text. */
+  const silent = new Map<Parameters<typeof runActor.on.start>[0], string>();
+  /** The turn whose text leaves here. */
+  const turnOf = (output: RunOutput): string | undefined => {
+    for (const [state, turn] of silent) {
+      if (state.output !== output) continue;
+      silent.delete(state);
+      return turn;
+    }
+    return undefined;
+  };
   const { start } = runActor.on;
   runActor.on.start = (state, sent: SubmitTurn, context) => {
     const turn = turnIn(sent.request_id);
@@ -93,6 +105,7 @@ async function watchActors(note: Note): Promise<void> {
     const started = start(state, sent, context);
     if (turn === undefined) return started;
     turns.set(sent.run_id, turn);
+    silent.set(state, turn);
     const over = (): void => {
       turns.delete(sent.run_id);
       note(turn, "accepted");
@@ -112,11 +125,11 @@ async function watchActors(note: Note): Promise<void> {
   };
 
   const spoken = new WeakSet<object>();
-  const { say } = RunContext.prototype;
-  RunContext.prototype.say = function (delta) {
+  const { say } = RunStream.prototype;
+  RunStream.prototype.say = function (delta) {
     if (!spoken.has(this)) {
       spoken.add(this);
-      note(turnIn(this.spec.request_id), "firstText");
+      note(turnOf(this.output), "firstText");
     }
     say.call(this, delta);
   };

@@ -8,10 +8,11 @@ import { isPassing } from "./billing/passing.ts";
 import type { TaskFamily } from "./context/task-family.ts";
 import { answerStored } from "./event-log/waits.ts";
 import { askForSlot } from "./lifecycle/durable.ts";
+import { ownRun, type RunState } from "./lifecycle/own-run.ts";
 import { requeueRun } from "./lifecycle/requeue.ts";
 import { resumeRun, type WhyResume } from "./lifecycle/resume.ts";
 import type { Run } from "./lifecycle/run.ts";
-import { ownRun, type RunState, startRun } from "./lifecycle/start.ts";
+import { startRun } from "./lifecycle/start.ts";
 import { requestView } from "./replay/request-view.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { thinkingFor } from "../../actors/run/intake/admission.ts";
 import { resumedSpec } from "../../actors/run/lifecycle/resumed-spec.ts";
 import { Run } from "../../actors/run/lifecycle/run.ts";
-import type { RunSpec } from "../../actors/run/spec/run-spec.ts";
+import type { RunSpec, RunStart } from "../../actors/run/spec/run-spec.ts";
 import type { PatternDeps } from "../../actors/run/steps/pattern.ts";
 import { threadAddress } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
@@ -147,8 +147,8 @@ class Replaying {
       toolSources: [tools],
       models: { ...this.#deps.models, provider: () => model },
     };
-    const spec = await this.#spec(deps);
-    const { session } = spec.agent;
+    const start = await this.#start(deps);
+    const { session } = start.spec.agent;
     if (session.kind === "semantic" && deps.models.memoryEmbedding !== null)
       return this.#stop("what it was shown was chosen by vectors, which are not on record");
     const eventLog = new ReplayLog(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
@@ -157,13 +157,13 @@ class Replaying {
       hint: (interrupts) => this.#run?.steered({ number: eventLog.hints, interrupts }),
       ended: (ending) => this.#ended(ending, model),
     });
-    this.#run = new Run(spec, eventLog, silentOutput, deps);
+    this.#run = new Run(start, eventLog, silentOutput, deps);
     eventLog.hintIfDue();
     await Promise.race([this.#over.promise, this.#run.ended]);
   }
 
-  /** Returns the run spec as it was at the start. */
-  async #spec(deps: PatternDeps): Promise<RunSpec> {
+  /** Returns the start of the run as it was. */
+  async #start(deps: PatternDeps): Promise<RunStart> {
     const { row, thread, begunSeq, leafSeq, calls } = this.#recorded;
     const { suffix, thread_key } = thread;
     const place = { tenant_id: this.#store.tenantId, suffix, run_id: row.run_id };
@@ -172,7 +172,7 @@ class Replaying {
     const other = this.#manifest?.metadata.name;
     const { durable: _durable, ...rest } = row.asked;
     const own = other === undefined ? row : { ...row, manifest: other, asked: rest };
-    const asked = await resumedSpec(
+    const start = await resumedSpec(
       { ...own, status: "accepted", spent: null },
       opened,
       [],
@@ -181,6 +181,7 @@ class Replaying {
       { store: this.#store, makeRoom: () => null },
       deps,
     );
+    const { spec: asked } = start;
     this.#delegates = mayDelegate(asked.agent);
     const told = calls.find(({ facts }) => facts.purpose === "step")?.facts.parameters.thinking ?? null;
     const level = told?.level ?? "off";
@@ -193,7 +194,7 @@ class Replaying {
       this.#notes.push(`the manifest ${row.manifest} is another one now, and the run's own was not kept`);
     // A replayed task has no parent that shares its budget.
     const bounds = this.#manifest === null ? {} : ofManifest(asked);
-    return { ...asked, thinking, parent: null, isShared: false, ...bounds };
+    return { ...start, spec: { ...asked, thinking, parent: null, isShared: false, ...bounds } };
   }
 
   /** True if the difference depends on something that is not recorded with the run; then adds a note. */

@@ -123,8 +123,9 @@ const addRoute = route({
 
 /** One answer of the model, without tools, and a signature. */
 const signed: Pattern = async (runContext) => {
-  const { agent, branch, turnStart, ephemeralInstruction } = runContext.spec;
-  const outcome = await modelStep(runContext, workingSet(branch, agent.session, turnStart), ephemeralInstruction);
+  const { messages, turnStart } = runContext.branch;
+  const shown = workingSet(messages, runContext.spec.agent.session, turnStart);
+  const outcome = await modelStep(runContext, shown, runContext.step.ephemeralInstruction);
   if (outcome.kind === "breach") return limited(runContext, outcome.breach, outcome.partial);
   if (outcome.kind === "stopped") return stopped(runContext, outcome.partial);
   if (outcome.kind === "failure") return failedCall(runContext, outcome.failure, outcome.partial);

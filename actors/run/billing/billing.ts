@@ -6,6 +6,7 @@ import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import type { KnownPrefixes } from "../prompt/known-prefixes.ts";
+import type { DurableRun } from "../spec/durable-run.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import { CallRows } from "./call-rows.ts";
 import { parentBudgetOf } from "./parent-budget.ts";
@@ -34,15 +35,17 @@ export class Billing {
   /** Records of finished model calls that are not stored yet. */
   readonly calls = new CallRows();
   readonly #spec: RunSpec;
+  readonly #durableRun: DurableRun | null;
   readonly #of: BillingDeps;
 
-  constructor(spec: RunSpec, of: BillingDeps) {
+  constructor(spec: RunSpec, durableRun: DurableRun | null, of: BillingDeps) {
     this.#spec = spec;
+    this.#durableRun = durableRun;
     this.#of = of;
     const { env } = of.deps;
     const spent = spec.resumed?.spent ?? null;
     const toMonotonic = env.monotonic() - env.now();
-    const startedAt = spec.durableRun?.startedAt ?? spec.startedAt + toMonotonic;
+    const startedAt = durableRun?.startedAt ?? spec.startedAt + toMonotonic;
     const { background, durable, deadline = Number.POSITIVE_INFINITY } = spec.parent ?? {};
     // A durable run is limited by the time that it is active.
     const own = background ?? durable;
@@ -61,7 +64,7 @@ export class Billing {
   /** Statements to store with the model's answer: call records, usage rows, and the share of a shared budget. */
   ops(): WriteOp[] {
     // The batch of a run that was cut off is refused, and these with it.
-    if (this.#spec.durableRun?.isCut) return [];
+    if (this.#durableRun?.isCut) return [];
     return [...this.calls.takeOps(this.#of.store, this.#of.deps.prefixes), ...this.usageOps()];
   }
 

@@ -17,7 +17,7 @@ interface OpenReservation {
 }
 
 /** The limits of a durable run count what its tasks use in the next process too, where these go on behind it. Never rejects. */
-export async function keepSpent({ spec: { durableRun }, eventLog }: RunContext): Promise<void> {
+export async function keepSpent({ durableRun, eventLog }: RunContext): Promise<void> {
   if (durableRun !== null) await eventLog.append([], durableRun.spentOps()).catch(() => {});
 }
 

@@ -61,7 +61,7 @@ export function taskTurn(
       agents,
       depth: depthOf(runContext) + 1,
       ...(background !== null && { background }),
-      ...(background === null && spec.durableRun !== null && { durable: { active_ms: activeMs(runContext) } }),
+      ...(background === null && runContext.durableRun !== null && { durable: { active_ms: activeMs(runContext) } }),
       ...((background !== null || parent?.beside) && { beside: true as const }),
     },
   };

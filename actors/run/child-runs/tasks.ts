@@ -185,7 +185,7 @@ export class Tasks implements TaskFamily {
   /** A durable run finds the task of a call again; any other has no use for that. */
   #namesFor(callId: string): { readonly task_id: string; readonly run_id: string } {
     const { spec, deps } = this.#runContext;
-    if (spec.durableRun !== null) return taskNamesOf(spec.keyedAs, callId);
+    if (this.#runContext.durableRun !== null) return taskNamesOf(spec.keyedAs, callId);
     return { task_id: deps.env.id().slice(0, 16), run_id: orderedId(deps.env) };
   }
 

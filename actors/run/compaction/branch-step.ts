@@ -37,7 +37,7 @@ async function precount(runContext: RunContext, ephemeralInstruction: string | n
   const shown = shownOf(runContext);
   const instructed =
     ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
-  runContext.promptTokens = await runContext.cancellation.orStopped(countPrompt(runContext, instructed));
+  runContext.step.promptTokens = await runContext.cancellation.orStopped(countPrompt(runContext, instructed));
 }
 
 function step(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
@@ -49,20 +49,26 @@ function step(runContext: RunContext, ephemeralInstruction: string | null): Prom
 function choiceDue(runContext: RunContext): Promise<void> | null {
   const { session } = runContext.spec.agent;
   // After a compaction the summary and what follows are shown.
-  if (session.kind !== "semantic" || runContext.chosen !== null || runContext.summed !== null) return null;
+  if (session.kind !== "semantic" || runContext.branch.chosen !== null || runContext.branch.summed !== null)
+    return null;
   return choose(runContext, session.messages);
 }
 
 async function choose(runContext: RunContext, count: number): Promise<void> {
-  const { spec, deps } = runContext;
+  const { deps } = runContext;
   const pause = () => breathe(deps.env);
   const compare: Compare = async (messages, query) =>
     (await likenesses(runContext, messages, query, pause)) ?? similarities(messages, query, pause);
-  runContext.chosen = await chooseSimilar(spec.branch, spec.turnStart, count, compare);
+  runContext.branch.chosen = await chooseSimilar(
+    runContext.branch.messages,
+    runContext.branch.turnStart,
+    count,
+    compare,
+  );
 }
 
 async function mendOverflow(runContext: RunContext): Promise<readonly ContextMessage[] | null> {
   if (!(await shortenAtOverflow(runContext))) return null;
-  if (runContext.promptTokens !== null) await precount(runContext, null);
+  if (runContext.step.promptTokens !== null) await precount(runContext, null);
   return shownOf(runContext);
 }

@@ -20,7 +20,7 @@ const anyNumber = Number.POSITIVE_INFINITY;
 /** Compacts before a model call where the strategy asks for it. Null, without a promise, where nothing is due. */
 export function compactionDue(runContext: RunContext): Promise<void> | null {
   const { session, context } = runContext.spec.agent;
-  if (runContext.summaryFailed) return null;
+  if (runContext.branch.summaryFailed) return null;
   if (session.kind === "summarizing") return summaryDue(runContext, session.messages);
   if (session.kind !== "compacting" || !context.compaction_enabled) return null;
   const shares = sharesOf(runContext);
@@ -46,7 +46,7 @@ async function countedDue(
  * not ask for a summary in each turn, and nothing is missing meanwhile.
  */
 function summaryDue(runContext: RunContext, messages: number): Promise<void> | null {
-  const { branch } = runContext.spec;
+  const { messages: branch } = runContext.branch;
   const count = branch.length - (isSummary(branch[0]) ? 1 : 0);
   if (count < messages + Math.max(4, Math.ceil(messages / 2))) return null;
   const plan = regular("summarizing", sharesOf(runContext));
@@ -55,7 +55,7 @@ function summaryDue(runContext: RunContext, messages: number): Promise<void> | n
 
 /** Compacts when the turn's reply is there, where the manifest says so. */
 export async function compactAfterTurn(runContext: RunContext): Promise<void> {
-  if (!runContext.summaryFailed) await attempt(runContext, regular("after_turn", sharesOf(runContext)));
+  if (!runContext.branch.summaryFailed) await attempt(runContext, regular("after_turn", sharesOf(runContext)));
 }
 
 /**
@@ -100,7 +100,7 @@ export function compactOnRequest(runContext: RunContext, instructions: string): 
 /** A turn goes on without a summary that it could not get, and does not try again. */
 async function attempt(runContext: RunContext, plan: CompactionPlan): Promise<void> {
   const { kind } = await compactBranch(runContext, plan);
-  if (kind === "failed") runContext.summaryFailed = true;
+  if (kind === "failed") runContext.branch.summaryFailed = true;
 }
 
 function regular(reason: CompactionPlan["reason"], shares: WindowShares): CompactionPlan {
@@ -115,9 +115,9 @@ function regular(reason: CompactionPlan["reason"], shares: WindowShares): Compac
   };
 }
 
-function sharesOf({ spec: plan, routes }: RunContext): WindowShares {
+function sharesOf({ spec, step: { routes } }: RunContext): WindowShares {
   const [route] = routes;
-  return windowShares(plan.agent.context, route?.context_window ?? 0, fixedTokens(plan));
+  return windowShares(spec.agent.context, route?.context_window ?? 0, fixedTokens(spec));
 }
 
 /** Of what every call of the run is shown beside its messages. */

@@ -110,7 +110,7 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
     tokens_before,
     tokens_after,
   });
-  runContext.summed = { text: made.text, opening };
+  runContext.branch.summed = { text: made.text, opening };
   const summary = summaryMessage({ content: made.text, seq: eventSeq(event_id.slice(0, 20), event_id) });
   replaceBranch(runContext, opening === null ? [summary] : [summary, opening], kept);
   return { kind: "compacted", event_id, tokens_before, tokens_after };
@@ -191,10 +191,10 @@ async function weighed(runContext: RunContext, uncut: Uncompacted): Promise<Unco
   return { ...uncut, items: items.map((item, at) => ({ ...item, tokens: tokens[at] ?? item.tokens })) };
 }
 
-function inMemory({ spec: { branch, turnStart }, summed }: RunContext): Uncompacted {
+function inMemory({ branch: { messages, turnStart, summed } }: RunContext): Uncompacted {
   if (summed === null)
-    return { summary: "", items: branch.map((message) => itemOf(message)), olderTokens: 0, turnFirst: turnStart };
-  const items = branch.slice(1).map((message) => itemOf(message, -1, message === summed.opening));
+    return { summary: "", items: messages.map((message) => itemOf(message)), olderTokens: 0, turnFirst: turnStart };
+  const items = messages.slice(1).map((message) => itemOf(message, -1, message === summed.opening));
   return { summary: summed.text, items, olderTokens: 0, turnFirst: turnStart - 1 };
 }
 
@@ -220,14 +220,13 @@ async function write(runContext: RunContext, summary: string, facts: CompactionF
 
 /** The branch in memory is what a later turn will read from the log. */
 function replaceBranch(runContext: RunContext, head: readonly ContextMessage[], kept: readonly BranchItem[]): void {
-  const { spec: plan } = runContext;
-  const { branch, turnStart } = plan;
+  const { messages: branch, turnStart } = runContext.branch;
   const turnLength = branch.length - turnStart;
   const after = inCallOrder([...head, ...kept.map(({ message }) => message)], 0);
   branch.length = 0;
   for (const message of after) branch.push(message);
   const start = after.length - turnLength;
   // Behind the summary stands the opening, where the turn itself was cut.
-  runContext.chosen = null;
-  plan.turnStart = start >= head.length ? start : 1;
+  runContext.branch.chosen = null;
+  runContext.branch.turnStart = start >= head.length ? start : 1;
 }

@@ -16,7 +16,7 @@ const resultTokensMin = 64;
  * as nobody but the provider knows how long it may be. False where no result can be cut.
  */
 export async function cutLastResults(runContext: RunContext, tokensMax: number): Promise<boolean> {
-  const { branch } = runContext.spec;
+  const { messages: branch } = runContext.branch;
   const places = lastResults(branch);
   if (places.length === 0) return false;
   const prompt = await countPrompt(runContext, shownOf(runContext));

@@ -1,5 +1,5 @@
 import { onceSuffix } from "../../../bus/address.ts";
-import type { CompactionResult, RunOutput } from "../../../bus/frames/output.ts";
+import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
@@ -10,19 +10,19 @@ import { type AskedOutcome, askOutcome } from "../../../governance/controls/outc
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
-import type { ContextMessage } from "../../log/message.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { Billing } from "../billing/billing.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
-import type { Chosen } from "../prompt/semantic.ts";
-import type { Summed } from "../prompt/summed.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
+import type { DurableRun } from "../spec/durable-run.ts";
+import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { RunStream } from "../stream/run-stream.ts";
 import type { RunDeps } from "./deps.ts";
+import { RunBranch } from "./run-branch.ts";
 import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
 import { RunState } from "./run-state.ts";
 import { Steering } from "./steering.ts";
+import { type Speaker, StepState } from "./step-state.ts";
 
 /** For whom a sub-agent works, and whether what it says is the answer of the turn. */
 export interface Delegated {
@@ -30,98 +30,61 @@ export interface Delegated {
   readonly answers: boolean;
 }
 
-/** What the parts of a running turn share: what is asked, what was spent, what was said, and whether to stop. */
+/** What the parts of a run share for one agent of it. Nothing in it is ever replaced: what changes has a part of its own. */
 export class RunContext {
   readonly spec: RunSpec;
   readonly deps: RunDeps;
   readonly eventLog: EventLog;
-  /** What the tenant of the run keeps. */
+  /** The rows of the run's tenant. */
   readonly store: TenantStore;
-  /** For whom a sub-agent of a composite agent works; null for the agent that was asked. */
-  readonly #of: Delegated | null;
-  /** The sub-agent that says the answer in the place of this agent; null while none does. */
-  answering: RunContext | null = null;
-  /** Close the calls of sub-agents that wait for somebody outside, in this process. */
-  readonly aside: (() => Promise<void>)[] = [];
-  /** Shared by all agents of the run, as are the billing and what it waits for. */
+  /** How a durable run stores its progress; null for every other run. */
+  readonly durableRun: DurableRun | null;
+  /** State of the run, shared by all its agents, as are the billing, the cancellation and what the run waits for. */
   readonly run: RunState;
-  readonly cancellation: Cancellation;
-  readonly billing: Billing;
-  readonly metrics: AgentMetrics;
-  /** What a run without a thread waits for. */
-  readonly waits: MemoryWaits;
-  /** The controls of this run. */
-  readonly pipeline: Pipeline;
-  /** What is said to the run while it goes on. */
-  readonly steering: Steering;
-  /** Model calls that count against the limit of steps although they were made before the loop has begun. */
-  stepsBefore = 0;
-  /** The step that the loop is at. */
-  step = 0;
-  /** Whether somebody waits for the run who could see to a question. */
-  readonly attended: boolean;
-  /** Whether the run has asked its model before. */
-  hasCalledModel: boolean;
-  /** The route that answered last. */
-  route: RunSpec["routes"][number];
-  /** References that led to nothing and were told of; null for none. */
-  missingFiles: Set<string> | null = null;
-  /**
-   * What becomes of the model's words: passed on as they come; passed on by a pattern that has looked at them, with those beside tool
-   * calls as soon as they are whole; or said to nobody, for they are not the answer.
-   */
-  replyMode: "streamed" | "buffered" | "hidden" = "streamed";
-  /** The models that steps ask: those of the turn, unless a pattern says otherwise. */
-  routes: RunSpec["routes"];
-  /** What the answer has to be like; null for anything. */
-  readonly answerSchema: AnswerSchema | null;
-  /** Where steps begin: set until the first of them have. */
-  resumed: RunSpec["resumed"];
-  /** What the turn under way has in the log since before the run was put aside; null for a later turn of the run. */
-  earlier: RunSpec["resumed"];
-  /** What the branch begins with since the run has compacted it; null while it has not. */
-  summed: Summed | null = null;
-  /** What is shown before the running turn where that is chosen by what it asks; null where all of the branch may be shown. */
-  chosen: Chosen | null = null;
-  /** Tokens of the next call, where they are counted before it; null where they are estimated. */
-  promptTokens: number | null = null;
-  /** Of these, what is the same in every call; null before it is counted. */
-  fixedTokens: number | null = null;
-  /** What was asked for by POST /chat/compact has come to this. */
-  compaction: CompactionResult | null = null;
-  /** No summary could be had: the run does not ask for one again by itself. */
-  summaryFailed = false;
-  /** The last tool call was refused, so the turn did not do what it set out to do. */
-  endedOnDenial = false;
+  /** State of this agent's steps. */
+  readonly step: StepState;
+  /** The conversation as this agent sees it. */
+  readonly branch: RunBranch;
   readonly stream: RunStream;
-  /** What the last model call was shown, and how long the branch was then. */
-  #shown: readonly ContextMessage[] = [];
-  #shownUpTo: number;
+  readonly billing: Billing;
+  readonly cancellation: Cancellation;
+  readonly metrics: AgentMetrics;
+  /** Questions of a run without a thread, which are kept in memory. */
+  readonly waits: MemoryWaits;
+  /** The controls around tool calls and replies. */
+  readonly pipeline: Pipeline;
+  /** Input that arrives while the run is live. */
+  readonly steering: Steering;
+  /** True if a person waits for the run who can answer a question. */
+  readonly attended: boolean;
+  /** The schema of the answer; null for any text. */
+  readonly answerSchema: AnswerSchema | null;
+  /** The agent that asked this one; null for the agent that the caller asked. */
+  readonly #of: Delegated | null;
 
-  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Delegated | null = null) {
+  constructor(start: RunStart, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Delegated | null = null) {
+    const { spec, durableRun } = start;
     this.spec = spec;
+    this.durableRun = durableRun;
     this.#of = of;
     const over = of?.over;
     this.run = over?.run ?? new RunState(spec);
+    this.step = new StepState(spec, start.ephemeralInstruction);
+    this.branch = new RunBranch(start.branch, start.turnStart);
     this.cancellation = over?.cancellation ?? new Cancellation();
     this.eventLog = eventLog;
     this.stream = new RunStream({ output, eventLog, pace: deps.pace }, over?.stream ?? null, of?.answers === false);
     this.deps = deps;
     this.store = deps.store.tenant(spec.principal.tenant_id);
     this.answerSchema = (of?.answers ? of.over.answerSchema : null) ?? spec.agent.outputSchema;
-    this.resumed = spec.resumed;
-    this.earlier = spec.resumed;
-    this.routes = spec.routes;
-    this.route = spec.routes[0] as RunSpec["routes"][number];
-    this.#shownUpTo = spec.branch.length;
-    this.hasCalledModel = spec.resumed !== null;
     this.attended = isAttended(spec);
     const { store, cancellation } = this;
-    this.billing = over?.billing ?? new Billing(spec, { store, deps, cancellation, onGone: () => this.orphaned() });
+    const onGone = () => this.orphaned();
+    this.billing = over?.billing ?? new Billing(spec, durableRun, { store, deps, cancellation, onGone });
     this.waits = over?.waits ?? new MemoryWaits(deps.env);
     this.steering = of?.answers ? of.over.steering : new Steering(spec);
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
-    // What speaks in another's place is held to what that other may say.
+    // A sub-agent that answers in the place of another agent is held to the reply controls of that agent.
     this.pipeline = pipelineOf(this, deps, of?.answers ? of.over.pipeline.ofReplies : []);
   }
 
@@ -135,9 +98,9 @@ export class RunContext {
     return this.#of?.over ?? null;
   }
 
-  /** Who says the answer. */
-  get answerer(): RunContext {
-    return this.answering?.answerer ?? this;
+  /** The agent whose text is the answer: this one, or the sub-agent that answers in its place. */
+  get answerer(): Speaker {
+    return this.step.answering?.answerer ?? this;
   }
 
   /** The agents of the run, from the one that was asked to this one. */
@@ -192,31 +155,6 @@ export class RunContext {
   failFor(name: string, text: string): void {
     this.run.failedTool ??= { name, text };
     this.cancellation.cancel();
-  }
-
-  /** Another turn of the run begins. */
-  beginAnew(): void {
-    this.earlier = null;
-    this.answering = null;
-  }
-
-  /** Adds messages to the branch. */
-  remember(messages: readonly ContextMessage[]): void {
-    for (const message of messages) this.spec.branch.push(message);
-  }
-
-  /** Notes what a model call is shown. */
-  show(messages: readonly ContextMessage[]): void {
-    this.#shown = messages;
-    this.#shownUpTo = this.spec.branch.length;
-  }
-
-  /** What the last model call was shown, and this turn's messages since. */
-  answerMessages(): readonly ContextMessage[] {
-    if (this.answering !== null) return this.answering.answerMessages();
-    const { branch } = this.spec;
-    // Without a window the whole branch was shown, and this turn's messages are in it already.
-    return this.#shown === branch ? branch : [...this.#shown, ...branch.slice(this.#shownUpTo)];
   }
 
   /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */

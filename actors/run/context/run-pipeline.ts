@@ -46,7 +46,8 @@ export function callDigest(runId: string, toolCallId: string): string {
 /** What is known of a run that controls are made for. */
 type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode" | "audit"> & {
   readonly billing: Pick<GovernedRun, "budget">;
-  readonly spec: Pick<RunSpec, "agent" | "parent" | "durableRun" | "run_id" | "keyedAs">;
+  readonly spec: Pick<RunSpec, "agent" | "parent" | "run_id" | "keyedAs">;
+  readonly durableRun: object | null;
   readonly eventLog: { readonly threadId: string };
 };
 
@@ -76,7 +77,7 @@ export class Governed implements GovernedRun {
     this.mask = deps.mask;
     this.env = deps.env;
     this.attended = run.attended;
-    this.durable = spec.durableRun !== null;
+    this.durable = run.durableRun !== null;
   }
 
   get mode() {

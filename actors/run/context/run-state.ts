@@ -1,3 +1,4 @@
+import type { CompactionResult } from "../../../bus/frames/output.ts";
 import type { WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
@@ -30,6 +31,8 @@ export class RunState {
   decisions: Decisions | null = null;
   /** Calls that controls are being asked of: they may be counted, and nothing of them is in the log. */
   admitting = 0;
+  /** The result of POST /chat/compact; null for every other run. */
+  compaction: CompactionResult | null = null;
   /** What the run has asked last that is not answered; null for nothing. */
   waitingOn: WaitingOn | null = null;
   /** Ids of calls that the run has made: a model that uses one again gets another. */

@@ -56,7 +56,8 @@ class ResultRelease {
     const budget = new RunBudget(agent.limits, deps.env.monotonic(), null);
     // Controls of calls ask for a mode; these calls were made long ago.
     const run = {
-      spec: { agent, parent: null, durableRun: null, run_id: turn.run_id, keyedAs: turn.run_id },
+      spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id },
+      durableRun: null,
       eventLog: { threadId },
       ...{ billing: { budget }, store, attended: true, mode: "default" as const, metrics: this.#metrics },
       audit: this.#audit.bind(this),

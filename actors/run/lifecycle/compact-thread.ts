@@ -13,17 +13,17 @@ const over: Finished = {
 
 /** What a run does that was started by POST /chat/compact, in the place of a turn: it has the thread, its limits and its budget alone. */
 export async function compactThread(runContext: RunContext): Promise<Finished> {
-  const outcome = await compactOnRequest(runContext, runContext.spec.ephemeralInstruction ?? "");
+  const outcome = await compactOnRequest(runContext, runContext.step.ephemeralInstruction ?? "");
   if (outcome.kind === "failed") {
     if (runContext.cancellation.cancelled || outcome.failure === null) return { ...over, ok: false };
     return failedCall(runContext, outcome.failure, "");
   }
   if (outcome.kind === "nothing") {
     const { tokens } = outcome;
-    runContext.compaction = { compacted: false, event_id: null, tokens_before: tokens, tokens_after: tokens };
+    runContext.run.compaction = { compacted: false, event_id: null, tokens_before: tokens, tokens_after: tokens };
   } else {
     const { event_id, tokens_before, tokens_after } = outcome;
-    runContext.compaction = { compacted: true, event_id, tokens_before, tokens_after };
+    runContext.run.compaction = { compacted: true, event_id, tokens_before, tokens_after };
   }
   return over;
 }

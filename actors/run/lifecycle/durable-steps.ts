@@ -28,7 +28,7 @@ export class DurableSteps {
     const {
       billing: { budget, meter },
       mode,
-      step,
+      step: { number: step },
       run,
     } = this.#runContext;
     const active_ms = this.#durableRun.activeMs;
@@ -41,7 +41,11 @@ export class DurableSteps {
 
   /** Tells those who listen to its thread where it stands. */
   tell(status: string, attempt: number = this.#durableRun.attempts, waiting_on: WaitingOn | null = null): void {
-    const { eventLog, spec, deps, step } = this.#runContext;
+    const {
+      spec,
+      deps,
+      step: { number: step },
+    } = this.#runContext;
     const { run_id } = spec;
     this.#runContext.stream.publish(() =>
       statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }),

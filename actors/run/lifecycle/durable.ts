@@ -23,7 +23,7 @@ import { taskOutput } from "../child-runs/parent-report.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { EventLogClient } from "../event-log/log-client.ts";
 import { DurableRun } from "../spec/durable-run.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
+import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { Run } from "./run.ts";
 
@@ -138,7 +138,7 @@ export async function slotFor(
 
 /** A run that has begun with its acceptance, from its row: as one that was put aside meanwhile, but that nothing is read again. */
 export function beginDurable(
-  spec: RunSpec,
+  start: RunStart,
   row: RunRow,
   place: RunPlace,
   log: EventLogClient,
@@ -154,8 +154,13 @@ export function beginDurable(
   log.follow(durableRun);
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
   // Its key was settled as it was accepted.
-  const own = { ...spec, durableRun, idempotency: null, response: asked.response ?? null };
-  return new Run(own, log, parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput, deps);
+  const spec = { ...start.spec, idempotency: null, response: asked.response ?? null };
+  return new Run(
+    { ...start, spec, durableRun },
+    log,
+    parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput,
+    deps,
+  );
 }
 
 /** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. One that rests goes on later. */

@@ -15,8 +15,8 @@ import type { ActorContext } from "../../runtime/define.ts";
 import { EventLogClient } from "../event-log/log-client.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
+import type { RunState } from "./own-run.ts";
 import { routesOfRun } from "./resumed-spec.ts";
-import type { RunState } from "./start.ts";
 
 // A run that is dead stays so. Another one, with a name, a time and webhooks of its own, goes on behind the last step that the dead one
 // has in the log: on behalf of who has asked for that one, with what is left of its limits.

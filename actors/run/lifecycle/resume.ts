@@ -97,10 +97,11 @@ export async function resumeRun(
       log.follow(durableRun);
     }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
-    const spec = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
+    const start = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
+    const { spec } = start;
     const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
     const told = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
-    const run = new Run(spec, log, told, deps);
+    const run = new Run(start, log, told, deps);
     if (isBack) run.taskFamily?.expect(task);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");

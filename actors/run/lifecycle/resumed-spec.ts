@@ -23,7 +23,7 @@ import { ephemeralInstructionAfter } from "../intake/ephemeral-instruction.ts";
 import { lastUserMessage, messagesNeeded, turnStartOfRun } from "../prompt/working-set.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
 import { agentFor } from "../spec/request-tools.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
+import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 
 /** The spec of a run that goes on: made from its row, its log and its waits. */
@@ -36,7 +36,7 @@ export async function resumedSpec(
   durableRun: DurableRun | null,
   { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
-): Promise<RunSpec> {
+): Promise<RunStart> {
   const { asked } = row;
   const { requeued } = asked;
   // A durable run that was accepted and has done nothing yet.
@@ -58,7 +58,7 @@ export async function resumedSpec(
   // That of a durable run was settled as it was accepted.
   const key = durableRun === null ? row.idempotency_scope : null;
   const outputStyle = asked.output_style ?? null;
-  return {
+  const spec: RunSpec = {
     run_id: runId,
     request_id: asked.request_id,
     surface: asked.surface,
@@ -73,13 +73,6 @@ export async function resumedSpec(
     thinking: thinkingFor(agent, thread.thinking_level),
     thread_suffix: suffix,
     thread_key: thread.thread_key,
-    branch,
-    turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
-    // Until the model has answered once it is asked as at the beginning.
-    ephemeralInstruction:
-      (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered
-        ? ephemeralInstructionAfter(branch.at(-1))
-        : null,
     parent: asked.parent ?? null,
     isShared: mayDelegate(agent) && (await runBudgetById(store, runId)) !== undefined,
     response: asked.response ?? null,
@@ -92,7 +85,6 @@ export async function resumedSpec(
     idempotency: key === null ? null : { scope: key, fingerprint: "", form: formOf(key, suffix) },
     fromSeq,
     queued: thread.queued,
-    durableRun,
     resumed: isFirst
       ? null
       : {
@@ -107,6 +99,15 @@ export async function resumedSpec(
           waits,
           approvals: await approvalsOfRun(store, runId),
         },
+  };
+  // Until the model has answered once it is asked as at the beginning.
+  const isNudged = (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered;
+  return {
+    spec,
+    durableRun,
+    branch,
+    turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
+    ephemeralInstruction: isNudged ? ephemeralInstructionAfter(branch.at(-1)) : null,
   };
 }
 

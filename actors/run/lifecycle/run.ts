@@ -24,7 +24,7 @@ import { askedApprovals } from "../event-log/asked-approvals.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import { settleOps } from "../event-log/settlement.ts";
 import { clientMessages } from "../prompt/working-set.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
+import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { answeredBefore, type Finished } from "../steps/endings.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { atEnd, takeAtEnd } from "../steps/taken-inputs.ts";
@@ -60,11 +60,11 @@ export class Run implements LiveRun {
   /** The step of a durable run has failed as often as it may. */
   #isDead = false;
 
-  constructor(spec: RunSpec, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
-    this.#runContext = new RunContext(spec, eventLog, output, deps);
+  constructor(start: RunStart, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
+    this.#runContext = new RunContext(start, eventLog, output, deps);
     this.#output = output;
     this.#patterns = deps.patterns;
-    this.#durable = spec.durableRun && new DurableSteps(this.#runContext, spec.durableRun);
+    this.#durable = this.#runContext.durableRun && new DurableSteps(this.#runContext, this.#runContext.durableRun);
     deps.liveRuns.add(this);
     this.ended = this.#run();
   }
@@ -95,7 +95,7 @@ export class Run implements LiveRun {
 
   /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
   drain(): void {
-    this.#runContext.spec.durableRun?.drain();
+    this.#runContext.durableRun?.drain();
   }
 
   /** Writes what the run has used so far, where that would wait for its end. */
@@ -120,7 +120,7 @@ export class Run implements LiveRun {
 
   /** Stops the run as soon as it can be stopped; `ended` says when that was. */
   abort(reason: AbortReason): void {
-    if (reason === "shutdown" || reason === "worker_lost") this.#runContext.spec.durableRun?.cut();
+    if (reason === "shutdown" || reason === "worker_lost") this.#runContext.durableRun?.cut();
     if (this.#isEnding) {
       // The turn has its reply; what stops now is only what is done after it.
       if (this.#isTidying) this.#runContext.cancellation.cancel();
@@ -233,7 +233,7 @@ export class Run implements LiveRun {
       run,
       spec,
     } = this.#runContext;
-    const counts = tree?.isShared === true || spec.parent !== null || spec.durableRun?.isCut === true;
+    const counts = tree?.isShared === true || spec.parent !== null || this.#runContext.durableRun?.isCut === true;
     if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
     // The end of the run gives back what is set aside: what was used of it comes first.
@@ -321,7 +321,7 @@ export class Run implements LiveRun {
     this.#isEnding = false;
     if (this.#lateReason !== null) this.abort(this.#lateReason);
     if (!runContext.cancellation.cancelled) {
-      runContext.beginAnew();
+      runContext.step.beginTurn();
       await takeAtEnd(runContext, atEnd(runContext));
       return false;
     }
@@ -334,7 +334,7 @@ export class Run implements LiveRun {
     const { spec, eventLog, deps, metrics } = runContext;
     runContext.stream.flush();
     this.#isEnding = true;
-    const messagesJson = clientMessages(runContext.answerMessages());
+    const messagesJson = clientMessages(runContext.answerer.branch.answerMessages);
     const kept = isCompactedAfter(spec) && ended.ok ? await this.#tidy(ended) : ended;
     // What the model had said in the step that has failed is no step that another run could go on behind.
     const ending = this.#isDead ? { ...kept, entries: [] } : kept;
@@ -347,14 +347,14 @@ export class Run implements LiveRun {
       stop_reason: ending.stop_reason,
       handed: ending.handed ?? none,
       usage: runContext.billing.meter.total,
-      model: runContext.route.id,
+      model: runContext.step.route.id,
       thread_id: eventLog.threadId,
       aborted,
       failure: ending.failure,
       ...(ending.failedTool && { failedTool: true as const }),
       ...(ending.failedCall && { failedCall: ending.failedCall }),
       ...(runContext.run.hasActed && { hasActed: true as const }),
-      ...(runContext.compaction !== null && { compaction: runContext.compaction }),
+      ...(runContext.run.compaction !== null && { compaction: runContext.run.compaction }),
       approvals:
         runContext.run.approvals === null ? [] : await askedApprovals(runContext.store, runContext.run.approvals),
     };
@@ -371,7 +371,7 @@ export class Run implements LiveRun {
     const isDone = label === "ok" || label === "limited";
     const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
     const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
-    const ofDurable = spec.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
+    const ofDurable = this.#runContext.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
     // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
     const left = eventLog.threadId === "" ? null : await leftWaits(runContext);
     const isWritten = await eventLog.end(
@@ -400,7 +400,7 @@ export class Run implements LiveRun {
     left?.stopTasks();
     runContext.committed();
     this.#durable?.tell(status);
-    spec.durableRun?.announceEnd();
+    this.#runContext.durableRun?.announceEnd();
 
     if (ending.stop_reason === "max_turns")
       runContext.stream.frame("max_turns", { limit: runContext.answerer.spec.agent.recursion_limit });
@@ -409,7 +409,7 @@ export class Run implements LiveRun {
       runContext.audit("final_response", ending.ok ? "ok" : "error", {
         chars: ending.final?.length ?? 0,
         stop_reason: ending.stop_reason,
-        model: runContext.route.id,
+        model: runContext.step.route.id,
         latency_ms: deps.env.now() - spec.startedAt,
       });
     if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))

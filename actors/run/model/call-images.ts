@@ -37,10 +37,10 @@ export function estimatedImageTokens(images: ImagesOfCall): number {
 async function readAll(runContext: RunContext, shown: readonly ContextMessage[]): Promise<ImagesOfCall> {
   const { deps, spec, store } = runContext;
   const { shown: images, missing } = await readImages(shown, deps.files, store, deps.settings.maxBodyBytes);
-  const untold = missing.filter((url) => !runContext.missingFiles?.has(url));
+  const untold = missing.filter((url) => !runContext.branch.missingFiles?.has(url));
   if (untold.length > 0) {
     deps.log.warn({ request_id: spec.request_id, files: untold }, "attachments dropped: their files were deleted");
-    runContext.missingFiles = new Set([...(runContext.missingFiles ?? []), ...untold]);
+    runContext.branch.missingFiles = new Set([...(runContext.branch.missingFiles ?? []), ...untold]);
   }
   return images;
 }

@@ -59,7 +59,7 @@ export class CallRecord {
   constructor(runContext: RunContext, words: CallWords) {
     this.#runContext = runContext;
     this.#words = words;
-    this.#step = runContext.step;
+    this.#step = runContext.step.number;
   }
 
   /** The same observer, which is also told what became of each try. */

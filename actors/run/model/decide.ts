@@ -45,7 +45,10 @@ export async function decide(
 }
 
 /** What a decision is made by: what the user says last, and what was said before. */
-export function stateOf({ spec: { branch, ephemeralInstruction } }: RunContext): Record<string, string> {
+export function stateOf({
+  branch: { messages: branch },
+  step: { ephemeralInstruction },
+}: RunContext): Record<string, string> {
   const at = branch.findLastIndex(({ role }) => role === "user");
   const before = branch
     .slice(0, Math.max(0, at))

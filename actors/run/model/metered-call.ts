@@ -64,7 +64,7 @@ export class MeteredCall {
 
   /** The route that was called last. */
   get route(): ModelRoute {
-    return this.#try?.route ?? this.#runContext.route;
+    return this.#try?.route ?? this.#runContext.step.route;
   }
 
   /** Asks for what the call may use of the budget that the run shares; null when there is some: see `RunBudget.borrow`. */

@@ -60,7 +60,7 @@ async function callOnce(
   onBorrow: (call: MeteredCall) => void,
 ): Promise<StepOutcome> {
   const { spec, deps } = runContext;
-  runContext.show(shown);
+  runContext.branch.show(shown);
   const instructed =
     ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
   const system = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
@@ -70,14 +70,14 @@ async function callOnce(
   if (images === null) return { kind: "stopped", partial: "" };
   const tools = toolListJson(spec.agent);
   const stop = spec.options?.stop ?? noStop;
-  const choice = toolUse(spec.options, !runContext.hasCalledModel);
-  runContext.hasCalledModel = true;
+  const choice = toolUse(spec.options, !runContext.step.hasCalledModel);
+  runContext.step.hasCalledModel = true;
   const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
   const estimate = estimatedTokens(characters) + estimatedImageTokens(images);
-  const answer = runContext.replyMode === "hidden" ? null : runContext.answerSchema;
-  const isHeld = runContext.pipeline.holdsReplies || runContext.replyMode !== "streamed";
-  const bounds = { routes: runContext.routes, max_tokens: spec.max_tokens };
-  const metered = new MeteredCall(runContext, runContext.promptTokens ?? estimate, bounds, {
+  const answer = runContext.step.replyMode === "hidden" ? null : runContext.answerSchema;
+  const isHeld = runContext.pipeline.holdsReplies || runContext.step.replyMode !== "streamed";
+  const bounds = { routes: runContext.step.routes, max_tokens: spec.max_tokens };
+  const metered = new MeteredCall(runContext, runContext.step.promptTokens ?? estimate, bounds, {
     purpose: "step",
     prefix: prefixOfAgent(spec.agent, spec.systemPrompt, answer),
     isOwn: hasOwnPrefix(spec),
@@ -101,7 +101,7 @@ async function callOnce(
   try {
     const called = await callModel(
       {
-        routes: runContext.routes,
+        routes: runContext.step.routes,
         provider: (wanted) => deps.models.provider(wanted),
         request: (wanted) => {
           const given = images.size === 0 ? images : metered.shows(imagesFor(runContext, wanted, images));
@@ -137,7 +137,7 @@ async function callOnce(
       deps.env,
     );
     runContext.stream.flush();
-    runContext.route = called.route;
+    runContext.step.route = called.route;
     reply = called.reply;
   } catch (error) {
     runContext.stream.flush();
@@ -155,7 +155,7 @@ async function callOnce(
       const shorter = await mend(runContext);
       if (runContext.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
       // Without a mend, models that are left may take more.
-      if (shorter !== null || runContext.routes.length > 1)
+      if (shorter !== null || runContext.step.routes.length > 1)
         return modelStep(runContext, shorter ?? shown, ephemeralInstruction);
     }
     if (error.refusesImage && images.size > 0) await refuseImages(runContext);
@@ -168,13 +168,13 @@ async function callOnce(
   if (released === null) return { kind: "stopped", partial: "" };
   auditRefused(runContext, released);
   // What a pattern holds back it passes on itself, if at all.
-  if (runContext.replyMode === "streamed") tellReply(runContext, released);
+  if (runContext.step.replyMode === "streamed") tellReply(runContext, released);
   return { kind: "reply", reply: released };
 }
 
 /** Notes that later requests are to leave out the images of the newest message that shows some. */
-async function refuseImages({ eventLog, spec, askedBy, run }: RunContext): Promise<void> {
-  const newest = spec.branch.findLast(showsImages);
+async function refuseImages({ eventLog, branch, askedBy, run }: RunContext): Promise<void> {
+  const newest = branch.messages.findLast(showsImages);
   // What the tools of a pattern's sub-agent have drawn is shown in no later turn.
   const isOfSubAgent = askedBy !== null && newest?.role === "tool" && newest.entry !== null;
   if (newest === undefined || isOfSubAgent || run.hasRefusedImages) return;
@@ -191,9 +191,9 @@ async function cutOff(
   said: string,
   thoughts: readonly SentThought[],
 ): Promise<StepOutcome> {
-  runContext.route = metered.route;
+  runContext.step.route = metered.route;
   const text = metered.shownOf(said);
-  if (runContext.replyMode !== "streamed") return { kind: "breach", breach, partial: "" };
+  if (runContext.step.replyMode !== "streamed") return { kind: "breach", breach, partial: "" };
   if (!runContext.pipeline.holdsReplies) return { kind: "breach", breach, partial: text, thoughts };
   const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };
   const released = await runContext.cancellation.orStopped(releaseReply(runContext, reply));

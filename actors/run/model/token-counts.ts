@@ -13,7 +13,7 @@ const frameTokens = 4;
 const counted = new WeakMap<ContextMessage, { readonly encoding: TokenEncoding; readonly tokens: number }>();
 
 /** How the model of a run cuts text; null where nobody knows. */
-export function runEncoding({ routes }: Pick<RunContext, "routes">): TokenEncoding | null {
+export function runEncoding({ step: { routes } }: Pick<RunContext, "step">): TokenEncoding | null {
   return routes[0] === undefined ? null : encodingOf(routes[0]);
 }
 
@@ -37,8 +37,8 @@ export async function countMessages(runContext: RunContext, messages: readonly C
 /** Tokens of all that a call is sent: what is the same in every call of the run is counted with its first. */
 export async function countPrompt(runContext: RunContext, messages: readonly ContextMessage[]): Promise<number> {
   const tokens = await countMessages(runContext, messages);
-  runContext.fixedTokens ??= await countFixed(runContext);
-  return tokens.reduce((sum, count) => sum + count, runContext.fixedTokens);
+  runContext.branch.fixedTokens ??= await countFixed(runContext);
+  return tokens.reduce((sum, count) => sum + count, runContext.branch.fixedTokens);
 }
 
 async function countFixed(runContext: RunContext): Promise<number> {

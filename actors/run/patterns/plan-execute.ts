@@ -46,7 +46,7 @@ const resultMax = 4_000;
 /** Plans, carries out and answers. */
 export const planExecute: Pattern = async (runContext, tools) => {
   const { agent } = runContext.spec;
-  const progress = progressOf(runContext.resumed?.notes ?? []);
+  const progress = progressOf(runContext.step.resumed?.notes ?? []);
   let ending = progress.plan === null ? await makePlan(runContext, progress) : null;
   while (ending === null) {
     // Also behind what has failed before the run was put aside.
@@ -57,9 +57,9 @@ export const planExecute: Pattern = async (runContext, tools) => {
     else ending = await carryOut(runContext, tools, progress);
   }
   if (ending !== null) return ending;
-  runContext.replyMode = "streamed";
-  runContext.routes = runContext.spec.routes;
-  const ephemeralInstruction = progress.done.length === 0 ? runContext.spec.ephemeralInstruction : finish(progress);
+  runContext.step.replyMode = "streamed";
+  runContext.step.routes = runContext.spec.routes;
+  const ephemeralInstruction = progress.done.length === 0 ? runContext.step.ephemeralInstruction : finish(progress);
   return finalSteps(runContext, tools, {
     limit: agent.recursion_limit,
     ephemeralInstruction: () => ephemeralInstruction,
@@ -93,13 +93,15 @@ function progressOf(notes: readonly RunNote[]): Progress {
 
 /** Asks the planner. Null when there is a plan; one that cannot be read is a plan without subtasks: the agent answers by itself. */
 async function makePlan(runContext: RunContext, progress: Progress): Promise<Ending | null> {
-  const { agent, branch, turnStart, ephemeralInstruction } = runContext.spec;
+  const { agent } = runContext.spec;
+  const { messages, turnStart } = runContext.branch;
+  const { ephemeralInstruction } = runContext.step;
   const { planner, max_subtasks } = agent.planExecute;
   const outcome = await askAside<{ subtasks: readonly Subtask[] }>(runContext, {
     routes: planner === null ? runContext.spec.routes : [planner],
     task: planTask(max_subtasks),
     given: {
-      conversation: givenMessages(workingSet(branch, agent.session, turnStart).slice(-givenMessagesMax)),
+      conversation: givenMessages(workingSet(messages, agent.session, turnStart).slice(-givenMessagesMax)),
       ...(ephemeralInstruction !== null && { request: ephemeralInstruction }),
       tools: agent.tools.map(({ name, description }) => ({ name, description })),
       ...(progress.done.length > 0 && { done: progress.done }),
@@ -127,8 +129,8 @@ async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Pro
   const { executor, executor_recursion_limit } = runContext.spec.agent.planExecute;
   const subtask = progress.plan?.[progress.at] as Subtask;
   const number = progress.done.length + 1;
-  runContext.replyMode = "hidden";
-  runContext.routes = executor === null ? runContext.spec.routes : [executor];
+  runContext.step.replyMode = "hidden";
+  runContext.step.routes = executor === null ? runContext.spec.routes : [executor];
   const words = instruct(subtask, progress);
   const end = await runSteps(runContext, tools, {
     limit: executor_recursion_limit,
@@ -145,7 +147,7 @@ async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Pro
   const entries: LogEntry[] = [];
   if (said !== null) {
     const entry = assistantEntry(runContext, said, [], { subtask: number, status: "subtask" });
-    runContext.remember([assistantMessage(said, [], entry)]);
+    runContext.branch.add([assistantMessage(said, [], entry)]);
     entries.push(entry);
   }
   await runContext.eventLog.append([...entries, noteEntry("subtask", { ...done })], runContext.billing.ops());

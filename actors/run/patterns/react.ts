@@ -4,7 +4,8 @@ import type { Pattern } from "../steps/pattern.ts";
 
 /** The loop of one agent: steps until it answers. */
 export const react: Pattern = (runContext, tools) => {
-  const { agent, ephemeralInstruction } = runContext.spec;
+  const { agent } = runContext.spec;
+  const { ephemeralInstruction } = runContext.step;
   const { escalation } = agent.model;
   const steps: FinalSteps = {
     ephemeralInstruction: (step) => (step === 1 ? ephemeralInstruction : null),

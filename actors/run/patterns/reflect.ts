@@ -21,9 +21,10 @@ interface Draft {
 
 /** Steps until an answer is good enough, or there were enough of them. */
 export const reflect: Pattern = async (runContext, tools) => {
-  const { agent, ephemeralInstruction } = runContext.spec;
+  const { agent } = runContext.spec;
+  const { ephemeralInstruction } = runContext.step;
   const { threshold, max_iterations } = agent.reflect;
-  const drafts = (runContext.resumed?.notes ?? []).filter(({ type }) => type === "draft") as unknown as Draft[];
+  const drafts = (runContext.step.resumed?.notes ?? []).filter(({ type }) => type === "draft") as unknown as Draft[];
   for (;;) {
     const last = drafts.at(-1);
     const instructed = (step: number) =>
@@ -92,12 +93,13 @@ async function decideOn(runContext: RunContext, text: string): Promise<Verdict |
 }
 
 async function verify(runContext: RunContext, text: string): Promise<Verdict | null> {
-  const { agent, branch, turnStart } = runContext.spec;
+  const { agent } = runContext.spec;
+  const { messages, turnStart } = runContext.branch;
   const { verifier, criteria } = agent.reflect;
   const outcome = await askAside<{ score: number; feedback: string }>(runContext, {
     routes: verifier === null ? runContext.spec.routes : [verifier],
     task: criteria === "" ? task : `${task}\n\nWhat to look for: ${criteria}`,
-    given: { conversation: givenMessages(branch.slice(turnStart)), answer: text },
+    given: { conversation: givenMessages(messages.slice(turnStart)), answer: text },
     answer: verdictSchema(),
   });
   if (outcome.kind === "answer")

@@ -21,7 +21,7 @@ const describedMax = 200;
 /** Chooses, and lets who was chosen answer. */
 export const router: Pattern = async (runContext) => {
   const { agent } = runContext.spec;
-  const noted = runContext.earlier?.notes.find(({ type, by }) => type === "route" && by === agent.name);
+  const noted = runContext.step.earlier?.notes.find(({ type, by }) => type === "route" && by === agent.name);
   const before = agent.subAgents.find(({ name }) => name === noted?.agent);
   if (before !== undefined) return answerAs(runContext, before);
   const chosen = await choose(runContext);
@@ -41,7 +41,8 @@ interface Choice {
 }
 
 async function choose(runContext: RunContext): Promise<Choice | Ending> {
-  const { agent, branch, ephemeralInstruction } = runContext.spec;
+  const { agent } = runContext.spec;
+  const { ephemeralInstruction } = runContext.step;
   const { subAgents } = agent;
   const [first] = subAgents as [CompiledAgent];
   if (subAgents.length === 1) return { subAgent: first, method: "llm" };
@@ -55,7 +56,7 @@ async function choose(runContext: RunContext): Promise<Choice | Ending> {
     task: runContext.spec.systemPrompt === "" ? task : `${runContext.spec.systemPrompt}\n\n---\n\n${task}`,
     given: {
       agents: subAgents.map(({ name, manifest }) => ({ name, description: manifest.metadata.description })),
-      conversation: givenMessages(branch.slice(-givenMax)),
+      conversation: givenMessages(runContext.branch.messages.slice(-givenMax)),
       ...(ephemeralInstruction !== null && { request: ephemeralInstruction }),
     },
     answer: schemaOf(agent),

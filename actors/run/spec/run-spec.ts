@@ -37,12 +37,6 @@ export interface RunSpec {
   /** How hard the model is asked to think: what the conversation says, else the manifest. */
   readonly thinking: Thinking | null;
   readonly thread_suffix: string | null;
-  /** What the model is to be shown, the caller's new messages last. The run adds to it. */
-  readonly branch: ContextMessage[];
-  /** Where the messages of this turn begin in `branch`; a compaction moves it, and a follow-up begins another one. */
-  turnStart: number;
-  /** Shown to the model at its first call, as the caller's words, and kept nowhere. */
-  ephemeralInstruction: string | null;
   /** The run that has handed out this one as a task; null where a caller has asked for it. */
   readonly parent: ParentRun | null;
   /** What it spends with its tasks is in the store already. */
@@ -62,8 +56,6 @@ export interface RunSpec {
   readonly againOf: number | null;
   /** Where its rows belong in the store, -1 without a thread. */
   readonly thread_key: number;
-  /** What a durable run does besides; null for every other. */
-  readonly durableRun: DurableRun | null;
   /** What a run that was put aside goes on with; null for one that begins. */
   readonly resumed: Resumed | null;
   /** What waited for the run as it began or was taken up; null for nothing. */
@@ -72,6 +64,19 @@ export interface RunSpec {
   readonly idempotency: AskedKey | null;
   /** The sequence number of the turn's first event. */
   readonly fromSeq: number;
+}
+
+/** What a run, or an agent in it, starts with. */
+export interface RunStart {
+  readonly spec: RunSpec;
+  /** The history that the model may be shown, with the caller's new messages last. The run adds to it. */
+  readonly branch: ContextMessage[];
+  /** Index of the first message of this turn in `branch`. */
+  readonly turnStart: number;
+  /** Shown to the model at its first call, as the caller's words, and not stored. */
+  readonly ephemeralInstruction: string | null;
+  /** How a durable run stores its progress; null for every other run. */
+  readonly durableRun: DurableRun | null;
 }
 
 /** Where a run was that was put aside. */

@@ -55,14 +55,14 @@ export function answered(
   marks: Readonly<Record<string, unknown>> = {},
 ): Finished {
   const entry = assistantEntry(runContext, reply, [], marks);
-  runContext.remember([assistantMessage(reply, [], entry)]);
+  runContext.branch.add([assistantMessage(reply, [], entry)]);
   return {
     kind: "finished",
     final: reply.text,
     stop_reason: reply.stop_reason,
     failure: null,
     entries: [entry],
-    ok: !runContext.endedOnDenial && !reply.isRefused,
+    ok: !runContext.step.endedOnDenial && !reply.isRefused,
     isAnswer: reply.stop_reason !== "max_tokens",
   };
 }
@@ -96,7 +96,7 @@ export function cutShort(reply: ReleasedReply): Finished {
 export function misfit(runContext: RunContext, reply: ReleasedReply, problem: string): Finished {
   const { deps, spec } = runContext;
   deps.log.warn(
-    { run_id: spec.run_id, model: runContext.route.id, problem },
+    { run_id: spec.run_id, model: runContext.step.route.id, problem },
     "the answer does not fit the output_schema",
   );
   return {
@@ -123,8 +123,8 @@ export function failedCall(
   thoughts: readonly SentThought[] = [],
 ): Finished {
   const { deps, spec } = runContext;
-  const { id: model, provider } = runContext.route;
-  const advice = failureAdvice(runContext.route, failure);
+  const { id: model, provider } = runContext.step.route;
+  const advice = failureAdvice(runContext.step.route, failure);
   deps.log.warn({ run_id: spec.run_id, model, provider, cause: failure.message, advice }, "model call failed");
   return {
     kind: "finished",
@@ -217,7 +217,11 @@ export function assistantEntry(
   calls: readonly ToolCall[],
   marks: Readonly<Record<string, unknown>> = {},
 ): LogEntry {
-  const metadata: Record<string, unknown> = { model: runContext.route.id, stop_reason: reply.stop_reason, ...marks };
+  const metadata: Record<string, unknown> = {
+    model: runContext.step.route.id,
+    stop_reason: reply.stop_reason,
+    ...marks,
+  };
   if (reply.usage !== null) metadata.usage = reply.usage;
   const thoughts = keptThoughts(reply);
   if (thoughts.length > 0) metadata.thinking = thoughts;
@@ -242,9 +246,9 @@ function partialEntries(
   status: string,
 ): LogEntry[] {
   if (text === "" && thoughts.length === 0) return [];
-  const metadata: Record<string, unknown> = { model: runContext.route.id, status };
+  const metadata: Record<string, unknown> = { model: runContext.step.route.id, status };
   if (thoughts.length > 0) metadata.thinking = thoughts;
   const entry: LogEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
-  if (text !== "") runContext.remember([contextMessage({ role: "assistant", content: text, entry })]);
+  if (text !== "") runContext.branch.add([contextMessage({ role: "assistant", content: text, entry })]);
   return [entry];
 }

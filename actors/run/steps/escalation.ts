@@ -30,29 +30,29 @@ export async function escalatingSteps(
   steps: FinalSteps,
   escalation: CompiledEscalation,
 ): Promise<Ending> {
-  const noted = runContext.resumed?.notes.findLast(({ type }) => type === "escalation");
+  const noted = runContext.step.resumed?.notes.findLast(({ type }) => type === "escalation");
   // What a run that was put aside has said since it asked the stronger model is in the log: the first answer is no answer to that.
   if (noted !== undefined)
     return strongerSteps(runContext, tools, steps, escalation, noted as unknown as Doubted, null);
   // Another turn of the run begins with the first model again.
-  runContext.routes = runContext.spec.routes;
-  runContext.replyMode = "streamed";
+  runContext.step.routes = runContext.spec.routes;
+  runContext.step.replyMode = "streamed";
   if (!canEscalate(runContext, escalation)) return finalSteps(runContext, tools, steps);
   const end = await bufferedSteps(runContext, tools, steps, true);
   if (end.kind !== "reply") return end;
   const { reply } = end;
   // A fallback of the first model may be the stronger one.
-  const isItsOwn = runContext.route.id === escalation.route.id;
+  const isItsOwn = runContext.step.route.id === escalation.route.id;
   const isDoubtful = !isBroken(reply) && !isItsOwn && (await isDoubted(runContext, reply, escalation));
   if (runContext.cancellation.cancelled) return stopped(runContext, "");
   if (!isDoubtful) return give(runContext, reply);
-  const model = runContext.route.id;
+  const model = runContext.step.route.id;
   runContext.metrics.count("svc_model_switch_total", {
     from: model,
     to: escalation.route.id,
     reason: "low_confidence",
   });
-  const doubted: Doubted = { text: reply.text, model, steps: runContext.step };
+  const doubted: Doubted = { text: reply.text, model, steps: runContext.step.number };
   await runContext.eventLog.append(
     [noteEntry("escalation", { ...doubted, to: escalation.route.id })],
     runContext.billing.ops(),
@@ -61,9 +61,9 @@ export async function escalatingSteps(
 }
 
 /** Whether there is another model to ask: one that is not asked already, can be called, and sees what the turn has of images. */
-function canEscalate({ spec, deps }: RunContext, { route }: CompiledEscalation): boolean {
+function canEscalate({ spec, deps, branch }: RunContext, { route }: CompiledEscalation): boolean {
   if (spec.routes[0]?.id === route.id) return false;
-  const hasImages = spec.branch.slice(spec.turnStart).some(({ attachments }) => attachments !== null);
+  const hasImages = branch.messages.slice(branch.turnStart).some(({ attachments }) => attachments !== null);
   if (hasImages && !takesImages(route)) return false;
   try {
     deps.models.provider(route);
@@ -109,18 +109,18 @@ async function strongerSteps(
   doubted: Doubted,
   first: ReleasedReply | null,
 ): Promise<Ending> {
-  const before = runContext.route;
-  runContext.routes = [route];
-  runContext.replyMode = "streamed";
-  runContext.stepsBefore = 0;
+  const before = runContext.step.route;
+  runContext.step.routes = [route];
+  runContext.step.replyMode = "streamed";
+  runContext.step.before = 0;
   const stand = (cause: string): Ending | null => {
-    if (first === null || runContext.step > 1 || runContext.cancellation.cancelled) return null;
+    if (first === null || runContext.step.number > 1 || runContext.cancellation.cancelled) return null;
     runContext.deps.log.warn(
       { run_id: runContext.spec.run_id, model: route.id, cause },
       "escalation failed: the run keeps its first answer",
     );
     runContext.metrics.count("svc_control_degraded_total", { control: "confidence_escalation", reason: "failure" });
-    runContext.route = before;
+    runContext.step.route = before;
     return give(runContext, first);
   };
   const unanswered = (outcome: NoReply): Ending | null => (outcome.partial === "" ? stand(causeOf(outcome)) : null);

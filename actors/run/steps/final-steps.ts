@@ -32,7 +32,7 @@ export async function bufferedSteps(
   steps: FinalSteps,
   isJudged = false,
 ): Promise<BufferedReply | Ending> {
-  runContext.replyMode = "buffered";
+  runContext.step.replyMode = "buffered";
   const noted = notedAnswer(runContext);
   if (noted !== null) return { kind: "reply", reply: noted };
   const { misfits, problem: earlier } = misfitsOf(runContext);
@@ -48,7 +48,7 @@ export async function bufferedSteps(
     if (end.kind !== "reply") return end;
     const fitted = await fit(runContext, end.reply);
     if (typeof fitted !== "string") {
-      if (isJudged && runContext.spec.durableRun !== null && !isBroken(fitted)) await noteAnswer(runContext, fitted);
+      if (isJudged && runContext.durableRun !== null && !isBroken(fitted)) await noteAnswer(runContext, fitted);
       return { kind: "reply", reply: fitted };
     }
     problem = fitted;
@@ -69,21 +69,26 @@ interface BufferedReply {
 
 /** The answer goes into the log before anything is made of it. */
 async function noteAnswer(runContext: RunContext, reply: ReleasedReply): Promise<void> {
-  const { route, step } = runContext;
+  const {
+    step: { route, number: step },
+  } = runContext;
   const note = { model: route.id, step, reply: { ...reply, told: null } };
   await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing.ops());
 }
 
 /** The answer that the run had before it was cut off, and had not given; null when it had none. */
 function notedAnswer(runContext: RunContext): ReleasedReply | null {
-  const { resumed, spec } = runContext;
+  const {
+    step: { resumed },
+    spec,
+  } = runContext;
   const last = resumed?.notes.at(-1);
   if (!resumed || last?.type !== "held_answer" || resumed.step > 0) return null;
-  runContext.resumed = null;
-  runContext.endedOnDenial = resumed.endedOnDenial ?? runContext.endedOnDenial;
+  runContext.step.resumed = null;
+  runContext.step.endedOnDenial = resumed.endedOnDenial ?? runContext.step.endedOnDenial;
   const { model, step, reply } = last as unknown as { model: string; step: number; reply: ReleasedReply };
-  runContext.route = spec.routes.find(({ id }) => id === model) ?? runContext.route;
-  runContext.step = step;
+  runContext.step.route = spec.routes.find(({ id }) => id === model) ?? runContext.step.route;
+  runContext.step.number = step;
   return reply;
 }
 
@@ -95,7 +100,7 @@ async function fittingSteps(runContext: RunContext, tools: ToolRunner, steps: Fi
 }
 
 /** How often the answer that is being made did not fit before the run was put aside, and why. */
-function misfitsOf({ resumed }: RunContext): { misfits: number; problem: string | null } {
+function misfitsOf({ step: { resumed } }: RunContext): { misfits: number; problem: string | null } {
   const notes = resumed?.notes ?? [];
   const misfits = notes.length - 1 - notes.findLastIndex(({ type }) => type !== "output_misfit");
   return { misfits, problem: misfits === 0 ? null : String(notes.at(-1)?.problem) };

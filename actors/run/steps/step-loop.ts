@@ -38,24 +38,26 @@ export interface Steps<E> {
  * says, and ends when nothing goes on before somebody outside has answered.
  */
 export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, steps: Steps<E>): Promise<E | Ending> {
-  const { resumed } = runContext;
-  runContext.resumed = null;
+  const {
+    step: { resumed },
+  } = runContext;
+  runContext.step.resumed = null;
   if (resumed !== null) {
     const ending = await runTools(runContext, tools, resumed.calls);
     if (ending !== null) return ending;
     // Of calls side by side the last may have its result since before.
-    runContext.endedOnDenial = resumed.endedOnDenial ?? runContext.endedOnDenial;
+    runContext.step.endedOnDenial = resumed.endedOnDenial ?? runContext.step.endedOnDenial;
   }
-  const first = (resumed?.step ?? runContext.stepsBefore) + 1;
+  const first = (resumed?.step ?? runContext.step.before) + 1;
   // The interrupted step was the last one allowed: its text is the answer, and its calls are not run.
   if (resumed !== null && first > steps.limit) {
-    const said = runContext.spec.branch.findLast(({ role }) => role === "assistant")?.content ?? "";
+    const said = runContext.branch.messages.findLast(({ role }) => role === "assistant")?.content ?? "";
     return outOfSteps({ text: said, isRefused: false });
   }
   for (let step = first; ; step++) {
-    runContext.step = step;
+    runContext.step.number = step;
     // A durable run gives its slot up between two steps where others are to have it.
-    const { durableRun } = runContext.spec;
+    const { durableRun } = runContext;
     const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && runContext.askedBy === null;
     if (asks && !(await durableRun.mayStep())) return suspended;
     if (runContext.steering.isDue && !runContext.cancellation.cancelled) await takeInputs(runContext, "step");
@@ -65,7 +67,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     if (reply.tool_calls.length === 0) return steps.answer(reply);
 
     // Words beside calls are shown as they are: what is looked at is the answer.
-    if (runContext.replyMode === "buffered") tellReply(runContext, reply);
+    if (runContext.step.replyMode === "buffered") tellReply(runContext, reply);
     const calls = tools.identify(reply.tool_calls);
     const isLast = step >= steps.limit;
     const isCut = isCutOff(reply);
@@ -73,7 +75,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
       ...steps.marks,
       ...((isLast || isCut) && { truncated: true }),
     });
-    runContext.remember([assistantMessage(reply, calls, entry)]);
+    runContext.branch.add([assistantMessage(reply, calls, entry)]);
     // It goes into the log with what its calls begin with.
     const replied = runContext.eventLog.hold([entry], runContext.billing.ops()).then((at) => {
       runContext.committed();

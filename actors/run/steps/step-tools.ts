@@ -77,12 +77,15 @@ async function runGroup(
 }
 
 /** The answer ends in calls that its client makes. They are open in the log, and nobody else answers them. */
-function handedOver({ spec, replyMode, deps }: RunContext, handed: readonly ToolCall[]): Finished {
-  const message = spec.branch.findLast(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
+function handedOver(
+  { spec, branch: { messages }, step: { replyMode }, deps }: RunContext,
+  handed: readonly ToolCall[],
+): Finished {
+  const message = messages.findLast(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
   keepThoughts({ message, handed }, spec, deps);
   // Words of a subtask are told to nobody, in the answer either.
   const said =
-    replyMode === "hidden" ? "" : (spec.branch.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
+    replyMode === "hidden" ? "" : (messages.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
   return {
     kind: "finished",
     final: said === "" ? null : said,
@@ -95,8 +98,8 @@ function handedOver({ spec, replyMode, deps }: RunContext, handed: readonly Tool
 }
 
 function remember(runContext: RunContext, outcomes: readonly ToolOutcome[]): void {
-  const { branch } = runContext.spec;
-  const from = branch.length;
-  runContext.remember(outcomes.map(toolMessage));
-  inCallOrder(branch, from);
+  const { messages } = runContext.branch;
+  const from = messages.length;
+  runContext.branch.add(outcomes.map(toolMessage));
+  inCallOrder(messages, from);
 }

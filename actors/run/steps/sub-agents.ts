@@ -11,7 +11,7 @@ import { subAgentLog } from "../event-log/sub-agent-log.ts";
 import { Tail } from "../event-log/tail.ts";
 import { takesImages, thinkingFor } from "../intake/admission.ts";
 import { noteEntry, type RunNote } from "../spec/notes.ts";
-import type { Resumed, RunSpec } from "../spec/run-spec.ts";
+import type { Resumed, RunSpec, RunStart } from "../spec/run-spec.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
 import type { Ending, Finished, Suspended } from "./endings.ts";
 import type { PatternDeps } from "./pattern.ts";
@@ -31,25 +31,24 @@ export interface SubAgentEnd {
 
 /** Lets a sub-agent go on in the place of the agent: it is shown the conversation, and what it says is the answer. */
 export async function answerAs(runContext: RunContext, agent: CompiledAgent): Promise<Ending> {
-  const { resumed } = runContext;
-  runContext.resumed = null;
-  const { branch, turnStart, ephemeralInstruction } = runContext.spec;
-  const spec = specOf(runContext.spec, agent, {
-    branch,
-    turnStart,
-    ephemeralInstruction,
-    resumed,
-    queued: runContext.spec.queued,
-  });
+  const { resumed, ephemeralInstruction } = runContext.step;
+  runContext.step.resumed = null;
+  const { messages: branch, turnStart } = runContext.branch;
+  const start = startOf(
+    runContext,
+    agent,
+    { branch, turnStart, ephemeralInstruction },
+    { resumed, queued: runContext.spec.queued },
+  );
   const output = runContext.stream.output;
-  const subAgent = new RunContext(spec, runContext.eventLog, output, runContext.deps, {
+  const subAgent = new RunContext(start, runContext.eventLog, output, runContext.deps, {
     over: runContext,
     answers: true,
   });
-  runContext.answering = subAgent;
+  runContext.step.answering = subAgent;
   const ending = await loopOf(runContext, agent)(subAgent, new ToolRunner(subAgent));
   subAgent.stream.flush();
-  runContext.route = subAgent.route;
+  runContext.step.route = subAgent.step.route;
   return ending;
 }
 
@@ -63,31 +62,26 @@ export async function askSubAgent(
   place: string,
   told: string | null = null,
 ): Promise<SubAgentEnd | Suspended> {
-  const earlier = endOf(runContext.earlier?.notes ?? [], place);
+  const earlier = endOf(runContext.step.earlier?.notes ?? [], place);
   if (earlier !== null) return earlier;
-  const { branch, turnStart } = runContext.spec;
+  const { messages: branch, turnStart } = runContext.branch;
   const turn = branch.slice(turnStart).filter(({ role }) => role === "user" || role === "system");
-  if (runContext.spec.ephemeralInstruction !== null)
-    turn.push(contextMessage({ role: "user", content: runContext.spec.ephemeralInstruction }));
+  if (runContext.step.ephemeralInstruction !== null)
+    turn.push(contextMessage({ role: "user", content: runContext.step.ephemeralInstruction }));
   if (told !== null) turn.push(contextMessage({ role: "user", content: told }));
   const { messages, resumed } = takenUp(runContext, place);
-  const spec = specOf(runContext.spec, agent, {
-    branch: [...turn, ...messages],
-    turnStart: 0,
-    ephemeralInstruction: null,
-    resumed,
-    queued: null,
-  });
+  const own = { branch: [...turn, ...messages], turnStart: 0, ephemeralInstruction: null };
+  const start = startOf(runContext, agent, own, { resumed, queued: null });
   const eventLog = subAgentLog(runContext.eventLog, place);
   const output = {
     ...silentOutput,
     frame: (name: string, data: unknown, id: number) => runContext.stream.frame(name, data, id),
   };
-  const subAgent = new RunContext(spec, eventLog, output, runContext.deps, { over: runContext, answers: false });
+  const subAgent = new RunContext(start, eventLog, output, runContext.deps, { over: runContext, answers: false });
   const tools = new ToolRunner(subAgent);
   const ending = await ended(runContext, agent, subAgent, tools);
   if (ending?.kind === "suspended") {
-    runContext.aside.push(() => closeCalls(subAgent, tools));
+    runContext.step.closeMembers.push(() => closeCalls(subAgent, tools));
     return ending;
   }
   if (runContext.cancellation.cancelled) return { agent: agent.name, text: null };
@@ -100,23 +94,23 @@ export async function askSubAgent(
 }
 
 /** Whether a sub-agent was at work when the run was put aside: a run that is stopped takes it up to close its calls. */
-export function isAtWork({ earlier }: RunContext, place: string): boolean {
+export function isAtWork({ step: { earlier } }: RunContext, place: string): boolean {
   return earlier !== null && endOf(earlier.notes, place) === null && eventsAt(earlier.ofSubAgents, place).length > 0;
 }
 
 /** Gives results to the calls of sub-agents that wait, when the run is stopped while other sub-agents work. */
 export async function closeAside(runContext: RunContext): Promise<void> {
-  for (const close of runContext.aside.splice(0)) await close();
+  for (const close of runContext.step.closeMembers.splice(0)) await close();
 }
 
 async function closeCalls(subAgent: RunContext, tools: ToolRunner): Promise<void> {
   await closeAside(subAgent);
-  const { branch, run_id } = subAgent.spec;
+  const { messages: branch } = subAgent.branch;
   const asked = branch.findLastIndex(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
   const answered = new Set(branch.slice(asked + 1).map(({ tool_call_id }) => tool_call_id));
   const open = (branch[asked]?.tool_calls ?? []).filter(({ id }) => !answered.has(id));
   if (open.length === 0) return;
-  const waits = await waitsOfRun(subAgent.store, run_id);
+  const waits = await waitsOfRun(subAgent.store, subAgent.spec.run_id);
   const waitOf = (id: string) => waits.find(({ call }) => call.tool_call_id === id) ?? null;
   await runTools(
     subAgent,
@@ -162,19 +156,20 @@ function loopOf({ deps }: RunContext, agent: CompiledAgent) {
   return loop;
 }
 
-function specOf(
-  spec: RunSpec,
+function startOf(
+  { spec, durableRun }: RunContext,
   agent: CompiledAgent,
-  at: Pick<RunSpec, "branch" | "turnStart" | "ephemeralInstruction" | "resumed" | "queued">,
-): RunSpec {
+  at: Pick<RunStart, "branch" | "turnStart" | "ephemeralInstruction">,
+  now: Pick<RunSpec, "resumed" | "queued">,
+): RunStart {
   const { route, fallbacks, vision, temperature, max_tokens } = agent.model;
   const hasImages = at.branch.slice(at.turnStart).some(({ attachments }) => attachments !== null);
   const own = [route, ...fallbacks];
   const seeing = own.filter(takesImages);
   const routes = !hasImages || takesImages(route) ? own : vision === null ? seeing : [vision, ...seeing];
-  return {
+  const memberPlan = {
     ...spec,
-    ...at,
+    ...now,
     agent,
     outputStyle: null,
     systemPrompt: styledPrompt(agent, null),
@@ -184,6 +179,7 @@ function specOf(
     thinking: thinkingFor(agent, null),
     userText: null,
   };
+  return { ...at, spec: memberPlan, durableRun };
 }
 
 function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {
@@ -193,7 +189,7 @@ function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {
 
 /** Where a sub-agent was when the run was put aside, by what it has in the log. */
 function takenUp(runContext: RunContext, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
-  const resumed = runContext.earlier;
+  const resumed = runContext.step.earlier;
   const events = resumed === null ? [] : eventsAt(resumed.ofSubAgents, place);
   if (resumed === null || events.length === 0) return { messages: [], resumed: null };
   const tail = new Tail();

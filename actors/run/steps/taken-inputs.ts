@@ -18,7 +18,7 @@ export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Pr
   const first = taken.durable_seq - taken.inputs.length;
   for (const [at, input] of taken.inputs.entries()) {
     const { kind, content, frame } = input;
-    runContext.remember([contextMessage({ role: "user", content, seq: first + at })]);
+    runContext.branch.add([contextMessage({ role: "user", content, seq: first + at })]);
     if (frame !== null) runContext.stream.frameToAll(frame.name, frame.data);
     if (kind === "note") continue;
     runContext.stream.frameToAll(kind, { content });
@@ -28,7 +28,7 @@ export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Pr
 }
 
 /** What may keep a run from its end: a steer, as long as there is a step left for it, or a follow-up. */
-export function atEnd({ step, spec }: RunContext): AtEnd {
+export function atEnd({ step: { number: step }, spec }: RunContext): AtEnd {
   return step < spec.agent.recursion_limit ? "end" : "end_of_steps";
 }
 
@@ -38,14 +38,14 @@ const asksFirst: ReadonlySet<string> = new Set(["plan_execute", "router", "paral
 /** Takes the follow-ups that have kept the run from its end: another turn. Steers are taken by its next step, or by who is asked before. */
 export async function takeAtEnd(runContext: RunContext, at: AtEnd): Promise<void> {
   const { spec } = runContext;
-  const turnStart = spec.branch.length;
+  const turnStart = runContext.branch.messages.length;
   const taken = await takeInputs(runContext, at);
   const isTurn = taken.some(({ kind }) => kind === "follow_up");
-  spec.ephemeralInstruction = null;
-  runContext.stepsBefore = isTurn ? 0 : runContext.step;
+  runContext.step.ephemeralInstruction = null;
+  runContext.step.before = isTurn ? 0 : runContext.step.number;
   if (isTurn) {
-    spec.turnStart = turnStart;
-    runContext.endedOnDenial = false;
+    runContext.branch.turnStart = turnStart;
+    runContext.step.endedOnDenial = false;
   }
   if (runContext.steering.isDue && asksFirst.has(spec.agent.manifest.spec.pattern))
     await takeInputs(runContext, "step");

@@ -66,7 +66,7 @@ export class CallWaits {
       owner: spec.thread_suffix === null ? deps.owner : null,
       opened_at: deps.env.now(),
       // Its time is what it works, not what it waits (decision 88).
-      latest: spec.durableRun === null ? runContext.billing.deadline : spec.startedAt + durableWaitMsMax,
+      latest: this.#runContext.durableRun === null ? runContext.billing.deadline : spec.startedAt + durableWaitMsMax,
     });
     if (wait.request === undefined) this.#waitsFor(opened.row);
     return opened;

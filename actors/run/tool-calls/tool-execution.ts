@@ -46,8 +46,8 @@ export function intentEntry(
 }
 
 /** Whether it is written down what calls of the tool are about to do. */
-export function mayForesee({ spec }: RunContext, { foresee }: Tool): boolean {
-  return spec.durableRun !== null && foresee !== undefined;
+export function mayForesee({ durableRun }: RunContext, { foresee }: Tool): boolean {
+  return durableRun !== null && foresee !== undefined;
 }
 
 /** What a call is about to do, for who may find it cut off; null where nobody can say. */

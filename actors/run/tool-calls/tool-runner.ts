@@ -103,7 +103,7 @@ export class ToolRunner {
     if (this.#runContext.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
     const outcomes = found.filter((made) => made !== null && !("handed" in made)) as ToolOutcome[];
     const handed = found.flatMap((made) => (made !== null && "handed" in made ? [made.handed] : []));
-    this.#runContext.endedOnDenial = outcomes.at(-1)?.status === "denied";
+    this.#runContext.step.endedOnDenial = outcomes.at(-1)?.status === "denied";
     return { outcomes, waits: outcomes.length + handed.length < found.length, handed };
   }
 
@@ -392,8 +392,9 @@ export class ToolRunner {
 
   /** The arguments of a call as the log has them. */
   #logged(callId: string): unknown {
-    const { branch } = this.#runContext.spec;
-    return branch.findLast(({ tool_calls }) => tool_calls !== null)?.tool_calls?.find(({ id }) => id === callId)?.args;
+    const { messages } = this.#runContext.branch;
+    return messages.findLast(({ tool_calls }) => tool_calls !== null)?.tool_calls?.find(({ id }) => id === callId)
+      ?.args;
   }
 
   /** The tool makes its result of the answer. `entries` and `ops` are written with it. */

@@ -8,10 +8,9 @@ import type { ToolRunner } from "../../../actors/run/tool-calls/tool-runner.ts";
 /** A step whose runner has come back with this, and whose run was stopped behind that. */
 async function endingOf(waits: boolean) {
   const runContext = {
-    spec: { agent: {}, branch: [], thread_suffix: "t" },
+    spec: { agent: {}, thread_suffix: "t" },
     cancellation: { cancelled: true },
-    partialText: "",
-    remember() {},
+    branch: { messages: [], add() {} },
     run: { abortReason: "client" },
   } as unknown as RunContext;
   const tools = { runAll: async () => ({ outcomes: [], waits, handed: [] }) } as unknown as ToolRunner;

@@ -28,13 +28,13 @@ function loansOf(reserve: () => Promise<BudgetReservation | Breach>) {
   const { env } = world;
   const parentBudget: ParentBudget = { binds: true, reserve, repay() {}, count: async () => null };
   const budget = new RunBudget(limits, env.monotonic(), null, parentBudget);
-  const spec = { durableRun: null, agent: { manifest: { spec: { limits } } } };
+  const spec = { agent: { manifest: { spec: { limits } } } };
   const runContext = {
-    budget,
+    billing: { budget, tree: null },
     deps: { env },
     spec,
+    durableRun: null,
     cancellation: new Cancellation(),
-    tree: null,
   } as unknown as RunContext;
   const reservations = new TaskReservations(runContext);
   return { world, budget, reservations, ask: () => reservations.reserve(asked, () => true) };

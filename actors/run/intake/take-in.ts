@@ -1,0 +1,158 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
+import { countInterrupted } from "../../../governance/agent-metrics.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import { inCallOrder } from "../../log/branch.ts";
+import type { LogEntry } from "../../log/entry.ts";
+import type { AskedKey, KeptByThread, OpenThread } from "../../log/messages.ts";
+import { checkRoom } from "../../log/thread-size.ts";
+import { toolMessage } from "../../log/tool-outcome.ts";
+import type { RunDeps } from "../context/deps.ts";
+import { beginMode } from "../context/run-mode.ts";
+import type { OpenAsked } from "../event-log/run-log.ts";
+import { lastUserMessage, turnStartOf } from "../prompt/working-set.ts";
+import type { RunStart } from "../spec/run-spec.ts";
+import { admitMaxTokens, admitModel, admitStops, routesThatSee, thinkingFor } from "./admission.ts";
+import { releasedResults } from "./client-results.ts";
+import { ephemeralInstructionFor } from "./ephemeral-instruction.ts";
+import { findFiles } from "./files.ts";
+import { messagesOf, previewOf } from "./first-words.ts";
+import { takeMessages } from "./intake.ts";
+import { withRecalled } from "./recalled-thoughts.ts";
+import { mayRepeat, repeatedTurn } from "./repeated.ts";
+
+/** A turn whose manifest is resolved and whose log is open. */
+export interface OpenTurn {
+  readonly turn: SubmitTurn;
+  readonly agent: CompiledAgent;
+  /** Options of the OpenAI protocol; null where the request has none. */
+  readonly options: TurnOptions | null;
+  readonly key: AskedKey | null;
+  /** Full id of the thread, empty without one. */
+  readonly threadId: string;
+  readonly thread: OpenThread;
+  readonly store: TenantStore;
+  readonly makeRoom: OpenAsked["makeRoom"];
+}
+
+/** What the caller's messages come to: all that the first batch writes of them, and what the run starts with. */
+export interface TakenIn {
+  readonly start: RunStart;
+  /** Entries of the first batch: results of calls that were left open, then the caller's messages. */
+  readonly entries: readonly LogEntry[];
+  /** The beginning of the caller's words, for lists; null where there are none. */
+  readonly preview: string | null;
+  /** Parts of messages that no model is shown; null where there are none. */
+  readonly leftOut: { readonly dropped: readonly string[] } | null;
+  /** What the thread is to remember from now on; null for nothing. */
+  readonly kept: KeptByThread | null;
+}
+
+/**
+ * Takes in the caller's messages, or refuses the turn. The result depends on the log: calls that were left open get a result, a turn that is sent
+ * again continues the failed one, and the branch decides which models can answer.
+ */
+export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> {
+  const { turn, agent, options, key, thread, store } = opened;
+  const { surface, principal } = turn;
+  checkFollows(turn, thread);
+  const admitted = admitModel(turn, agent, deps);
+  const compacts = surface === "compact";
+  if (compacts) checkCompactable(agent, thread);
+  let intake = surface === "continue" || compacts ? null : takeMessages(turn, agent, thread.closing);
+  if (intake && intake.droppedParts.length > 0)
+    deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
+  if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
+  const leftOut = intake === null || intake.droppedParts.length === 0 ? null : { dropped: intake.droppedParts };
+  let { closing } = thread;
+  if (intake !== null && intake.answers.size + intake.results.size > 0) {
+    const of = { turn, agent, threadId: opened.threadId, deps };
+    ({ intake, closing } = await releasedResults(of, closing, intake));
+  }
+  const repeated =
+    intake !== null && mayRepeat(turn, intake, thread)
+      ? await repeatedTurn(turn, intake, thread, agent, store, opened.makeRoom)
+      : null;
+  if (repeated !== null) intake = null;
+  // The chain continues in a failed response, and only the same question may continue there.
+  else if (turn.response?.follows?.repeats) throw new SvcError("conflict");
+  if (intake !== null) intake = await withRecalled(intake, principal.tenant_id, deps);
+  const branch = [...(repeated ?? thread).branch];
+  let ephemeralInstruction = intake === null ? (repeated?.ephemeralInstruction ?? null) : null;
+  if (compacts) ephemeralInstruction = wishOf(turn);
+  else if (intake === null && repeated === null) ephemeralInstruction = await ephemeralInstructionFor(store, thread);
+
+  countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length);
+  if (closing.length > 0) {
+    branch.push(...closing.map(toolMessage));
+    inCallOrder(branch, branch.length - closing.length);
+  }
+  const requestStart = branch.length;
+  branch.push(...messagesOf(intake?.entries ?? []));
+  const userText = intake?.userText ?? null;
+  const turnStart = userText === null ? lastUserMessage(branch) : turnStartOf(branch, requestStart);
+  const hasImages =
+    intake === null || userText === null
+      ? branch.slice(turnStart).some(({ attachments }) => attachments)
+      : intake.hasImages;
+  const routes = hasImages ? routesThatSee(admitted, agent, deps) : admitted;
+  admitStops(options, routes, deps);
+  const entries = [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])];
+  checkRoom(entries, thread.room, deps.settings);
+  const { mode, kept, agent: equipped } = beginMode(agent, thread, principal);
+  const spec = {
+    run_id: turn.run_id,
+    request_id: turn.request_id,
+    surface,
+    principal,
+    agent: equipped,
+    mode,
+    outputStyle: thread.output_style,
+    systemPrompt: styledPrompt(agent, thread.output_style),
+    routes,
+    temperature: turn.temperature ?? agent.model.temperature,
+    max_tokens: admitMaxTokens(turn, agent),
+    thinking: thinkingFor(agent, thread.thinking_level),
+    thread_suffix: turn.thread_suffix,
+    parent: turn.parent ?? null,
+    isShared: false,
+    response: turn.response,
+    options,
+    trigger: turn.trigger ?? null,
+    userText,
+    startedAt: deps.env.now(),
+    keyedAs: turn.run_id,
+    againOf: repeated?.first_seq ?? null,
+    thread_key: thread.thread_key,
+    resumed: null,
+    queued: thread.queued,
+    idempotency: key,
+    fromSeq: Math.max(0, thread.next_seq),
+  };
+  const start = { spec, branch, turnStart, ephemeralInstruction, durableRun: null };
+  return { start, entries, preview: previewOf(intake, deps.mask), leftOut, kept };
+}
+
+/** Refuses with unknown_thread and compaction_disabled. */
+function checkCompactable({ context }: CompiledAgent, { exists }: OpenThread): void {
+  if (!exists) throw new SvcError("unknown_thread");
+  if (!context.compaction_enabled) throw new SvcError("compaction_disabled");
+}
+
+/** The caller's wish for the summary of POST /chat/compact. */
+function wishOf({ messages }: SubmitTurn): string {
+  const content = messages[0]?.content;
+  return typeof content === "string" ? content : "";
+}
+
+/** A response continues the one before it, unless something else has followed that one. Refuses with conflict. */
+function checkFollows({ response }: SubmitTurn, { exists, leaf_seq }: OpenThread): void {
+  const follows = response?.follows ?? null;
+  // The key was released between the first look at it and this one, so the request names no position to continue from.
+  if (follows === null && !exists && (response?.previous_response_id ?? null) !== null) throw new SvcError("conflict");
+  if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
+  throw new SvcError("conflict");
+}

@@ -1,0 +1,138 @@
+import { SvcError } from "../../../bus/errors.ts";
+import { outputFor } from "../../../bus/frames/make-output.ts";
+import type { TurnAccepted } from "../../../bus/protocol/run.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { DurableAsked, RunRow } from "../../../storage/tables/runs.ts";
+import { keyExpiresAt } from "../../log/earlier-answer.ts";
+import type { AskedKey, BeginRun } from "../../log/messages.ts";
+import type { ActorContext } from "../../runtime/define.ts";
+import { taskOutput } from "../child-runs/parent-report.ts";
+import type { EventLogClient } from "../event-log/log-client.ts";
+import type { RunEventLog } from "../event-log/run-log.ts";
+import { claimOps } from "../event-log/settlement.ts";
+import type { OpenTurn, TakenIn } from "../intake/take-in.ts";
+import { newRun } from "../spec/new-run.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+import {
+  acceptedRun,
+  beginDurable,
+  checkQueue,
+  joiningOps,
+  settleAcceptedOps,
+  slotFor,
+  tellDue,
+  tellLeft,
+} from "./durable.ts";
+import { ownRun, type RunState } from "./own-run.ts";
+import { Run } from "./run.ts";
+
+/** Accepts a turn: one batch stores the caller's messages, the row of the run and the claim of its key. The run starts beside that batch. */
+export async function acceptRun(
+  state: RunState,
+  opened: OpenTurn,
+  taken: TakenIn,
+  log: RunEventLog,
+  context: ActorContext<PatternDeps>,
+): Promise<TurnAccepted> {
+  const { deps, bus } = context;
+  const { turn, agent, key, store } = opened;
+  const { start, leftOut } = taken;
+  const { spec } = start;
+  const claim = claimOps(
+    store,
+    spec,
+    deps.owner,
+    turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null,
+  );
+  const begun = log.begin({ ...firstBatch(opened, taken), ops: claim, run: newRun(spec, deps.owner, null) });
+  // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
+  // nothing is shown before the write is acknowledged.
+  if (key !== null) await accepted(begun, key);
+  state.output = turn.parent
+    ? taskOutput(turn.parent, turn.principal.tenant_id, bus)
+    : outputFor(turn, bus.channel(turn.channel), agent.name, spec.startedAt, spec.fromSeq);
+  const run = new Run(start, log, state.output, deps);
+  ownRun(state, run, log, context);
+  await accepted(begun, key, run);
+  return leftOut === null ? started : { ...started, ...leftOut };
+}
+
+export const started: TurnAccepted = { kind: "started" };
+
+/** Accepts a durable run: its row is written, and it begins with that batch where it gets a slot. Refuses with run_queue_full. */
+export async function acceptDurableRun(
+  state: RunState,
+  opened: OpenTurn,
+  taken: TakenIn,
+  log: EventLogClient,
+  durable: DurableAsked,
+  context: ActorContext<PatternDeps>,
+): Promise<TurnAccepted> {
+  const { deps } = context;
+  const { turn, agent, key, store } = opened;
+  const { spec } = taken.start;
+  const place = { tenant_id: turn.principal.tenant_id, suffix: turn.thread_suffix ?? "", run_id: turn.run_id };
+  const accepting = acceptedRun(place, spec.startedAt + durable.ttl_ms);
+  const body = deps.manifests.keep(store, agent);
+  const slot = await slotFor(place, turn, context);
+  try {
+    if (!slot) await checkQueue(store);
+    const first: Omit<BeginRun, "run_id"> = {
+      ...firstBatch(opened, taken),
+      ops: [
+        ...claimOps(store, spec, deps.owner, null),
+        ...settleAcceptedOps(store, key, accepting, spec, deps.settings),
+        ...body.ops,
+        ...joiningOps(store, turn.run_id, turn.parent),
+      ],
+      run: newRun(spec, deps.owner, { ...durable, body: body.digest }),
+      accepted: slot ? "begun" : "aside",
+    };
+    const row = await accepted(log.begin(first), key);
+    body.kept();
+    if (slot && row !== null) ownRun(state, beginDurable(taken.start, row, place, log, context), log, context);
+  } catch (error) {
+    if (slot) tellLeft(context);
+    throw error;
+  }
+  if (!slot) {
+    state.suspended = true;
+    tellDue(place, context);
+  }
+  const answer = {
+    ...({ kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) } as const),
+    ...taken.leftOut,
+  };
+  return slot ? { ...answer, begun_at: spec.fromSeq } : answer;
+}
+
+/** How long a client that waits for a durable run may wait: as long as the run may work. */
+export function waitMs({ limits }: CompiledAgent): number {
+  return limits.max_wall_clock_seconds * 1_000;
+}
+
+/** The part of the first batch that all runs have. */
+function firstBatch(
+  { turn, agent }: OpenTurn,
+  { start, entries, preview, kept }: TakenIn,
+): Omit<BeginRun, "run_id" | "ops" | "run"> {
+  return {
+    entries,
+    manifest: agent.name,
+    model_id: start.spec.routes[0]?.id ?? "",
+    preview,
+    ...(kept !== null && { kept }),
+    ...(turn.parent && { parent_session_id: turn.parent.root_thread_id }),
+  };
+}
+
+/** Waits for the first batch. */
+function accepted(begun: Promise<RunRow | null>, key: AskedKey | null, run?: Run): Promise<RunRow | null> {
+  return begun.catch((error: unknown) => {
+    run?.abort("worker_lost");
+    const refusal = SvcError.from(error);
+    if (refusal.code !== "conflict") throw refusal;
+    // With a key: it was claimed by the same request on another connection, a moment ago.
+    throw new SvcError(key === null ? "conflict" : "idempotency_in_progress");
+  });
+}

@@ -1,0 +1,55 @@
+import { splitRunKey } from "../../../bus/address.ts";
+import type { RunOutput } from "../../../bus/frames/output.ts";
+import type { TurnAccepted } from "../../../bus/protocol/run.ts";
+import type { AskedKey } from "../../log/messages.ts";
+import type { ContextRoom } from "../../runtime/context-memory.ts";
+import type { ActorContext } from "../../runtime/define.ts";
+import { tellAside } from "../child-runs/parent-report.ts";
+import type { HeardRun } from "../context/suspended-runs.ts";
+import type { RunEventLog } from "../event-log/run-log.ts";
+import type { PatternDeps } from "../steps/pattern.ts";
+import { tellLeft } from "./durable.ts";
+import type { Run } from "./run.ts";
+
+/** A run actor's state: empty until its turn is accepted, and after it is over. */
+export interface RunState extends HeardRun {
+  /** The live run; null while it is suspended, or over. */
+  run: Run | null;
+  /** Pending while the run is being resumed. Never rejects. */
+  taking: Promise<void> | null;
+  /** To the client that started the run, while it is connected. */
+  output: RunOutput | null;
+  /** True while the run is suspended. */
+  suspended: boolean;
+  log: RunEventLog | null;
+  key: AskedKey | null;
+  /** The memory of the live run. */
+  room: ContextRoom | null;
+  /** The answer that the caller received; null before. */
+  accepted: TurnAccepted | null;
+}
+
+/** Makes a run the live one of its actor. One that is suspended is looked at once more: its answer may have arrived in between. */
+export function ownRun(state: RunState, run: Run, log: RunEventLog, context: ActorContext<PatternDeps>): void {
+  const { heardRuns } = context.deps;
+  heardRuns.delete(state);
+  const { room } = state;
+  state.run = run;
+  state.suspended = false;
+  void run.ended.then((exit) => {
+    room?.leave();
+    state.run = null;
+    state.suspended = exit === "suspended";
+    const own = { kind: "run", key: context.key } as const;
+    if (state.suspended && run.stoppedBy !== null) context.bus.tell(own, "abort", { reason: run.stoppedBy });
+    else if (state.suspended) context.bus.tell(own, "resume", { due: false });
+    // The reports of a child run are made anew for the run that resumes.
+    if (!state.suspended || run.parent !== null) state.output = null;
+    if (state.output !== null) heardRuns.add(state);
+    if (state.suspended && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);
+    if (run.isDurable) tellLeft(context);
+    if (exit === "lost") log.release(state.key);
+    // A later request for it is answered by its thread, which knows its last run.
+    if (exit === "finished" && log.threadId !== "") context.leave();
+  });
+}
