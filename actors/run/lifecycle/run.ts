@@ -1,7 +1,7 @@
 import type { Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { turnStartedFrame } from "../../../bus/frames/frames.ts";
-import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
+import type { RunOutput } from "../../../bus/frames/output.ts";
 import type {
   AbortReason,
   AnswerAsAsked,
@@ -12,27 +12,22 @@ import type {
   ParentRun,
 } from "../../../bus/protocol/run.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
-import { answerTaskOp } from "../../../storage/tables/task-waits.ts";
-import { keyExpiresAt } from "../../log/earlier-answer.ts";
-import { interruptedEntry } from "../../log/entry.ts";
 import type { LiveRun } from "../../runtime/live-runs.ts";
-import { refusedTask, taskOutcome } from "../child-runs/parent-report.ts";
 import { compactAfterTurn } from "../compaction/compaction-rules.ts";
 import { RunContext } from "../context/run-context.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { askedApprovals } from "../event-log/asked-approvals.ts";
 import type { EventLog } from "../event-log/event-log.ts";
-import { settleOps } from "../event-log/settlement.ts";
 import { clientMessages } from "../prompt/working-set.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { answeredBefore, type Finished } from "../steps/endings.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { atEnd, takeAtEnd } from "../steps/taken-inputs.ts";
-import { leftWaits } from "../tool-calls/left-waits.ts";
 import { familyOf } from "../tool-calls/tool-execution.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { compactThread } from "./compact-thread.ts";
 import { DurableSteps } from "./durable-steps.ts";
+import { TurnEnd, writeFailure } from "./turn-end.ts";
 
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the event log
 // before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
@@ -211,7 +206,7 @@ export class Run implements LiveRun {
       }
       deps.log.error({ err: error, run_id: spec.run_id }, "run failed");
       metrics.count("svc_runs_total", { outcome: "failed" });
-      const written = error instanceof SvcError && (await this.#writeFailure(error));
+      const written = error instanceof SvcError && (await writeFailure(this.#runContext, error, this.#output));
       this.#output.failed(refusal);
       return written ? "finished" : "lost";
     } finally {
@@ -238,40 +233,6 @@ export class Run implements LiveRun {
     await run.tasks?.settled();
     // The end of the run gives back what is set aside: what was used of it comes first.
     await tree?.flushed;
-  }
-
-  /** What the key of the turn is settled by. */
-  get #told() {
-    const { run, deps } = this.#runContext;
-    const expiresAt = keyExpiresAt(deps.env.now(), deps.settings);
-    return { hasActed: run.hasActed, output: this.#output, expiresAt };
-  }
-
-  /** Closes the turn in the log when it was refused something on the way. False when the log does not take it. */
-  async #writeFailure(error: SvcError): Promise<boolean> {
-    const { spec, eventLog } = this.#runContext;
-    const usage = this.#runContext.billing.meter.total;
-    const billed = this.#runContext.billing.ops();
-    const { store } = this.#runContext;
-    const settled = () => settleOps(store, spec, { kind: "failed", error }, eventLog.nextSeq + 1, this.#told);
-    try {
-      const left = await leftWaits(this.#runContext);
-      const task = spec.parent && { task: refusedTask(error.code, usage) };
-      const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
-      const entry = interruptedEntry(spec.run_id, error.code);
-      const ops = () => [
-        ...left.ops,
-        ...taskOps(this.#runContext),
-        ...billed,
-        ...settled(),
-        ...this.#runContext.billing.endOps(),
-      ];
-      const isWritten = await eventLog.end([entry], ops, ending, null);
-      if (isWritten) left.stopTasks();
-      return isWritten;
-    } catch {
-      return false;
-    }
   }
 
   /** Puts the run aside: all that it has is in the store. */
@@ -328,111 +289,35 @@ export class Run implements LiveRun {
     return this.#finish({ ...ending, entries: [], isAnswer: false });
   }
 
-  /** Writes the last batch, then tells how the turn ended. False when the run goes on: somebody has said something to it. */
+  /** Writes the last batch, then reports the end. False when the run continues: input for it has arrived. */
   async #finish(ended: Finished): Promise<boolean> {
     const runContext = this.#runContext;
-    const { spec, eventLog, deps, metrics } = runContext;
     runContext.stream.flush();
     this.#isEnding = true;
     const messagesJson = clientMessages(runContext.answerer.branch.answerMessages);
-    const kept = isCompactedAfter(spec) && ended.ok ? await this.#tidy(ended) : ended;
-    // What the model had said in the step that has failed is no step that another run could go on behind.
+    const kept = isCompactedAfter(runContext.spec) && ended.ok ? await this.#tidy(ended) : ended;
+    // The text of the step that has failed for the last time is no step that another run could resume from.
     const ending = this.#isDead ? { ...kept, entries: [] } : kept;
-    const interrupted = runContext.abortReason === "shutdown";
-    const aborted = this.aborted;
-    const count = ending.entries.length;
-    const told: Omit<RunResult, "leaf_id"> = {
-      final: ending.final,
+    const { approvals: asked } = runContext.run;
+    const approvals = asked === null ? none : await askedApprovals(runContext.store, asked);
+    const end = new TurnEnd(runContext, ending, {
+      output: this.#output,
       messagesJson,
-      stop_reason: ending.stop_reason,
-      handed: ending.handed ?? none,
-      usage: runContext.billing.meter.total,
-      model: runContext.step.route.id,
-      thread_id: eventLog.threadId,
-      aborted,
-      failure: ending.failure,
-      ...(ending.failedTool && { failedTool: true as const }),
-      ...(ending.failedCall && { failedCall: ending.failedCall }),
-      ...(runContext.run.hasActed && { hasActed: true as const }),
-      ...(runContext.run.compaction !== null && { compaction: runContext.run.compaction }),
-      approvals:
-        runContext.run.approvals === null ? [] : await askedApprovals(runContext.store, runContext.run.approvals),
-    };
-    let result: RunResult = { ...told, leaf_id: "" };
-    // An Error takes its stack trace when it is made: not in every turn.
-    const stopping = interrupted ? new SvcError("shutting_down") : null;
-    const settled = (): WriteOp[] => {
-      result = { ...told, leaf_id: eventLog.leafIdAfter(count) };
-      const outcome = stopping ? { kind: "failed" as const, error: stopping } : { kind: "finished" as const, result };
-      return settleOps(runContext.store, spec, outcome, eventLog.nextSeq + count, this.#told);
-    };
-    const billed = runContext.billing.ops();
-    const label = outcomeLabel(ending, runContext.abortReason);
-    const isDone = label === "ok" || label === "limited";
-    const status = this.#isDead ? "dead" : isDone ? "completed" : "failed";
-    const error = isDone ? null : [label, ...(ending.failure === null ? [] : [ending.failure])].join(": ");
-    const ofDurable = this.#runContext.durableRun?.endOps({ status, final: ending.final, error }) ?? none;
-    // Of calls that were asked at once some may wait when another one, or somebody, ends the run.
-    const left = eventLog.threadId === "" ? null : await leftWaits(runContext);
-    const isWritten = await eventLog.end(
-      ending.entries,
-      // Whose rows others change too come last, and always in one order.
-      () => [
-        ...(left?.ops ?? none),
-        ...taskOps(runContext),
-        ...billed,
-        ...settled(),
-        ...ofDurable,
-        ...runContext.billing.endOps(),
-      ],
-      {
-        status,
-        stop_reason: ending.stop_reason,
-        error: isDone ? null : label,
-        ...(ending.failure !== null && { failure: ending.failure }),
-        ...(ending.failedCall && { failure_code: ending.failedCall.code }),
-        usage: runContext.billing.meter.total,
-        ...(spec.parent && { task: taskOutcome(result) }),
-      },
-      ending.isAnswer === true && label !== "aborted" && label !== "interrupted" ? atEnd(runContext) : null,
-    );
-    if (!isWritten) return this.#goOn(ending, billed);
-    left?.stopTasks();
+      approvals,
+      isDead: this.#isDead,
+    });
+    if (!(await end.write())) return this.#goOn(ending, end.billed);
     runContext.committed();
-    this.#durable?.tell(status);
-    this.#runContext.durableRun?.announceEnd();
-
-    if (ending.stop_reason === "max_turns")
-      runContext.stream.frame("max_turns", { limit: runContext.answerer.spec.agent.recursion_limit });
-    if (aborted) runContext.stream.frame("aborted", { thread_id: eventLog.threadId });
-    if (spec.surface !== "compact")
-      runContext.audit("final_response", ending.ok ? "ok" : "error", {
-        chars: ending.final?.length ?? 0,
-        stop_reason: ending.stop_reason,
-        model: runContext.step.route.id,
-        latency_ms: deps.env.now() - spec.startedAt,
-      });
-    if (["max_tokens", "refusal", "max_turns"].includes(ending.stop_reason))
-      metrics.count("svc_run_stop_reason_total", { reason: ending.stop_reason });
-    metrics.count("svc_runs_total", { outcome: label });
-    if (stopping) this.#output.failed(stopping);
-    else this.#output.finished(result, eventLog.durableSeq);
+    this.#durable?.tell(end.status);
+    runContext.durableRun?.announceEnd();
+    end.report();
     return true;
   }
 }
 
+/** Whether the branch is compacted between the reply and the end of the run. */
 function isCompactedAfter({ agent: { context }, surface, thread_key }: RunSpec): boolean {
   return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
 }
+
 const none: readonly never[] = [];
-
-/** What tells the run above in the last batch that a task is over. */
-function taskOps({ spec: { parent }, store }: RunContext): readonly WriteOp[] {
-  return parent === null ? none : [answerTaskOp(store, parent)];
-}
-
-function outcomeLabel(ending: Finished, abortReason: AbortReason | null): string {
-  if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
-  if (ending.failure !== null) return ending.failedTool ? "tool_failed" : "model_failed";
-  return ending.ok ? "ok" : "limited";
-}

@@ -1,0 +1,212 @@
+import { SvcError } from "../../../bus/errors.ts";
+import type { AskedApproval, RunOutput, RunResult } from "../../../bus/frames/output.ts";
+import type { AbortReason } from "../../../bus/protocol/run.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import type { RunEnding } from "../../../storage/tables/runs.ts";
+import { answerTaskOp } from "../../../storage/tables/task-waits.ts";
+import { keyExpiresAt } from "../../log/earlier-answer.ts";
+import { interruptedEntry } from "../../log/entry.ts";
+import { refusedTask, taskOutcome } from "../child-runs/parent-report.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { settleOps } from "../event-log/settlement.ts";
+import type { RunOutcome } from "../spec/run-spec.ts";
+import type { Finished } from "../steps/endings.ts";
+import { atEnd } from "../steps/taken-inputs.ts";
+import { leftWaits } from "../tool-calls/left-waits.ts";
+
+/** How the end of a run is counted. */
+type Label = "ok" | "limited" | "aborted" | "interrupted" | "tool_failed" | "model_failed";
+
+/** What the end of a turn depends on beside its ending. */
+interface TurnFacts {
+  readonly output: RunOutput;
+  /** The messages of the answer, as the client gets them. */
+  readonly messagesJson: string;
+  readonly approvals: readonly AskedApproval[];
+  /** The step of a durable run has failed for the last time. */
+  readonly isDead: boolean;
+}
+
+/** The end of one turn: the result of the run, its last batch, and what is reported once that is durable. */
+export class TurnEnd {
+  readonly #runContext: RunContext;
+  readonly #ending: Finished;
+  readonly #output: RunOutput;
+  readonly #label: Label;
+  readonly #status: "completed" | "failed" | "dead";
+  readonly #isAborted: boolean;
+  /** Why the server refuses the answer: it shuts down. Null for every other end. */
+  readonly #stopping: SvcError | null;
+  /** Usage rows and call records of the last step; a turn that goes on stores them with the answer. */
+  readonly billed: readonly WriteOp[];
+  #result: RunResult;
+
+  constructor(runContext: RunContext, ending: Finished, { output, messagesJson, approvals, isDead }: TurnFacts) {
+    const { abortReason } = runContext;
+    this.#runContext = runContext;
+    this.#ending = ending;
+    this.#output = output;
+    this.#isAborted = abortReason !== null;
+    // An Error takes its stack trace when it is made: not in every turn.
+    this.#stopping = abortReason === "shutdown" ? new SvcError("shutting_down") : null;
+    this.#label = labelOf(ending, abortReason);
+    this.#status = isDead ? "dead" : this.#isDone ? "completed" : "failed";
+    this.#result = resultOf(runContext, ending, { messagesJson, approvals });
+    this.billed = runContext.billing.ops();
+  }
+
+  get #isDone(): boolean {
+    return this.#label === "ok" || this.#label === "limited";
+  }
+
+  /** Writes the last batch. False when nothing was written: input for the run has arrived, and it answers that too. */
+  async write(): Promise<boolean> {
+    const { eventLog, durableRun, billing, run } = this.#runContext;
+    const { entries, failure, final } = this.#ending;
+    const error = this.#isDone ? null : [this.#label, ...(failure === null ? [] : [failure])].join(": ");
+    const ofDurable = durableRun?.endOps({ status: this.#status, final, error }) ?? none;
+    // A run that another call, or a person, has ended may have left questions open.
+    const left = eventLog.threadId === "" || !run.hasAsked ? null : await leftWaits(this.#runContext);
+    const isWritten = await eventLog.end(
+      entries,
+      // Rows that other runs change too come last, and always in one order.
+      () => [
+        ...(left?.ops ?? none),
+        ...parentOps(this.#runContext),
+        ...this.billed,
+        ...this.#settled(),
+        ...ofDurable,
+        ...billing.endOps(),
+      ],
+      this.#row(),
+      this.#mayGoOn ? atEnd(this.#runContext) : null,
+    );
+    if (isWritten) left?.stopTasks();
+    return isWritten;
+  }
+
+  /** Reports the end, now that it is durable. */
+  report(): void {
+    const { spec, eventLog, deps, metrics, stream, answerer, step } = this.#runContext;
+    const { stop_reason, final, ok } = this.#ending;
+    if (stop_reason === "max_turns") stream.frame("max_turns", { limit: answerer.spec.agent.recursion_limit });
+    if (this.#isAborted) stream.frame("aborted", { thread_id: eventLog.threadId });
+    if (spec.surface !== "compact")
+      this.#runContext.audit("final_response", ok ? "ok" : "error", {
+        chars: final?.length ?? 0,
+        stop_reason,
+        model: step.route.id,
+        latency_ms: deps.env.now() - spec.startedAt,
+      });
+    if (["max_tokens", "refusal", "max_turns"].includes(stop_reason))
+      metrics.count("svc_run_stop_reason_total", { reason: stop_reason });
+    metrics.count("svc_runs_total", { outcome: this.#label });
+    if (this.#stopping) this.#output.failed(this.#stopping);
+    else this.#output.finished(this.#result, eventLog.durableSeq);
+  }
+
+  get status(): string {
+    return this.#status;
+  }
+
+  /** Whether input that has arrived in between gets another turn of the run. */
+  get #mayGoOn(): boolean {
+    return this.#ending.isAnswer === true && this.#label !== "aborted" && this.#label !== "interrupted";
+  }
+
+  /** Settles the key of the turn. */
+  #settled(): WriteOp[] {
+    const { eventLog } = this.#runContext;
+    const count = this.#ending.entries.length;
+    this.#result = { ...this.#result, leaf_id: eventLog.leafIdAfter(count) };
+    const outcome = this.#stopping
+      ? { kind: "failed" as const, error: this.#stopping }
+      : { kind: "finished" as const, result: this.#result };
+    return settledOps(this.#runContext, outcome, eventLog.nextSeq + count, this.#output);
+  }
+
+  /** What the row of the run says of its end. */
+  #row(): RunEnding {
+    const { spec, billing } = this.#runContext;
+    const { stop_reason, failure, failedCall } = this.#ending;
+    return {
+      status: this.#status,
+      stop_reason,
+      error: this.#isDone ? null : this.#label,
+      ...(failure !== null && { failure }),
+      ...(failedCall && { failure_code: failedCall.code }),
+      usage: billing.meter.total,
+      ...(spec.parent && { task: taskOutcome(this.#result) }),
+    };
+  }
+}
+
+/** Closes the log of a run that was refused something. False when the log does not accept it. */
+export async function writeFailure(runContext: RunContext, error: SvcError, output: RunOutput): Promise<boolean> {
+  const { spec, eventLog, billing } = runContext;
+  const usage = billing.meter.total;
+  const billed = billing.ops();
+  const settled = () => settledOps(runContext, { kind: "failed", error }, eventLog.nextSeq + 1, output);
+  try {
+    const left = await leftWaits(runContext);
+    const task = spec.parent && { task: refusedTask(error.code, usage) };
+    const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
+    const entry = interruptedEntry(spec.run_id, error.code);
+    const ops = () => [...left.ops, ...parentOps(runContext), ...billed, ...settled(), ...billing.endOps()];
+    const isWritten = await eventLog.end([entry], ops, ending, null);
+    if (isWritten) left.stopTasks();
+    return isWritten;
+  } catch {
+    return false;
+  }
+}
+
+const none: readonly never[] = [];
+
+/** The result of the run; the last batch adds the id of its last event. */
+function resultOf(
+  runContext: RunContext,
+  { final, stop_reason, handed, failure, failedTool, failedCall }: Finished,
+  { messagesJson, approvals }: Pick<TurnFacts, "messagesJson" | "approvals">,
+): RunResult {
+  const { run, eventLog, billing, step } = runContext;
+  return {
+    final,
+    messagesJson,
+    stop_reason,
+    handed: handed ?? none,
+    usage: billing.meter.total,
+    model: step.route.id,
+    thread_id: eventLog.threadId,
+    aborted: runContext.abortReason !== null,
+    failure,
+    ...(failedTool && { failedTool: true as const }),
+    ...(failedCall && { failedCall }),
+    ...(run.hasActed && { hasActed: true as const }),
+    ...(run.compaction !== null && { compaction: run.compaction }),
+    approvals,
+    leaf_id: "",
+  };
+}
+
+/** Statements that settle the key of the turn. */
+function settledOps(
+  { store, spec, run, deps }: RunContext,
+  outcome: RunOutcome,
+  endSeq: number,
+  output: RunOutput,
+): WriteOp[] {
+  const expiresAt = keyExpiresAt(deps.env.now(), deps.settings);
+  return settleOps(store, spec, outcome, endSeq, { hasActed: run.hasActed, output, expiresAt });
+}
+
+/** Tells the parent run in the last batch that its child run is over. */
+function parentOps({ spec: { parent }, store }: RunContext): readonly WriteOp[] {
+  return parent === null ? none : [answerTaskOp(store, parent)];
+}
+
+function labelOf(ending: Finished, abortReason: AbortReason | null): Label {
+  if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
+  if (ending.failure !== null) return ending.failedTool ? "tool_failed" : "model_failed";
+  return ending.ok ? "ok" : "limited";
+}
