@@ -7,7 +7,6 @@ import { countPrompt } from "../model/token-counts.ts";
 import { type Compare, chooseSimilar } from "../prompt/semantic.ts";
 import { similarities } from "../prompt/similar.ts";
 import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
-import { shownOf } from "./shown.ts";
 
 /**
  * Calls the model with what the manifest's session strategy shows of the branch, which is compacted first where it is due.
@@ -15,7 +14,9 @@ import { shownOf } from "./shown.ts";
  */
 export function branchStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
   // The transcript of a sub-agent is no conversation that anybody comes back to.
-  const due = (runContext.stream.isMute ? null : compactionDue(runContext)) ?? choiceDue(runContext);
+  const { kind } = runContext.spec.agent.session;
+  const mayCompact = (kind === "summarizing" || kind === "compacting") && !runContext.stream.isMute;
+  const due = (mayCompact ? compactionDue(runContext) : null) ?? choiceDue(runContext);
   return due === null && !runContext.spec.agent.precount
     ? step(runContext, ephemeralInstruction)
     : stepAfter(due, runContext, ephemeralInstruction);
@@ -34,7 +35,7 @@ async function stepAfter(
 
 /** Counts what the next call is sent: that is set aside for it, and decides whether it may be made. */
 async function precount(runContext: RunContext, ephemeralInstruction: string | null): Promise<void> {
-  const shown = shownOf(runContext);
+  const shown = runContext.branch.shownBy(runContext.spec.agent);
   const instructed =
     ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
   runContext.step.promptTokens = await runContext.cancellation.orStopped(countPrompt(runContext, instructed));
@@ -42,7 +43,12 @@ async function precount(runContext: RunContext, ephemeralInstruction: string | n
 
 function step(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
   const { compaction_enabled } = runContext.spec.agent.context;
-  return modelStep(runContext, shownOf(runContext), ephemeralInstruction, compaction_enabled ? mendOverflow : null);
+  return modelStep(
+    runContext,
+    runContext.branch.shownBy(runContext.spec.agent),
+    ephemeralInstruction,
+    compaction_enabled ? mendOverflow : null,
+  );
 }
 
 /** What is shown before the turn is chosen at its first call. */
@@ -70,5 +76,5 @@ async function choose(runContext: RunContext, count: number): Promise<void> {
 async function mendOverflow(runContext: RunContext): Promise<readonly ContextMessage[] | null> {
   if (!(await shortenAtOverflow(runContext))) return null;
   if (runContext.step.promptTokens !== null) await precount(runContext, null);
-  return shownOf(runContext);
+  return runContext.branch.shownBy(runContext.spec.agent);
 }

@@ -5,11 +5,10 @@ import type { RunContext } from "../context/run-context.ts";
 import { countPrompt, runEncoding } from "../model/token-counts.ts";
 import { messagesTokens } from "../prompt/token-estimate.ts";
 import { type WindowShares, windowShares } from "../prompt/window.ts";
+import { toolListJson } from "../spec/prompt-prefix.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
-import { toolListJson } from "../spec/tool-list.ts";
 import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
 import { cutLastResults } from "./cut-results.ts";
-import { shownOf } from "./shown.ts";
 
 // When a branch is compacted, and how much of it is kept (decisions 97, 98).
 
@@ -24,7 +23,7 @@ export function compactionDue(runContext: RunContext): Promise<void> | null {
   if (session.kind === "summarizing") return summaryDue(runContext, session.messages);
   if (session.kind !== "compacting" || !context.compaction_enabled) return null;
   const shares = sharesOf(runContext);
-  const shown = shownOf(runContext);
+  const shown = runContext.branch.shownBy(runContext.spec.agent);
   const tokens = fixedTokens(runContext.spec) + messagesTokens(shown);
   if (runEncoding(runContext) === null)
     return tokens <= shares.promptMax ? null : attempt(runContext, regular("threshold", shares));
@@ -65,10 +64,10 @@ export async function compactAfterTurn(runContext: RunContext): Promise<void> {
  */
 export async function shortenAtOverflow(runContext: RunContext): Promise<boolean> {
   const shares = sharesOf(runContext);
-  const refused = await countPrompt(runContext, shownOf(runContext));
+  const refused = await countPrompt(runContext, runContext.branch.shownBy(runContext.spec.agent));
   const isCompacted = !runContext.stream.isMute && (await compactAtOverflow(runContext, shares));
   if (runContext.cancellation.cancelled) return isCompacted;
-  const left = isCompacted ? await countPrompt(runContext, shownOf(runContext)) : refused;
+  const left = isCompacted ? await countPrompt(runContext, runContext.branch.shownBy(runContext.spec.agent)) : refused;
   if (left <= Math.min(shares.promptMax, refused / 2)) return isCompacted;
   return (await cutLastResults(runContext, shares.promptMax)) || isCompacted;
 }

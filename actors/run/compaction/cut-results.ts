@@ -3,7 +3,6 @@ import { shortMessage } from "../../log/short-message.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { countMessages, countPrompt } from "../model/token-counts.ts";
 import { imageTokens } from "../prompt/token-estimate.ts";
-import { shownOf } from "./shown.ts";
 
 // The results that a model has just asked for are shown whatever is summed up before them. Where they alone are more than it can read, each
 // is cut with a note, and the log keeps all of it.
@@ -19,7 +18,7 @@ export async function cutLastResults(runContext: RunContext, tokensMax: number):
   const { messages: branch } = runContext.branch;
   const places = lastResults(branch);
   if (places.length === 0) return false;
-  const prompt = await countPrompt(runContext, shownOf(runContext));
+  const prompt = await countPrompt(runContext, runContext.branch.shownBy(runContext.spec.agent));
   const tokens = await countMessages(
     runContext,
     places.map((at) => branch[at] as ContextMessage),

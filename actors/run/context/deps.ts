@@ -16,7 +16,7 @@ import type { TokenCounter } from "../../models/token-counter.ts";
 import type { ContextMemory } from "../../runtime/context-memory.ts";
 import type { LiveRuns } from "../../runtime/live-runs.ts";
 import type { ToolSource } from "../../tools/source.ts";
-import type { KnownPrefixes } from "../prompt/known-prefixes.ts";
+import type { KnownPrefixes } from "../billing/call-rows.ts";
 import type { VectorMemory } from "../prompt/vector-memory.ts";
 import type { TextPace } from "../stream/text-pace.ts";
 import type { HeardRun } from "./suspended-runs.ts";

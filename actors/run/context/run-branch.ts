@@ -1,6 +1,9 @@
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ContextMessage } from "../../log/message.ts";
+import { clearResults } from "../prompt/cleared-results.ts";
 import type { Chosen } from "../prompt/semantic.ts";
 import type { Summed } from "../prompt/summed.ts";
+import { workingSet } from "../prompt/working-set.ts";
 
 /** The active branch of the conversation in memory: the history, the turn under way, and what of it the model is shown. */
 export class RunBranch {
@@ -30,6 +33,17 @@ export class RunBranch {
 
   add(messages: readonly ContextMessage[]): void {
     for (const message of messages) this.messages.push(message);
+  }
+
+  /** The messages that the session section of the manifest shows. */
+  shownBy({ session, context }: CompiledAgent): readonly ContextMessage[] {
+    const { messages, chosen } = this;
+    const shown =
+      chosen === null
+        ? workingSet(messages, session, this.turnStart)
+        : [...chosen.earlier, ...messages.slice(chosen.from)];
+    const { clear_tool_results } = context;
+    return clear_tool_results === null ? shown : clearResults(shown, clear_tool_results);
   }
 
   /** Notes the messages of a model call. */

@@ -13,16 +13,14 @@ import type { TenantStore } from "../../../storage/store/store.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { Billing } from "../billing/billing.ts";
 import type { EventLog } from "../event-log/event-log.ts";
-import { MemoryWaits } from "../event-log/waits.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { RunStream } from "../stream/run-stream.ts";
 import type { RunDeps } from "./deps.ts";
 import { RunBranch } from "./run-branch.ts";
 import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
-import { RunState } from "./run-state.ts";
+import { RunState, type Speaker, StepState } from "./state.ts";
 import { Steering } from "./steering.ts";
-import { type Speaker, StepState } from "./step-state.ts";
 
 /** For whom a sub-agent works, and whether what it says is the answer of the turn. */
 export interface Delegated {
@@ -49,8 +47,6 @@ export class RunContext {
   readonly billing: Billing;
   readonly cancellation: Cancellation;
   readonly metrics: AgentMetrics;
-  /** Questions of a run without a thread, which are kept in memory. */
-  readonly waits: MemoryWaits;
   /** The controls around tool calls and replies. */
   readonly pipeline: Pipeline;
   /** Input that arrives while the run is live. */
@@ -68,7 +64,7 @@ export class RunContext {
     this.durableRun = durableRun;
     this.#of = of;
     const over = of?.over;
-    this.run = over?.run ?? new RunState(spec);
+    this.run = over?.run ?? new RunState(spec, deps.env);
     this.step = new StepState(spec, start.ephemeralInstruction);
     this.branch = new RunBranch(start.branch, start.turnStart);
     this.cancellation = over?.cancellation ?? new Cancellation();
@@ -81,7 +77,6 @@ export class RunContext {
     const { store, cancellation } = this;
     const onGone = () => this.orphaned();
     this.billing = over?.billing ?? new Billing(spec, durableRun, { store, deps, cancellation, onGone });
-    this.waits = over?.waits ?? new MemoryWaits(deps.env);
     this.steering = of?.answers ? of.over.steering : new Steering(spec);
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
     // A sub-agent that answers in the place of another agent is held to the reply controls of that agent.

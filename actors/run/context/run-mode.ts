@@ -5,7 +5,6 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { exitPlanModeName } from "../../../manifests/sections/permissions.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { RunRow } from "../../../storage/tables/runs.ts";
-import type { KeptByThread, OpenThread } from "../../log/messages.ts";
 import type { ToolResult } from "../../tools/tool.ts";
 import { planningAgent } from "../spec/planning-agent.ts";
 import type { RunContext } from "./run-context.ts";
@@ -17,17 +16,6 @@ import type { RunContext } from "./run-context.ts";
 interface ModeOfRun {
   readonly mode: PermissionMode;
   readonly agent: CompiledAgent;
-}
-
-/** The mode that a run begins in. `kept` is for a conversation that has none yet, and begins in one that says something. */
-export function beginMode(
-  agent: CompiledAgent,
-  { permission_mode }: Pick<OpenThread, "permission_mode">,
-  principal: Principal,
-): ModeOfRun & { readonly kept: KeptByThread | null } {
-  const mode = modeOf(agent, permission_mode, principal);
-  const kept = permission_mode === null && mode !== "default" ? { permission_mode: mode } : null;
-  return { mode, agent: mode === "plan" ? planningAgent(agent) : agent, kept };
 }
 
 /** The mode that a run goes on in which was put aside. */

@@ -1,15 +1,49 @@
+import { isReservedSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { offered } from "../../../bus/nearest.ts";
-import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { EntryPoint, ResponseAsked, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../../bus/protocol/thinking.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
 import { admit } from "../../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import type { DurableAsked } from "../../../storage/tables/runs.ts";
+import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { type Thinking, thinkingOf } from "../../models/thinking.ts";
 import type { RunDeps } from "../context/deps.ts";
+import { manifestOf } from "../event-log/side-log.ts";
 import { asideAgent } from "../spec/aside-agent.ts";
+
+/**
+ * The turn with its manifest. A continuation may leave it out, and a question beside a conversation does: then it is the conversation's
+ * last. Refuses a new conversation of a reserved suffix, as threads that have such an id already keep it, and with unknown_thread.
+ */
+export function withManifest(turn: SubmitTurn, store: TenantStore): SubmitTurn | Promise<SubmitTurn> {
+  const { thread_suffix: suffix, side_of } = turn;
+  if (side_of !== undefined) return besideThread(turn, store, side_of);
+  if (suffix === null || turn.parent) return turn;
+  const isReserved = isReservedSuffix(suffix);
+  const needsManifest = (turn.surface === "continue" || turn.surface === "compact") && turn.manifest === "";
+  return isReserved || needsManifest ? ofThread(turn, store, suffix, isReserved, needsManifest) : turn;
+}
+
+async function besideThread(turn: SubmitTurn, store: TenantStore, suffix: string): Promise<SubmitTurn> {
+  return { ...turn, manifest: await manifestOf(store, suffix) };
+}
+
+async function ofThread(
+  turn: SubmitTurn,
+  store: TenantStore,
+  suffix: string,
+  isReserved: boolean,
+  needsManifest: boolean,
+): Promise<SubmitTurn> {
+  const row = await threadBySuffix(store, suffix);
+  if (!row && isReserved) throw new SvcError("invalid_thread_id");
+  return needsManifest ? { ...turn, manifest: row?.manifest ?? "" } : turn;
+}
 
 /**
  * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
@@ -134,4 +168,28 @@ export function admitMaxTokens(turn: SubmitTurn, agent: CompiledAgent): number |
 /** How hard the model is asked to think: the conversation's level goes before the manifest's, and a level before a budget. */
 export function thinkingFor({ model }: CompiledAgent, level: ThinkingLevel | null): Thinking | null {
   return thinkingOf(level ?? model.thinking_level, model.thinking_budget);
+}
+
+/** What is a durable run whatever its agent says (decision 102). */
+const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
+/** What is no turn of the conversation, or one within the run of another agent. */
+const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];
+
+/** With what a turn is accepted as a durable run; null where it is none. */
+export function durableAsked(
+  { durable }: CompiledAgent,
+  {
+    surface,
+    parent,
+    response = null,
+  }: Pick<SubmitTurn, "surface" | "parent"> & { readonly response?: ResponseAsked | null },
+  { hibernateAfterSeconds }: RunDeps["settings"],
+): DurableAsked | null {
+  const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
+  // Who is told of its end is the conversation, or the run above.
+  if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
+  const isAlways = alwaysDurable.includes(surface) || response?.background === true;
+  if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
+  const webhooks = durable?.webhooks ?? [];
+  return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
 }

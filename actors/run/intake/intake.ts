@@ -47,7 +47,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
   const dropped = new Set<string>();
   const size = new ExpandedSize(turn.bytes ?? 0);
   const messages = expandCommands(agent.prompts, turn.messages as (ClientMessage & { content: unknown })[], size);
-  const places = answersTo(closing, messages);
+  const places = closing.length === 0 ? null : answersTo(closing, messages);
   const answers = new Map<string, string>();
   for (const [id, at] of places ?? []) {
     answers.set(id, takeResult(messages[at] as ClientMessage, at, dropped));

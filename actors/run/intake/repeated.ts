@@ -55,9 +55,8 @@ export async function repeatedTurn(
  * True if a turn may be one that has failed before. Looked at in memory: behind an answer only the same words again are, and nothing is
  * read for any other turn.
  */
-export function mayRepeat({ surface, response }: SubmitTurn, { entries }: Intake, thread: OpenThread): boolean {
+export function mayRepeat({ entries }: Intake, thread: OpenThread): boolean {
   if (!thread.exists || thread.closing.length > 0) return false;
-  if (surface !== "openai" && surface !== "openai_stream" && response?.follows?.repeats !== true) return false;
   const last = thread.branch.at(-1);
   if (last === undefined || !isWords(last)) return true;
   const asked = entries.findLast(({ role }) => role === "user")?.content;

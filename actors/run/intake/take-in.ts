@@ -2,25 +2,28 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import { countInterrupted } from "../../../governance/agent-metrics.ts";
+import { modeOf } from "../../../governance/auth/permission-modes.ts";
+import type { SecretMask } from "../../../governance/secret-mask.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
+import { attachmentsOf } from "../../log/attachment.ts";
 import { inCallOrder } from "../../log/branch.ts";
 import type { LogEntry } from "../../log/entry.ts";
+import { type ContextMessage, contextMessage, signedThoughts } from "../../log/message.ts";
 import type { AskedKey, KeptByThread, OpenThread } from "../../log/messages.ts";
 import { checkRoom } from "../../log/thread-size.ts";
 import { toolMessage } from "../../log/tool-outcome.ts";
 import type { RunDeps } from "../context/deps.ts";
-import { beginMode } from "../context/run-mode.ts";
 import type { OpenAsked } from "../event-log/run-log.ts";
 import { lastUserMessage, turnStartOf } from "../prompt/working-set.ts";
+import { planningAgent } from "../spec/planning-agent.ts";
 import type { RunStart } from "../spec/run-spec.ts";
 import { admitMaxTokens, admitModel, admitStops, routesThatSee, thinkingFor } from "./admission.ts";
 import { releasedResults } from "./client-results.ts";
 import { ephemeralInstructionFor } from "./ephemeral-instruction.ts";
 import { findFiles } from "./files.ts";
-import { messagesOf, previewOf } from "./first-words.ts";
-import { takeMessages } from "./intake.ts";
+import { type Intake, takeMessages } from "./intake.ts";
 import { withRecalled } from "./recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./repeated.ts";
 
@@ -73,13 +76,15 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     ({ intake, closing } = await releasedResults(of, closing, intake));
   }
   const repeated =
-    intake !== null && mayRepeat(turn, intake, thread)
+    intake !== null && sendsAgain(turn) && mayRepeat(intake, thread)
       ? await repeatedTurn(turn, intake, thread, agent, store, opened.makeRoom)
       : null;
   if (repeated !== null) intake = null;
   // The chain continues in a failed response, and only the same question may continue there.
   else if (turn.response?.follows?.repeats) throw new SvcError("conflict");
-  if (intake !== null) intake = await withRecalled(intake, principal.tenant_id, deps);
+  // Only tools of the request are called by a client that keeps its own history.
+  if (intake !== null && agent.requestTools !== undefined)
+    intake = await withRecalled(intake, principal.tenant_id, deps);
   const branch = [...(repeated ?? thread).branch];
   let ephemeralInstruction = intake === null ? (repeated?.ephemeralInstruction ?? null) : null;
   if (compacts) ephemeralInstruction = wishOf(turn);
@@ -102,13 +107,16 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   admitStops(options, routes, deps);
   const entries = [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])];
   checkRoom(entries, thread.room, deps.settings);
-  const { mode, kept, agent: equipped } = beginMode(agent, thread, principal);
+  const { permission_mode } = thread;
+  const mode = modeOf(agent, permission_mode, principal);
+  // A conversation without a mode takes on the one that it begins in.
+  const kept = permission_mode === null && mode !== "default" ? { permission_mode: mode } : null;
   const spec = {
     run_id: turn.run_id,
     request_id: turn.request_id,
     surface,
     principal,
-    agent: equipped,
+    agent: mode === "plan" ? planningAgent(agent) : agent,
     mode,
     outputStyle: thread.output_style,
     systemPrompt: styledPrompt(agent, thread.output_style),
@@ -136,6 +144,11 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   return { start, entries, preview: previewOf(intake, deps.mask), leftOut, kept };
 }
 
+/** True if the client may send a turn again by itself: clients of the OpenAI protocol do when it has failed. */
+function sendsAgain({ surface, response }: SubmitTurn): boolean {
+  return surface === "openai" || surface === "openai_stream" || response?.follows?.repeats === true;
+}
+
 /** Refuses with unknown_thread and compaction_disabled. */
 function checkCompactable({ context }: CompiledAgent, { exists }: OpenThread): void {
   if (!exists) throw new SvcError("unknown_thread");
@@ -155,4 +168,35 @@ function checkFollows({ response }: SubmitTurn, { exists, leaf_seq }: OpenThread
   if (follows === null && !exists && (response?.previous_response_id ?? null) !== null) throw new SvcError("conflict");
   if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
   throw new SvcError("conflict");
+}
+
+/** Characters of the first user message that the list of sessions shows. */
+const previewMax = 120;
+
+/** The caller's first words, for the list of conversations; null when there are none. */
+function previewOf(intake: Intake | null, mask: SecretMask): string | null {
+  if (intake === null || intake.userText === null) return null;
+  return mask.forms
+    .text(intake.userText)
+    .slice(0, previewMax * 4)
+    .replace(/\s+/g, " ")
+    .trim()
+    .slice(0, previewMax)
+    .toWellFormed();
+}
+
+/** What a caller has said, as the model is shown it. */
+function messagesOf(entries: readonly LogEntry[]): ContextMessage[] {
+  return entries.map((entry) =>
+    contextMessage({
+      role: entry.role ?? "user",
+      content: entry.content,
+      name: entry.kind === "tool_result" ? undefined : entry.extra?.name,
+      tool_calls: entry.extra?.tool_calls,
+      tool_call_id: entry.extra?.tool_call_id,
+      attachments: attachmentsOf(entry.extra),
+      thoughts: signedThoughts(entry.extra?.metadata?.thinking),
+      entry,
+    }),
+  );
 }

@@ -1,8 +1,8 @@
 import { SvcError } from "../../../bus/errors.ts";
 import { outputFor } from "../../../bus/frames/make-output.ts";
-import type { TurnAccepted } from "../../../bus/protocol/run.ts";
+import type { ResponseAsked, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
-import type { DurableAsked, RunRow } from "../../../storage/tables/runs.ts";
+import type { DurableAsked, NewRun, RunRow } from "../../../storage/tables/runs.ts";
 import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import type { AskedKey, BeginRun } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
@@ -11,7 +11,7 @@ import type { EventLogClient } from "../event-log/log-client.ts";
 import type { RunEventLog } from "../event-log/run-log.ts";
 import { claimOps } from "../event-log/settlement.ts";
 import type { OpenTurn, TakenIn } from "../intake/take-in.ts";
-import { newRun } from "../spec/new-run.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import {
   acceptedRun,
@@ -38,12 +38,8 @@ export async function acceptRun(
   const { turn, agent, key, store } = opened;
   const { start, leftOut } = taken;
   const { spec } = start;
-  const claim = claimOps(
-    store,
-    spec,
-    deps.owner,
-    turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null,
-  );
+  const expiresAt = turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null;
+  const claim = key === null ? [] : claimOps(store, spec, deps.owner, expiresAt);
   const begun = log.begin({ ...firstBatch(opened, taken), ops: claim, run: newRun(spec, deps.owner, null) });
   // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
   // nothing is shown before the write is acknowledged.
@@ -135,4 +131,59 @@ function accepted(begun: Promise<RunRow | null>, key: AskedKey | null, run?: Run
     // With a key: it was claimed by the same request on another connection, a moment ago.
     throw new SvcError(key === null ? "conflict" : "idempotency_in_progress");
   });
+}
+
+/** The row that a turn begins with. */
+function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = null): NewRun {
+  const {
+    run_id,
+    request_id,
+    surface,
+    agent,
+    outputStyle,
+    mode,
+    routes,
+    temperature,
+    max_tokens,
+    startedAt,
+    response,
+    options,
+    againOf,
+  } = spec;
+  const { tenant_id: _tenant, ...principal } = spec.principal;
+  return {
+    run_id,
+    owner,
+    manifest: agent.name,
+    manifest_digest: agent.digest,
+    manifest_version: agent.version,
+    parent_run_id: spec.parent?.run_id ?? null,
+    hops: spec.parent?.depth ?? 0,
+    asked: {
+      surface,
+      request_id,
+      principal,
+      routes: routes.map(({ id }) => id),
+      temperature,
+      max_tokens,
+      ...(outputStyle === null ? {} : { output_style: outputStyle }),
+      ...(mode === "default" ? {} : { permission_mode: mode }),
+      ...(spec.parent !== null && { parent: spec.parent }),
+      ...(response !== null && { response: askedOf(response) }),
+      ...(options !== null && { options }),
+      ...(durable !== null && { durable }),
+      ...(againOf !== null && { again_of: againOf }),
+      ...(spec.trigger !== null && { trigger: spec.trigger }),
+    },
+    // The end of the run has nothing to do with how long a delivery is known.
+    idempotency_scope: surface === "trigger" ? null : (spec.idempotency?.scope ?? null),
+    started_at: startedAt,
+  };
+}
+
+/** What was asked for, without what only its beginning needs. */
+function askedOf(response: ResponseAsked): ResponseAsked {
+  const { previous_response_id, instructions, metadata, max_output_tokens, temperature, store, background } = response;
+  const kept = { previous_response_id, instructions, metadata, max_output_tokens, temperature, store };
+  return background ? { ...kept, background } : kept;
 }

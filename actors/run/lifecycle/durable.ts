@@ -1,21 +1,12 @@
 import { durableAddress, publicThread, splitRunKey } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { silentOutput } from "../../../bus/frames/silent-output.ts";
-import type {
-  AcceptedRun,
-  EntryPoint,
-  ParentRun,
-  ResponseAsked,
-  RunPlace,
-  SubmitTurn,
-  TurnAccepted,
-} from "../../../bus/protocol/run.ts";
-import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { AcceptedRun, ParentRun, RunPlace, SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { durableQueueIsFull, durableRowById, isResting, wakeDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { neverExpires, settleKeyOp } from "../../../storage/tables/idempotency.ts";
 import { joinBudgetOps } from "../../../storage/tables/run-budgets.ts";
-import type { DurableAsked, RunRow } from "../../../storage/tables/runs.ts";
+import type { RunRow } from "../../../storage/tables/runs.ts";
 import { type JsonAnswer, keyExpiresAt, type RunAnswer, type StreamAnswer } from "../../log/earlier-answer.ts";
 import type { AnswerForm, AskedKey } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
@@ -28,30 +19,6 @@ import type { PatternDeps } from "../steps/pattern.ts";
 import { Run } from "./run.ts";
 
 // How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
-
-/** What is a durable run whatever its agent says (decision 102). */
-const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
-/** What is no turn of the conversation, or one within the run of another agent. */
-const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];
-
-/** With what a turn is accepted as a durable run; null where it is none. */
-export function durableAsked(
-  { durable }: CompiledAgent,
-  {
-    surface,
-    parent,
-    response = null,
-  }: Pick<SubmitTurn, "surface" | "parent"> & { readonly response?: ResponseAsked | null },
-  { hibernateAfterSeconds }: RunDeps["settings"],
-): DurableAsked | null {
-  const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
-  // Who is told of its end is the conversation, or the run above.
-  if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
-  const isAlways = alwaysDurable.includes(surface) || response?.background === true;
-  if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
-  const webhooks = durable?.webhooks ?? [];
-  return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
-}
 
 /** A background task spends with the runs above from its first batch on; of every other run nothing. Refuses with conflict. */
 export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun | undefined): WriteOp[] {

@@ -13,8 +13,9 @@ import { messageOf } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import { EventLogClient } from "../event-log/log-client.ts";
+import { durableAsked } from "../intake/admission.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
-import { acceptedRun, checkQueue, durableAsked, joiningOps, tellDue } from "./durable.ts";
+import { acceptedRun, checkQueue, joiningOps, tellDue } from "./durable.ts";
 import type { RunState } from "./own-run.ts";
 import { routesOfRun } from "./resumed-spec.ts";
 

@@ -43,7 +43,8 @@ export async function resumedSpec(
   const isFirst = row.status === "accepted" && requeued === undefined;
   const { options = null } = asked;
   const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
-  const resolved = agentFor(await agentOfRun(row, suffix, store, deps.manifests), options);
+  const own = await agentOfRun(row, suffix, store, deps.manifests);
+  const resolved = options === null ? own : agentFor(own, options);
   if (durableRun !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;

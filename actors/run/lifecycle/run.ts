@@ -22,12 +22,12 @@ import { clientMessages } from "../prompt/working-set.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { answeredBefore, type Finished } from "../steps/endings.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
-import { atEnd, takeAtEnd } from "../steps/taken-inputs.ts";
+import { takeAtEnd } from "../steps/taken-inputs.ts";
 import { familyOf } from "../tool-calls/tool-execution.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { compactThread } from "./compact-thread.ts";
 import { DurableSteps } from "./durable-steps.ts";
-import { TurnEnd, writeFailure } from "./turn-end.ts";
+import { atEnd, TurnEnd, writeFailure } from "./turn-end.ts";
 
 // One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the event log
 // before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
@@ -147,12 +147,12 @@ export class Run implements LiveRun {
 
   /** Answers what a run without a thread waits for. */
   answer(answer: AnswerToWait | AnswerAsAsked): AnswerOutcome {
-    return this.#runContext.waits.answer(answer);
+    return this.#runContext.run.waits.answer(answer);
   }
 
   /** Something that a run without a thread waits for may have come. */
   look(): Promise<void> {
-    return this.#runContext.waits.look(this.#runContext.store);
+    return this.#runContext.run.waits.look(this.#runContext.store);
   }
 
   /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */

@@ -12,14 +12,13 @@ import type { ActorContext } from "../../runtime/define.ts";
 import { EventLogClient } from "../event-log/log-client.ts";
 import type { OpenAsked } from "../event-log/run-log.ts";
 import { unthreadedLog } from "../event-log/side-log.ts";
-import { admitCaller } from "../intake/admission.ts";
+import { admitCaller, durableAsked, withManifest } from "../intake/admission.ts";
 import { takeIn } from "../intake/take-in.ts";
-import { withManifest } from "../intake/turn-manifest.ts";
 import { messagesNeeded } from "../prompt/working-set.ts";
 import { agentFor } from "../spec/request-tools.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { acceptDurableRun, acceptRun, started, waitMs } from "./accept.ts";
-import { acceptedBefore, durableAsked } from "./durable.ts";
+import { acceptedBefore } from "./durable.ts";
 import type { RunState } from "./own-run.ts";
 
 /**
@@ -101,7 +100,8 @@ async function resolve(sent: SubmitTurn, { deps }: ActorContext<PatternDeps>): P
   const turn = named instanceof Promise ? await named : named;
   const admitted = admitCaller(turn, deps);
   const options = turn.options === undefined ? null : fromJsonText(turn.options);
-  const agent = agentFor(admitted instanceof Promise ? await admitted : admitted, options);
+  const own = admitted instanceof Promise ? await admitted : admitted;
+  const agent = options === null ? own : agentFor(own, options);
   return { turn, agent, options, durable: durableAsked(agent, turn, deps.settings), store };
 }
 

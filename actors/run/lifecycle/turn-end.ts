@@ -6,12 +6,12 @@ import type { RunEnding } from "../../../storage/tables/runs.ts";
 import { answerTaskOp } from "../../../storage/tables/task-waits.ts";
 import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import { interruptedEntry } from "../../log/entry.ts";
+import type { AtEnd } from "../../log/messages.ts";
 import { refusedTask, taskOutcome } from "../child-runs/parent-report.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { settleOps } from "../event-log/settlement.ts";
 import type { RunOutcome } from "../spec/run-spec.ts";
 import type { Finished } from "../steps/endings.ts";
-import { atEnd } from "../steps/taken-inputs.ts";
 import { leftWaits } from "../tool-calls/left-waits.ts";
 
 /** How the end of a run is counted. */
@@ -116,9 +116,10 @@ export class TurnEnd {
 
   /** Settles the key of the turn. */
   #settled(): WriteOp[] {
-    const { eventLog } = this.#runContext;
+    const { eventLog, spec } = this.#runContext;
     const count = this.#ending.entries.length;
     this.#result = { ...this.#result, leaf_id: eventLog.leafIdAfter(count) };
+    if (spec.idempotency === null) return [];
     const outcome = this.#stopping
       ? { kind: "failed" as const, error: this.#stopping }
       : { kind: "finished" as const, result: this.#result };
@@ -209,4 +210,9 @@ function labelOf(ending: Finished, abortReason: AbortReason | null): Label {
   if (abortReason !== null) return abortReason === "shutdown" ? "interrupted" : "aborted";
   if (ending.failure !== null) return ending.failedTool ? "tool_failed" : "model_failed";
   return ending.ok ? "ok" : "limited";
+}
+
+/** What may keep a run from its end: a steer, as long as there is a step left for it, or a follow-up. */
+export function atEnd({ step: { number: step }, spec }: RunContext): AtEnd {
+  return step < spec.agent.recursion_limit ? "end" : "end_of_steps";
 }

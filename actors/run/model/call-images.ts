@@ -3,17 +3,14 @@ import type { ContextMessage } from "../../log/message.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { takesImages } from "../intake/admission.ts";
-import { countOmitted, haveAttachments, readImages, unreadImages, withoutImages } from "../prompt/images.ts";
+import { countOmitted, readImages, unreadImages, withoutImages } from "../prompt/images.ts";
 import { imageTokens } from "../prompt/token-estimate.ts";
 
-const none: ImagesOfCall = new Map();
-
-/** The images of what is shown; null when the run is stopped meanwhile. A promise only where there is something to be read. */
+/** The images of messages that have some; null when the run is stopped first. */
 export function imagesOf(
   runContext: RunContext,
   shown: readonly ContextMessage[],
 ): ImagesOfCall | Promise<ImagesOfCall | null> {
-  if (!haveAttachments(shown)) return none;
   if (!runContext.spec.routes.some(takesImages)) return unreadImages(shown);
   return runContext.cancellation.orStopped(readAll(runContext, shown));
 }

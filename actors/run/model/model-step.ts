@@ -4,17 +4,24 @@ import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/m
 import { refusedImagesEntry, showsImages } from "../../log/refused-images.ts";
 import { callModel } from "../../models/call.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
+import type { ImagesOfCall } from "../../models/images.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { systemText } from "../prompt/working-set.ts";
-import { digestOf, prefixOfAgent } from "../spec/prompt-prefix.ts";
+import { digestOf, prefixOfAgent, toolListJson } from "../spec/prompt-prefix.ts";
 import { toolUse } from "../spec/request-tools.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
-import { toolListJson } from "../spec/tool-list.ts";
-import { auditRefused, type ReleasedReply, releaseReply, tellReply, unheld } from "./buffered-reply.ts";
+import {
+  auditRefused,
+  type ReleasedReply,
+  releaseReply,
+  type SentThought,
+  SentThoughts,
+  tellReply,
+  unheld,
+} from "./buffered-reply.ts";
 import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
-import { type SentThought, SentThoughts } from "./sent-thoughts.ts";
 
 /**
  * What a model call came to: a reply, a limit that did not allow it or ended it, the provider's failure, or that somebody stopped it.
@@ -65,15 +72,15 @@ async function callOnce(
     ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
   const system = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
   const words = chatMessages(system, instructed);
-  const found = imagesOf(runContext, shown);
+  const found = shown.some(({ attachments }) => attachments !== null) ? imagesOf(runContext, shown) : noImages;
   const images = found instanceof Promise ? await found : found;
   if (images === null) return { kind: "stopped", partial: "" };
   const tools = toolListJson(spec.agent);
   const stop = spec.options?.stop ?? noStop;
-  const choice = toolUse(spec.options, !runContext.step.hasCalledModel);
+  const choice = spec.options === null ? null : toolUse(spec.options, !runContext.step.hasCalledModel);
   runContext.step.hasCalledModel = true;
   const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
-  const estimate = estimatedTokens(characters) + estimatedImageTokens(images);
+  const estimate = estimatedTokens(characters) + (images.size === 0 ? 0 : estimatedImageTokens(images));
   const answer = runContext.step.replyMode === "hidden" ? null : runContext.answerSchema;
   const isHeld = runContext.pipeline.holdsReplies || runContext.step.replyMode !== "streamed";
   const bounds = { routes: runContext.step.routes, max_tokens: spec.max_tokens };
@@ -204,6 +211,7 @@ async function cutOff(
 }
 
 const noStop: readonly string[] = [];
+const noImages: ImagesOfCall = new Map();
 
 /** Whether the request has brought along some of what all its calls have in common. */
 function hasOwnPrefix({ options }: RunSpec): boolean {

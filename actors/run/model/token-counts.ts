@@ -2,7 +2,7 @@ import type { ContextMessage } from "../../log/message.ts";
 import { encodingOf, type TokenEncoding } from "../../models/token-counter.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { imageTokens, messageTokens } from "../prompt/token-estimate.ts";
-import { toolListJson } from "../spec/tool-list.ts";
+import { toolListJson } from "../spec/prompt-prefix.ts";
 
 // What a prompt is in tokens, by the model's own way to cut text where that is known. A message is counted once: a long conversation is
 // not counted anew at each step.

@@ -13,11 +13,6 @@ const imagesMax = 20;
 /** Their bytes together, as base64. The largest upload and the largest body alone may be more. */
 const base64CharsMax = 12 * 1024 * 1024;
 
-/** Whether there is anything to look up. */
-export function haveAttachments(messages: readonly ContextMessage[]): boolean {
-  return messages.some(({ attachments }) => attachments !== null);
-}
-
 /**
  * Reads the images of messages. What a reference does not lead to any more is left out, and named in `missing`. Refuses with
  * storage_unavailable.

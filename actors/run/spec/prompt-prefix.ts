@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
-import { toolListJson } from "./tool-list.ts";
 
 /** What calls of an agent have in common: the system text, the tools, and what an answer has to be like. */
 export interface PromptPrefix {
@@ -56,4 +55,27 @@ export function readPrefix(body: string): PrefixParts {
 /** SHA-256 of a text, hexadecimal. */
 export function digestOf(text: string): string {
   return hash("sha256", text);
+}
+
+const lists = new WeakMap<CompiledAgent, string>();
+
+/** JSON text of an agent's tools for a provider, null when it has none. Made once for each compiled agent. */
+export function toolListJson(agent: CompiledAgent): string | null {
+  if (agent.tools.length === 0) return null;
+  let list = lists.get(agent);
+  if (list === undefined) {
+    list = JSON.stringify(
+      agent.tools.map((tool) => ({
+        type: "function",
+        function: {
+          name: tool.name,
+          description: tool.description,
+          parameters: tool.told ?? tool.parameters,
+          ...(tool.strict !== undefined && { strict: tool.strict }),
+        },
+      })),
+    );
+    lists.set(agent, list);
+  }
+  return list;
 }

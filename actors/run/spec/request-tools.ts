@@ -17,8 +17,7 @@ import type { Tool } from "../../tools/tool.ts";
  * The agent with what a request brings along. Refuses with invalid_request where a name is one of the manifest's tools, where the choice
  * names a tool that is not there, and where the schema of the answer cannot be held.
  */
-export function agentFor(agent: CompiledAgent, options: TurnOptions | null): CompiledAgent {
-  if (options === null) return agent;
+export function agentFor(agent: CompiledAgent, options: TurnOptions): CompiledAgent {
   const { tools, tool_choice: choice } = options;
   const own = new Set(agent.tools.map(({ name }) => name));
   for (const [at, { name }] of tools.entries())
@@ -48,8 +47,7 @@ function withFormat(agent: CompiledAgent, format: ResponseFormat): CompiledAgent
 }
 
 /** What a model call is told of its tools. What the caller wants called is called first; later steps are the model's own. */
-export function toolUse(options: TurnOptions | null, isFirst: boolean): ToolUse | null {
-  if (options === null) return null;
+export function toolUse(options: TurnOptions, isFirst: boolean): ToolUse | null {
   const { tool_choice, parallel_tool_calls } = options;
   const choice = isFirst || tool_choice === "none" ? tool_choice : null;
   return choice === null && parallel_tool_calls === null ? null : { tool_choice: choice, parallel_tool_calls };

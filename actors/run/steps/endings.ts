@@ -9,8 +9,7 @@ import { failureAdvice } from "../../models/failure-advice.ts";
 import { failureCodeOf } from "../../models/failure-code.ts";
 import type { ModelFailure } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
-import { keptThoughts, type ReleasedReply } from "../model/buffered-reply.ts";
-import type { SentThought } from "../model/sent-thoughts.ts";
+import { keptThoughts, type ReleasedReply, type SentThought } from "../model/buffered-reply.ts";
 import { noteEntry } from "../spec/notes.ts";
 import type { Resumed } from "../spec/run-spec.ts";
 

@@ -27,11 +27,6 @@ export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Pr
   return taken.inputs;
 }
 
-/** What may keep a run from its end: a steer, as long as there is a step left for it, or a follow-up. */
-export function atEnd({ step: { number: step }, spec }: RunContext): AtEnd {
-  return step < spec.agent.recursion_limit ? "end" : "end_of_steps";
-}
-
 /** Patterns that ask somebody else before their own first step. */
 const asksFirst: ReadonlySet<string> = new Set(["plan_execute", "router", "parallel", "groupchat"]);
 

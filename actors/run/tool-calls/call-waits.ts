@@ -92,7 +92,8 @@ export class CallWaits {
   /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
   async here(wait: Wait, asked: NewWait): Promise<WaitEnd> {
     const runContext = this.#runContext;
-    const { store, waits, cancellation } = runContext;
+    const { store, cancellation } = runContext;
+    const { waits } = runContext.run;
     const isStored = asked.approval_id !== null;
     if (isStored) await store.write(openOps(store, asked, wait.request));
     const row = await this.opened(wait, asked);

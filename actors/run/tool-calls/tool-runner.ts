@@ -50,20 +50,25 @@ export class ToolRunner {
   readonly #pipeline: Pipeline;
   /** Asked for when the first call comes, and kept for the run. */
   #boundTools: BoundTools | null = null;
-  readonly #recorder: CallRecorder;
+  /** Made when the first call comes. */
+  #callRecorder: CallRecorder | null = null;
   /** Made when the first call waits. */
   #callWaits: CallWaits | null = null;
 
   constructor(runContext: RunContext) {
     this.#runContext = runContext;
     this.#pipeline = runContext.pipeline;
-    this.#recorder = new CallRecorder(runContext);
   }
 
   get #bound(): BoundTools {
     const { deps, spec } = this.#runContext;
     this.#boundTools ??= withRequestTools(bindTools(deps.toolSources, spec.agent), spec.agent);
     return this.#boundTools;
+  }
+
+  get #recorder(): CallRecorder {
+    this.#callRecorder ??= new CallRecorder(this.#runContext);
+    return this.#callRecorder;
   }
 
   get #waits(): CallWaits {
@@ -285,7 +290,7 @@ export class ToolRunner {
     }
     const answer = this.#waits.here(wait, row);
     const refusal = await pushJob(runContext, job, row);
-    if (refusal !== null) runContext.waits.drop(row.wait_id);
+    if (refusal !== null) runContext.run.waits.drop(row.wait_id);
     const { wait: ended, outcome, ops } = await answer;
     if (refusal !== null) return this.#unsent(call, refusal, [], ops);
     return outcome === null ? this.#givenUp(call, ended, [], ops) : this.#after(call, ended, outcome, [], ops);
