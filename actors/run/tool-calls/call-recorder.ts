@@ -13,8 +13,10 @@ import {
   unknownOutcome,
   unrunTool,
 } from "../../log/tool-outcome.ts";
-import type { ToolResult } from "../../tools/tool.ts";
+import type { Tool, ToolResult } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
+import { governedCall } from "./governed-call.ts";
+import type { Came } from "./made-call.ts";
 import { keepImages } from "./tool-images.ts";
 
 /**
@@ -211,5 +213,21 @@ export class CallRecorder {
   #countInterrupted(): void {
     const { metrics } = this.#runContext;
     metrics.count("svc_interrupted_tool_calls_total", {});
+  }
+
+  /** Closes a call with what came of it, as far as that may be shown. */
+  async came(call: ToolCall, tool: Tool, result: ToolResult, how: Came): Promise<ToolOutcome> {
+    const { latencyMs, spoken = [], entries = [], ops = [] } = how;
+    const released = await this.#runContext.pipeline.release(
+      governedCall(this.#runContext, call, tool, call.args),
+      result,
+    );
+    return this.made(call, result, latencyMs, released, [...spoken, ...released.spoken], entries, ops);
+  }
+
+  failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
+    const { clientTools, queues } = this.#runContext.spec.agent;
+    if (error !== undefined && (clientTools.get(call.name) ?? queues.get(call.name))?.fatal)
+      this.#runContext.failFor(call.name, text);
   }
 }

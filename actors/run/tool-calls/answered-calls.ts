@@ -1,0 +1,140 @@
+import type { GovernedCall } from "../../../governance/controls/control.ts";
+import { denialOf } from "../../../governance/controls/denial.ts";
+import type { ControlName } from "../../../governance/controls/order.ts";
+import type { Spoken } from "../../../governance/controls/verdicts.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import { isSuperseded, type WaitRow } from "../../../storage/tables/waits.ts";
+import type { LogEntry } from "../../log/entry.ts";
+import type { ToolOutcome } from "../../log/tool-outcome.ts";
+import type { Tool, WaitOutcome } from "../../tools/tool.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { callKey } from "../context/run-pipeline.ts";
+import { endedEntry } from "../event-log/waits.ts";
+import { claimGrant, decisionOf } from "./call-approval.ts";
+import type { CallRecorder } from "./call-recorder.ts";
+import type { CallWaits } from "./call-waits.ts";
+import { governedCall } from "./governed-call.ts";
+import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import { familyOf, resumeTool } from "./tool-execution.ts";
+
+/** What the calls whose question is answered need of the one who runs calls. */
+interface CallParts {
+  waits(): CallWaits;
+  /** The tool of this name; undefined where the agent has none. */
+  tool(name: string): Tool | undefined;
+  /** Makes a call that may be made. */
+  make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made>;
+}
+
+/** Continues tool calls that had put a question to the outside: the tool's own, or a control's whether the call may run. */
+export class AnsweredCalls {
+  readonly #runContext: RunContext;
+  readonly #recorder: CallRecorder;
+  readonly #parts: CallParts;
+
+  constructor(runContext: RunContext, recorder: CallRecorder, parts: CallParts) {
+    this.#runContext = runContext;
+    this.#recorder = recorder;
+    this.#parts = parts;
+  }
+
+  /** Continues a call of a suspended run, if its question is answered or over. Null while it is open. */
+  async resume(call: ToolCall, asked: WaitRow): Promise<Made> {
+    const wait = asked.kind === "task" && asked.state === "open" ? await this.#parts.waits().back(asked) : asked;
+    const { outcome, ops } = this.#parts.waits().takeUp(wait);
+    if (this.#runContext.cancellation.cancelled) return this.givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
+    if (isSuperseded(wait)) {
+      const { begun } = wait.call;
+      const entries = [endedEntry(wait, "superseded")];
+      if (begun === undefined) return this.#recorder.superseded(call, entries, ops);
+      return this.#recorder.recalled(call, begun, entries, ops, "superseded");
+    }
+    if (outcome === null) return null;
+    return this.after({ ...call, args: wait.call.args }, wait, outcome, [endedEntry(wait, outcome.kind)], ops);
+  }
+
+  /** Goes on behind a question: the tool's own, or a control's whether the call may be made. */
+  async after(
+    call: ToolCall,
+    wait: WaitRow,
+    outcome: WaitOutcome,
+    entries: readonly LogEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<Made> {
+    const tool = this.#parts.tool(call.name);
+    const { control, rule = "", begun } = wait.call;
+    if (tool === undefined && begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
+    if (tool === undefined) return this.#recorder.made(call, unbound.refusal, 0, null, [], entries, ops);
+    if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
+    const { cancellation, store, spec } = this.#runContext;
+    const by = { control: control as ControlName, rule };
+    const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
+    const refuse = (detail: string) =>
+      this.#recorder.denied(call, denialOf(by.control, { rule, detail }), spoken, entries, ops);
+    const { decision, note, edited_args, result } = decisionOf(outcome);
+    if (begun !== undefined && result !== undefined)
+      return this.#recorder.came(call, tool, { text: result }, { latencyMs: 0, spoken, entries, ops });
+    if (begun !== undefined && decision === "denied") return this.#recorder.recalled(call, begun, entries, ops, note);
+    if (decision === "denied") return refuse(note || "denied");
+    // It was decided before this call has joined those that wait for it.
+    if (outcome.kind === "answered" && outcome.by === wait.may_answer.not_principal)
+      return refuse("for another principal to decide");
+    const grant = wait.approval_id;
+    if (grant !== null && !(await claimGrant(store, grant, callKey(spec.keyedAs, call.id))))
+      return refuse("used by another call");
+    const args = edited_args ?? call.args;
+    const governed = governedCall(this.#runContext, call, tool, args);
+    const resumed = { after: by.control, edited: edited_args !== null };
+    const admission = await cancellation.orStopped(this.#runContext.pipeline.admit(governed, resumed));
+    if (admission === null)
+      return begun === undefined
+        ? this.#recorder.stopped(call, entries, ops)
+        : this.#recorder.recalled(call, begun, entries, ops);
+    const made = { ...call, args: admission.args };
+    const all = [...spoken, ...admission.spoken];
+    if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, all, entries, ops);
+    if (admission.kind === "deny" && begun !== undefined)
+      return this.#recorder.refusedAgain(made, begun, admission.denial, entries, ops);
+    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
+    if (admission.kind === "wait") throw new Error(`${admission.after} waits behind ${by.control}`);
+    const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));
+    return this.#parts.make(made, tool, governed, {
+      ...{ spoken: all, grant, entries, ops, isReplaced, begun },
+      isEdited: edited_args !== null || wait.call.edited === true,
+    });
+  }
+
+  /** The arguments of a call as the log has them. */
+  #logged(callId: string): unknown {
+    const { messages } = this.#runContext.branch;
+    return messages.findLast(({ tool_calls }) => tool_calls !== null)?.tool_calls?.find(({ id }) => id === callId)
+      ?.args;
+  }
+
+  /** The tool makes its result of the answer. `entries` and `ops` are written with it. */
+  async #answered(
+    call: ToolCall,
+    tool: Tool,
+    { outcome, since }: { readonly outcome: WaitOutcome; readonly since: number },
+    entries: readonly LogEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    const runContext = this.#runContext;
+    const result = await resumeTool(runContext, tool, call, outcome);
+    // Begun maybe in another process: only the wall clock is the same.
+    const latencyMs = Math.max(0, runContext.deps.env.now() - since);
+    const made = await this.#recorder.came(call, tool, result, { latencyMs, entries, ops });
+    this.#recorder.failIfFatal(made, result);
+    return made;
+  }
+
+  /** The end of the run came before the answer. What others were asked to do may have been done. */
+  givenUp(call: ToolCall, wait: WaitRow, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<ToolOutcome> {
+    const { begun } = wait.call;
+    if (begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
+    if (wait.kind === "task") familyOf(this.#runContext).stop(wait.asked_as ?? "");
+    else if (wait.kind !== "client_tool" && wait.kind !== "queue") return this.#recorder.stopped(call, entries, ops);
+    return this.#recorder.recalled(call, this.#parts.tool(call.name)?.effect ?? "once", entries, ops);
+  }
+}

@@ -1,0 +1,250 @@
+import type { GovernedCall } from "../../../governance/controls/control.ts";
+import type { Pipeline } from "../../../governance/controls/pipeline.ts";
+import type { Wait } from "../../../governance/controls/verdicts.ts";
+import { taskToolName } from "../../../manifests/sections/delegation.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import { askApprovalOp, consumeGrantOp } from "../../../storage/tables/approvals.ts";
+import type { ToolCall } from "../../../storage/tables/events.ts";
+import type { LogEntry } from "../../log/entry.ts";
+import type { ToolOutcome } from "../../log/tool-outcome.ts";
+import { checkArguments } from "../../tools/arguments.ts";
+import { type BoundTools, bindTools } from "../../tools/source.ts";
+import { type QueuedCall, type Tool, type ToolResult, toolError } from "../../tools/tool.ts";
+import type { RunContext } from "../context/run-context.ts";
+import { leavePlan, tellMode } from "../context/run-mode.ts";
+import { openOps } from "../event-log/waits.ts";
+import { isOfRequest, withRequestTools } from "../spec/request-tools.ts";
+import { writtenArguments } from "../spec/requested-calls.ts";
+import type { BegunCall, PendingCall, RunSpec } from "../spec/run-spec.ts";
+import { AnsweredCalls } from "./answered-calls.ts";
+import { CallRecorder } from "./call-recorder.ts";
+import { type AskedBy, CallWaits } from "./call-waits.ts";
+import { governedCall } from "./governed-call.ts";
+import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import { jobOf, pushJob } from "./queued-call.ts";
+import { executeTool, familyOf, foreseenOf, foundOf, intentEntry, mayForesee, neverGivenUp } from "./tool-execution.ts";
+
+/** Whether a call hands a task to another agent and waits for it. */
+function isForegroundTask({ agent }: RunSpec, { name, args }: ToolCall): boolean {
+  if (name !== taskToolName || agent.manifest.spec.delegation === null) return false;
+  return (args as { readonly background?: boolean }).background !== true;
+}
+
+/** Runs one tool call at a time: through the controls, with its intent and its result in the log, and its frames for clients. */
+export class CallRunner {
+  readonly #runContext: RunContext;
+  readonly #pipeline: Pipeline;
+  readonly #recorder: CallRecorder;
+  readonly #answered: AnsweredCalls;
+  /** Bound for the first call, and kept for the run. */
+  #boundTools: BoundTools | null = null;
+  /** Made when the first call waits. */
+  #callWaits: CallWaits | null = null;
+
+  constructor(runContext: RunContext) {
+    this.#runContext = runContext;
+    this.#pipeline = runContext.pipeline;
+    this.#recorder = new CallRecorder(runContext);
+    this.#answered = new AnsweredCalls(runContext, this.#recorder, {
+      waits: () => this.#waits,
+      tool: (name) => this.#bound.get(name),
+      make: (call, tool, governed, how) => this.#make(call, tool, governed, how),
+    });
+  }
+
+  get #bound(): BoundTools {
+    const { deps, spec } = this.#runContext;
+    this.#boundTools ??= withRequestTools(bindTools(deps.toolSources, spec.agent), spec.agent);
+    return this.#boundTools;
+  }
+
+  get #waits(): CallWaits {
+    this.#callWaits ??= new CallWaits(this.#runContext);
+    return this.#callWaits;
+  }
+
+  /** Closes calls that are not run, in the log and for clients. */
+  leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
+    return this.#recorder.leave(calls, why);
+  }
+
+  /** Null while the call waits. */
+  async run({ call, argumentsText, wait, isHanded, begun, replied }: PendingCall): Promise<Made> {
+    const runContext = this.#runContext;
+    if (isHanded === true) return { handed: call };
+    if (wait !== null) return this.#answered.resume(call, wait);
+    if (begun !== undefined) return this.#again(call, begun);
+    if (runContext.cancellation.cancelled) return this.#recorder.stopped(call);
+    if (runContext.steering.interrupts) return this.#recorder.superseded(call);
+    const tool = this.#bound.get(call.name);
+    const checked = tool
+      ? await checkArguments(tool, argumentsText ?? writtenArguments(call), runContext.deps.env)
+      : unbound;
+    if (!tool || !checked.ok) {
+      await replied;
+      this.#recorder.started(call);
+      return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
+    }
+    const governed = governedCall(this.#runContext, call, tool, checked.args);
+    runContext.run.admitting++;
+    const admission = await runContext.cancellation.orStopped(this.#pipeline.admit(governed));
+    runContext.run.admitting--;
+    if (admission === null) return this.#recorder.stopped(call);
+    const { args, spoken } = admission;
+    // From here on the call is what the controls have made of it; what the model wrote is in the log.
+    const isReplaced = args !== checked.args;
+    const made = isReplaced ? { ...call, args } : call;
+    if (admission.kind === "pass")
+      return this.#make(made, tool, governed, {
+        ...{ spoken, isReplaced },
+        grant: admission.grant ?? null,
+        isEdited: admission.byPerson === true,
+      });
+    await replied;
+    this.#recorder.started(made);
+    if (admission.kind === "misfit") return this.#recorder.made(made, misfit(admission), 0, null, spoken);
+    if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, spoken);
+    return this.#wait(made, admission.wait, { control: admission.after, rule: admission.rule });
+  }
+
+  /**
+   * A call whose process has ended while it was being made. One that does no harm a second time is made again, with the key that it
+   * had; of every other a person is asked, unless what it was to change shows what came of it (decision 91). Its limits were counted,
+   * and the people asked who had to be.
+   */
+  async #again(call: ToolCall, { effect, args = call.args, foreseen, isEdited }: BegunCall): Promise<Made> {
+    const { spec, cancellation, steering } = this.#runContext;
+    const tool = this.#bound.get(call.name);
+    const made = { ...call, args };
+    if (tool === undefined || cancellation.cancelled) return this.#recorder.recalled(made, effect);
+    const governed = governedCall(this.#runContext, made, tool, args);
+    const isTask = isForegroundTask(spec, made);
+    const joined = isTask ? await this.#rejoin(made, tool) : null;
+    if (joined !== null) return joined.made;
+    // A client is told of its call when that waits, and this one does not.
+    const mayHaveRun = effect === "once" && !isTask && !spec.agent.clientTools.has(call.name);
+    const found = mayHaveRun ? await foundOf(this.#runContext, tool, made, foreseen) : "not_made";
+    if (steering.interrupts && (found === null || found === "not_made"))
+      return this.#recorder.recalled(made, effect, [], [], "superseded");
+    if (found === null) return this.#askOutcome(made, governed, effect);
+    if (found !== "not_made") return this.#recorder.came(made, tool, found, { latencyMs: 0 });
+    const admission = await cancellation.orStopped(this.#pipeline.admit(governed, { after: "approvals" }));
+    if (admission === null) return this.#recorder.recalled(made, effect);
+    const { spoken } = admission;
+    if (admission.kind === "deny") return this.#recorder.refusedAgain(made, effect, admission.denial, [], []);
+    return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isEdited, begun: effect });
+  }
+
+  /** The task that a call had begun goes on behind its own last step, or is over. Null where the call had begun none. */
+  async #rejoin(call: ToolCall, tool: Tool): Promise<{ readonly made: Made } | null> {
+    const { agent } = call.args as { agent: string };
+    const found = await familyOf(this.#runContext).rejoin(call.id, agent, neverGivenUp);
+    if (found === null) return null;
+    this.#recorder.started(call);
+    if (!("wait" in found)) return { made: await this.#recorder.came(call, tool, found, { latencyMs: 0 }) };
+    return { made: await this.#wait(call, found.wait, null) };
+  }
+
+  /** Asks a person what came of a call. The request is there as soon as the call waits for it, and no sooner. */
+  async #askOutcome(call: ToolCall, governed: GovernedCall, effect: string): Promise<Made> {
+    const { request, wait } = await this.#runContext.askOutcome(governed);
+    if ((await this.#waits.reserve()) !== null) return this.#recorder.recalled(call, effect);
+    this.#recorder.started(call);
+    const by = { control: "approvals", rule: request.rule_id, begun: effect } as const;
+    return this.#putAside(call, wait, by, [askApprovalOp(this.#runContext.store, request)]);
+  }
+
+  /** Makes a call that may be made. */
+  async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
+    const { runContext, pipeline } = { runContext: this.#runContext, pipeline: this.#pipeline };
+    const { spoken, grant, entries = [], ops = [], isEdited, begun } = how;
+    const used = grant === null ? ops : [...ops, consumeGrantOp(runContext.store, grant)];
+    // A call that is made again has its intent in the log.
+    const foreseen =
+      begun === undefined && mayForesee(runContext, tool) ? await foreseenOf(runContext, tool, call) : null;
+    const intent = begun === undefined ? [intentEntry(runContext, call, tool, how, foreseen)] : [];
+    const written = [...entries, ...intent];
+    const at = written.length === 0 ? runContext.eventLog.durableSeq : await runContext.eventLog.append(written, used);
+    if (runContext.cancellation.cancelled)
+      return begun === undefined ? this.#recorder.stopped(call) : this.#recorder.recalled(call, begun);
+    if (isOfRequest(runContext.spec.agent, call.name)) return { handed: this.#recorder.handed(call) };
+    this.#recorder.begun(call, isEdited, at);
+    if (tool.effect !== "read") runContext.run.hasActed = true;
+    const startedAt = runContext.deps.env.monotonic();
+    const result = await executeTool(runContext, tool, call);
+    if ("wait" in result) return this.#wait(call, result.wait, null, result.push);
+    const latencyMs = runContext.deps.env.monotonic() - startedAt;
+    const released = await pipeline.release({ ...governed, args: call.args }, result);
+    const all = [...spoken, ...released.spoken];
+    const mode = leavePlan(runContext, call, result);
+    const kept = mode === null ? undefined : { permission_mode: mode };
+    const made = await this.#recorder.made(call, result, latencyMs, released, all, [], [], kept);
+    if (mode !== null) tellMode(runContext, mode);
+    this.#recorder.failIfFatal(made, result);
+    return made;
+  }
+
+  /** Puts a question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
+  async #wait(call: ToolCall, wait: Wait, by: AskedBy | null, queued?: QueuedCall): Promise<Made> {
+    const runContext = this.#runContext;
+    const full = await this.#waits.reserve();
+    if (full !== null) {
+      if (wait.kind === "task") runContext.run.tasks?.stop(wait.asked_as ?? "");
+      return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
+    }
+    if (queued !== undefined) return this.#enqueue(call, wait, queued);
+    if (runContext.spec.thread_suffix !== null) return this.#putAside(call, wait, by, []);
+    const { row } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
+    const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
+    return outcome === null
+      ? this.#answered.givenUp(call, ended, [], ops)
+      : this.#answered.after(call, ended, outcome, [], ops);
+  }
+
+  /** Opens the question to a consumer, and then pushes its job. */
+  async #enqueue(call: ToolCall, wait: Wait, queued: QueuedCall): Promise<Made> {
+    const runContext = this.#runContext;
+    const { row: asked, entry } = this.#waits.open(call, wait, null, this.#recorder.isEdited(call));
+    const job = jobOf(runContext, queued, call, asked);
+    const row = this.#bound.get(call.name)?.effect === "once" ? asked : { ...asked, push: job };
+    if (runContext.spec.thread_suffix !== null) {
+      await runContext.eventLog.append([entry], openOps(runContext.store, row));
+      const refusal = await pushJob(runContext, job, row);
+      if (refusal === null) return null;
+      const { entries, ops } = this.#waits.withdraw(row);
+      return this.#unsent(call, refusal, entries, ops);
+    }
+    const answer = this.#waits.here(wait, row);
+    const refusal = await pushJob(runContext, job, row);
+    if (refusal !== null) runContext.run.waits.drop(row.wait_id);
+    const { wait: ended, outcome, ops } = await answer;
+    if (refusal !== null) return this.#unsent(call, refusal, [], ops);
+    return outcome === null
+      ? this.#answered.givenUp(call, ended, [], ops)
+      : this.#answered.after(call, ended, outcome, [], ops);
+  }
+
+  /** Leaves a call on its thread that waits, with `ops` before its wait. */
+  async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
+    const runContext = this.#runContext;
+    const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
+    const at = await runContext.eventLog.append([entry], [...ops, ...openOps(runContext.store, row, wait.request)]);
+    const { frame } = await this.#waits.opened(wait, row);
+    // A parallel call may have ended since the append, under a later number, and a stream's ids never go back.
+    if (frame !== null)
+      runContext.stream.frameToAll(frame.name, frame.data, Math.max(at, runContext.stream.announcedSeq));
+    return null;
+  }
+
+  /** Nobody was asked: the call has failed. */
+  async #unsent(
+    call: ToolCall,
+    refusal: ToolResult,
+    entries: readonly LogEntry[],
+    ops: readonly WriteOp[],
+  ): Promise<ToolOutcome> {
+    const made = await this.#recorder.made(call, refusal, 0, null, [], entries, ops);
+    this.#recorder.failIfFatal(made, refusal);
+    return made;
+  }
+}
