@@ -16,10 +16,29 @@ import { startRun } from "./lifecycle/start.ts";
 import { requestView } from "./replay/request-view.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
+// The life of a run, and where its parts are.
+//
+// lifecycle/start.ts starts it in four phases: resolve the manifest and the caller, open the event log, take in the messages, accept. The
+// last phase (lifecycle/accept.ts) writes one batch: the messages, the row of the run and the claim of the key. lifecycle/run.ts runs the
+// turn beside that batch: its pattern until there is an ending, then the last batch (lifecycle/turn-end.ts), then the last frames. A run that
+// waits for an answer is suspended and leaves memory; lifecycle/resume.ts builds it again from its row, its log and its waits.
+//
+// What the parts of a live run share is the run context, which is never changed (context/run-context.ts). Each agent of the run has one:
+//
+//   spec       plain data: what was asked for, by whom, with which agent and models
+//   step       the state of the agent's steps: number, models, mode of the reply, where a resumed run begins
+//   branch     the conversation as the agent sees it, and what the model was shown of it
+//   stream     text, thoughts and frames, for the caller and for the listeners of the thread
+//   eventLog   what must not be lost: a client of the thread, or in memory for a run without one
+//   billing    limits, reservations, usage rows and call records; shared by all agents of the run
+//   run        the state of the run: mode, approvals, tasks, why it was stopped; shared too
+//   pipeline   the controls around tool calls and replies
+//
+// An event is durable before a frame reports it. A run never throws: its output gets one result or one refusal, last.
+
 /**
- * One turn. It asks its thread to write what must not be lost, and says its text itself to the stream that waits for it. Without
- * a thread its words are not kept, and it ends when its client leaves (decision 32). One that waits for somebody outside may leave
- * memory, and goes on from what is stored.
+ * One turn: it starts, resumes, answers and stops a run. A run without a thread keeps nothing of its words, and ends when its client leaves
+ * (decision 32).
  */
 export const runActor = defineActor<"run", RunState, PatternDeps>({
   kind: "run",

@@ -39,12 +39,8 @@ export class TaskReservations {
     { task_id, input_tokens, output_tokens, rates }: ReservationRequest,
     isThere: () => boolean,
   ): Promise<ReservationReply> {
-    const {
-      billing: { budget },
-      deps,
-      spec,
-      cancellation,
-    } = this.#runContext;
+    const { deps, spec, cancellation } = this.#runContext;
+    const { budget } = this.#runContext.billing;
     const price = rates && { ...rates, cache_read: 0, cache_write: 0 };
     if (price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null)
       return { breach: { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" } };
@@ -65,9 +61,7 @@ export class TaskReservations {
     const reservation = this.#reservations.get(reservationId);
     if (!reservation) return;
     this.#reservations.delete(reservationId);
-    const {
-      billing: { budget },
-    } = this.#runContext;
+    const { budget } = this.#runContext.billing;
     budget.settleReservation(reservation.reserved, used);
     if (reservation.upstream !== null) budget.parentBudget?.repay(reservation.upstream, used);
     // What it was used for is in the log of the task.
@@ -107,10 +101,8 @@ export class TaskReservations {
 
   /** The loan, when the run above lends it too. */
   async #lent(task_id: string, reserved: Reservation): Promise<ReservationReply> {
-    const {
-      billing: { budget },
-      deps,
-    } = this.#runContext;
+    const { deps } = this.#runContext;
+    const { budget } = this.#runContext.billing;
     const { inputTokens: input_tokens, outputTokens: output_tokens, costUsd: cost_usd } = reserved;
     const reservation = { reservation_id: deps.env.id(), input_tokens, output_tokens, cost_usd };
     if (budget.parentBudget === null) {

@@ -147,10 +147,8 @@ export class Tasks implements TaskFamily {
   }
 
   async count(taskId: string, tool: string): Promise<ReportedBreach | null> {
-    const {
-      billing: { budget },
-      deps,
-    } = this.#runContext;
+    const { deps } = this.#runContext;
+    const { budget } = this.#runContext.billing;
     this.#admit(taskId);
     const breach = takeCall(budget, tool, deps.env.monotonic());
     if (breach === null) await keepSpent(this.#runContext);
@@ -257,10 +255,8 @@ export class Tasks implements TaskFamily {
 
   /** What came of a task is the run's from here on. */
   #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
-    const {
-      run,
-      billing: { meter },
-    } = this.#runContext;
+    const { run } = this.#runContext;
+    const { meter } = this.#runContext.billing;
     for (const id of approvals) run.approvals = (run.approvals ?? new Set()).add(id);
     if (usage !== null) meter.addTask(usage);
     this.#tell("subagent_end", { agent, outcome: ok ? "ok" : "error" }, signal);

@@ -25,12 +25,9 @@ export class DurableSteps {
 
   /** What the run has used by now, and where it is. */
   get spent(): RunSpent {
-    const {
-      billing: { budget, meter },
-      mode,
-      step: { number: step },
-      run,
-    } = this.#runContext;
+    const { mode, run } = this.#runContext;
+    const { budget, meter } = this.#runContext.billing;
+    const { number: step } = this.#runContext.step;
     const active_ms = this.#durableRun.activeMs;
     const { spent } = budget;
     // What goes on with the run counts those calls again of which nothing is in the log.
@@ -41,11 +38,8 @@ export class DurableSteps {
 
   /** Tells those who listen to its thread where it stands. */
   tell(status: string, attempt: number = this.#durableRun.attempts, waiting_on: WaitingOn | null = null): void {
-    const {
-      spec,
-      deps,
-      step: { number: step },
-    } = this.#runContext;
+    const { spec, deps } = this.#runContext;
+    const { number: step } = this.#runContext.step;
     const { run_id } = spec;
     this.#runContext.stream.publish(() =>
       statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }),
@@ -101,12 +95,8 @@ export class DurableSteps {
    * written: then its thread goes on with it.
    */
   async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
-    const {
-      deps,
-      spec,
-      eventLog,
-      billing: { meter },
-    } = this.#runContext;
+    const { deps, spec, eventLog } = this.#runContext;
+    const { meter } = this.#runContext.billing;
     if (this.isCut) return this.leave();
     deps.log.error({ err: error, run_id: spec.run_id }, "the step of a durable run failed");
     const { code } = SvcError.from(error);

@@ -21,7 +21,7 @@ import type { EventLog } from "../event-log/event-log.ts";
 import { clientMessages } from "../prompt/working-set.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { answeredBefore, type Finished } from "../steps/endings.ts";
-import type { PatternDeps } from "../steps/pattern.ts";
+import type { Pattern, PatternDeps } from "../steps/pattern.ts";
 import { takeAtEnd } from "../steps/taken-inputs.ts";
 import { familyOf } from "../tool-calls/tool-execution.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
@@ -163,28 +163,17 @@ export class Run implements LiveRun {
     else if (seconds !== null) this.#unwatched ??= deps.env.timer(seconds * 1000, () => this.abort("detached"));
   }
 
+  /** The phases of a turn: begin, run the pattern until there is an ending, then leave, suspend, retry, or write the end. */
   async #run(): Promise<RunExit> {
-    const {
-      deps,
-      spec,
-      stream,
-      cancellation,
-      billing: { budget },
-      metrics,
-    } = this.#runContext;
+    const { deps, spec, run } = this.#runContext;
     // The actor finishes its own step before the first frame and the first model call.
     await null;
-    this.#deadline = deps.env.timer(Math.max(0, budget.deadline - deps.env.monotonic()), () => cancellation.cancel());
+    this.#startClock();
     try {
-      if (spec.userText !== null)
-        this.#runContext.audit("user_input", "ok", { user_input: spec.userText.slice(0, 2000) });
-      if (spec.resumed === null) this.#output.started();
-      if (spec.surface !== "compact") stream.publish(() => turnStartedFrame);
-      this.#durable?.tell("running");
-      const { pattern } = spec.agent.manifest.spec;
-      const loop = spec.surface === "compact" ? compactThread : this.#patterns.get(pattern);
-      if (!loop) throw new Error(`no pattern is called ${pattern}`);
+      this.#announceStart();
+      const loop = this.#loop;
       const tools = new ToolRunner(this.#runContext);
+      // A resumed run may have stored its answer, and not its end.
       let earlier = spec.resumed && answeredBefore(spec.resumed);
       for (;;) {
         const ending = earlier ?? (await loop(this.#runContext, tools));
@@ -198,23 +187,54 @@ export class Run implements LiveRun {
       }
     } catch (error) {
       await this.#settleTasks();
-      const refusal = SvcError.from(error);
-      if (this.#durable !== null) {
-        const exit = await this.#durable.failed(error);
-        if (exit === "finished") this.#output.failed(refusal);
-        return exit;
-      }
-      deps.log.error({ err: error, run_id: spec.run_id }, "run failed");
-      metrics.count("svc_runs_total", { outcome: "failed" });
-      const written = error instanceof SvcError && (await writeFailure(this.#runContext, error, this.#output));
-      this.#output.failed(refusal);
-      return written ? "finished" : "lost";
+      return await this.#fail(error);
     } finally {
-      this.#deadline.cancel();
+      this.#deadline?.cancel();
       this.#unwatched?.cancel();
-      this.#runContext.run.tasks?.close();
+      run.tasks?.close();
       deps.liveRuns.delete(this);
     }
+  }
+
+  /** From here on the wall clock of the run's limits counts. */
+  #startClock(): void {
+    const { deps, cancellation, billing } = this.#runContext;
+    const leftMs = Math.max(0, billing.budget.deadline - deps.env.monotonic());
+    this.#deadline = deps.env.timer(leftMs, () => cancellation.cancel());
+  }
+
+  #announceStart(): void {
+    const { spec, stream } = this.#runContext;
+    const { userText } = spec;
+    if (userText !== null) this.#runContext.audit("user_input", "ok", { user_input: userText.slice(0, 2000) });
+    if (spec.resumed === null) this.#output.started();
+    if (spec.surface !== "compact") stream.publish(() => turnStartedFrame);
+    this.#durable?.tell("running");
+  }
+
+  /** The pattern of the agent; POST /chat/compact has a loop of its own. */
+  get #loop(): Pattern {
+    const { spec } = this.#runContext;
+    const { pattern } = spec.agent.manifest.spec;
+    const loop = spec.surface === "compact" ? compactThread : this.#patterns.get(pattern);
+    if (!loop) throw new Error(`no pattern is called ${pattern}`);
+    return loop;
+  }
+
+  /** Ends a run that something was refused to, or that has met a defect. */
+  async #fail(error: unknown): Promise<RunExit> {
+    const { deps, spec, metrics } = this.#runContext;
+    const refusal = SvcError.from(error);
+    if (this.#durable !== null) {
+      const exit = await this.#durable.failed(error);
+      if (exit === "finished") this.#output.failed(refusal);
+      return exit;
+    }
+    deps.log.error({ err: error, run_id: spec.run_id }, "run failed");
+    metrics.count("svc_runs_total", { outcome: "failed" });
+    const written = error instanceof SvcError && (await writeFailure(this.#runContext, error, this.#output));
+    this.#output.failed(refusal);
+    return written ? "finished" : "lost";
   }
 
   /**
@@ -222,12 +242,8 @@ export class Run implements LiveRun {
    * Stopping a run stops its tasks. A resumed run may also end beside a task whose call an earlier process has closed.
    */
   async #settleTasks(): Promise<void> {
-    const {
-      abortReason,
-      billing: { tree },
-      run,
-      spec,
-    } = this.#runContext;
+    const { abortReason, run, spec } = this.#runContext;
+    const { tree } = this.#runContext.billing;
     const counts = tree?.isShared === true || spec.parent !== null || this.#runContext.durableRun?.isCut === true;
     if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
@@ -237,12 +253,8 @@ export class Run implements LiveRun {
 
   /** Puts the run aside: all that it has is in the store. */
   async #suspend(): Promise<void> {
-    const {
-      billing: { budget, meter },
-      eventLog,
-      mode,
-      run,
-    } = this.#runContext;
+    const { eventLog, mode, run } = this.#runContext;
+    const { budget, meter } = this.#runContext.billing;
     // Of sub-agents that work side by side one may have rested before a task of another came back.
     await run.tasks?.rest();
     // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.

@@ -67,11 +67,8 @@ async function remember(
   route: EmbeddingRoute,
   texts: ReadonlyMap<string, string>,
 ): Promise<void> {
-  const {
-    deps,
-    spec,
-    billing: { budget },
-  } = runContext;
+  const { deps, spec } = runContext;
+  const { budget } = runContext.billing;
   const { vectors, env } = deps;
   const { tenant_id } = spec.principal;
   const missing = withinLimits(
@@ -139,10 +136,8 @@ async function embed(
   inputs: readonly string[],
   cancellation: Cancellation,
 ): Promise<EmbeddingReply | null> {
-  const {
-    deps,
-    billing: { budget },
-  } = runContext;
+  const { deps } = runContext;
+  const { budget } = runContext.billing;
   const { env, models, vectors, log } = deps;
   const estimate = estimatedInputTokens(inputs);
   // Whoever lends lends output too, of which at least a token is asked for.
@@ -199,13 +194,8 @@ async function embed(
 }
 
 function count(runContext: RunContext, route: EmbeddingRoute, input: number, estimated: boolean): void {
-  const {
-    metrics,
-    spec,
-    deps,
-    billing: { meter },
-    eventLog,
-  } = runContext;
+  const { metrics, spec, deps, eventLog } = runContext;
+  const { meter } = runContext.billing;
   metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, input);
   if (estimated) metrics.count("svc_model_unmetered_total", { model: route.id });
   if (route.price === null) metrics.count("svc_model_unpriced_total", { model: route.id });

@@ -69,10 +69,8 @@ export class MeteredCall {
 
   /** Asks for what the call may use of the budget that the run shares; null when there is some: see `RunBudget.borrow`. */
   async borrow(): Promise<Breach | "gone" | null> {
-    const {
-      spec,
-      billing: { budget },
-    } = this.#runContext;
+    const { spec } = this.#runContext;
+    const { budget } = this.#runContext.billing;
     const { max_tokens, routes } = this.#asked;
     const largest = max_tokens ?? routes[0]?.max_output_tokens ?? assumedOutputTokens;
     const borrowed = await budget.borrow(this.#inputTokens, largest, dearest(spec, routes));
@@ -111,11 +109,8 @@ export class MeteredCall {
   /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
     this.#endTry();
-    const {
-      spec,
-      billing: { budget },
-      deps,
-    } = this.#runContext;
+    const { spec, deps } = this.#runContext;
+    const { budget } = this.#runContext.billing;
     const { max_tokens, routes } = this.#asked;
     const price = dearest(spec, routes);
     const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.monotonic(), this.#borrowed);
@@ -190,13 +185,8 @@ export class MeteredCall {
   }
 
   #settle(called: Try, tokens: TokenCount | null, estimated: boolean): void {
-    const {
-      metrics,
-      spec,
-      deps,
-      billing: { budget, meter },
-      eventLog,
-    } = this.#runContext;
+    const { metrics, spec, deps, eventLog } = this.#runContext;
+    const { budget, meter } = this.#runContext.billing;
     const { route } = called;
     const price = priceOf(spec, route);
     called.isSettled = true;

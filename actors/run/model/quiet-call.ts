@@ -38,11 +38,8 @@ const noImages: ImagesOfCall = new Map();
  * answer off, and with `ModelFailure`.
  */
 export async function callQuietly(runContext: RunContext, asked: QuietCall): Promise<string> {
-  const {
-    deps,
-    billing: { budget },
-    cancellation,
-  } = runContext;
+  const { deps, cancellation } = runContext;
+  const { budget } = runContext.billing;
   const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
   const messages = chatMessages(task, shown);
   const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };

@@ -69,19 +69,15 @@ interface BufferedReply {
 
 /** The answer goes into the log before anything is made of it. */
 async function noteAnswer(runContext: RunContext, reply: ReleasedReply): Promise<void> {
-  const {
-    step: { route, number: step },
-  } = runContext;
+  const { route, number: step } = runContext.step;
   const note = { model: route.id, step, reply: { ...reply, told: null } };
   await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing.ops());
 }
 
 /** The answer that the run had before it was cut off, and had not given; null when it had none. */
 function notedAnswer(runContext: RunContext): ReleasedReply | null {
-  const {
-    step: { resumed },
-    spec,
-  } = runContext;
+  const { spec } = runContext;
+  const { resumed } = runContext.step;
   const last = resumed?.notes.at(-1);
   if (!resumed || last?.type !== "held_answer" || resumed.step > 0) return null;
   runContext.step.resumed = null;

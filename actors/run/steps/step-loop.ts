@@ -38,9 +38,7 @@ export interface Steps<E> {
  * says, and ends when nothing goes on before somebody outside has answered.
  */
 export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, steps: Steps<E>): Promise<E | Ending> {
-  const {
-    step: { resumed },
-  } = runContext;
+  const { resumed } = runContext.step;
   runContext.step.resumed = null;
   if (resumed !== null) {
     const ending = await runTools(runContext, tools, resumed.calls);
