@@ -8,9 +8,9 @@ import { pieceBytes } from "./backlog/shared-pages.ts";
 import type { HttpContext } from "./context.ts";
 
 /**
- * The active branch as it is stored; `thread` is null for one that does not exist. The thread's actor is asked first, so that what a
- * run that is gone has left is closed. What it knows itself may be older: others read a commit before it has heard of it, and who was
- * told that a run is over is to find its last word.
+ * Returns the stored active branch of a thread; `thread` is null if the thread does not exist. Asks the thread's actor first, so that it
+ * closes runs that a dead process left open. Reads the store and not the actor's memory, which may be older: another reader can see a commit
+ * before the actor does. A client that was notified of a run's end must find its last event.
  */
 export async function activeBranch(
   { bus, store }: HttpContext,
@@ -24,8 +24,8 @@ export async function activeBranch(
 }
 
 /**
- * Events in the ranges, oldest first, in pages. Each is read in a turn of the event loop of its own: where a read is answered at once,
- * as on SQLite, a long log would otherwise keep everybody else waiting.
+ * Yields the events of the ranges in pages, oldest first. Yields to the event loop before each further page: SQLite reads return at once,
+ * so a long log would otherwise block all other requests.
  */
 export async function* eventPages(
   { env }: Pick<HttpContext, "env">,
@@ -40,7 +40,7 @@ export async function* eventPages(
       isFirst = false;
       const page = await readEvents(store, threadKey, seq, to, pieceBytes);
       const last = page.at(-1);
-      // It is being deleted.
+      // The thread was deleted during the read.
       if (!last) return;
       yield page;
       seq = last.seq + 1;

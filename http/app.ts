@@ -28,13 +28,13 @@ import { bodyBytesDefault, type Route, type RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
 import { readQuery, validate } from "./validate.ts";
 
-// The way of every request, in the order of the specification: request id, security headers, body limit, rate limit,
-// authentication; then scopes, the body, and the route's handler. What throws on the way becomes the answer.
+// Steps of each request, in the order of the specification: request id, security headers, body limit, rate limit and authentication.
+// Scopes, the body and the route's handler follow. An error thrown by a step becomes the response.
 
-/** The caller of a public route: nobody. */
+/** The principal of a public route, which has no caller. */
 const nobody: Principal = { tenant_id: "", sub: "anonymous", scopes: [], scheme: "anonymous", issuer: "" };
 
-/** Answers every request with the routes of a table. */
+/** Returns the handler of all requests for a table of routes. */
 export function createApp(routes: readonly Route[], context: HttpContext, authenticator: Authenticator): OnRequest {
   const { env, settings, log, metrics } = context;
   const router = new Router(routes);
@@ -60,7 +60,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
         log.error({ err: refused.cause ?? refused, request_id: exchange.requestId, route: label }, "request failed");
       return inTheFormOf(refused, exchange.requestId);
     };
-    // Until a request is admitted, refusals have the house's form; then the one of the protocol that the route speaks.
+    // Until a request is admitted, refusals have svc's own form; after that, the form of the protocol that the route uses.
     void admit(exchange, found)
       .then(
         (admitted) =>
@@ -72,7 +72,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
       .then(answer);
   };
 
-  /** Who may be answered by which route; or the answer, where no route is to be asked. */
+  /** Returns the route and its principal, or a reply if no route must run. */
   async function admit(exchange: Exchange, found: Found): Promise<Admitted | Reply> {
     const { head } = exchange;
     if (settings.hstsMaxAgeSeconds > 0 && isTls(head, settings)) exchange.extraHeaders.push(hsts());
@@ -88,11 +88,11 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     checkDeclaredLength(head.headers["content-length"], bytesMax);
     const { isPublic, unlimited } = gate(found, head.path);
     const identity = isPublic ? null : await identify(exchange);
-    // A route with credentials accepts any Host only with a valid one: in mode none, a rebound name could read it.
+    // A route with credentials accepts any Host only with a valid credential. Without credentials, DNS rebinding could read it.
     if (anyHost && identity !== null && !hasCredential(identity)) origins.checkHost(head);
     if (!unlimited) await limiter.take(caller(exchange, identity));
     const isAnonymous = anonymous !== null && identity?.reason === unauthorizedReasons.missing && isForAnonymous(found);
-    // By the address first, so that one of them alone does not use up what all of them have.
+    // Count by address first, so that one address cannot use up the limit that all anonymous callers share.
     if (isAnonymous && !unlimited) await limiter.take(anonymous.tenant_id);
     const principal = isAnonymous ? anonymous : identity === null ? nobody : principalOf(identity);
     if (found.kind !== "route") return notARoute(found, head, isPublic ? [] : paths, exchange.requestId, baseUrlAdvice);
@@ -125,13 +125,16 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     return reply.kind === "pieces" ? begin(reply, exchange) : reply;
   }
 
-  /** Whether who is calling and how often matters; for a path as a whole where there is no route for the method. */
+  /**
+   * Returns whether a request needs authentication and rate limiting. For a path without a route for the method, all methods of the path
+   * decide.
+   */
   function gate(found: Found, path: string): { isPublic: boolean; unlimited: boolean } {
     const routes = found.kind === "route" ? [found.route] : found.kind === "other_methods" ? found.routes : [];
     if (routes.length === 0) {
-      // What is not there is not there for anybody.
+      // An unknown well-known path is a public 404.
       const wellKnown = path.startsWith("/.well-known/");
-      // A sender has no credentials, whether there are triggers or not.
+      // Senders of trigger events have no credentials, also where no trigger is configured.
       const isOfSender = settings.triggers.length === 0 && path.startsWith("/triggers/");
       return { isPublic: wellKnown || isOfSender, unlimited: wellKnown };
     }
@@ -141,10 +144,10 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     };
   }
 
-  /** Makes the first piece of a long body, so that what fails by then is answered like every refusal. */
+  /** Makes the first piece of a long body, so that an early failure is answered as a normal refusal. */
   async function begin(reply: Extract<Reply, { kind: "pieces" }>, exchange: Exchange): Promise<Reply> {
     const { pieces } = reply;
-    // Who goes away meanwhile is not waited for.
+    // Stop making pieces when the client disconnects.
     exchange.onAborted(() => void pieces.return());
     const first = await pieces.next();
     return { ...reply, pieces: restOf(first, pieces, exchange) };
@@ -172,7 +175,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     };
   }
 
-  /** What to say of a path that is there below /v1 alone, or has /v1 twice: a client's base URL is wrong. Null for every other path. */
+  /** Returns the advice for a wrong base URL: a path that exists only below /v1, or that contains /v1 twice. Null for every other path. */
   function baseUrlAdvice(path: string): string | null {
     const isThere = (meant: string): boolean => isOpenAi(meant) && router.find("POST", meant).kind !== "unknown";
     if (isThere(`/v1${path}`)) return "The base URL of an OpenAI client must end in /v1.";
@@ -186,18 +189,18 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     return authenticator.identify({ authorization, x_api_key });
   }
 
-  /** Against whom a request counts: the tenant, or the address of who has shown nothing (decision 38). */
+  /** Returns the key of the rate limit: the tenant, or the client address of a request without valid credentials. */
   function caller(exchange: Exchange, identity: Identity | null): string {
     if (identity?.principal) return identity.principal.tenant_id;
     const header = settings.trustedClientIpHeader.toLowerCase();
-    // Of a list, what the proxy in front has added; what stands before it is the client's own word.
+    // The last entry of the list is the one that the trusted proxy added; the client could forge the entries before it.
     const told = header === "" ? "" : trimBlanks(exchange.head.headers[header]?.split(",").at(-1) ?? "");
     return addressCaller(told, exchange.remoteAddress());
   }
 
   function admitTo(route: Route, principal: Principal): void {
     const { access } = route;
-    // Whom the manifest admits needs no scope.
+    // Callers that the manifest admits as anonymous need no scope.
     if (principal === anonymous) return;
     if (access === "chat:read") requireChat(principal, settings.chatScopes, "read");
     else if (access === "chat:write") requireChat(principal, settings.chatScopes, "write");
@@ -211,19 +214,19 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   }
 }
 
-/** The page that asks a browser for credentials; null where there is none, or where something else is wrong. */
+/** Returns the page that asks a browser for credentials; null if the route has none or the error is not `unauthorized`. */
 function challenge(found: Found, { head }: Exchange, error: unknown): Reply | null {
   if (found.kind !== "route" || found.route.challenge === null) return null;
   const isRefused = error instanceof SvcError && error.code === "unauthorized";
   return isRefused && wantsPage(head.headers.accept) ? found.route.challenge() : null;
 }
 
-/** True if the caller proved who it is; in mode none nobody does. */
+/** True if the caller proved its identity; always false in mode none. */
 function hasCredential({ principal }: Identity): boolean {
   return principal !== null && principal.scheme !== "none";
 }
 
-/** Whether what was found is for callers without credentials; another method of its path is not. */
+/** True if the matched route accepts callers without credentials. Other methods of its path do not inherit this. */
 function isForAnonymous(found: Found): boolean {
   return found.kind === "route" && found.route.anonymous;
 }
@@ -236,19 +239,19 @@ interface Admitted {
 
 const noValues = {};
 const noBody = Buffer.alloc(0);
-/** What takes a millisecond and more to parse. */
+/** Bodies above this size take a millisecond or more to parse. */
 const longBodyBytes = 64 * 1024;
 
 function checkDeclaredLength(declared: string | undefined, bytesMax: number): void {
   if (declared !== undefined && Number(declared) > bytesMax) throw new SvcError("payload_too_large");
 }
 
-/** Whether a path belongs to the OpenAI protocol, also where it is not there: its clients read one form of refusals. */
+/** True for paths of the OpenAI protocol, also unknown ones: its clients expect one form of errors. */
 function isOpenAi(path: string): boolean {
   return path === "/v1" || path.startsWith("/v1/");
 }
 
-/** `paths` are those that this caller may hear of. */
+/** `paths` are the paths that this caller may see in an answer. */
 function notARoute(
   found: Exclude<Found, { kind: "route" }>,
   { method, path }: Exchange["head"],

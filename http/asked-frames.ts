@@ -1,29 +1,32 @@
 import { frame } from "../bus/frames/frames.ts";
 import type { Asked } from "./open-questions.ts";
 
-// Frames by which a run asks somebody outside, on the streams of those who have not started the turn. They are told of what was
-// asked before they came, of each question once, and of approvals only with the scope to read them.
+// Frames that ask a question of a run (approval, client tool, UI) on streams that did not start the turn. A stream also gets the questions
+// that were open before it connected. It gets each question once, and approvals only with the scope to read them.
 
-/** The names of these frames, with the fields of their data that say which question it is: turn by turn models use ids of calls again. */
+/**
+ * Event names of these frames, with the data fields that identify the question. A call id alone is not enough, because models reuse call
+ * ids in later turns.
+ */
 const idOf: Readonly<Record<string, readonly string[]>> = {
   approval_required: ["approval_id", "tool_call_id"],
   tool_request: ["id"],
   ui_request: ["request_id"],
 };
-/** How such a frame begins, behind its id. Frames hold JSON, so no text in them can look like it. */
+/** Matches the first data line of such a frame. Frames hold JSON, so text inside them cannot match. */
 const anyAsked = new RegExp(`^data: \\{"event":"(${Object.keys(idOf).join("|")})"`, "m");
 
-/** What one stream is told of questions. */
+/** Filters the questions of one stream. */
 export class AskedFrames {
   readonly #withApprovals: boolean;
-  /** What it was told of already; null for nothing, as on most streams. */
+  /** Keys of questions that the stream got already; null if none, as on most streams. */
   #told: Set<string> | null = null;
 
   constructor(withApprovals: boolean) {
     this.#withApprovals = withApprovals;
   }
 
-  /** Frames that were published, without those of questions that the stream must not be told of, or was told of before. */
+  /** Returns published frames without questions that the stream may not see or already got. */
   heard(text: string): string {
     if (!text.includes("_requ")) return text;
     return text
@@ -37,7 +40,7 @@ export class AskedFrames {
       .join("");
   }
 
-  /** Frames of questions that are open. `id` is the thread's next sequence number. */
+  /** Returns the frames of open questions. `id` is the thread's next sequence number. */
   open(asked: readonly Asked[], id: number): string {
     return asked
       .filter((each) => this.#isNew(each))

@@ -7,13 +7,13 @@ import { threadBySuffix } from "../storage/tables/threads.ts";
 import { answerWaitOp } from "../storage/tables/waits.ts";
 import type { HttpContext } from "./context.ts";
 
-/** Bytes of JSON of one answer (decision 105). */
+/** Max bytes of JSON in one answer, so that no answer fills the wait row. */
 const answerBytesMax = 256 * 1024;
 
 /**
- * Gives an answer to the run that has asked for it on a thread of the tenant, be it a task's, from whatever connection and principal it
- * comes. False when nobody waits for it: it is late, not the first one, or nobody has asked. Refuses with payload_too_large, and with
- * invalid_thread_id for the thread of a task: what that asks is asked on its conversation.
+ * Delivers an answer to the waiting run of a thread or of one of its tasks; any connection and principal of the tenant may answer. Returns
+ * false if no wait is open: the answer is late, not the first, or matches no question. Refuses with payload_too_large, and with
+ * invalid_thread_id for the thread of a task, because its questions are asked on its conversation.
  */
 export async function answerAsked(
   { bus, store }: HttpContext,
@@ -36,11 +36,11 @@ export async function answerAsked(
   try {
     await tenant.write([answerWaitOp(tenant, wait.wait_id, { value, by: principalId(principal) })], requestMs);
   } catch (error) {
-    // Somebody else was first, or its time is over.
+    // Another answer was first, or the wait has expired.
     if (error instanceof SvcError && error.code === "conflict") return false;
     throw error;
   }
-  // The row says what was answered; the run is told to look.
+  // The wait row holds the answer; this message makes the run read it.
   bus.tell(runAddress(tenant_id, wait.suffix, wait.run_id), "resume", { due: false });
   return true;
 }

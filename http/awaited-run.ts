@@ -14,30 +14,30 @@ import { type FollowedRun, RunFollower } from "./run-follower.ts";
 import { durableRun } from "./run-record.ts";
 import { namingThread } from "./thread-header.ts";
 
-// A durable run whose client waits for its end, as those of the OpenAI protocol do: they know of no token. The run has its own life, and
-// goes on when the client is gone, or has waited for as long as it may.
+// A durable run whose client waits for its end, as on the OpenAI protocol, which knows no resume token. The run is independent of the
+// request: it continues when the client disconnects or its maximum wait is over.
 
-/** On which entry points a client waits for a durable run. */
+/** Entry points on which a client waits for a durable run. */
 const waitsOn: readonly SubmitTurn["surface"][] = ["openai", "openai_stream", "responses", "responses_stream"];
 
-/** Whether the client of a turn waits for it although it is a durable run. */
+/** True if the client of a turn waits for the end of its durable run. */
 export function isAwaited({ surface }: Pick<SubmitTurn, "surface">): boolean {
   return waitsOn.includes(surface);
 }
 
-/** What is waited for, and how long. */
+/** The turn whose run the client waits for. */
 export interface Awaited {
-  /** As the turn was asked for; its messages are not needed. */
+  /** The original request; its messages are not needed. */
   readonly turn: SubmitTurn;
   readonly run: AcceptedRun;
-  /** The run was accepted for an earlier request of the same key. */
+  /** True if an earlier request with the same idempotency key started the run. */
   readonly replayed: boolean;
   readonly wait_ms: number;
 }
 
 /**
- * The answer of a turn that is a durable run, when the run is over. `onGone` calls back when the client goes away. Refuses as the store
- * does.
+ * Returns the answer of a durable run when it ends. `onGone` registers a callback for the client's disconnect. Rejects with errors of the
+ * store.
  */
 export async function answerOfRun(
   context: HttpContext,
@@ -53,7 +53,7 @@ export async function answerOfRun(
   return named(jsonText(body, status, status < 400 ? undefined : neverAgain), awaited);
 }
 
-/** The stream of a turn that is a durable run. Refuses as the store does. */
+/** Returns the stream of a durable run. Rejects with errors of the store. */
 export async function streamOfRun(context: HttpContext, awaited: Awaited): Promise<Reply> {
   const found = await findRun(context, awaited);
   const reply: Reply = {
@@ -66,7 +66,7 @@ export async function streamOfRun(context: HttpContext, awaited: Awaited): Promi
   return named(reply, awaited);
 }
 
-/** The reply, for a request that was sent again with the thread of the first one. */
+/** Adds the headers of a replayed request: the thread of the first request is named. */
 function named(reply: Reply, { run, replayed, turn }: Awaited): Reply {
   if (!replayed) return reply;
   const suffix = run.thread_id === null ? null : splitThreadId(run.thread_id).suffix;
@@ -85,7 +85,7 @@ async function findRun({ store }: HttpContext, { turn, run }: Awaited): Promise<
   return { run: found.run, thread, final, failure: error?.replace(/^(model|tool)_failed: /, "") ?? found.run.status };
 }
 
-/** A client that waits, and is told what a turn would tell it. */
+/** A client that waits for a durable run. It gets the same output as from a turn. */
 class AwaitedRun implements LiveTurn {
   slot = -1;
   readonly #context: HttpContext;
@@ -112,7 +112,7 @@ class AwaitedRun implements LiveTurn {
       suffix: thread.suffix,
       firstSeq: run.first_seq ?? 0,
       find: () => findRun(context, awaited),
-      // A request that was sent again has another run id and, for a first response, another thread.
+      // A repeated request has another run id and, for a first response, another thread; the output uses those of the run.
       output: outputFor(
         { ...turn, run_id: run.run_id, ...(turn.response !== null && { thread_suffix: thread.suffix }) },
         channel,
@@ -124,7 +124,7 @@ class AwaitedRun implements LiveTurn {
     });
   }
 
-  /** The run goes on on another node. */
+  /** Another node resumes the run, so a lost node does not end the wait. */
   lost(): void {}
 
   fail(error: SvcError): void {

@@ -8,9 +8,8 @@ import {
 } from "../bus/protocol/vendor-fields.ts";
 
 /**
- * The messages without what no turn reads. A client may write what it likes beside that, and structured clone, on the way to the
- * actor, takes ten times as long for objects that are all of another form as parsing them took. What is left is judged where the
- * turn is taken in.
+ * Returns the messages with only the fields that a turn reads. Clients may add any other fields, and structured clone to the actor takes
+ * ten times as long as parsing for objects of differing shapes. The run validates the remaining fields.
  */
 export function leanMessages(messages: readonly ClientMessage[]): ClientMessage[] {
   return messages.map((message) => {
@@ -20,7 +19,7 @@ export function leanMessages(messages: readonly ClientMessage[]): ClientMessage[
   });
 }
 
-/** The fields that a provider wants back, as texts; null for none. */
+/** Returns the fields that a provider needs back, as JSON texts; null if there are none. */
 function vendorOf(message: ClientMessage): ClientVendor | null {
   const ofMessage = vendorJson(message, messageFields);
   const calls = (Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []).flatMap((call) => {
@@ -30,7 +29,7 @@ function vendorOf(message: ClientMessage): ClientVendor | null {
   return ofMessage === null && calls.length === 0 ? null : { message: ofMessage, calls };
 }
 
-/** What is too long is left out. */
+/** Returns null for JSON that is too long. */
 function vendorJson(whole: unknown, fields: readonly string[]): string | null {
   if (typeof whole !== "object" || whole === null) return null;
   const found = fields.flatMap((name) => {
@@ -45,7 +44,7 @@ function vendorJson(whole: unknown, fields: readonly string[]): string | null {
 
 type Lean = (value: unknown) => unknown;
 
-/** A plain value; of a list or an object no more than that it is one. */
+/** Keeps a plain value; replaces a list or an object by an empty one, so that validation still sees its type. */
 const bare: Lean = (value) => {
   if (typeof value !== "object" || value === null) return value;
   return Array.isArray(value) ? [] : {};
@@ -66,7 +65,7 @@ function members(known: Readonly<Record<string, Lean>>): Lean {
   };
 }
 
-/** What `takeMessages` looks at. */
+/** The fields that `takeMessages` reads. */
 const leanMessage = members({
   role: bare,
   content: items(

@@ -1,15 +1,15 @@
 import type { ClientMessage } from "../bus/protocol/run.ts";
 
-// The messages of POST /v1/chat/completions as turns take them.
+// Converts the messages of POST /v1/chat/completions for turns.
 
-/** A message as clients of this protocol write it: what they have nothing for may be null. */
+/** A message as clients of this protocol write it: absent values may be null. */
 export interface CompletionMessage extends Omit<ClientMessage, "name" | "tool_call_id"> {
   readonly name?: string | null;
   readonly tool_call_id?: string | null;
   readonly refusal?: unknown;
 }
 
-/** The messages without fields that say nothing. What an assistant has refused with is what it has said. */
+/** Returns the messages without empty fields. A refusal of the assistant becomes its content. */
 export function completionMessages(messages: readonly CompletionMessage[]): ClientMessage[] {
   return messages.map((message) => {
     const { name, tool_call_id, refusal: _, content, ...rest } = message;

@@ -18,21 +18,18 @@ import type { StreamRegistry } from "./exchange/sse.ts";
 import type { Probe } from "./probe.ts";
 import type { ThreadFanOut } from "./thread-fan-out.ts";
 
-/** A turn that is under way, as those see it who must end it. */
+/** A live turn, as seen by code that must end it. */
 export interface LiveTurn extends SlotMember {
-  /** A node is gone; it may have been the one that runs the turn. */
+  /** Called when a node is lost, which may be the one that runs the turn. */
   lost(node: NodeId): void;
-  /** Tells the client that the turn ends here. */
+  /** Ends the client's turn with an error. */
   fail(error: SvcError): void;
 }
 
-/**
- * What became of a task that somebody has asked for: done, or that there is none, or that nothing begins any more,
- * or that the process leaves it to others.
- */
+/** The result of a request to run a periodic task: done, no such task, the process is stopping, or another process has the duty. */
 export type TaskAnswer = "done" | "unknown" | "stopped" | "not_held";
 
-/** What the handlers of one http thread share. */
+/** Services that the handlers of one HTTP thread share. */
 export interface HttpContext {
   readonly env: Env;
   readonly settings: Settings;
@@ -42,41 +39,41 @@ export interface HttpContext {
   readonly files: FileStore;
   readonly streams: StreamRegistry;
   readonly fanOut: ThreadFanOut;
-  /** Whose turns are listened to before they are accepted. */
+  /** Agents whose turns are listened to before they are accepted. */
   readonly durableAgents: DurableAgents;
-  /** Where what threads have said is read from, by all who come late to it. */
+  /** The shared pages from which clients that connect late read past events. */
   readonly backlogs: Backlogs;
-  /** Who may ask for vectors now. */
+  /** The fair queue of embedding requests. */
   readonly embeddings: EmbeddingQueue;
-  /** Turns under way that this thread has started. */
+  /** Live turns that this thread started. */
   readonly turns: SlotSet<LiveTurn>;
-  /** Streams that listen to a conversation without having started its turn. */
+  /** Streams that watch a conversation without having started its turn. */
   readonly reattached: SlotSet<SlotMember & { endWhenIdle(): void }>;
   readonly metrics: Metrics;
-  /** For what a tenant may have stored with a secret in it. */
+  /** Masks secrets in stored data of a tenant. */
   readonly mask: SecretMask;
   readonly log: Logger;
   /** Epoch milliseconds of the start of the process. */
   readonly startedAt: number;
-  /** Whether the database lacks migrations of this release. */
+  /** True if the database lacks migrations of this release. */
   schemaBehind(): Promise<boolean>;
-  /** What /ready tries. */
   /** Null without SVC_REDIS_URL. */
   readonly redis: Redis | null;
+  /** The dependency checks of /ready. */
   readonly probes: {
     readonly database: Probe;
     readonly object_store: Probe;
     /** Null without SVC_REDIS_URL. */
     readonly redis: Probe | null;
   };
-  /** The release, as /health and /openapi.json tell it. */
+  /** The release, shown by /health and /openapi.json. */
   readonly version: string;
-  /** What every thread of the process has counted. */
+  /** Returns the metrics of all threads of the process. */
   allMetrics(): Promise<readonly MetricSnapshot[]>;
-  /** Does a periodic task of the process now. Rejects when it has failed. */
+  /** Runs a periodic task of the process now. Rejects if the task fails. */
   runTask(name: string): Promise<TaskAnswer>;
-  /** True from the first signal to stop: /ready says so, and whoever spreads requests sends no more. */
+  /** True from the first stop signal on: /ready reports it, so that a load balancer sends no more requests. */
   draining(): boolean;
-  /** True once nothing new begins any more, on connections that are still open. */
+  /** True once new work is refused on connections that are still open. */
   closing(): boolean;
 }

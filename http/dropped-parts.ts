@@ -1,12 +1,12 @@
 import type { Reply } from "./exchange/reply.ts";
 
-/** Characters of the header. A client may call a part what it likes. */
+/** Max characters of the header, because a client may choose any name for a part. */
 const droppedCharactersMax = 1_000;
 
-/** Characters that an item of the header escapes: those that no header can carry, the percent sign and the comma. */
+/** Characters that the header escapes in an item: the percent sign, the comma, and all that are invalid in a header. */
 const unlisted = /[^\x20-\x24\x26-\x2b\x2d-\x7e]/gu;
 
-/** An answer that names, in X-Svc-Dropped-Parts, the parts of the messages that no model was given. Without any the answer stays as it is. */
+/** Adds the header X-Svc-Dropped-Parts, which names the message parts that no model got. Returns the reply unchanged if there are none. */
 export function namingDropped<R extends Reply>(reply: R, dropped: readonly string[] | undefined): R {
   if (dropped === undefined) return reply;
   let list = "";

@@ -1,15 +1,15 @@
 import type { Address } from "../bus/address.ts";
 import type { ThreadFanOut, ThreadListener } from "./thread-fan-out.ts";
 
-// Who listens to a conversation before a run of it is accepted has missed nothing of the run, and need not read what it has said
-// already. Whether a turn will be a durable run is known by its actor alone; that an agent has made such runs is remembered here.
+// A client that subscribes to a thread before its run is accepted misses no frame of the run and need not read the backlog. Only the run's
+// actor knows if a turn becomes a durable run, so this file remembers which agents made durable runs before.
 
-/** Agents that are remembered. */
+/** Max agents that are remembered. */
 const agentsMax = 1_000;
-/** Characters that are kept until the run is accepted: it has hardly begun then. */
+/** Max characters buffered until the run is accepted, when it has only just begun. */
 const heardMax = 64 * 1024;
 
-/** Which agents have made durable runs of late: a hint, by tenant and name. */
+/** Agents that made durable runs recently: a hint, by tenant and name. */
 export class DurableAgents {
   readonly #keys = new Set<string>();
 
@@ -17,7 +17,7 @@ export class DurableAgents {
     return this.#keys.has(`${tenantId}/${name}`);
   }
 
-  /** Remembers how a turn of the agent was taken. */
+  /** Records whether a turn of the agent became a durable run. */
   note(tenantId: string, name: string, isDurable: boolean): void {
     const key = `${tenantId}/${name}`;
     this.#keys.delete(key);
@@ -28,14 +28,14 @@ export class DurableAgents {
   }
 }
 
-/** What was heard of a run from its first event on. */
+/** The frames of a run from its first event on. */
 export interface Heard {
   readonly text: string;
   /** The sequence number of the next event. */
   readonly cursor: number;
 }
 
-/** Keeps what a conversation says until the run is accepted, or was refused. */
+/** Buffers the frames of a thread until its run is accepted or refused. */
 export class EarlyListener implements ThreadListener {
   readonly #fanOut: ThreadFanOut;
   readonly #address: Address<"thread">;
@@ -55,7 +55,7 @@ export class EarlyListener implements ThreadListener {
     if (this.#text.length > heardMax) this.#drop();
   }
 
-  /** It never asks for a position. */
+  /** A no-op: this listener never asks for a position. */
   forget(): void {}
 
   rewound(): void {
@@ -71,17 +71,17 @@ export class EarlyListener implements ThreadListener {
     this.#text = "";
   }
 
-  /** What was heard from this event on; null where that is not all, or the event itself was not heard. */
+  /** Returns the frames from this event on; null if the event was not received or frames after it were dropped. */
   from(seq: number): Heard | null {
     if (!this.#isWhole || this.#cursor === null) return null;
-    // Frames hold JSON, so no text in them can begin a line.
+    // Frames hold JSON, so text inside them cannot start a line.
     const id = `id: ${seq + 1}\n`;
     const at = this.#text.startsWith(id) ? 0 : this.#text.indexOf(`\n${id}`) + 1;
     if (at === 0 && !this.#text.startsWith(id)) return null;
     return { text: this.#text.slice(at), cursor: this.#cursor };
   }
 
-  /** Listens no more. */
+  /** Unsubscribes. */
   leave(): void {
     this.#fanOut.leave(this.#address, this);
   }

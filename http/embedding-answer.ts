@@ -3,18 +3,18 @@ import type { HttpContext } from "./context.ts";
 import { EmbeddingPages, type EmbeddingTask, type VectorPage } from "./embedding-pages.ts";
 import type { Pieces } from "./exchange/reply.ts";
 
-/** How vectors are written. */
+/** The encoding of vectors in the answer. */
 export type VectorFormat = "float" | "base64";
 
 const floatBytes = 4;
-/** Bytes of vectors that are held, so that what fails by then is answered like every refusal: the answer to nearly every request. */
+/** Bytes of vectors buffered before the answer begins, so that an earlier failure is a normal refusal. Nearly every answer fits. */
 const heldBytesMax = 8 * 1024 * 1024;
-/** Characters that are made before others have their turn: some milliseconds of work. */
+/** Characters made before the event loop is yielded to: some milliseconds of work. */
 const pieceChars = 128 * 1024;
 
 /**
- * The body of the answer, made as the client takes it once the first vectors are there. The provider is asked no further when the client
- * goes away. Refuses with mailbox_full, and with what the provider's failure means.
+ * Returns the body of the answer in pieces, made at the client's pace after the first vectors arrived. A disconnect cancels the calls to
+ * the provider. Refuses with mailbox_full, and with the code of the provider's failure.
  */
 export function embeddingPieces(context: HttpContext, task: EmbeddingTask, format: VectorFormat): Pieces {
   const { embeddings, env } = context;

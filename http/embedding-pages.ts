@@ -5,10 +5,10 @@ import { type EmbeddingInput, endOfPage, type VectorForm } from "../bus/protocol
 import type { HttpContext } from "./context.ts";
 import { LaterAnswer } from "./later-answer.ts";
 
-/** Pages that are asked for before the first of them has come: what waits for a slow client is these. */
+/** Max pages requested ahead: these are all that is buffered for a slow client. */
 const pagesAhead = 3;
 
-/** What is to be made vectors of. */
+/** A request for vectors. */
 export interface EmbeddingTask {
   readonly tenantId: string;
   /** The logical id of the route. */
@@ -18,7 +18,7 @@ export interface EmbeddingTask {
   readonly requestId: string;
 }
 
-/** Vectors of some inputs in a row. */
+/** Vectors of consecutive inputs. */
 export interface VectorPage {
   /** 32-bit floats, little-endian. */
   readonly bytes: Buffer;
@@ -31,9 +31,9 @@ interface AskedPage {
   readonly text: Promise<string>;
 }
 
-/** The vectors of a request, a page at a time in the order of its inputs; the next pages are made meanwhile. */
+/** The vectors of a request, page by page in the order of its inputs. The next pages are requested ahead. */
 export class EmbeddingPages {
-  /** Of the pages so far. */
+  /** Tokens of the pages so far. */
   tokens = 0;
   readonly #context: HttpContext;
   readonly #task: EmbeddingTask;
@@ -49,7 +49,7 @@ export class EmbeddingPages {
     this.#to = { kind: "embedder", key: task.tenantId };
   }
 
-  /** The next page, null behind the last one. Refuses with what the provider's failure means. */
+  /** Returns the next page, null after the last one. Refuses with the code of the provider's failure. */
   async next(): Promise<VectorPage | null> {
     this.#ask();
     const [asked] = this.#asked;
@@ -59,7 +59,7 @@ export class EmbeddingPages {
     const { known } = this.#context.embeddings;
     const { model, dimensions: chosen } = this.#task;
     if ("refused" in page) {
-      // The vectors may be longer than they were, and the answer with them longer than one may be.
+      // The vectors may have become longer than those known, so that the answer exceeds its limit.
       known.delete(model);
       throw SvcError.fromWire(page.refused);
     }
@@ -73,7 +73,7 @@ export class EmbeddingPages {
     return { bytes: Buffer.from(page.vectors, "base64"), dimensions };
   }
 
-  /** Nobody reads on: what the provider is asked for is ended. */
+  /** Cancels the pending requests to the provider. */
   stop(): void {
     this.#stopped = true;
     for (const { id, later } of this.#asked) {
@@ -87,7 +87,7 @@ export class EmbeddingPages {
     const { inputs } = this.#task;
     while (!this.#stopped && this.#from < inputs.length) {
       const form = this.#form();
-      // Of a route that nobody knows one page says how large the others may be.
+      // For a route of unknown vector size, the first page shows how large the next ones may be.
       if (this.#asked.length >= (form === null ? 1 : pagesAhead)) return;
       const end = endOfPage(inputs, this.#from, form);
       this.#asked.push(this.#askFor(inputs.slice(this.#from, end)));
@@ -113,7 +113,7 @@ export class EmbeddingPages {
       .ask(this.#to, "embed", body, { bytes })
       .then(() => later.text)
       .finally(() => later.close());
-    // Pages behind one that has failed are not waited for.
+    // If a page fails, the pages after it have no reader; avoid unhandled rejections.
     text.catch(() => {});
     return { id, later, text };
   }

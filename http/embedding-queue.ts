@@ -2,22 +2,22 @@ import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import { FairQueue, type Ticket } from "../bus/queues/fair-queue.ts";
 
-/** Requests that are answered at a time: each holds some megabytes. A tenant that has none may have one beyond. */
+/** Requests answered at once; each needs some megabytes. A tenant without one may exceed the limit by one. */
 const bounds = { atOnce: 8, perLoop: 2, oneEach: true } as const;
-/** Requests of one tenant, those that wait among them. */
+/** Max requests of one tenant, including queued ones. */
 const perTenantMax = 64;
 
-/** What is known of the vectors of a route. */
+/** Known properties of the vectors of a route. */
 export interface KnownVectors {
-  /** Of those whose dimensions nobody has chosen; null where all were chosen so far. */
+  /** The route's default dimensions; null while all requests chose their own. */
   readonly dimensions: number | null;
-  /** Whether the provider sends bytes, and not digits. */
+  /** True if the provider sends binary vectors and not decimal numbers. */
   readonly isBinary: boolean;
 }
 
-/** The requests for vectors on this http thread, which tenants take turns with, and what is known of the vectors of each route. */
+/** The fair queue of embedding requests on this HTTP thread, and the known vector properties of each route. */
 export class EmbeddingQueue {
-  /** By the route's id. */
+  /** By route id. */
   readonly known = new Map<string, KnownVectors>();
   readonly #queue: FairQueue;
   readonly #counts = new Map<string, number>();
@@ -26,7 +26,7 @@ export class EmbeddingQueue {
     this.#queue = new FairQueue(env, bounds);
   }
 
-  /** A ticket in the queue. Refuses with mailbox_full. */
+  /** Returns a ticket in the queue. Refuses with mailbox_full. */
   enter(tenant: string): Ticket {
     const count = this.#counts.get(tenant) ?? 0;
     if (count >= perTenantMax) throw new SvcError("mailbox_full");
@@ -34,7 +34,7 @@ export class EmbeddingQueue {
     return this.#queue.ticket(tenant);
   }
 
-  /** Whoever has entered leaves, once. */
+  /** Leaves the queue; call it once per ticket. */
   leave(ticket: Ticket): void {
     ticket.leave();
     const left = (this.#counts.get(ticket.tenant) ?? 1) - 1;

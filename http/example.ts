@@ -1,14 +1,14 @@
 import { answerExamples, fieldExamples } from "./field-examples.ts";
 
-// Examples of bodies and answers, made of what schemas declare: their own `examples`, those of the fields they have, and for fields
-// that mean the same everywhere the list by their names. Nothing is written down a second time for the reference.
+// Examples of bodies and answers for the API reference, generated from schemas. A value comes from the schema's own `examples`, from its
+// fields, or from the list of examples by field name, so the reference repeats none.
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Told of each text that has no example: only its name or the schema itself could give one. */
+/** Called with the path of each text field without an example: such a field needs one by its name or in its schema. */
 export type Missing = (path: string) => void;
 
-/** The examples of fields by their names, as they stand in a request or in an answer. */
+/** Examples by field name; requests and answers differ. */
 type Names = Readonly<Record<string, readonly unknown[]>>;
 const names: Readonly<Record<"request" | "answer", Names>> = {
   request: fieldExamples,
@@ -16,14 +16,14 @@ const names: Readonly<Record<"request" | "answer", Names>> = {
 };
 
 /**
- * An example of a value that fits the schema. Of an object it has what is required and has no default, and what is optional only where
- * the field itself declares an example.
+ * Returns an example that fits the schema. Objects get the required fields without a default, and optional fields only if they declare an
+ * example.
  */
 export function exampleOf(schema: unknown, place: keyof typeof names, missing: Missing = () => {}): unknown {
   return make(schema as Json, "", { path: "", known: names[place], missing });
 }
 
-/** Where in the whole the value stands, and what is known. */
+/** The path of the value in the whole example, and the known examples. */
 interface At {
   readonly path: string;
   readonly known: Names;
@@ -68,13 +68,13 @@ function makeObject({ properties = {}, required = [] }: Json, at: At): Json {
 
 function declared(schema: Json): unknown {
   const of = (each: Json): unknown => (Array.isArray(each.examples) ? each.examples[0] : undefined);
-  // Of a field that may be null, the schema of what it is otherwise.
+  // For a nullable field, the schema of the non-null value.
   return (
     of(schema) ?? (Array.isArray(schema.anyOf) ? schema.anyOf.map(of).find((each) => each !== undefined) : undefined)
   );
 }
 
-/** Whether an example by name is one of this field's; the tests hold whole examples against whole schemas. */
+/** True if the example by name fits the field's schema. The check is partial; tests validate whole examples against whole schemas. */
 function fits(schema: Json, value: unknown): boolean {
   if (Array.isArray(schema.anyOf)) return schema.anyOf.some((each) => fits(each, value));
   if (Array.isArray(schema.enum)) return schema.enum.includes(value);

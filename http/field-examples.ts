@@ -1,6 +1,6 @@
-// Examples of fields that mean the same wherever they stand, by their names; the first that fits a field's schema is taken. They tell
-// of one conversation, so that what one request of the reference makes can be looked at with the next. A field that means
-// something else in one place declares its own example there.
+// Examples by field name, for fields that mean the same everywhere; the first that fits the field's schema is used. All belong to one
+// conversation, so that the result of one example request can be read with the next. A field with another meaning in one schema declares
+// its own example there.
 
 const eventId = "a0ba44739d83420b416a000000000004";
 const runId = "3f9c1e7a5b2d4806a1c3e5f70918273d";
@@ -10,7 +10,7 @@ const noon = 1795348800000;
 const reply = { role: "assistant", content: "6 * 7 = 42" };
 const question = { role: "user", content: "What is 6 * 7?" };
 
-/** In requests and, where `answerExamples` says nothing else, in answers. */
+/** Examples for requests, and for answers unless `answerExamples` overrides them. */
 export const fieldExamples: Readonly<Record<string, readonly unknown[]>> = {
   accepted_at: [noon],
   agent: ["main"],
@@ -188,7 +188,7 @@ export const fieldExamples: Readonly<Record<string, readonly unknown[]>> = {
   wire_model_id: ["demo"],
 };
 
-/** A conversation as it is kept. */
+/** A snapshot of a conversation. */
 export const snapshotExample = {
   ...{ id: "default:tour", name: null, parentSessionId: null, createdAt: noon, updatedAt: noon, model: { id: "demo" } },
   ...{ manifest: "quick", thinkingLevel: "off", permissionMode: "default", outputStyle: null, attached: false },
@@ -204,7 +204,7 @@ export const snapshotExample = {
   ...{ todos: [], openQuestions: [] },
 };
 
-/** What stands in answers where something else stands in requests. */
+/** Examples for answers that differ from those for requests. */
 export const answerExamples: Readonly<Record<string, readonly unknown[]>> = {
   messages: [
     [question, reply],

@@ -1,11 +1,11 @@
 import type { TenantStore } from "../storage/store/store.ts";
 import { type LogEvent, type SeqRange, windowStart } from "../storage/tables/events.ts";
 
-// The answer of GET /chat/history: events of a branch as clients read them. It may have many megabytes, and is made a page at a time.
+// The answer of GET /chat/history: events of a branch in the form for clients. It may have many megabytes, so it is made page by page.
 
 const historyBytesMax = 16 * 1024 * 1024;
 
-/** The newest events of a branch, at most so many, and about as many bytes as an answer may have. */
+/** Returns the ranges of the newest events of a branch, at most `countMax` events and about 16 MiB. */
 export async function historyWindow(
   tenant: TenantStore,
   threadKey: number,
@@ -26,14 +26,17 @@ export async function historyWindow(
   return newestFirst.reverse();
 }
 
-/** What an answer says beside its events. */
+/** The fields of the answer other than its events. */
 export interface HistoryHead {
   readonly thread_id: string;
   readonly oldest_seq: number;
   readonly has_more: boolean;
 }
 
-/** The JSON of an answer. A list of more than a page is read again where it stands a second time, so that no more than a page is kept. */
+/**
+ * Yields the JSON of an answer. The events occur twice in it (`messages` and `events`), so a list longer than a page is read twice and
+ * memory holds one page.
+ */
 export async function* historyPieces(
   { thread_id, ...rest }: HistoryHead,
   pages: () => AsyncIterable<readonly LogEvent[]>,
@@ -54,7 +57,7 @@ export async function* historyPieces(
   yield after;
 }
 
-/** The items of each page, as they stand one behind the other in a list. */
+/** Yields the items of each page as a part of a JSON list. */
 async function* itemsOf(pages: AsyncIterable<readonly LogEvent[]>): AsyncGenerator<string, void, undefined> {
   let comma = "";
   for await (const page of pages) {
@@ -65,7 +68,7 @@ async function* itemsOf(pages: AsyncIterable<readonly LogEvent[]>): AsyncGenerat
   }
 }
 
-/** Intents of tool calls are for recovery, and marks such as run_interrupted for people who look into the snapshot. */
+/** Clients do not get intents of tool calls, which are for recovery, nor audit events such as run_interrupted, which the snapshot shows. */
 function isTranscript(event: LogEvent): boolean {
   return event.kind !== "tool_call" && event.kind !== "audit";
 }

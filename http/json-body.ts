@@ -3,14 +3,17 @@ import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import { JsonFault, parseStrictJson } from "../bus/strict-json.ts";
 
-/** The value of a request's body. Refuses with unsupported_media_type and invalid_json (decisions 3 and 74). */
+/**
+ * Returns the parsed body. Refuses with unsupported_media_type unless it is plain application/json, and with invalid_json for lenient or
+ * ambiguous JSON.
+ */
 export function readJsonBody(
   body: Buffer,
   headers: { readonly "content-type"?: string; readonly "content-encoding"?: string },
   membersMax: number,
 ): unknown {
   checkMediaType(headers["content-type"]);
-  // Who reads along would unpack it, and see another body.
+  // A proxy that inspects the body would decode it and see other content.
   const coding = headers["content-encoding"] ?? "identity";
   if (coding !== "identity")
     throw new SvcError("unsupported_media_type", {
@@ -26,7 +29,7 @@ export function readJsonBody(
   }
 }
 
-/** What a client has written in a header, short enough to be read. */
+/** Returns a header value, cut for the error message. */
 function shown(value: string): string {
   return value.length > 64 ? `${value.slice(0, 64)}…` : value;
 }

@@ -4,11 +4,11 @@ import type { ChannelRef } from "../bus/protocol/channel.ts";
 import type { NodeId } from "../bus/protocol/node-id.ts";
 import type { HttpContext, LiveTurn } from "./context.ts";
 
-/** What an actor sends over a channel when it has come to an end with something that keeps it from nothing else. */
+/** The result that an actor sends over a channel when its long work ends, while its handler stays free for other messages. */
 export class LaterAnswer implements LiveTurn {
   slot = -1;
   readonly channel: ChannelRef;
-  /** All of it. Refuses with actor_lost when the actor's node is gone, and with shutting_down. */
+  /** The whole answer. Rejects with actor_lost when the actor's node is lost, and with shutting_down. */
   readonly text: Promise<string>;
   readonly #context: HttpContext;
   readonly #node: NodeId;
@@ -20,7 +20,7 @@ export class LaterAnswer implements LiveTurn {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     this.text = promise;
     this.#reject = reject;
-    // Nobody may be waiting for it yet.
+    // No reader may be attached yet; avoid an unhandled rejection.
     promise.catch(() => {});
     let text = "";
     this.channel = context.bus.openChannel((piece, last) => {
@@ -39,7 +39,7 @@ export class LaterAnswer implements LiveTurn {
     this.close();
   }
 
-  /** Nobody waits any more. */
+  /** Closes the channel. */
   close(): void {
     this.#context.turns.delete(this);
     this.#context.bus.closeChannel(this.channel);

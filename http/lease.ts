@@ -9,9 +9,12 @@ import type { RequestHead } from "./exchange/request-head.ts";
 import type { RouteRequest } from "./route.ts";
 import { threadFilter } from "./thread-id.ts";
 
-// Leases as requests meet them: who may drive a conversation, and who has it.
+// Leases for routes: checks that a request may drive a conversation, and reports the holder of the lease.
 
-/** What is to be checked of a request that drives a conversation: nothing without a token, unless leases are enforced. */
+/**
+ * Returns the lease proof to check for a request that drives a conversation; null for a request without a token, unless leases are
+ * enforced.
+ */
 export function leaseProof(
   { headers }: Pick<RequestHead, "headers">,
   { leaseEnforce }: Pick<Settings, "leaseEnforce">,
@@ -33,13 +36,13 @@ export async function admitDriver(
   if (refused !== null) throw new SvcError(refused);
 }
 
-/** What the snapshot of a conversation says of its leases. */
+/** Returns the lease fields of a conversation's snapshot. */
 export async function heldThread(store: TenantStore, { thread_key }: Pick<ThreadRow, "thread_key">) {
   const { attached, locked } = statusOf(await liveLeases(store, thread_key));
   return { attached, locked };
 }
 
-/** Who has a conversation, as everybody in the tenant may know. */
+/** Returns the lease holders of a conversation, in the form that all principals of the tenant may see. */
 export async function leaseStatus(store: TenantStore, suffix: string) {
   const thread = await threadBySuffix(store, suffix);
   return statusOf(thread === undefined ? [] : await liveLeases(store, thread.thread_key));
@@ -55,7 +58,7 @@ function statusOf(holds: readonly LeaseRow[]) {
     mode: holds[0]?.mode ?? null,
     observers: observers.length,
     observer_holds: observers.map(({ holder_id, expires_at }) => ({ holder_id, expires_at })),
-    // Holds that watch come with the last to end first.
+    // The hold that ends last comes first.
     expires_at: holds[0]?.expires_at ?? null,
     token_hint: driver?.token_hint ?? null,
   };

@@ -17,10 +17,10 @@ import { namingThread } from "./thread-header.ts";
 
 type Logged = Extract<TurnAccepted, { readonly kind: "logged" }>;
 
-/** Marks an answer for which no new run began. */
+/** Marks an answer for which no new run started. */
 export const replayedHeader = { "idempotent-replayed": "true" };
 
-/** The whole answer. Refuses with run_not_found when the run was swept. */
+/** Returns the whole answer. Refuses with run_not_found if the run was deleted by retention. */
 export async function answerAgain(context: HttpContext, turn: SubmitTurn, logged: Logged): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const atEnd: Channel = { writable: true, onWritable: (work) => work(), send: (text, last) => last && resolve(text) };
@@ -30,7 +30,7 @@ export async function answerAgain(context: HttpContext, turn: SubmitTurn, logged
   return named(jsonText(body, status, { ...replayedHeader, ...(status >= 500 && neverAgain) }), turn, logged);
 }
 
-/** The same as a stream. */
+/** Returns the answer as a stream. Refuses like `answerAgain`. */
 export async function streamAgain(context: HttpContext, turn: SubmitTurn, logged: Logged): Promise<Reply> {
   const run = await findRun(context, turn, logged);
   const reply: Reply = {

@@ -1,6 +1,6 @@
 import type { Env } from "../bus/env.ts";
 
-/** Work of some milliseconds that many may ask for at once: each has a turn of the event loop, and others have theirs between them. */
+/** Serializes work of some milliseconds: each caller gets its own turn of the event loop, so that other work runs in between. */
 export class LoopTurns {
   readonly #env: Env;
   #last: Promise<void> = Promise.resolve();
@@ -9,7 +9,7 @@ export class LoopTurns {
     this.#env = env;
   }
 
-  /** Resolves in a turn that nobody else was given, in the order of the calls. */
+  /** Resolves in a turn of the event loop that no other caller got, in the order of the calls. */
   next(): Promise<void> {
     this.#last = this.#last.then(() => new Promise<void>((resolve) => this.#env.defer(resolve)));
     return this.#last;

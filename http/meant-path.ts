@@ -1,15 +1,15 @@
 import { nearest } from "../bus/nearest.ts";
 
-/** More paths than these are no help to read. */
+/** Max paths in a message; more would not be readable. */
 const listedMax = 5;
 
-/** What to say behind a path that is not there: the nearest of `paths`, or those that it is the beginning of; empty without any. */
+/** Returns advice for an unknown path: the nearest of `paths`, or those that it is a prefix of. Empty if there is none. */
 export function meantPath(path: string, paths: readonly string[]): string {
   const asked = path.split("/");
-  // What stands in the place of a parameter is the client's own, and no slip.
+  // The client's value for a parameter is no typo, so it is copied into the pattern before the comparison.
   const filled = new Map(paths.map((each) => [fill(each.split("/"), asked), each]));
   const near = nearest(path, filled.keys());
-  // What goes on with a parameter is told below, beside others that do.
+  // A path that only adds a parameter is listed below with its siblings.
   if (near !== null && !near.startsWith(`${path}/`)) return ` Did you mean ${filled.get(near)}?`;
   const below = paths.filter((each) => each.startsWith(`${path.replace(/\/$/, "")}/{`)).slice(0, listedMax);
   return below.length === 0 ? "" : ` There is ${below.join(", ")}.`;

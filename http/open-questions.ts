@@ -4,21 +4,21 @@ import type { TenantStore } from "../storage/store/store.ts";
 import type { ThreadRow } from "../storage/tables/threads.ts";
 import { openWaitsOfThread, waitsOfThreadMax } from "../storage/tables/waits.ts";
 
-// What runs ask somebody outside. A question is a wait, and its frame is kept with it: what a stream says of it to those who come later,
-// and what a snapshot tells, is read from there, for tasks as for the conversation itself.
+// Open questions of runs to people and clients. A question is a wait row that also stores its frame. Streams and snapshots read it from
+// there, for tasks as for the conversation itself.
 
-/** A question, as its wait keeps it. */
+/** The stored frame of a question. */
 export interface Asked {
   readonly name: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Whether somebody may be told of requests for approval. */
+/** True if the principal may see requests for approval. */
 export function seesApprovals(principal: Principal): boolean {
   return hasScopes(principal, ["approvals:read"]);
 }
 
-/** What is asked on a thread at the moment, the oldest first. */
+/** Returns the open questions of a thread, oldest first. */
 export async function openQuestions(
   store: TenantStore,
   thread: Pick<ThreadRow, "thread_key"> | null,
@@ -30,7 +30,7 @@ export async function openQuestions(
   return withApprovals ? asked : asked.filter(({ name }) => name !== "approval_required");
 }
 
-/** Questions as a snapshot tells them, the oldest first: as many as have room. */
+/** Returns the questions for a snapshot, oldest first, as many as fit. */
 export function questionsTold(asked: readonly Asked[]) {
   let room = questionCharactersMax;
   const told = asked.map(({ name, data }) => ({ event: name, data }));
@@ -41,5 +41,5 @@ export function questionsTold(asked: readonly Asked[]) {
   return cut < 0 ? told : told.slice(0, cut);
 }
 
-/** What is in no page of the transcript is made in one piece. */
+/** Max characters of questions: the snapshot encodes them in one piece, unlike the transcript. */
 const questionCharactersMax = 1024 * 1024;

@@ -10,10 +10,12 @@ const errorTypes: Readonly<Record<number, string>> = {
   502: "model_gateway_error",
 };
 
-/** Clients of this protocol name a provider's model. */
+/** A hint for clients of this protocol, which often send a provider's model name. */
 const modelHelp = " The model of a request is the name of a manifest, which says what model answers.";
 
-/** Refusals in the form of the OpenAI protocol; those of the middleware keep their own bodies (decision 31). */
+/**
+ * Returns a refusal in the form of the OpenAI protocol. Refusals of the middleware keep their own bodies, as the specification prints them.
+ */
 export function openAiRefusal(error: SvcError, requestId: string): Reply {
   const { code, details } = error;
   const headers = refusalHeaders(error);
@@ -43,14 +45,14 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
   });
 }
 
-/** The code, as this protocol names it. The parameter that a code is about has a place of its own. */
+/** Returns the code in the terms of this protocol, which names the parameter in a field of its own. */
 function wireCode({ code, message, details }: SvcError): string {
   if (code === "invalid_thread_id" && details.subject === undefined) return "invalid_user";
   if (code === "unknown_manifest") return "model_not_found";
   return code === "unsupported_parameter" ? code : message;
 }
 
-/** True if nothing of the request was begun and the refusal passes by itself: clients may send it again without being asked. */
+/** True if the request had no effect and the refusal is temporary, so that clients may retry automatically. */
 function mayRepeat({ code, status }: SvcError): boolean {
   return status === 429 || code === "mailbox_full" || code === "shutting_down";
 }
@@ -60,7 +62,7 @@ interface Problem {
   readonly msg: string;
 }
 
-/** A problem with its field, with the end of which its words may begin already. */
+/** Returns a problem with its field. If the message starts with the field's last name already, the name is not repeated. */
 function told(problem: Problem): string {
   const place = placeOf(problem);
   if (place === "") return problem.msg;
@@ -69,7 +71,7 @@ function told(problem: Problem): string {
   return place === name || place.endsWith(`.${name}`) ? [place, ...words].join(" ") : `${place}: ${said}`;
 }
 
-/** The field that a problem is of; "" for the whole body. */
+/** Returns the path of the problem's field; "" for the whole body. */
 function placeOf({ loc }: Problem): string {
   return loc.slice(1).join(".");
 }

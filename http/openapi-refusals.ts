@@ -2,14 +2,14 @@ import { type ErrorCode, type ErrorDetails, errorTable, SvcError } from "../bus/
 import { type Reply, refusal } from "./exchange/reply.ts";
 import type { Route } from "./route.ts";
 
-// What the reference says of refusals. Every code of a route is turned into the answer that the route would give, and that
-// answer is its example, so that the reference cannot say anything else than the server.
+// Refusals in the API reference. The example of an error code is the answer that the route itself builds for it. The reference therefore
+// always agrees with the server.
 
 type Json = Record<string, unknown>;
 
 const text = { type: "string" };
 
-/** The forms that bodies of refusals have, under their names in the reference. */
+/** Schemas of the bodies of refusals, by their names in the reference. */
 export const refusalSchemas = {
   Refusal: {
     ...closed(
@@ -80,7 +80,7 @@ export const refusalSchemas = {
 
 type FormName = keyof typeof refusalSchemas;
 
-/** What codes are about, where the answer tells it. */
+/** Details for the examples of codes whose answer shows details. */
 const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
   unauthorized: { reason: "missing_credentials" },
   rate_limited: { retryAfterSeconds: 1 },
@@ -111,7 +111,7 @@ const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
 };
 const exampleRequestId = "7f3c2b1a09184756a5b4c3d2e1f00918";
 
-/** Responses by status, for statuses that are not `taken` by what the route answers when it works. */
+/** Returns the responses for refusals by status, without the `taken` statuses, which the route uses for successful answers. */
 export function refusalResponses(route: Route, taken: readonly number[]): Record<string, Json> {
   const responses = new Map<number, Refusals>();
   for (const { code, error, inTheFormOf } of refusalsOf(route)) {
@@ -138,7 +138,7 @@ interface PossibleRefusal {
   readonly inTheFormOf: Route["refusal"];
 }
 
-/** Every refusal that a request of this route may meet: in the house's form until it is admitted, then in the route's own. */
+/** Returns all refusals that a request of this route may get: in svc's own form until it is admitted, then in the route's form. */
 function refusalsOf(route: Route): readonly PossibleRefusal[] {
   const { access } = route;
   const admission: ErrorCode[] = [
@@ -174,7 +174,7 @@ interface Refusals {
   readonly codes: Set<ErrorCode>;
   readonly examples: Record<string, Json>;
   readonly forms: Set<FormName>;
-  /** Headers that some of them have, in lower case. */
+  /** Headers of at least one refusal, in lower case. */
   readonly headers: Set<string>;
 }
 
@@ -182,7 +182,7 @@ function add(refusals: Refusals, code: ErrorCode, reply: Extract<Reply, { kind: 
   const value: unknown = JSON.parse(reply.body);
   const form = formOf(value as Json);
   refusals.codes.add(code);
-  // A code may be met in two forms, and then has an example of each.
+  // A code that occurs in two forms gets an example of each.
   refusals.examples[code in refusals.examples ? `${code}.${form}` : code] = { summary: errorTable[code].help, value };
   refusals.forms.add(form);
   for (const name of Object.keys(reply.headers ?? {})) refusals.headers.add(name);
@@ -212,7 +212,7 @@ function formOf(body: Json): FormName {
   return Array.isArray(body.detail) ? "InvalidRequest" : "Refusal";
 }
 
-/** An object with all of these properties and no others. */
+/** Returns the schema of an object with exactly these properties. */
 function closed(properties: Json, description: string): Json {
   return { type: "object", description, required: Object.keys(properties), properties, additionalProperties: false };
 }

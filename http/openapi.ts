@@ -4,8 +4,8 @@ import { refusalResponses, refusalSchemas } from "./openapi-refusals.ts";
 import type { Access, Route, RouteReply } from "./route.ts";
 import type { StreamEvent } from "./stream-event.ts";
 
-// The reference as an OpenAPI 3.1 document, made from the same table that routes, validates and answers. Nothing is said twice:
-// a refusal's example is the body that the server would write.
+// The API reference as an OpenAPI 3.1 document, made from the route table that also routes, validates and answers. The example of a refusal
+// is the body that the server would write.
 
 type Json = Record<string, unknown>;
 
@@ -39,8 +39,8 @@ const ownTags: Readonly<Record<string, string>> = {
 };
 
 /**
- * Describes the routes; `version` is the release, `more` the words for tags of plugins. The text comes in pieces, each the work of a
- * few milliseconds, so that who makes it may do other things between. Refuses tags that are not described.
+ * Yields the text of the document for the routes; `version` is the release, `more` describes tags of plugins. Each piece is a few
+ * milliseconds of work, so that the caller can yield to the event loop in between. Throws for a tag without a description.
  */
 export function* openApiText(
   routes: readonly Route[],
@@ -66,7 +66,7 @@ export function* openApiText(
   yield "}}}";
 }
 
-/** What stands before the paths. */
+/** Returns the members of the document before `paths`. */
 function preface(routes: readonly Route[], version: string, more: Readonly<Record<string, string>>): Json {
   const tags: Readonly<Record<string, string>> = { ...ownTags, ...more };
   const used = [...new Set(routes.map((route) => route.tag))];
@@ -129,7 +129,7 @@ function operation(route: Route): Json {
   };
 }
 
-/** `GET /chat/history/{thread_id}` as getChatHistoryByThreadId. */
+/** Returns an operation id: getChatHistoryByThreadId for `GET /chat/history/{thread_id}`. */
 function operationIdOf({ method, path }: Route): string {
   const words = path
     .split("/")
@@ -141,7 +141,7 @@ function operationIdOf({ method, path }: Route): string {
   );
 }
 
-/** Credentials in one of three forms; with the scopes that they must carry, as OpenAPI 3.1 lets roles be named. */
+/** Returns the three forms of credentials, each with the required scopes; OpenAPI 3.1 allows roles there. */
 function accessOf(access: Access): Json {
   if (access === "public") return { security: [] };
   const scopes = typeof access === "string" ? [] : access;
@@ -175,12 +175,12 @@ function parametersOf(schema: TSchema | null, place: "path" | "query" | "header"
     required: required.includes(name) && rest.default === undefined,
     ...(words !== undefined && { description: words }),
     schema: rest,
-    // An optional one that is filled in would be sent with the first try.
+    // Optional parameters get no example, because Swagger UI would send it with the first try.
     ...(required.includes(name) && rest.default === undefined && { example: examples[name] }),
   }));
 }
 
-/** A schema as clients see it: what has a default need not be sent. */
+/** Returns the schema from a client's view: a field with a default is not required. */
 function asSent(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(asSent);
   if (typeof schema !== "object" || schema === null) return schema;
@@ -216,7 +216,7 @@ function schemaOf({ schema, contentType, events }: RouteReply): unknown {
   return schema ?? (contentType === "application/json" ? {} : { type: "string" });
 }
 
-/** A stream is a text; what stands in it is told as JSON Schema tells what a text holds. */
+/** Returns the schema of an event stream: a text whose content is described as a list of events. */
 function streamSchema(events: readonly StreamEvent[]): Json {
   return {
     type: "string",
@@ -229,14 +229,14 @@ function streamSchema(events: readonly StreamEvent[]): Json {
   };
 }
 
-/** Of a JSON body what its schema makes, with what is this route's own. */
+/** Returns the example made from the schema, with the route's own fields. */
 function replyExample({ schema, example }: RouteReply): unknown {
   if (schema === null || typeof example === "string") return example ?? "";
   const made = exampleOf(schema, "answer");
   return example === null ? made : { ...(made as Json), ...example };
 }
 
-/** The schemas of all events that streams have, by their names. */
+/** Returns the schemas of all stream events, by name. */
 function eventSchemas(routes: readonly Route[]): Json {
   const events = routes.flatMap(({ reply, otherReplies }) => [reply, ...otherReplies].flatMap((each) => each.events));
   return Object.fromEntries(events.map(({ component, schema }) => [component, schema]));

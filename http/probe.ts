@@ -1,28 +1,25 @@
 import type { Env } from "../bus/env.ts";
 import { type ErrorCode, SvcError } from "../bus/errors.ts";
 
-/** How long something may take to show that it works, in milliseconds: whoever asks for readiness waits no longer. */
+/** Max milliseconds of a check, and so of a readiness request. */
 const probeMs = 2_000;
 
-/** What /ready says of one thing that the service needs. */
+/** The state of one dependency in the answer of /ready. */
 export interface ProbeResult {
   readonly ok: boolean;
-  /** The code of a refusal alone: anybody may read it. */
+  /** Only the code of an error, because the answer is public. */
   readonly detail?: string;
   readonly duration_ms: number;
 }
 
-/**
- * Tries one thing that the service needs. Who asks while it is being tried waits for the same try: anybody may ask, as often as
- * they like.
- */
+/** Checks one dependency. Requests during a check share its result, because /ready is public and may be called at any rate. */
 export class Probe {
   readonly #env: Env;
   readonly #check: () => Promise<string | null>;
   #trying: Promise<string | null> | null = null;
   #triedAt = 0;
 
-  /** `check` answers a code when the thing does not do, null when it does, and may throw. */
+  /** `check` resolves to null if the dependency works, or to an error code, and may reject. */
   constructor(env: Env, check: () => Promise<string | null>) {
     this.#env = env;
     this.#check = check;

@@ -9,26 +9,29 @@ import { threadBySuffix } from "../storage/tables/threads.ts";
 import { answerWaitOp, type WaitAnswer } from "../storage/tables/waits.ts";
 import type { HttpContext } from "./context.ts";
 
-// What consumers of queues say of calls. The first answer to a call counts; the same once more is answered as it was, another one refused.
+// Answers of queue consumers to tool calls. The first answer to a call wins. The same answer again gets the same result; a different one is
+// refused.
 
-/** Whether a run has waited for it; else the note in the log that has it, null where there is none. */
+/**
+ * `signaled` is true if a run waited for the answer. Otherwise `event_id` names the note in the log that holds it, null if there is none.
+ */
 export interface TakenAnswer {
   readonly signaled: boolean;
   readonly event_id: string | null;
 }
 
-/** What a consumer says. */
+/** The answer of a consumer. */
 export interface ConsumerAnswer {
   readonly tool_call_id: string;
   readonly content: unknown;
   readonly error: boolean;
 }
 
-/** Bytes of JSON of one answer (decision 105). */
+/** Max bytes of JSON in one answer, so that no answer fills the wait row. */
 const answerBytesMax = 256 * 1024;
 const by = "consumer";
 
-/** Gives it to the call. Refuses with already_recorded when that has another answer, and with payload_too_large. */
+/** Delivers an answer to its call. Refuses with already_recorded if the call has another answer, and with payload_too_large. */
 export async function takeConsumerAnswer(
   context: HttpContext,
   tenantId: string,
@@ -52,7 +55,7 @@ export async function takeConsumerAnswer(
   const wait = await find();
   if (wait === undefined) return unheard;
   if (wait.state === "open" && (await isFirst(tenant, wait, { value, by }))) {
-    // The row says what was answered; the run is told to look.
+    // The wait row holds the answer; this message makes the run read it.
     bus.tell(runAddress(tenantId, wait.suffix, wait.run_id), "resume", { due: false });
     return { signaled: true, event_id: null };
   }
@@ -65,7 +68,10 @@ async function isFirst(store: TenantStore, { wait_id }: QueuedWait, answer: Wait
   return isDone(store.write([answerWaitOp(store, wait_id, answer)], requestMs));
 }
 
-/** The call has an answer, or is over: then what came too late is kept for people, once, and the model never reads it. */
+/**
+ * Handles an answer to a call that has an answer or has ended. A late answer is stored once as a note for people, which the model never
+ * reads.
+ */
 async function afterOthers(
   { bus }: HttpContext,
   store: TenantStore,
@@ -77,7 +83,7 @@ async function afterOthers(
     if (!isDeepStrictEqual(answer.value, late.value)) throw new SvcError("already_recorded");
     return { signaled: answer.late !== true, event_id: null };
   }
-  // Its run has not seen yet that its time is over.
+  // The wait has expired, but its run has not closed it yet.
   if (state !== "closed") return unheard;
   const kept = keepLateAnswerOp(store, wait_id, late);
   if (!(await isDone(store.write([kept], requestMs)))) return unheard;
@@ -91,7 +97,7 @@ async function afterOthers(
   return { signaled: false, event_id };
 }
 
-/** False when somebody else was first. */
+/** Returns false if another answer was first. */
 async function isDone(written: Promise<unknown>): Promise<boolean> {
   try {
     await written;

@@ -18,53 +18,55 @@ import { type Asked, openQuestions, seesApprovals } from "./open-questions.ts";
 import { activeRun, SnapshotMaker, type SnapshotOf, snapshotState } from "./snapshot.ts";
 import type { ThreadListener } from "./thread-fan-out.ts";
 
-/** What a stream of one durable run does beside those of its conversation. */
+/** Adapts a reattached stream to one durable run. */
 export interface OneRun {
-  /** What was heard of it by somebody who listens up to now, from its first event on; null where its backlog has to be read. */
+  /** Frames of the run from its first event on, received by an early listener; null if the backlog must be read. */
   readonly early: Heard | null;
   /**
-   * Called before its backlog is sent: the sequence number of its first event, and that behind its last, null while it goes on.
+   * Called before the backlog is sent. `first` is the sequence number of the run's first event; `behind` the one after its last, null while
+   * it runs.
    */
   span(): Promise<{ readonly first: number; readonly behind: number | null }>;
-  /** What of the frames of the conversation is for the stream. */
+  /** Returns the frames of the conversation that the stream should get. */
   heard(frames: string): string;
   /**
-   * Called when all that was said has been sent, and when frames were heard, with the sequence number of the next event that the client has
-   * not seen.
+   * Called after the backlog was sent and after each later frame. `cursor` is the sequence number of the next event that the client has not
+   * seen.
    */
   caughtUp(cursor: number | null): void;
 }
 
-/** How long a reader waits before it asks the successor of an actor that is gone. */
+/** Delay before the stream asks the replacement of a lost actor. */
 const againMs = 100;
 
 /**
- * GET /chat/stream/{thread_id}: a snapshot, or what came after the client's cursor, then what a live run has said since its last
- * commit, then everything that happens. Nothing is lost and nothing comes twice: the listener joins first, the thread answers
- * where its log stands, the store is read up to there, and only then is what was heard meanwhile passed on (decisions 6a, 7).
+ * GET /chat/stream/{thread_id}: sends a snapshot, or the events after the client's cursor. The uncommitted output of a live run and all
+ * later frames follow.
+ * The order of the steps prevents lost and repeated frames. First subscribe, then ask the thread for the position of its log. Then read the
+ * store up to that position, and pass on the buffered frames.
  */
 export class Reattachment implements ThreadListener, SlotMember {
   slot = -1;
   readonly #context: HttpContext;
   readonly #address: Address<"thread">;
   readonly #stream: EventStream;
-  /** The sequence number of the next event that the client has not seen; null until a snapshot was sent, or for all of one run. */
+  /** The sequence number of the next event that the client has not seen; null until a snapshot was sent, or to send all of one run. */
   #cursor: number | null;
-  /** Frames heard while the backlog is being sent; null when frames are passed on at once. */
+  /** Live frames buffered while the backlog is sent; null when frames are passed on at once. */
   #held: string | null = "";
   #heldBytes = 0;
   #heldCursor: number | null = null;
   #ticket: Ticket | null = null;
   #reader: BacklogReader | null = null;
-  /** The actor was lost, or the backlog has become another one, while the backlog was being sent. */
+  /** True if the actor was lost or the branch rewound while the backlog was sent. */
   #stale = false;
-  /** The client holds what is no longer the active branch. */
+  /** True if the client shows a branch that is no longer active. */
   #isRewound = false;
   readonly #asked: AskedFrames;
   readonly #withApprovals: boolean;
-  /** Null while the thread is not there. */
+  /** Null while the thread does not exist. */
   #threadKey: number | null = null;
-  /** Null for a stream of all that happens. */
+  /** Null for a stream of the whole conversation. */
   readonly #oneRun: OneRun | null;
 
   constructor(
@@ -109,7 +111,7 @@ export class Reattachment implements ThreadListener, SlotMember {
       this.#held += text;
       this.#heldBytes += Buffer.byteLength(text);
       if (cursor !== null) this.#heldCursor = cursor;
-      // Who takes nothing of the backlog would let what happens meanwhile pile up.
+      // A client that does not read its backlog must not buffer live frames without bound.
       this.#stream.hold(this.#heldBytes);
     }
   }
@@ -139,7 +141,7 @@ export class Reattachment implements ThreadListener, SlotMember {
 
   lost(): void {
     if (this.#held === null) {
-      // What follows is asked for from the cursor, which moves with every event that is passed on.
+      // The backlog is read again from the cursor, which advances with every event that is passed on.
       this.forget();
       this.#followLater();
     } else {
@@ -147,16 +149,16 @@ export class Reattachment implements ThreadListener, SlotMember {
     }
   }
 
-  /** Ends the stream when nothing has happened for the set time and no run is live; to be called now and then. */
+  /** Ends the stream after the idle time if no run is live; called periodically. */
   endWhenIdle(): void {
     const { env, settings } = this.#context;
-    // That of a run ends with the run.
+    // The stream of one run ends with the run.
     if (this.#oneRun !== null || this.#held !== null) return;
     if (env.monotonic() - this.#stream.lastFrameAt >= settings.streamResumeIdleSeconds * 1000)
       void this.#endWithoutRun();
   }
 
-  /** A tool may be at work for longer than that without a word. */
+  /** Asks the thread first, because a tool may work longer than the idle time without output. */
   async #endWithoutRun(): Promise<void> {
     const { env, bus } = this.#context;
     const { run_id } = await bus.ask(this.#address, "attach", {}).catch(() => ({ run_id: null }));
@@ -168,7 +170,7 @@ export class Reattachment implements ThreadListener, SlotMember {
     this.#context.env.timer(againMs, () => void this.#follow());
   }
 
-  /** Sends the backlog and goes over to what happens. Begins again when the actor is lost meanwhile, never twice at a time. */
+  /** Sends the backlog, then switches to live frames. Starts again if the actor was lost in between; never runs twice at once. */
   async #follow(): Promise<void> {
     const { fanOut, log, backlogs } = this.#context;
     if (this.#stream.closed) return;
@@ -176,7 +178,7 @@ export class Reattachment implements ThreadListener, SlotMember {
     const ticket = backlogs.ticket(splitThreadId(this.#address.key).tenantId);
     this.#ticket = ticket;
     try {
-      // Nothing is heard before it is this one's turn: it would have to be kept as long.
+      // Subscribe only at the front of the queue, because live frames are buffered from then on.
       if (!(await ticket.turn()) || this.#stream.closed) return;
       fanOut.join(this.#address, this);
       const { live, ...at } = await fanOut.position(this.#address, this);
@@ -186,7 +188,7 @@ export class Reattachment implements ThreadListener, SlotMember {
       const position = { ...at, next_seq: Math.min(at.next_seq, endSeq ?? at.next_seq) };
       await this.#sendBacklog(ticket, { ...position, isLive: live !== null });
       if (this.#stale) return this.#followLater();
-      // What is said and asked behind the end of a run is another's.
+      // Live output and questions after the end of the run belong to another run.
       if (live !== null && endSeq === null) await this.#sendLive(ticket, live);
       const asked = endSeq === null ? await this.#openQuestions() : [];
       if (this.#stale) return this.#followLater();
@@ -201,9 +203,9 @@ export class Reattachment implements ThreadListener, SlotMember {
       const refused = SvcError.from(error);
       if (refused.code === "internal_error") log.error({ err: error, thread: this.#address.key }, "reattach failed");
       fanOut.leave(this.#address, this);
-      // A worker is being replaced, or busy. The client waits on an open stream; if it gives up, it comes back with its cursor.
+      // The actor's node is being replaced or is busy. The client waits on the open stream, or reconnects with its cursor.
       if (!this.#stream.midFrame) this.#followLater();
-      // What it has of a frame it drops, and comes back for the whole.
+      // The client discards the partial frame and reconnects to get all of it.
       else this.#stream.end("");
     } finally {
       ticket.leave();
@@ -211,14 +213,14 @@ export class Reattachment implements ThreadListener, SlotMember {
     }
   }
 
-  /** What the thread asks at the moment: no event of the log says all of it. */
+  /** Returns the open questions of the thread, which the log does not hold in full. */
   async #openQuestions(): Promise<Asked[]> {
     if (this.#threadKey === null || this.#stream.closed) return [];
     const store = this.#context.store.tenant(splitThreadId(this.#address.key).tenantId);
     return openQuestions(store, { thread_key: this.#threadKey }, this.#withApprovals);
   }
 
-  /** The snapshot, or the events from the cursor on, up to where the thread said its log stands; then, after a rewind, the snapshot. */
+  /** Sends the snapshot, or the events from the cursor up to the position of the log; after a rewind, also the snapshot. */
   async #sendBacklog(ticket: Ticket, { durable_run, ...position }: BacklogPosition): Promise<void> {
     const { store, backlogs } = this.#context;
     const { next_seq } = position;
@@ -230,7 +232,7 @@ export class Reattachment implements ThreadListener, SlotMember {
     const from = this.#isRewound ? null : this.#cursor;
     if (this.#stream.closed) return;
     if (from === next_seq) {
-      // The head leaves with the first bytes: who has missed nothing learns by a comment that it is connected.
+      // A comment flushes the head, so that a client that missed nothing sees that it is connected.
       this.#stream.comment(keepAlive);
     } else if (from !== null && from < next_seq && thread !== null) {
       const state = JSON.stringify([threadId, thread.uid, from, next_seq]);
@@ -239,7 +241,7 @@ export class Reattachment implements ThreadListener, SlotMember {
         true,
       );
     }
-    // The events of one run are what they are, on whatever branch.
+    // The events of one run stay valid after a rewind to another branch.
     if (this.#oneRun !== null) {
       this.#isRewound = false;
     } else if (from === null || from > next_seq || from <= (thread?.meta.rewound_at ?? -1)) {
@@ -263,21 +265,21 @@ export class Reattachment implements ThreadListener, SlotMember {
     this.#cursor = next_seq;
   }
 
-  /** Sends a backlog, as fast as the client takes it and the queue lets it. It is one frame, or its pages are `wholeFrames`. */
+  /** Sends a backlog at the pace of the client and the queue. It is one frame, or with `wholeFrames` each page ends at a frame boundary. */
   async #sendAll(reader: BacklogReader, wholeFrames: boolean): Promise<void> {
     this.#reader = reader;
     try {
       while (!reader.atEnd) {
         await this.#drained();
         const piece = await reader.next();
-        // Nobody is there to read the rest for.
+        // The client disconnected.
         if (piece === null) return;
         await this.#sendPart(piece, !(reader.atEnd || (wholeFrames && reader.atPageEnd)));
         if (wholeFrames && reader.atPageEnd && reader.from !== null) this.#cursor = reader.from;
       }
     } finally {
       reader.close();
-      // A stream may be open for days, and a reader holds what makes its pages.
+      // A stream may be open for days, and a reader holds the maker of its pages.
       this.#reader = null;
     }
   }
@@ -291,18 +293,18 @@ export class Reattachment implements ThreadListener, SlotMember {
     }
   }
 
-  /** Something else may have been written since it was this one's turn. */
+  /** Waits once more, because other frames may have been written since the turn in the queue. */
   async #sendPart(part: Uint8Array, unfinished: boolean): Promise<void> {
     await this.#drained();
     this.#stream.writePart(part, unfinished);
   }
 
-  /** Resolves when the client has taken what was written, so that a long backlog does not pile up for a slow reader. */
+  /** Resolves once the client took all that was written, so that a long backlog is not buffered for a slow reader. */
   async #drained(): Promise<void> {
     while (!this.#stream.drained && !this.#stream.closed)
       await new Promise<void>((resolve) => this.#stream.whenDrained(resolve));
   }
 }
 
-/** Where a thread stands that is shown to a listener. */
+/** The position of a thread's log that a listener is shown. */
 type BacklogPosition = Omit<SnapshotOf, "threadId" | "thread"> & Pick<ThreadPosition, "durable_run">;

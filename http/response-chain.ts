@@ -10,23 +10,23 @@ import type { Reply } from "./exchange/reply.ts";
 import { findResponse } from "./stored-response.ts";
 import type { TurnFields } from "./turns.ts";
 
-// A response goes on in the conversation of the one before it, if it is the first to do so. Every other goes on in a copy of that
-// conversation, up to the response that it names.
+// A response that names a previous one continues its conversation if it is the first to do so. Every later one continues a copy of that
+// conversation, up to the named response.
 
-/** How long a long branch may take to be copied. */
+/** Max time for copying a long branch. */
 const copyMs = 600_000;
 
-/** A response that another is to follow. */
+/** The previous response of a request. */
 export interface Followed {
   readonly suffix: string;
   readonly follows: NonNullable<AskedResponse["follows"]>;
   /** The id of its last event. */
   readonly lastEvent: string;
-  /** Whether the conversation has gone on from it already. */
+  /** True if the conversation continued after it already. */
   readonly isOlder: boolean;
 }
 
-/** The response that a request names. Refuses with unknown_response, and with run_in_progress while it goes on. */
+/** Finds the response that a request names. Refuses with unknown_response, and with run_in_progress while that response is running. */
 export async function follow(store: TenantStore, id: string): Promise<Followed> {
   const { thread, run, firstSeq } = await findResponse(store, id);
   if (run.last_seq === null) throw new SvcError("run_in_progress", { subject: run.run_id });
@@ -34,7 +34,7 @@ export async function follow(store: TenantStore, id: string): Promise<Followed> 
   const lastEvent = eventId(uid, run.last_seq);
   const isOlder = leaf_seq < firstSeq || leaf_seq > run.last_seq;
   const failed = leaf_seq > run.last_seq ? await newestRun(store, thread_key) : undefined;
-  // Its client may have sent the same question again, and that goes on with what tools have done since.
+  // The client may repeat the question of a failed turn; the repetition continues after the tool results of that turn.
   if (failed?.status === "failed" && failed.last_seq === leaf_seq && previousOf(failed) === id) {
     const first_seq = Math.min(failed.first_seq ?? leaf_seq, leaf_seq);
     return { suffix, follows: { first_seq, last_seq: leaf_seq, repeats: true }, lastEvent, isOlder: false };
@@ -46,7 +46,7 @@ function previousOf({ asked }: RunRow): string | null {
   return asked.response?.previous_response_id ?? null;
 }
 
-/** Runs a turn behind a response, or behind it in a copy of its conversation, where something else has followed it. */
+/** Runs a turn after a response. If another turn continued the conversation already, runs it in a copy. */
 export async function goOn(
   before: Followed,
   fields: TurnFields,
@@ -58,7 +58,7 @@ export async function goOn(
     try {
       return await run(fields);
     } catch (error) {
-      // Another was faster.
+      // A concurrent turn continued the conversation first.
       const code = error instanceof SvcError ? error.code : null;
       if (code !== "conflict" && code !== "run_in_progress") throw error;
     }
@@ -71,7 +71,7 @@ export async function goOn(
   try {
     return await run({ ...fields, thread_suffix: suffix, response: response && { ...response, follows: null } });
   } catch (error) {
-    // Nobody was told of the copy.
+    // No client knows the copy's id, so erase it.
     await context.bus.ask(copy, "erase", {}).catch(() => {});
     throw error;
   }

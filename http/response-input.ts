@@ -1,20 +1,20 @@
 import { SvcError } from "../bus/errors.ts";
 import type { ClientMessage } from "../bus/protocol/run.ts";
 
-// The input of POST /v1/responses as messages. Who may say what is decided where messages are taken in: calls and their results count
-// there as far as they are of the request's own tools, and are quotations otherwise.
+// Converts the input of POST /v1/responses to messages. The run checks who may say what: tool calls and results count if they belong to the
+// request's own tools, and are quoted as text otherwise.
 
 const roles = ["user", "assistant", "system", "developer"];
 
-/** The messages of an input: a text, or a list of items. Refuses with invalid_request and unsupported_parameter. */
+/** Returns the messages of an input, which is a text or a list of items. Refuses with invalid_request and unsupported_parameter. */
 export function inputMessages(input: unknown): ClientMessage[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
   return inSteps((input as readonly Item[]).map(itemMessage));
 }
 
 /**
- * What the model has said and called in one step is one message, in the place of the last item of it, whatever it has thought or said between
- * its calls; what it has been taken from says nothing any more, and keeps the places of the others.
+ * Joins consecutive assistant items with tool calls into one message per model step, at the index of the step's last item. The merged items
+ * become empty messages, so that the indexes of all others stay the same.
  */
 function inSteps(messages: ClientMessage[]): ClientMessage[] {
   let step = new Step();
@@ -30,13 +30,13 @@ function inSteps(messages: ClientMessage[]): ClientMessage[] {
   return messages;
 }
 
-/** Messages of the model that stand in a row. They are joined once, when all are there: some clients send thousands of calls. */
+/** Consecutive messages of the model. They are joined once at the end, because some clients send thousands of calls. */
 class Step {
   readonly #places: number[] = [];
   readonly #contents: unknown[] = [];
   readonly #calls: object[] = [];
 
-  /** Two that only say something stay two. */
+  /** Returns true if the message belongs to this step. Two texts without calls stay separate messages. */
   takes({ tool_calls }: ClientMessage): boolean {
     return this.#places.length === 0 || this.#calls.length > 0 || tool_calls !== undefined;
   }
@@ -62,7 +62,7 @@ function joined(contents: readonly unknown[]): unknown {
 
 const nothing: ClientMessage = { role: "system", content: "" };
 
-/** A refusal of a turn by the names that its fields have in this protocol: of a message as one of the item that it was. */
+/** Rewrites a refusal of a turn with the field names of this protocol; the index of a message is the index of its item. */
 export function ofInput(error: unknown): unknown {
   if (!(error instanceof SvcError) || error.code !== "invalid_request" || !Array.isArray(error.details.detail))
     return error;
@@ -86,15 +86,15 @@ function itemMessage(item: Item, at: number): ClientMessage {
     case "function_call": {
       const { name, arguments: args } = item;
       if (typeof name !== "string") throw malformed(at, "name", "must be a string");
-      // Some clients have no arguments for a function that takes none.
+      // Some clients send empty arguments for a function without parameters.
       if (args !== "" && !isJson(args)) throw malformed(at, "arguments", "must be JSON");
       const calls = [{ id: callId(item, at), type: "function", function: { name, arguments: args } }];
       return { role: "assistant", content: null, tool_calls: calls };
     }
     case "function_call_output":
       return { role: "tool", tool_call_id: callId(item, at), content: contentOf(item.output, at, "output") };
-    // What a model has thought is for that model; svc keeps it in its own log. Every item stays a message, so that one that is refused
-    // later is named by its place.
+    // Reasoning items are ignored: svc keeps reasoning in its own log. Each item becomes a message, so that indexes in later errors stay
+    // right.
     case "reasoning":
       return nothing;
     default:

@@ -2,15 +2,17 @@ import type { TenantStore } from "../storage/store/store.ts";
 import { type LogEvent, readEvents } from "../storage/tables/events.ts";
 import type { StoredResponse } from "./stored-response.ts";
 
-// What a response was asked with, as items of the Responses protocol: made from the beginning of its run's log, before the model speaks.
+// The input items of a response, read from the beginning of its run's log up to the first event of the model.
 
-/** An item of an input. */
+/** An item of an input, in the form of the Responses protocol. */
 export interface InputItem {
   readonly id: string;
   readonly [field: string]: unknown;
 }
 
-/** The items of a response's own input, in the order in which they were sent. Commands are expanded, and dropped parts are not there. */
+/**
+ * Returns the items of a response's own input in the order in which they were sent. Commands are expanded, and dropped parts are missing.
+ */
 export async function readInput(store: TenantStore, found: StoredResponse): Promise<InputItem[]> {
   const { id, thread, run, firstSeq } = found;
   const items: InputItem[] = [];
@@ -18,7 +20,7 @@ export async function readInput(store: TenantStore, found: StoredResponse): Prom
     items.push({ id: `${prefix}_${id.slice("resp_".length)}_in${items.length}`, ...fields });
   };
   const end = run.last_seq === null ? thread.next_seq : run.last_seq + 1;
-  // A request that was sent again has its messages in the turn that had failed.
+  // For a repeated request, the messages are in the log of the failed turn.
   for (let seq = run.asked.again_of ?? firstSeq; seq < end; ) {
     const page = await readEvents(store, thread.thread_key, seq, end);
     for (const event of page) {
@@ -43,7 +45,7 @@ function addItems(add: (prefix: string, fields: object) => void, { kind, role, c
       ...{ type: "function_call_output", status: "completed" },
       ...{ call_id: extra?.tool_call_id, output: content },
     });
-  // What was said to the run meanwhile is no part of the request.
+  // Steering messages to the run are no part of the request.
   if (kind !== "message" || metadata.type !== undefined) return;
   const parts = [...(content === "" ? [] : [textPart(role, content)]), ...imagesOf(metadata.attachments)];
   if (parts.length > 0) add("msg", { type: "message", role, status: "completed", content: parts });

@@ -4,18 +4,18 @@ import { placeOfItem } from "../bus/frames/response-object.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { findResponse, readResponse } from "./stored-response.ts";
 
-/** Responses that one input may refer to. */
+/** Max responses that one input may refer to. */
 const responsesMax = 64;
 
 /**
- * An input with the items in it that its references name: clients send the id of what a response has said instead of its words. `size`
- * counts each reference as the whole item. Refuses with unknown_response, invalid_request and payload_too_large.
+ * Replaces item references of an input by the items: clients may send the id of an earlier item in place of its text. `size` counts the
+ * whole item for each reference. Refuses with unknown_response, invalid_request and payload_too_large.
  */
 export async function withReferred(input: unknown, store: TenantStore, size: ExpandedSize): Promise<unknown> {
   if (!Array.isArray(input) || !input.some(isReference)) return input;
   const items: unknown[] = [...input];
   for (const [responseId, references] of referencesOf(input)) {
-    // One response at a time: of each, only the items that are named stay in memory.
+    // Reads one response at a time, so that memory holds only the named items.
     const { output } = await readResponse(store, await findResponse(store, responseId));
     const sizes = new Map<unknown, number>();
     for (const { at, id, index } of references) {
@@ -30,14 +30,14 @@ export async function withReferred(input: unknown, store: TenantStore, size: Exp
   return items;
 }
 
-/** A reference of an input, and where it leads in its response. */
+/** A reference of an input: its index in the input, and the item's id and index in its response. */
 interface Reference {
   readonly at: number;
   readonly id: unknown;
   readonly index: number;
 }
 
-/** The references of an input by the response that they name. */
+/** Returns the references of an input by response. */
 function referencesOf(input: readonly unknown[]): Map<string, Reference[]> {
   const byResponse = new Map<string, Reference[]>();
   for (const [at, item] of input.entries()) {

@@ -7,10 +7,10 @@ import { channelOf, type EventStream } from "./exchange/sse.ts";
 import { RunFollower } from "./run-follower.ts";
 import { failureOf, findResponse, headOf, type StoredResponse } from "./stored-response.ts";
 
-// The stream of a response that nobody waits for. Its events are made from the log alone, a step of the model at a time, so that they
-// have the same numbers whoever listens and whenever: a client that has lost its connection goes on behind the last that it has seen.
+// The stream of a response that is read later. Its events are made from the log alone, one model step at a time, so that every reader gets
+// the same event numbers. A client that lost its connection continues after the last event that it saw.
 
-/** The stream of a stored response, behind the event of this number. Refuses with unknown_response. */
+/** Returns the stream of a stored response after the event with this number. Refuses with unknown_response. */
 export async function openResponseStream(
   context: HttpContext,
   tenantId: string,
@@ -23,7 +23,7 @@ export async function openResponseStream(
   return { kind: "stream", open: (stream) => tellResponse(context, store, found, startingAfter, requestId, stream) };
 }
 
-/** Tells one client of one response. */
+/** Sends the events of one response to one client. */
 function tellResponse(
   context: HttpContext,
   store: TenantStore,
@@ -44,6 +44,6 @@ function tellResponse(
     tellsBegin: true,
   });
   stream.onClose(() => follower.close());
-  // The response goes on, and is told on by whoever is asked for it then.
+  // The run survives the shutdown, and the client can ask another process for the rest.
   stream.onShutdown(() => follower.fail(new SvcError("shutting_down")));
 }

@@ -9,22 +9,22 @@ import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
 import type { StreamEvent } from "./stream-event.ts";
 
-/** The methods that routes have. HEAD and OPTIONS are answered for all of them. */
+/** The methods of routes. HEAD and OPTIONS are answered for all routes. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /**
- * Who may call a route: `public` needs no credentials in any mode; `authenticated` any; `chat:read` and `chat:write` whoever may
- * chat (decision 37); a list all of its scopes.
+ * Access to a route: `public` needs no credentials in any mode, `authenticated` needs valid ones. `chat:read` and `chat:write` need any
+ * scope, or that scope under SVC_CHAT_SCOPES=strict. A list needs all its scopes.
  */
 export type Access = "public" | "docs" | "authenticated" | "chat:read" | "chat:write" | readonly string[];
 
 /**
- * How a route drives a conversation, which another client may have for itself: at once, or by a turn, which is looked at behind its
- * idempotency key. The conversation is `thread_id` of the body or the path; a turn says itself which one it is.
+ * How a route drives a conversation, on which another client may hold the lease. `thread`: the lease of `thread_id` in the body or path is
+ * checked before the handler. `turn`: the turn names its thread, and its lease is checked after its idempotency key.
  */
 type Drives = "thread" | "turn";
 
-/** A route as a value. Validation, /openapi.json and the tests over all routes are made from it. */
+/** A route as a value. Validation, /openapi.json and the tests over all routes are derived from it. */
 export interface Route {
   readonly method: Method;
   /** Segments in braces are parameters: `/chat/history/{thread_id}`. */
@@ -33,76 +33,79 @@ export interface Route {
   readonly summary: string;
   readonly tag: string;
   readonly access: Access;
-  /** Not counted against the rate limit: probes. */
+  /** True for probes, which do not count against the rate limit. */
   readonly unlimited: boolean;
   /**
-   * True for routes that load balancers and scrapers call by a pod's address: the Host header may name any host. With access other
-   * than `public`, only for a caller with a valid credential.
+   * True for routes that load balancers and scrapers call by a pod's address: the Host header may name any host. With access other than
+   * `public`, this holds only for callers with a valid credential.
    */
   readonly anyHost: boolean;
-  /** Whether callers without credentials reach it, where SVC_ANONYMOUS_TENANT names their tenant; the handler holds them to its rules. */
+  /**
+   * True if callers without credentials may use the route when SVC_ANONYMOUS_TENANT names their tenant; the handler enforces the manifest's
+   * rules.
+   */
   readonly anonymous: boolean;
-  /** Null for what drives no conversation. */
+  /** Null if the route drives no conversation. */
   readonly drives: Drives | null;
   readonly params: TSchema | null;
   readonly query: TSchema | null;
-  /** Headers that the handler reads by itself, for the reference. */
+  /** Headers that the handler reads, for the reference. */
   readonly headers: TSchema | null;
   readonly body: TSchema | null;
   readonly bodyBytesMax: number;
-  /** Members of all objects of the body. */
+  /** Max members of all objects of the body together. */
   readonly bodyMembersMax: number;
   readonly reply: RouteReply;
-  /** What it may answer instead when it works: another content type, or another status. */
+  /** Further successful answers: another content type or another status. */
   readonly otherReplies: readonly RouteReply[];
-  /** Codes of the handler; those that every request may meet on its way there are not among them. */
+  /** Error codes of the handler, without those that every request may get before it. */
   readonly fails: readonly ErrorCode[];
-  /** How the route says no: in the house's form, or in the one of the protocol that it speaks. */
+  /** Writes a refusal in svc's own form, or in the form of the route's protocol. */
   readonly refusal: (error: SvcError, requestId: string) => Reply;
-  /** The page of a 401 for a browser, which asks for credentials; null where a browser is answered like everybody. */
+  /** The page of a 401 for a browser, which asks for credentials; null if browsers get the same answer as programs. */
   readonly challenge: (() => Reply) | null;
-  /** Who is calling a public route that has credentials of its own, or a refusal: before anything of the body is read. */
+  /** Authenticates the caller of a public route with its own credentials, or refuses it, before the body is read. */
   readonly admit: Admit | null;
   readonly handle: (request: RouteRequest<never, never, never>, context: HttpContext) => Reply | Promise<Reply>;
 }
 
 type Admit = (exchange: Exchange, context: HttpContext) => Principal;
 
-/** What a route answers when it works, for the reference. */
+/** A successful answer of a route, for the reference. */
 export interface RouteReply {
   readonly status: number;
   readonly contentType: string;
   readonly description: string;
-  /** Of a JSON body; null where the content type says enough. */
+  /** Schema of a JSON body; null if the content type says enough. */
   readonly schema: TSchema | null;
   /**
-   * For the reference. Of a JSON body the fields that are not as the schema's own example has them, of any other the text; of a stream
-   * it is made of its events.
+   * Example for the reference. For a JSON body: the fields that differ from the schema's example. For other bodies: the text. For a stream:
+   * null, because the example is made from its events.
    */
   readonly example: string | Readonly<Record<string, unknown>> | null;
-  /** Of a stream: what may come in it. */
+  /** The events of a stream. */
   readonly events: readonly StreamEvent[];
 }
 
-/** A request that has passed authentication and validation. */
+/** A request after authentication and validation. */
 export interface RouteRequest<Params, Query, Body> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
-  /** The body as it came, for fingerprints. */
+  /** The raw body, for fingerprints. */
   readonly rawBody: Buffer;
-  /** Nobody of no tenant on public routes; see `Route.anonymous`. */
+  /** A principal without a tenant on public routes; see `Route.anonymous`. */
   readonly principal: Principal;
-  /** What the client has shown to drive the conversation; null where nothing is to be checked. */
+  /** The client's proof of its lease; null if none must be checked. */
   readonly lease: LeaseProof | null;
   readonly requestId: string;
   readonly exchange: Exchange;
 }
 
-/** The default limit of a body (document 1, "Limits"). */
+/** The default limit of a body, in bytes, as the specification states it. */
 export const bodyBytesDefault = 1024 * 1024;
 
-/** Codes of a handler that asks an actor, and of an actor that writes. */
+/** Error codes of a handler that asks an actor, and of an actor that writes. */
 export const actorFails: readonly ErrorCode[] = [
   "mailbox_full",
   "actor_lost",
@@ -128,7 +131,7 @@ interface RouteDeclaration<
   readonly anyHost?: boolean;
   readonly anonymous?: boolean;
   readonly drives?: Drives;
-  /** Texts under the names that the path has for them, where it is left out. */
+  /** Default: a text for each parameter of the path. */
   readonly params?: P;
   readonly query?: Q;
   readonly headers?: TSchema;
@@ -151,7 +154,7 @@ interface RouteDeclaration<
   ) => Reply | Promise<Reply>;
 }
 
-/** Declares a route; the handler's parameters have the types of its schemas. */
+/** Declares a route. The handler's parameters get the types of its schemas. */
 export function route<
   P extends TSchema | undefined = undefined,
   Q extends TSchema | undefined = undefined,
@@ -186,13 +189,13 @@ export function route<
   };
 }
 
-/** The scopes that routes ask for, each once. */
+/** Returns the scopes that routes require, without duplicates. */
 export function scopesOf(routes: readonly Pick<Route, "access">[]): readonly string[] {
   const all = routes.flatMap(({ access }) => access);
   return [...new Set<string>(all)].filter((name) => name.includes(":"));
 }
 
-/** What the path has in braces, as texts. */
+/** Returns a schema with a text for each parameter of the path. */
 function paramsOf(path: string): TSchema | null {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [String(name), Type.String()] as const);
   return names.length === 0 ? null : Type.Object(Object.fromEntries(names));

@@ -1,24 +1,24 @@
 import type { Method, Route } from "./route.ts";
 
-// Finds the route of a path. The path is taken apart once, here, and nothing else looks at it: what authentication judged is
-// what the handler gets. A path that could be read in two ways is not read at all.
+// Finds the route of a path. The path is parsed only here, so that authentication and handler see the same result. A path that could be
+// parsed in two ways is refused.
 
 const pathCharsMax = 4096;
-/** `.` and `..`, `//`, backslashes, and escapes of what separates: some proxy or file system reads each of them differently. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+/** `.` and `..`, `//`, backslashes, and escaped separators: proxies and file systems interpret them differently. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses these characters
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
-/** Parameters whose text is the client's own, so that an escape in it may be meant as it stands. */
+/** Parameters with free text, which may contain a literal percent escape. */
 const ownTexts: ReadonlySet<string> = new Set(["thread_id"]);
 
-/** What there is under a path. */
+/** The result of a lookup. */
 export type Found =
   | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
   | OtherMethods
   | { readonly kind: "unknown" }
   | { readonly kind: "ambiguous" };
 
-/** The path is there, with other methods. */
+/** The path exists, but with other methods. */
 interface OtherMethods {
   readonly kind: "other_methods";
   readonly allow: readonly string[];
@@ -33,10 +33,10 @@ interface Node {
 
 const noParams: Readonly<Record<string, string>> = {};
 
-/** Routes by path; a literal segment wins over a parameter, where it has the method. */
+/** Routes by path. A literal segment wins over a parameter if it has the method. */
 export class Router {
   readonly #root = newNode();
-  /** Paths without parameters, which most requests have. */
+  /** Paths without parameters, which most requests use. */
   readonly #literal = new Map<string, Node>();
 
   constructor(routes: readonly Route[]) {
@@ -52,7 +52,7 @@ export class Router {
     if (path.length > pathCharsMax || ambiguous.test(path)) return { kind: "ambiguous" };
     const params: Record<string, string> = {};
     const segments = path.split("/").slice(1);
-    // A collection may be named with a slash at its end.
+    // A path may end with a slash.
     if (segments.length > 1 && segments.at(-1) === "") {
       segments.pop();
       const node = this.#literal.get(path.slice(0, -1));
@@ -63,7 +63,7 @@ export class Router {
     return node ? pick(node, method, params) : { kind: "unknown" };
   }
 
-  /** A path with a parameter has the methods that the literal one has not: a thread may be called `name`. */
+  /** Looks for the method on a path with a parameter when the literal path lacks it: a thread may be called `name`. */
   #beside(literal: Node, found: OtherMethods, method: string, path: string): Found {
     const params: Record<string, string> = {};
     const isOther = (routes: Node["routes"]): boolean => routes.size > 0 && routes !== literal.routes;
@@ -129,12 +129,12 @@ function hasRoutes(routes: Node["routes"]): boolean {
   return routes.size > 0;
 }
 
-/** Decoded once; null when it does not decode, or when decoding again would give something else to whoever may do that. */
+/** Decodes a segment once. Returns null if it cannot be decoded, or if decoding it twice would give another text. */
 function decode(segment: string, isOwnText: boolean): string | null {
   if (!segment.includes("%")) return segment;
   try {
     const value = decodeURIComponent(segment);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses these characters
     return (!isOwnText && /%[0-9a-f]{2}/i.test(value)) || /[\x00-\x1f\x7f]/.test(value) ? null : value;
   } catch {
     return null;

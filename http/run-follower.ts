@@ -9,45 +9,45 @@ import type { HttpContext } from "./context.ts";
 import { HandedCalls, saidIn } from "./stored-response.ts";
 import type { ThreadListener } from "./thread-fan-out.ts";
 
-// A durable run, told to a client as a turn would be. What is told is made from the log alone, a step of the model at a time: so nothing is
-// told twice when a step is tried again or goes on in another process, and whoever listens is told the same.
+// Sends a durable run to a client in the form of a normal turn. The output is made from the log alone, one model step at a time. No text is
+// sent twice when a step is retried or another process resumes the run, and all clients get the same output.
 
-/** How long a hint may be lost before the store is looked at all the same. */
+/** The store is read after this time even without a notification, because notifications may be lost. */
 const againMs = 5_000;
 
-/** A run as the store has it, with its conversation. */
+/** A run as stored, with its conversation. */
 export interface FollowedRun {
   readonly thread: ThreadRow;
   readonly run: RunRow;
-  /** Its answer, when it has come to one. */
+  /** The run's answer; null if there is none yet. */
   readonly final: string | null;
-  /** What is told of a failure, if it has failed. */
+  /** The text for the client if the run failed. */
   readonly failure: string;
 }
 
-/** What is followed, and where it is told. */
+/** The run to follow, and the output to write to. */
 export interface Following {
   readonly store: TenantStore;
-  /** Of its conversation. */
+  /** The suffix of its conversation. */
   readonly suffix: string;
   /** The sequence number of its first event. */
   readonly firstSeq: number;
-  /** Looks at it again. Refuses with a 404 when it is gone. */
+  /** Reads the run again. Refuses with a 404 code if it is gone. */
   readonly find: () => Promise<FollowedRun>;
   readonly output: RunOutput;
-  /** Whether the output is told when the run begins, which it was not when it was accepted. */
+  /** True if the output must announce the start of the run, because it was not announced at acceptance. */
   readonly tellsBegin: boolean;
 }
 
-/** Tells one client of one run, until it is over or the client is gone. */
+/** Sends one run to one client, until the run ends or the client disconnects. */
 export class RunFollower implements ThreadListener {
   readonly #context: HttpContext;
   readonly #of: Following;
   readonly #address: ReturnType<typeof threadAddress>;
   readonly #handed = new HandedCalls();
-  /** The sequence number of the next event of the log. */
+  /** The sequence number of the next event to read. */
   #seq: number;
-  /** What the model has said in its last step. */
+  /** The text of the model's last step. */
   #lastWords: string | null = null;
   #hasBegun = false;
   #isLooking = false;
@@ -65,14 +65,14 @@ export class RunFollower implements ThreadListener {
     this.#lookAgain();
   }
 
-  /** Nobody is told any more. */
+  /** Stops following; nothing more is sent. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#context.fanOut.leave(this.#address, this);
   }
 
-  /** Tells that nothing more is told. */
+  /** Ends the client's output with an error. */
   fail(error: SvcError): void {
     if (this.#isClosed) return;
     this.close();
@@ -118,14 +118,14 @@ export class RunFollower implements ThreadListener {
     } catch (error) {
       const refusal = SvcError.from(error);
       if (refusal.status === 404) this.fail(refusal);
-      // Another time: the store is away.
+      // The store is unavailable; the next wake-up tries again.
       else this.#context.log.warn({ err: error }, "the state of an awaited run could not be read");
     } finally {
       this.#isLooking = false;
     }
   }
 
-  /** Tells what is in the log and was not told, and the end. */
+  /** Sends the log events that were not sent yet, and the end of the run. */
   async #tell(found: FollowedRun): Promise<void> {
     const { thread, run } = found;
     const { store, output, tellsBegin } = this.#of;
@@ -143,7 +143,7 @@ export class RunFollower implements ThreadListener {
         this.#handed.take(event);
         const said = saidIn(event);
         if (said === null) continue;
-        // What was said before is a step of its own.
+        // A tool_start frame separates the text of two steps.
         if (await this.#room()) output.frame("tool_start", {}, -1);
         for (const { kind, text } of said) {
           if (!(await this.#room())) break;
@@ -156,7 +156,7 @@ export class RunFollower implements ThreadListener {
     if (isOver && (await this.#room())) this.#end(found);
   }
 
-  /** Waits while the client has not taken what it was told; false when nobody is told any more. */
+  /** Waits while the client is slow to read; returns false after `close`. */
   async #room(): Promise<boolean> {
     const { output } = this.#of;
     while (!this.#isClosed && !output.writable) await new Promise<void>((resolve) => output.onWritable(resolve));

@@ -6,13 +6,13 @@ import { type DeliveryState, deliveryStates } from "../storage/tables/deliveries
 import { durableRunById, type StoredDurableRun } from "../storage/tables/durable-runs.ts";
 import { waitsOfRun } from "../storage/tables/waits.ts";
 
-/** A durable run as it is stored. */
+/** A stored durable run. */
 export interface DurableRun extends StoredDurableRun {
-  /** How far the webhooks of its end are, by endpoint. */
+  /** State of the webhook deliveries about its end, by endpoint. */
   readonly deliveries: Readonly<Record<string, DeliveryState>>;
 }
 
-/** The durable run of a token, if the tenant has it. */
+/** Returns the durable run of a token, null if the tenant has none. */
 export async function durableRun(store: TenantStore, token: string): Promise<DurableRun | null> {
   const found = await durableRunById(store, token);
   if (found === undefined) return null;
@@ -20,12 +20,12 @@ export async function durableRun(store: TenantStore, token: string): Promise<Dur
   return { ...found, deliveries: hasWebhooks ? await deliveryStates(store, deliverySource(token)) : {} };
 }
 
-/** What is told of it. */
+/** Returns the record of the run for clients. */
 export function recordOf({ durable, run, deliveries }: DurableRun): RunRecord {
   return runRecord(run, durable, deliveries);
 }
 
-/** Where it stands, as streams tell it. */
+/** Returns the current status of the run for streams. */
 export async function standingOf(store: TenantStore, { durable, run }: DurableRun): Promise<RunStanding> {
   const { run_id, attempts, lost, wake_at, updated_at, held } = durable;
   const step = run.spent?.step ?? 0;

@@ -12,12 +12,12 @@ import type { EventStream } from "./exchange/sse.ts";
 import { type OneRun, Reattachment } from "./reattach.ts";
 import { type DurableRun, durableRun, recordOf, standingOf } from "./run-record.ts";
 
-/** How long it is waited before a run is looked at again that could not be. */
+/** Delay before a run is read again after an error, and max wait for its last events. */
 const againMs = 1_000;
 
 /**
- * The stream of a durable run: what its conversation says from the run's first event on, or from the client's cursor; where the run
- * stands, whenever that changes; and how it has ended. Refuses with run_not_found.
+ * Returns the stream of a durable run. It sends the conversation's frames from the run's first event or the client's cursor, each change of
+ * the run's status, and its end. Refuses with run_not_found.
  */
 export async function openRunStream(
   context: HttpContext,
@@ -31,8 +31,9 @@ export async function openRunStream(
 }
 
 /**
- * The same for who has had the run accepted: that is its first frame. `replayed` when it was before, and may have been swept
- * since: refuses with run_not_found then. Where somebody has listened `early`, nothing is read of what the run has said by now.
+ * Returns the stream for the client whose request started the run; `run_accepted` is the first frame. `replayed` is true if an earlier
+ * request started it; refuses with run_not_found if retention has deleted it since. With an `early` listener the backlog is not read from
+ * the store.
  */
 export async function acceptedRunStream(
   context: HttpContext,
@@ -52,15 +53,15 @@ type StreamReply = Reply & { readonly kind: "stream" };
 
 interface StreamOf {
   readonly token: string;
-  /** Of its conversation. */
+  /** The suffix of its conversation. */
   readonly suffix: string;
   readonly cursor: number | null;
-  /** Frames that go before all others. */
+  /** Frames sent before all others. */
   readonly opening: string;
   readonly early: EarlyIn | null;
 }
 
-/** A listener that is given up when the stream has taken over. */
+/** A listener that the stream replaces. */
 export interface EarlyIn {
   readonly listener: EarlyListener;
   /** The sequence number of the run's first event. */
@@ -86,38 +87,38 @@ function replyOf(
 }
 
 interface RunStreamOptions {
-  /** The sequence number of the next event that the client has not seen; null for all of the run. */
+  /** The sequence number of the next event that the client has not seen; null to send the whole run. */
   readonly cursor?: number | null;
-  /** The suffix of the conversation that the run has to be of; null for any. */
+  /** The required suffix of the run's conversation; null for any. */
   readonly of?: string | null;
 }
 
-/** The `Last-Event-ID` of a client. What is not a sequence number counts as absent. */
+/** Returns the client's `Last-Event-ID`, null if it is absent or no sequence number. */
 export function readEventId(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** What one client is told of one run beside the words of its conversation. */
+/** Adds the status and the end of one run to the stream of its conversation. */
 class RunStream implements OneRun {
   readonly #context: HttpContext;
   readonly #store: TenantStore;
   readonly #token: string;
   readonly #stream: EventStream;
-  /** Where the run stood as the client was told last, without the time. */
+  /** The status sent last, as JSON without its time. */
   #told = "";
-  /** What was heard before the stream was there, and the first frame with it. */
+  /** The frames of the early listener, after the opening frame. */
   readonly early: Heard | null;
-  /** It is being looked at, or has to be once more. */
+  /** True while the run is being read from the store; `#isStale` asks for another read. */
   #isLooking = false;
   #isStale: boolean;
-  /** What the store knows of it, where nothing was heard since. */
+  /** The run as read from the store; null after a newer status frame. */
   #known: DurableRun | null = null;
   /** The sequence number of the next event that the client has not seen. */
   #cursor: number | null = null;
-  /** Its last words are waited for; and they were for long enough. */
+  /** `#isBehind`: the last events of an ended run have not arrived yet. `#hasWaited`: the wait for them is over. */
   #isBehind = false;
   #hasWaited = false;
-  /** What was said last by one that is over: it leaves together with how it has ended where that is known at once. */
+  /** The last text of an ended run, held back so that it is sent together with the end if the store answers at once. */
   #last = "";
 
   constructor(context: HttpContext, store: TenantStore, token: string, stream: EventStream, early: Heard | null) {
@@ -126,15 +127,15 @@ class RunStream implements OneRun {
     this.#token = token;
     this.#stream = stream;
     this.early = early;
-    // The run goes on: its client comes back with its cursor.
+    // The run survives the shutdown, and its client reconnects with its cursor.
     stream.onShutdown(() => stream.end(""));
-    // Where it stands is among what was heard.
+    // The early frames contain the status already.
     this.#isStale = early === null;
   }
 
   async span(): Promise<{ first: number; behind: number | null }> {
     const known = await durableRun(this.#store, this.#token);
-    // Asked whenever it begins anew to listen: then anything may have happened.
+    // `span` is called at each new subscription, before which frames may have been missed.
     this.#isStale = true;
     this.#known = known;
     const { first_seq = null, last_seq = null } = known?.run ?? {};
@@ -146,7 +147,7 @@ class RunStream implements OneRun {
     let text = this.#takeLast() + said;
     let isEnd = false;
     for (const standing of standings) {
-      // The standings of other runs of the conversation are not for this stream.
+      // Other runs of the conversation have their own streams.
       if (standing.run_id !== this.#token) continue;
       this.#known = null;
       text += this.#tell(standing);
@@ -178,7 +179,7 @@ class RunStream implements OneRun {
     return statusFrame(standing);
   }
 
-  /** Says what the store knows of the run, and ends the stream when the run is over. */
+  /** Sends the stored status of the run, and ends the stream if the run has ended. */
   async #look(): Promise<void> {
     const { env, log } = this.#context;
     this.#isLooking = true;
@@ -207,7 +208,9 @@ class RunStream implements OneRun {
     }
   }
 
-  /** The store knows that a run is over before its last events have come to those who listen. They come in a moment, or never. */
+  /**
+   * Returns true while the last events of an ended run have not reached the subscribers. They arrive soon, or never if their process died.
+   */
   #waitsForLastWords({ run, durable }: DurableRun): boolean {
     const isSaid = run.last_seq === null || this.#cursor === null || this.#cursor > run.last_seq;
     if (durable.ended_at === null || isSaid || this.#hasWaited) return false;
@@ -226,7 +229,7 @@ function isOver(status: string): boolean {
   return !["accepted", "running", "waiting"].includes(status);
 }
 
-/** The last frame: the answer, or why there is none. */
+/** Returns the last frame: the answer, or the error. */
 function endOf(found: DurableRun): string {
   const { run, durable } = found;
   if (run.status === "expired") return runErrorFrame(`run_expired:${durable.run_id}`);

@@ -5,10 +5,10 @@ import { threadBySuffix } from "../storage/tables/threads.ts";
 import { type WaitRow, waitsOpenedIn } from "../storage/tables/waits.ts";
 import type { DurableRun } from "./run-record.ts";
 
-// What a durable run has done, in order, made from its rows, its log and its waits. Whose words and arguments they were is nobody's
-// business here: it is told what was done and when, and not what was said.
+// The timeline of a durable run, made from its rows, its log and its waits. It contains kinds, times and counts but no text and no
+// arguments, so that operators can read it without access to content.
 
-/** Something that a run has done, or that was done to it. */
+/** A step of the run, or an input to it. */
 export interface TimelineItem {
   readonly at: number;
   readonly kind:
@@ -27,14 +27,14 @@ export interface TimelineItem {
   readonly [field: string]: unknown;
 }
 
-/** A page of it. */
+/** A page of a timeline. */
 export interface Timeline {
   readonly items: readonly TimelineItem[];
-  /** The sequence number with which the next page begins; null for the last page. */
+  /** The first sequence number of the next page; null for the last page. */
   readonly next: number | null;
 }
 
-/** At most `limit` events from a sequence number on, null for the first, and what has happened between them. */
+/** Returns at most `limit` events from a sequence number on (null for the start), with the waits and status changes between them. */
 export async function timelineOf(
   store: TenantStore,
   found: DurableRun,
@@ -63,7 +63,7 @@ export async function timelineOf(
   return { items: merged(items, marks), next: isLast ? null : next };
 }
 
-/** How often it was taken up: as often as its conversation was taken since it was accepted. */
+/** Returns how often a process resumed the run: each resumption raises the fencing token of the thread. */
 export function claimsOf({ run }: DurableRun): number {
   return run.epoch - runNumber(run.run_key);
 }
@@ -86,7 +86,7 @@ function beginningOf({ durable, run }: DurableRun): TimelineItem[] {
   return durable.begun_at === null ? [accepted] : [accepted, { at: durable.begun_at, kind: "begun", seq: null }];
 }
 
-/** Where it stands: that its step has failed and when it is tried again, or how it has ended. */
+/** Returns the current state: a failed step with its retry time, or the end. */
 function standingOf({ durable, run }: DurableRun): TimelineItem[] {
   const { attempts, lost, wake_at, updated_at, ended_at, error } = durable;
   if (ended_at !== null) {
@@ -107,7 +107,7 @@ function waitItem({ opened_at, kind, state, deadline, asked_as, approval_id, cal
   };
 }
 
-/** `began` has when calls were begun: an intent stands before its result. */
+/** Returns the item of an event. `began` maps call ids to start times; the intent of a call precedes its result. */
 function itemOf(event: LogEvent, began: Map<string | undefined, number>): TimelineItem {
   const { seq, ts: at, kind, role, extra } = event;
   const metadata = extra?.metadata ?? {};
@@ -135,7 +135,7 @@ function itemOf(event: LogEvent, began: Map<string | undefined, number>): Timeli
   return { at, kind: "note", seq, type: metadata.type ?? kind };
 }
 
-/** Events keep their order, whatever the clock was at. */
+/** Merges events and marks by time. Events keep their order, even if a clock went backwards. */
 function merged(items: readonly TimelineItem[], marks: readonly TimelineItem[]): TimelineItem[] {
   const all: TimelineItem[] = [];
   const left = [...marks];

@@ -23,37 +23,37 @@ import type { Pieces } from "./exchange/reply.ts";
 import { heldThread } from "./lease.ts";
 import { type Asked, openQuestions, questionsTold, seesApprovals } from "./open-questions.ts";
 
-// The snapshot of a conversation (shapes: session snapshot), made a page of events at a time: a long one is neither held in
-// memory nor read in one go. What is known only at the end of the log comes at the end of the object.
+// The snapshot of a conversation, made page by page: a long one is neither held in memory nor read at once. Facts that are known only after
+// the whole log was read come at the end of the object.
 
-/** What a snapshot shows: a conversation as it stands at a position. */
+/** The state that a snapshot shows: a conversation at a position of its log. */
 export interface SnapshotOf extends Omit<ThreadPosition, "run_id" | "durable_run"> {
   readonly threadId: string;
-  /** Null for one that does not exist. */
+  /** Null if the thread does not exist. */
   readonly thread: ThreadRow | null;
   readonly isLive: boolean;
-  /** The durable run that is in flight; null, and absent, for none. */
+  /** The live durable run; null or absent if there is none. */
   readonly activeRun?: ActiveRun | null;
-  /** Whether somebody drives or watches it, and whether somebody drives it. */
+  /** `attached`: the conversation has a lease. `locked`: a client holds the exclusive lease. */
   readonly attached?: boolean;
   readonly locked?: boolean;
-  /** The transcript is the whole log, a tree by its parents, and not the active branch alone. */
+  /** True to show the whole log as a tree, and not only the active branch. */
   readonly allBranches?: boolean;
-  /** What is asked on it, of what its reader may know; left out where frames say so. */
+  /** Open questions that the reader may see; absent for streams, which send them as frames. */
   readonly asked?: readonly Asked[];
-  /** What stands around it. */
+  /** Text before and after the snapshot. */
   readonly before?: string;
   readonly after?: string;
 }
 
-/** A durable run as a snapshot tells of it. */
+/** The durable run in a snapshot. */
 interface ActiveRun {
   readonly resumeToken: string;
   readonly status: string;
   readonly expiresAt: number;
 }
 
-/** The durable run of a thread, as it is stored; null when it has ended by now. */
+/** Returns the live durable run of a thread; null if it has ended. */
 export async function activeRun(
   store: TenantStore,
   { durable_run }: Pick<ThreadPosition, "durable_run">,
@@ -64,11 +64,11 @@ export async function activeRun(
   return { resumeToken: durable.run_id, status: run.status, expiresAt: durable.expires_at };
 }
 
-/** Names what the snapshot shows: two of the same name are the same, byte by byte. */
+/** Returns the cache key of a snapshot: two with the same key are identical, byte by byte. */
 export function snapshotState({ threadId, thread, before = "", ...of }: SnapshotOf): string {
   const { next_seq, leaf_seq, isLive, attached = false, locked = false, summarizing, compacting, continuing } = of;
   const { allBranches = false, asked = [] } = of;
-  // A thread that was erased and is there again has another uid, and what changes it raises its revision.
+  // A thread that was deleted and created again has another uid, and each change raises its revision.
   const queued = [of.queued_steers, of.queued_follow_ups];
   const position = [
     next_seq,
@@ -82,26 +82,26 @@ export function snapshotState({ threadId, thread, before = "", ...of }: Snapshot
     ...queued,
     of.activeRun ?? null,
     allBranches,
-    // Of tasks the thread itself knows nothing.
+    // Questions of tasks do not change the thread itself, so the key includes them.
     ...asked.map(({ data }) => [data.approval_id, data.tool_call_id, data.id, data.request_id]),
   ];
   return JSON.stringify([threadId, thread?.uid, thread?.revision, ...position, before]);
 }
 
-/** Where the pages of labels begin, by the sequence number of the first event in each, and those of ratings. */
+/** Offsets of the pages of labels and ratings: a page is named by its offset plus the sequence number of its first event. */
 const labelsAt = eventsMax;
 const feedbackAt = 2 * eventsMax;
 
-/** A part, and where the next one begins. */
+/** A part of the text, and the start of the next part. */
 type Page = Awaited<ReturnType<PageMaker["make"]>>;
 
-/** Makes the JSON of a snapshot page by page: of the transcript, then of the labels, then of the ratings. */
+/** Makes the JSON of a snapshot page by page: first the transcript, then the labels, then the ratings. */
 export class SnapshotMaker implements PageMaker {
   readonly first = 0;
   readonly #store: TenantStore;
   readonly #of: SnapshotOf;
   readonly #facts = new LogFacts();
-  /** Events below it are in the facts: pages may be made again. */
+  /** Events below this number were counted already; a page may be made more than once. */
   #factsUpTo = 0;
   #tail: string | null = null;
   #branch: Promise<SeqRange[]> | null = null;
@@ -115,7 +115,7 @@ export class SnapshotMaker implements PageMaker {
     const { before = "", after = "" } = this.#of;
     let text = from === 0 ? `${before}${JSON.stringify(headOf(this.#of)).slice(0, -1)},"transcript":[` : "";
     let next: number | null = from;
-    // What comes behind the transcript is nearly always short, and goes with its last page.
+    // Labels and ratings are nearly always short, so they join the last page of the transcript.
     do {
       const part: Page = await this.#part(next);
       text += part.text;
@@ -163,13 +163,13 @@ export class SnapshotMaker implements PageMaker {
       text += `${seq === 0 ? "" : ","}${JSON.stringify(transcriptItem(thread.uid, event))}`;
     }
     const last = page.at(-1);
-    // It is being deleted.
+    // The thread was deleted during the read.
     if (!last) return end;
     const next = last.seq + 1 < range.to ? last.seq + 1 : ranges[at + 1]?.from;
     return next === undefined ? { text: text + end.text, next: end.next } : { text, next };
   }
 
-  /** What is known when all was read. */
+  /** Returns the fields that need the whole log. */
   #end(): string {
     const { thread, next_seq, leaf_seq, isLive, summarizing, compacting, continuing, asked } = this.#of;
     const { wake, todos, aborted } = this.#facts.of(next_seq);
@@ -182,7 +182,7 @@ export class SnapshotMaker implements PageMaker {
   }
 }
 
-/** What a conversation is at; the first of these that holds. */
+/** Returns the current activity of a conversation; the first that applies. */
 function phaseOf(is: Readonly<Record<"compacting" | "continuing" | "isBusy" | "summarizing" | "aborted", boolean>>) {
   if (is.compacting) return "compaction";
   if (is.continuing) return "retry";
@@ -191,7 +191,7 @@ function phaseOf(is: Readonly<Record<"compacting" | "continuing" | "isBusy" | "s
   return is.aborted ? "aborted" : "idle";
 }
 
-/** Members of an object by the ids of their events, those from `seq` on; `end` behind the last. */
+/** Returns the members of an object by event id, from `seq` on, with `end` after the last. */
 async function membersPart<T extends { readonly seq: number }>(
   seq: number,
   thread: ThreadRow | null,
@@ -201,7 +201,7 @@ async function membersPart<T extends { readonly seq: number }>(
   if (thread === null) return { text: end, next };
   const marks = await read(thread.thread_key, seq);
   const pairs = marks.map((mark) => `"${eventId(thread.uid, mark.seq)}":${JSON.stringify(told(mark))}`).join(",");
-  // All but the first page follow others.
+  // On later pages, members precede these.
   const text = seq > 0 && pairs !== "" ? `,${pairs}` : pairs;
   const last = marks.at(-1);
   if (last && marks.length === marksMax && last.seq + 1 < eventsMax) return { text, next: at + last.seq + 1 };
@@ -222,7 +222,7 @@ function headOf({
     name: thread?.session_name ?? null,
     parentSessionId: thread?.parent_session_id ?? null,
     createdAt: thread?.created_at ?? null,
-    // 0 stands for a thread in which nothing was said.
+    // 0 means that the thread has no message yet.
     updatedAt: thread?.updated_at || null,
     model: thread?.model_id == null ? null : { id: thread.model_id },
     manifest: thread?.manifest ?? null,
@@ -232,7 +232,7 @@ function headOf({
     attached,
     locked,
     revision: thread?.revision ?? 0,
-    // What waits is shown when it is taken.
+    // The texts of queued messages stay hidden until the run reads them.
     queuedSteer: Array.from({ length: queued_steers }, () => ({ placeholder: true })),
     queuedSteerCount: queued_steers,
     queuedFollowUpCount: queued_follow_ups,
@@ -261,21 +261,21 @@ function transcriptItem(uid: string, event: LogEvent) {
   };
 }
 
-/** A call that a reply has asked for: whether it went well, null while it has no result. */
+/** A call of a reply: `ok` is the success of its result, null while there is none. */
 interface CallFact {
   readonly call: ToolCall;
   ok: boolean | null;
 }
 
-/** What an event says of calls: that they are asked for, or what came of one. */
+/** The calls of a reply, or the result of one call. */
 type CallEvent = { readonly calls: readonly ToolCall[] } | { readonly id: string; readonly ok: boolean };
 
-/** What a snapshot tells of the active branch as a whole, gathered while it is read. */
+/** Facts about the active branch, collected while its events are read. */
 class LogFacts {
   readonly #calls: CallEvent[] = [];
   #newest: { assistant: boolean; aborted: boolean } | null = null;
 
-  /** Takes the events of the active branch in their order. */
+  /** Takes the events of the active branch in order. */
   take(event: LogEvent): void {
     const { extra } = event;
     if (event.kind === "message" && (event.role === "user" || event.role === "assistant"))
@@ -304,7 +304,9 @@ class LogFacts {
   }
 }
 
-/** The calls of each reply, in order. A result is one of the newest reply's: the same id may stand in an earlier run. */
+/**
+ * Returns the calls of each reply, in order. A result belongs to the newest reply, because an earlier run may have used the same call id.
+ */
 function repliesOf(events: readonly CallEvent[]): CallFact[][] {
   const replies: CallFact[][] = [];
   let newest = new Map<string, CallFact>();
@@ -320,13 +322,13 @@ function repliesOf(events: readonly CallEvent[]): CallFact[][] {
   return replies;
 }
 
-/** The list of the newest todo_write that was accepted. */
+/** Returns the to-do list of the last successful todo_write. */
 function newestTodos(calls: readonly CallFact[]) {
   const accepted = calls.findLast(({ call, ok }) => call.name === "todo_write" && ok);
   return accepted ? todosOf(accepted.call.args as Parameters<typeof todosOf>[0]) : [];
 }
 
-/** The snapshot as the thread's actor tells it now, in pieces as they are read, with what is to stand around it. */
+/** Returns the current snapshot in pieces, with the given text around it. */
 export function currentSnapshot(
   context: HttpContext,
   principal: Principal,

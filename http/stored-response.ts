@@ -17,9 +17,9 @@ import { type LogEvent, readEvents, runOfEvent, type ToolCall } from "../storage
 import { type RunRow, runByKey, runKey } from "../storage/tables/runs.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 
-// A response is not stored: it is a run and what the run has in its conversation's log. Its id says where that is.
+// A response has no row of its own: it is a run and the run's events in its conversation's log. Its id contains their position.
 
-/** A response that is kept. */
+/** A stored response. */
 export interface StoredResponse {
   readonly id: string;
   readonly thread: ThreadRow;
@@ -28,25 +28,25 @@ export interface StoredResponse {
   readonly asked: ResponseAsked;
 }
 
-/** The tenant's response of this id. Refuses with unknown_response. */
+/** Returns the tenant's response with this id. Refuses with unknown_response. */
 export async function findResponse(store: TenantStore, id: string): Promise<StoredResponse> {
   const place = placeOfResponse(id);
   const thread = place === null ? undefined : await threadBySuffix(store, place.suffix);
   if (place === null || !thread || place.firstSeq >= thread.next_seq) throw new SvcError("unknown_response");
   const number = await runOfEvent(store, thread.thread_key, place.firstSeq);
   const run = number === null ? undefined : await runByKey(store, runKey(thread.thread_key, number));
-  // An event in the middle of a run is the beginning of no response.
+  // An event inside a run is not the start of a response.
   if (!run?.asked.response || run.first_seq !== place.firstSeq) throw new SvcError("unknown_response");
   return { id, thread, run, firstSeq: place.firstSeq, asked: run.asked.response };
 }
 
-/** What the response is from its first event on. */
+/** Returns the fields of a response that are known from its start. */
 export function headOf({ id, run, asked }: Pick<StoredResponse, "id" | "run" | "asked">): ResponseHead {
   const { options = null } = run.asked;
   return { id, created_at: Math.floor(run.started_at / 1000), model: run.manifest, asked, options };
 }
 
-/** The response object as far as it is in the log. */
+/** Returns the response object, as far as it is in the log. */
 export async function readResponse(store: TenantStore, { id, thread, run, firstSeq, asked }: StoredResponse) {
   const head = headOf({ id, run, asked });
   const { stop_reason = null, usage = null } = run.result ?? {};
@@ -68,21 +68,21 @@ export async function readResponse(store: TenantStore, { id, thread, run, firstS
     }
     seq = last.seq + 1;
   }
-  // A run that has ended otherwise has handed nothing over.
+  // A run with another end has handed no calls to the client.
   if (status === "completed" && stop_reason === "tool_use")
     for (const call of handed.calls) output.push(callItem(itemId("fc", id, output.length), call));
   const failure_code = run.result?.failure_code ?? "model_unavailable";
   return responseObject(head, { status, output, stop_reason, usage, failure: failureOf(run), failure_code });
 }
 
-/** Why a run has failed, as its stream has told it; of one that was cut off the code. Null while nothing is known of a failure. */
+/** Returns the reason of a run's failure as its stream reported it, or its code if the run was interrupted. Null if no failure is known. */
 export function failureOf({ status, result }: Pick<RunRow, "status" | "result">): string | null {
   if (result?.failure !== undefined) return result.failure;
   const code = result?.error ?? (status === "expired" || status === "dead" ? status : null);
   return code === null ? null : `the turn has failed: ${code}`;
 }
 
-/** The calls of the newest step that the client was to make, as they went out. */
+/** Collects the calls of the newest step that the client must run, with their sent arguments. */
 export class HandedCalls {
   #asked: readonly ToolCall[] = [];
   readonly #args = new Map<string | undefined, unknown>();
@@ -101,8 +101,8 @@ export class HandedCalls {
 }
 
 /**
- * What the model has thought and said in the step that an event has, in the order in which it came; null for an event that is none of its,
- * and for the work on a subtask, which is told to nobody.
+ * Returns the reasoning and text of the model in an event, in order. Null for events that are not the model's, and for work on a subtask,
+ * which clients do not see.
  */
 export function saidIn({
   kind,
@@ -116,7 +116,7 @@ export function saidIn({
   return stretchesOf(metadata?.thinking, content);
 }
 
-/** The same as items. */
+/** Adds the reasoning and text of an event as output items. */
 function addItems(
   output: object[],
   { kind, role, content, extra }: LogEvent,

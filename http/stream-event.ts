@@ -1,20 +1,20 @@
 import type { TSchema } from "typebox";
 import { exampleOf } from "./example.ts";
 
-/** What may come in an event stream, for the reference. */
+/** A kind of event in an event stream, for the reference. */
 export interface StreamEvent {
-  /** Its schema's name among the components of the reference. */
+  /** The name of its schema among the components of the reference. */
   readonly component: string;
-  /** Of the JSON behind `data:`. It declares or makes an example of itself. */
+  /** Schema of the JSON after `data:`. It declares an example or allows one to be made. */
   readonly schema: TSchema;
-  /** What stands behind `event:`: the text, or the event's own `type`; null for events without that line. */
+  /** The value of the `event:` line: this text, or `type` for the event's own type; null for events without the line. */
   readonly line: string | null;
 }
 
-/** Ends the streams of every route but /v1/responses. */
+/** Ends the streams of every route except /v1/responses. */
 const done = "data: [DONE]\n\n";
 
-/** A stream as it goes over the wire: these events in this order, each as its example. */
+/** Returns an example stream of these events, in order. */
 export function streamExample(events: readonly StreamEvent[], isEnded = true): string {
   return events.map(eventExample).join("") + (isEnded ? done : "");
 }

@@ -6,30 +6,30 @@ import type { NodeId } from "../bus/protocol/node-id.ts";
 import type { ThreadPosition } from "../bus/protocol/thread.ts";
 import { SlotMap, type SlotMember, SlotSet } from "../bus/slot-map.ts";
 
-// Listeners to conversations on this http thread. However many streams listen to one conversation, the bus brings its frames
-// here once, and they are handed to each; and where it stands is asked once for all who ask at the same time.
+// Listeners of conversations on this HTTP thread. The bus delivers the frames of a conversation here once, however many streams listen.
+// Concurrent requests for its position share one ask.
 
-/** Takes frames of a conversation; `lost` says that its actor is gone and that what follows must be asked for again. */
+/** A subscriber to the frames of a conversation. `lost` means that the actor is gone and later frames need a new subscription. */
 export interface ThreadListener {
-  /** `cursor` is the id of the last of the frames that has one. */
+  /** `cursor` is the id of the last frame that has one. */
   frames(text: string, cursor: number | null): void;
-  /** All that was heard so far is part of the position that was asked for. */
+  /** All frames received so far are part of the requested position, so drop them. */
   forget(): void;
-  /** The active branch is another one: what follows is the snapshot of it. */
+  /** The active branch has changed: the listener must read a new snapshot. */
   rewound(): void;
   lost(): void;
 }
 
-/** Where a conversation stands; the same one for all who have asked together. */
+/** The position of a conversation's log; concurrent requests share one. */
 export interface Position extends Omit<ThreadPosition, "run_id"> {
-  /** Frames with what the live run has said since its last commit; null when no run is live. */
+  /** Frames with the live run's output since its last commit; null if no run is live. */
   readonly live: Buffer | null;
 }
 
-/** A position that is being asked for. */
+/** A pending request for a position. */
 interface Asking extends SlotMember {
   readonly listeners: Set<ThreadListener>;
-  /** Of the last frame that was heard since the thread has answered. */
+  /** The cursor of the last frame received since the thread answered. */
   heardCursor: number | null;
 }
 
@@ -37,11 +37,11 @@ interface Topic {
   readonly address: Address<"thread">;
   readonly listeners: Set<ThreadListener>;
   readonly askings: SlotSet<Asking>;
-  /** The one that listeners may still join: the thread has not answered yet. */
+  /** The request that further listeners may share, because the thread has not answered it yet. */
   joinable: { readonly asking: Asking; readonly position: Promise<Position> } | null;
 }
 
-/** Who on this http thread listens to which conversation. */
+/** The subscriptions of this HTTP thread, by conversation. */
 export class ThreadFanOut {
   readonly #bus: Bus;
   readonly #fanOut = new SlotMap<Topic>();
@@ -51,7 +51,7 @@ export class ThreadFanOut {
     bus.onLost((node) => this.#lost(node));
   }
 
-  /** Hands a listener everything that is published from now on. Subscribe first, then ask the thread where it stands. */
+  /** Subscribes a listener to all later frames. Subscribe first, then ask for the position. */
   join(address: Address<"thread">, listener: ThreadListener): void {
     let topic = this.#fanOut.get(address.key);
     if (!topic) {
@@ -60,7 +60,7 @@ export class ThreadFanOut {
       this.#fanOut.set(address.key, created);
       this.#bus.subscribe(address, (text) => {
         if (text.includes(rewoundMark)) {
-          // What came with it is in the snapshot.
+          // The snapshot contains the frames that came with this mark.
           for (const each of [...created.listeners]) each.rewound();
           return;
         }
@@ -80,8 +80,8 @@ export class ThreadFanOut {
   }
 
   /**
-   * Where the log stands and what the live run has said since. What the listener has heard before is in one of both, and it is told
-   * to forget it; what it hears from then on comes after it. Only for one that has joined.
+   * Returns the position of the log and the live run's uncommitted output. Both include all frames that the listener received before, so
+   * its `forget` is called; later frames continue from there. The listener must have joined.
    */
   position(address: Address<"thread">, listener: ThreadListener): Promise<Position> {
     const topic = this.#fanOut.get(address.key);
@@ -103,7 +103,7 @@ export class ThreadFanOut {
     };
     try {
       const onAttached = (): void => {
-        // Who joins later has not heard what was said since.
+        // A listener that joins later has missed the frames since this answer.
         close();
         topic.askings.add(asking);
         forget();
@@ -118,11 +118,11 @@ export class ThreadFanOut {
       };
       const { live, since_seq } = await this.#bus.ask(runAddress(tenantId, suffix, run_id), "status", {}, { onReply });
       const next_seq = Math.max(position.next_seq, heard ?? 0);
-      // What is written while a run is live is one branch.
+      // A live run writes to one branch only.
       const leaf_seq = next_seq > position.next_seq ? next_seq - 1 : position.leaf_seq;
       const upTo = { ...position, next_seq, leaf_seq };
       if (live === null) return { ...upTo, live: null };
-      // A run says nothing while it waits for an append: its text is in the log when the log has gone on without its knowing.
+      // A run sends no output while it waits for an append. If the log is ahead of the run's position, its text is committed already.
       const { text, truncated } = next_seq > since_seq ? { text: "", truncated: false } : live;
       return { ...upTo, live: Buffer.from(turnReplayFrames(text, truncated)) };
     } finally {
@@ -131,7 +131,7 @@ export class ThreadFanOut {
     }
   }
 
-  /** The node that held some of the conversations is gone: its listeners ask again, and then its successor answers. */
+  /** Removes the conversations of a lost node. Their listeners ask again, and the replacement node answers. */
   #lost(node: NodeId): void {
     for (const [, topic] of [...this.#fanOut]) {
       if (this.#bus.nodeOf(topic.address) !== node) continue;
@@ -141,7 +141,7 @@ export class ThreadFanOut {
   }
 }
 
-/** The last `id:` line. Frames hold JSON, so no text in them can begin a line. */
+/** Returns the id of the last `id:` line. Frames hold JSON, so text inside them cannot start a line. */
 function lastId(frames: string): number | null {
   const at = frames.startsWith("id: ")
     ? Math.max(0, frames.lastIndexOf("\nid: ") + 1)

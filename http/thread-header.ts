@@ -3,27 +3,24 @@ import type { Reply } from "./exchange/reply.ts";
 import type { RequestHead } from "./exchange/request-head.ts";
 import { optionalThreadSuffix } from "./thread-id.ts";
 
-/** The header that names the thread, in requests by its suffix and in answers by its full id. */
+/** Names the thread: by its suffix in requests, and by its full id in answers. */
 const threadHeader = "x-svc-thread-id";
 
-/** What no header can carry, and the sign that stands before what it is told by. */
+/** Characters that the header escapes: those that are invalid in a header, and the percent sign. */
 const unprintable = /[^\x21-\x24\x26-\x7e]/gu;
 
 /**
- * An answer that names its conversation, for clients whose protocol has no field for it. The id is told by its UTF-8 bytes with a percent
- * sign where a header cannot carry it. Without a conversation the answer stays as it is.
+ * Adds the header that names the conversation, for protocols without a field for it. Invalid characters are percent-encoded as UTF-8.
+ * Returns the reply unchanged without a conversation.
  */
 export function namingThread<R extends Reply>(reply: R, tenantId: string, suffix: string | null): R {
-  // A request that was sent again is answered from the thread of the first one.
+  // The answer to a repeated request already names the thread of the first request.
   if (suffix === null || reply.headers?.[threadHeader] !== undefined) return reply;
   const id = `${tenantId}:${suffix}`.toWellFormed().replaceAll(unprintable, encodeURIComponent);
   return { ...reply, headers: { ...reply.headers, [threadHeader]: id } };
 }
 
-/**
- * The thread's suffix in a request of a protocol without a field for it, with percent signs as an answer has them; undefined without the
- * header. Refuses with invalid_thread_id.
- */
+/** Returns the thread's suffix in the request header, percent-decoded; undefined without the header. Refuses with invalid_thread_id. */
 export function namedThread({ headers }: Pick<RequestHead, "headers">): string | undefined {
   const value = headers[threadHeader] ?? "";
   if (value === "") return undefined;

@@ -1,14 +1,14 @@
 import { SvcError } from "../bus/errors.ts";
 import type { RequestTool, ResponseFormat, ToolChoice, TurnOptions } from "../bus/protocol/turn-options.ts";
 
-// What a request of the OpenAI protocol says of its turn beside messages. The two routes write the same things differently: a function
-// stands in a member of its own in a completion, and in the tool itself in a response.
+// Options of a turn in requests of the OpenAI protocol. The two routes nest a tool's function differently: a completion has it in the
+// member `function`, a response in the tool itself.
 
-/** Tools of one request, as OpenAI bounds them. */
+/** Max tools of one request, as at OpenAI. */
 const toolsMax = 128;
-/** Characters of all tools of a request as JSON: they are part of every prompt, and kept with the run. */
+/** Max characters of all tools as JSON: they are part of every prompt, and stored with the run. */
 const toolsCharsMax = 262_144;
-/** Characters of the schema of an answer, which is read for each request. */
+/** Max characters of an answer's schema, which is compiled for each request. */
 const schemaCharsMax = 16_384;
 const stopsMax = 4;
 const stopCharsMax = 256;
@@ -16,18 +16,20 @@ const namePattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** The options of POST /v1/chat/completions; undefined for none. Refuses with invalid_request and unsupported_parameter. */
+/**
+ * Returns the options of POST /v1/chat/completions; undefined if there are none. Refuses with invalid_request and unsupported_parameter.
+ */
 export function completionOptions(body: Body): TurnOptions | undefined {
   return optionsOf(body, "function", formatOf(body.response_format, "response_format", "json_schema"));
 }
 
-/** The same of POST /v1/responses. */
+/** Returns the options of POST /v1/responses. Refuses like `completionOptions`. */
 export function responseOptions(body: Body): TurnOptions | undefined {
   const { format } = (isObject(body.text) ? body.text : {}) as { readonly format?: unknown };
   return optionsOf(body, null, formatOf(format, "text.format", null));
 }
 
-/** `member` is where a function is described within a tool; null for the tool itself. */
+/** `member` names the field of a tool that holds the function; null if the tool itself does. */
 function optionsOf(
   body: Body,
   member: "function" | null,
@@ -39,14 +41,14 @@ function optionsOf(
   if (parallel_tool_calls !== null && typeof parallel_tool_calls !== "boolean")
     throw invalid(["parallel_tool_calls"], "must be true or false");
   const stop = isNothing(body.stop) ? [] : stopOf(body.stop);
-  // What every model does by itself is not asked for: some refuse to be told.
+  // Defaults are not sent to the provider, because some providers refuse these parameters.
   const isPlain = tool_choice === null || tool_choice === "auto";
   const saysNothing = tools.length === 0 && isPlain && parallel_tool_calls !== false;
   if (saysNothing && response_format === null && stop.length === 0) return undefined;
   return { tools, tool_choice, parallel_tool_calls, response_format, stop };
 }
 
-/** `field` is where it stands; `member` is where a schema is described within it, null for the format itself. */
+/** `field` is the path of the format. `member` names the field that holds its schema; null if the format itself does. */
 function formatOf(format: unknown, field: string, member: "json_schema" | null): ResponseFormat | null {
   if (isNothing(format)) return null;
   const path = field.split(".");
@@ -114,14 +116,14 @@ function toolsOf(tools: unknown, member: "function" | null): RequestTool[] {
 function choiceOf(choice: unknown, member: "function" | null): ToolChoice {
   if (choice === "auto" || choice === "none" || choice === "required") return choice;
   if (!isObject(choice)) throw invalid(["tool_choice"], "must be auto, none, required, or name a function");
-  // Lists of what is allowed, and tools of OpenAI's own.
+  // Lists of allowed tools, and OpenAI's own tools, are not supported.
   if (choice.type !== "function") throw new SvcError("unsupported_parameter", { subject: "tool_choice" });
   const named = member === null ? choice : choice[member];
   if (!isObject(named) || typeof named.name !== "string") throw invalid(["tool_choice"], "must name a function");
   return { name: named.name };
 }
 
-/** Whether a client has said nothing by a field: many send empty ones. */
+/** True if a field is absent or empty: many clients send empty fields. */
 export function isNothing(value: unknown): boolean {
   return value === undefined || value === null || (Array.isArray(value) && value.length === 0);
 }

@@ -21,13 +21,13 @@ import { answerAgain, replayedHeader, streamAgain } from "./logged-run.ts";
 import type { RouteRequest } from "./route.ts";
 import { acceptedRunStream, type EarlyIn } from "./run-stream.ts";
 
-// A turn as its http thread sees it: opens a channel, asks the thread's actor to run the turn, and hands what comes over the
-// channel to the client. What comes before the turn is accepted waits; what comes of a turn that is refused is dropped.
+// A turn on its HTTP thread. It opens a channel, asks the run's actor to start, and passes the channel's text to the client. Text that
+// arrives before the acceptance is buffered; text of a refused turn is dropped.
 
-/** What a route says about a turn; the rest is the same for all of them. */
+/** The fields of a turn that its route sets; all other fields are the same for all routes. */
 export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" | "idempotency" | "lease" | "channel">;
 
-/** Asks again by id when it is unknown whether the turn was accepted. */
+/** Max asks with the same run id when a deadline leaves the outcome unknown. */
 const submitAttempts = 3;
 const submitDeadlineMs = 10_000;
 const idempotencyKeyPattern = /^(?=.{1,255}$)[\x21-\x7e]+$/;
@@ -61,7 +61,7 @@ async function answerOf(
   return jsonText(body, status, headers);
 }
 
-/** Runs what answers with a body of its own kind, and answers with that. */
+/** Runs a turn and returns its answer, for a route that builds its own body from it. */
 export async function endOfTurn(
   request: RouteRequest<unknown, unknown, unknown>,
   fields: TurnFields,
@@ -72,7 +72,7 @@ export async function endOfTurn(
   return decodeAnswer(await turn.answer());
 }
 
-/** Has a turn accepted as a durable run. */
+/** Starts a turn as a durable run in the background. */
 export async function acceptRun(
   request: RouteRequest<unknown, unknown, unknown>,
   fields: TurnFields,
@@ -113,14 +113,14 @@ async function streamOf(
   return { kind: "stream", open: (stream) => turn.streamTo(stream) };
 }
 
-/** What of a turn that has begun was left out; absent for nothing. */
+/** Returns the message parts that the turn left out; undefined if none. */
 function droppedOf(accepted: TurnAccepted): readonly string[] | undefined {
   return accepted.kind === "started" || accepted.kind === "accepted" ? accepted.dropped : undefined;
 }
 
 /**
- * Has a durable run accepted that no client waits for, and that has no conversation. `bytes` is about what the bus carries.
- * Asked again by id when it is unknown whether it was.
+ * Starts a durable run without a conversation and without a waiting client. `bytes` is the approximate size of the message on the bus. If
+ * the outcome is unknown, asks again with the same id.
  */
 export async function acceptTurn(
   asked: Omit<Parameters<typeof unheardTurn>[0], "run_id" | "thread_suffix">,
@@ -130,12 +130,12 @@ export async function acceptTurn(
   const turn = unheardTurn({ ...asked, run_id: orderedId(env), thread_suffix: null }, bus.node);
   const accepted = await submitTurn(bus, runAddress(turn.principal.tenant_id, null, turn.run_id), turn, bytes);
   if (accepted.kind === "accepted") return { resume_token: accepted.run.resume_token, replayed: accepted.replayed };
-  // Its key was settled as it was accepted: with what POST /chat would have answered.
+  // The answer stored with its key is the one that POST /chat would have returned.
   if (accepted.kind !== "answer") throw new Error(`a durable run was ${accepted.kind}`);
   return { resume_token: (JSON.parse(accepted.body) as AcceptedRun).resume_token, replayed: true };
 }
 
-/** Asks for a turn, and again by its id when it is unknown whether it was accepted. */
+/** Asks the actor to start a turn, and again with the same id if the outcome is unknown. */
 async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes: number): Promise<TurnAccepted> {
   const options = { deadlineMs: submitDeadlineMs, bytes };
   for (let attempt = 1; ; attempt++) {
@@ -148,7 +148,10 @@ async function submitTurn(bus: Bus, to: Address<"run">, turn: SubmitTurn, bytes:
   }
 }
 
-/** Refuses with shutting_down a request that sets a run going where none begins any more: its body may have come too late. */
+/**
+ * Refuses with shutting_down a request that starts a run. Checked again here, because the server may have begun to stop while the body
+ * arrived.
+ */
 export function admitStart({ closing }: Pick<HttpContext, "closing">): void {
   if (closing()) throw new SvcError("shutting_down");
 }
@@ -162,15 +165,15 @@ class Turn implements LiveTurn {
   readonly #address: Address<"run">;
   readonly #node: NodeId;
   readonly #bytes: number;
-  /** What came over the channel and went nowhere yet. */
+  /** Text from the channel that was not sent yet. */
   #waiting = "";
   #over = false;
   #accepted = false;
-  /** The client went away before it was known whether there is a run. */
+  /** True if the client disconnected before the turn was accepted. */
   #leftEarly = false;
   #stream: EventStream | null = null;
   #onAnswer: ((text: string) => void) | null = null;
-  /** Of a stream that may well be one of a durable run: it is known by then what the run has said. */
+  /** Buffers the thread's frames of a turn that is likely to become a durable run; null otherwise. */
   readonly #early: EarlyListener | null;
 
   constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
@@ -204,14 +207,14 @@ class Turn implements LiveTurn {
     });
   }
 
-  /** Resolves when the turn was accepted. */
+  /** Resolves once the turn was accepted. */
   async submit(): Promise<TurnAccepted> {
     try {
       const accepted = await submitTurn(this.#context.bus, this.#address, this.#submit, this.#bytes);
       this.#accepted = true;
       if (accepted.kind !== "accepted" || accepted.begun_at === undefined) this.#early?.leave();
       this.#rememberHow(accepted);
-      // It may wait for days: what it was sent is the run's to keep.
+      // The turn may last for days, and the run keeps its own copy of the request.
       this.#submit = lean(this.#submit, accepted.kind === "started");
       if (accepted.kind !== "started") this.#close();
       else if (this.#leftEarly) this.#clientGone();
@@ -223,7 +226,7 @@ class Turn implements LiveTurn {
     }
   }
 
-  /** So that the next stream of the agent is listened to early, or is not. */
+  /** Records whether the turn became a durable run, so that the next stream of the agent listens early, or does not. */
   #rememberHow({ kind }: TurnAccepted): void {
     const { surface, principal, manifest } = this.#submit;
     const isDurable = kind === "accepted";
@@ -231,24 +234,24 @@ class Turn implements LiveTurn {
       this.#context.durableAgents.note(principal.tenant_id, manifest, isDurable);
   }
 
-  /** By whom the durable run that it has become is listened to already. */
+  /** Returns the early listener of the durable run; null if there is none. */
   earlyIn({ begun_at }: Accepted): EarlyIn | null {
     return this.#early === null || begun_at === undefined ? null : { listener: this.#early, begun_at };
   }
 
-  /** What was asked for. */
+  /** The request of the turn. */
   get asked(): SubmitTurn {
     return this.#submit;
   }
 
-  /** What its client waits for where the turn is a durable run of which it is told no token; null elsewhere. */
+  /** Returns the durable run that the client waits for without a token; null for other turns. */
   awaited(accepted: TurnAccepted): Awaited | null {
     if (accepted.kind !== "accepted" || !isAwaited(this.#submit)) return null;
     const { run, replayed, wait_ms = 0 } = accepted;
     return { turn: this.#submit, run, replayed, wait_ms };
   }
 
-  /** The one text of a turn that is not streamed. Never settles when the client has gone. */
+  /** Returns the whole answer of a turn that is not streamed. Never settles if the client disconnects. */
   answer(): Promise<string> {
     return new Promise((resolve) => {
       this.#onAnswer = resolve;
@@ -264,12 +267,12 @@ class Turn implements LiveTurn {
     this.#waiting = "";
   }
 
-  /** The node that runs the turn is gone. */
+  /** Called when a node is lost; fails the turn if that node runs it. */
   lost(node: NodeId): void {
     if (node === this.#node) this.fail(new SvcError("actor_lost"));
   }
 
-  /** Nothing more will come: the client is told so, in the form that it has asked for. */
+  /** Ends the turn with an error in the form that the client requested. */
   fail(error: SvcError): void {
     if (this.#over) return;
     const toClient: Channel = {
@@ -292,10 +295,13 @@ class Turn implements LiveTurn {
     if (last) this.#close();
   }
 
-  /** A run on a thread goes on without its client; one without a thread ends, unless it can be asked for again. */
+  /**
+   * Handles a disconnect. A run on a thread continues; a run without a thread is stopped, unless its idempotency key allows a repeated
+   * request.
+   */
   #clientGone(): void {
     if (this.#over) return;
-    // Told before it has its run, the actor would have nothing to stop.
+    // Before the acceptance the actor has no run to stop.
     if (!this.#accepted) {
       this.#leftEarly = true;
       return;
@@ -315,8 +321,8 @@ class Turn implements LiveTurn {
 }
 
 /**
- * What is needed of a turn that has been accepted. A run that has `started` tells its end with what it was asked itself; that of a
- * durable run is told here.
+ * Returns the fields of an accepted turn that are still needed. A `started` run ends with its own copy of the request; the output of a
+ * durable run is made here.
  */
 function lean({ options, ...turn }: SubmitTurn, isStarted: boolean): SubmitTurn {
   const { response } = turn;
@@ -326,8 +332,8 @@ function lean({ options, ...turn }: SubmitTurn, isStarted: boolean): SubmitTurn 
 }
 
 /**
- * The client's key and what it binds: the route and the body, as it was sent; on /v1/chat/completions the thread too, which a header may
- * name.
+ * Returns the client's key and the fingerprint that it binds: the route and the raw body, and on /v1/chat/completions also the thread,
+ * which a header may name.
  */
 function idempotencyOf(
   { exchange, rawBody }: RouteRequest<unknown, unknown, unknown>,

@@ -4,24 +4,24 @@ import { SvcError } from "../bus/errors.ts";
 import { offered } from "../bus/nearest.ts";
 import { createAjv, problemsMax } from "../bus/schema-validator.ts";
 
-// Requests are held against the schemas of their route. Validators are made at the first request of a route and kept: making
-// all of them would be most of the time of a start.
+// Validates requests against the schemas of their route. Validators are compiled at a route's first request and cached, because compiling
+// all of them would take most of the start time.
 
-// Made at once: the first request would wait for Ajv to be loaded.
+// Created at import, so that the first request does not wait for Ajv to load.
 const ajv = createAjv({ strict: false, useDefaults: true, ownProperties: true, discriminator: false, verbose: true });
 const validators = new WeakMap<TSchema, ValidateFunction>();
 
-/** The value with the schema's defaults filled in. Refuses with invalid_request, naming the first fields that do not fit. */
+/** Returns the value with the schema's defaults filled in. Refuses with invalid_request, which names the first invalid fields. */
 export function validate(schema: TSchema, value: unknown, place: "body" | "query" | "path"): unknown {
   const check = validatorOf(schema);
   if (check(value)) return value;
-  // Of a field that may be null it is told why the value does not fit: not that it is not null, nor that no alternative fits.
+  // For a nullable field, report why the value is invalid, and not that it is not null or that no alternative matches.
   const errors = (check.errors ?? []).filter(({ keyword, params }) => keyword !== "anyOf" && params.type !== "null");
   const told = oneForEachPlace(errors).slice(0, problemsMax);
   throw new SvcError("invalid_request", { detail: told.map((error) => describe(error, place)) });
 }
 
-/** Throws when requests cannot be held against the schema. Of svc's own the tests know it. */
+/** Throws if the schema cannot validate requests. Plugins may bring such schemas; tests check svc's own. */
 export function refuseNoSchema(schema: TSchema): void {
   if ("$async" in validatorOf(schema)) throw new Error("what is looked at later is not waited for");
 }
@@ -36,8 +36,8 @@ function validatorOf(schema: TSchema): ValidateFunction {
 }
 
 /**
- * The query as the schema's types. A parameter that stands twice is refused, for readers differ in which of the two they take.
- * Parameters that the route does not know are ignored.
+ * Returns the query in the types of the schema. Refuses a repeated parameter, because parsers differ in the one they pick. Ignores unknown
+ * parameters.
  */
 export function readQuery(schema: TSchema, query: string): Record<string, unknown> {
   const { properties } = schema as unknown as { properties: Record<string, { type?: string }> };
@@ -73,10 +73,7 @@ function invalid(place: string, name: string, msg: string, type: string): SvcErr
   return new SvcError("invalid_request", { detail: [{ loc: [place, name], msg: `${name} ${msg}`, type }] });
 }
 
-/**
- * The errors in their order, but of those that say what else might have stood in one place (an alternative each) only the first, with
- * what all of them say.
- */
+/** Returns the errors in order. Errors that each name an alternative for the same field become one error that names all alternatives. */
 function oneForEachPlace(errors: readonly ErrorObject[]): ErrorObject[] {
   const places = new Map<string, ErrorObject[]>();
   for (const error of errors)
@@ -96,7 +93,7 @@ function namesAlternative({ keyword }: ErrorObject): boolean {
   return keyword === "type" || keyword === "const" || keyword === "enum";
 }
 
-/** One error of all that may stand in the place of the given ones, which is the same. */
+/** Merges errors about the same field into one that names all alternatives. */
 function alternatives(errors: readonly ErrorObject[]): ErrorObject {
   const values = new Set<unknown>();
   const types = new Set<string>();
@@ -145,7 +142,7 @@ function describe(error: ErrorObject, place: string) {
   }
 }
 
-/** What a place is called: the field, and the number in it of what stands in a list. */
+/** Returns the name of a path: the last field, with an index if the value is in a list. */
 function nameOf(path: readonly (string | number)[]): string | undefined {
   const field = path.findLastIndex((part) => typeof part === "string");
   return path.length === 0 ? undefined : path.slice(Math.max(0, field)).join(".");

@@ -3,60 +3,63 @@ import { FairQueue, type Ticket } from "../../bus/queues/fair-queue.ts";
 import { SlotMap } from "../../bus/slot-map.ts";
 import { type PageMaker, pieceBytes, SharedBacklog, SharedPages, type WantedPage } from "./shared-pages.ts";
 
-// What threads have said, for those who come late to it. However many read at once: of each backlog there is one, the pages of
-// which are made once for all, few at a time, and are handed out piece by piece, each when the one before was taken. So work and
-// memory are those of a few readers, and everybody else waits in the queue: nobody is refused.
+// The backlog is the past events of a thread, for clients that connect late. All readers of one backlog share its pages. Few pages are
+// encoded at a time, and a reader gets a piece only after it took the one before. Work and memory are therefore those of a few readers. All
+// others wait in a fair queue; none is refused.
 
-/** Pages that are made at a time, and begun before the event loop goes on to other things. */
+/** Max pages made at once, and max started per turn of the event loop. */
 const making = { atOnce: 4, perLoop: 2, oneEach: false } as const;
-/** Pieces that are handed out before the event loop goes on to other things: with what is made, some milliseconds of work. */
+/** Max pieces sent per turn of the event loop: with the pages made, some milliseconds of work. */
 const piecesPerLoop = 16;
-/** Bytes of pages that are kept for those who have not had them yet, at most. */
+/** Max bytes of pages cached for later readers. */
 const keptBytesMax = 32 * 1024 * 1024;
 
-/** Backlogs that nobody reads at the moment, of which somebody in the queue may ask for one. */
+/** Max backlogs without a reader that stay cached, because a queued reader may ask for them. */
 const unreadMax = 256;
 
-/** The backlogs that are read on this http thread, and the queue of those who read. */
+/** The backlogs that are read on this HTTP thread, and the queue of their readers. */
 export class Backlogs {
   readonly #queue: FairQueue;
   readonly #pages: SharedPages;
   readonly #shared = new SlotMap<SharedBacklog>();
-  /** By the same names, the one that was read last at the end. */
+  /** Shared backlogs without a reader, by the same names, least recently read first. */
   readonly #unread = new SlotMap<SharedBacklog>();
 
-  /** `bytesMax` bounds what waits for clients on this thread; half of it may be pieces of backlogs, and a quarter pages. */
+  /**
+   * `bytesMax` bounds the bytes that wait for clients on this thread. Up to half of it may be pieces of backlogs, and up to a quarter
+   * cached pages.
+   */
   constructor(env: Env, bytesMax: number) {
     const atOnce = Math.max(1, Math.floor(bytesMax / 2 / pieceBytes));
     this.#queue = new FairQueue(env, { atOnce, perLoop: piecesPerLoop, oneEach: true }, () => this.#forget(0));
     this.#pages = new SharedPages(new FairQueue(env, making), Math.min(keptBytesMax, bytesMax / 4));
   }
 
-  /** Bytes that are kept for those who have not had them yet. */
+  /** Bytes of pages cached for later readers. */
   get bytes(): number {
     return this.#pages.bytes;
   }
 
-  /** Readers that wait for their turn. */
+  /** Number of readers that wait for their turn. */
   get waiting(): number {
     return this.#queue.length;
   }
 
-  /** Pages that were made since this was asked last. */
+  /** Returns the number of pages made since the last call. */
   takeMadeCount(): number {
     const { madeCount } = this.#pages;
     this.#pages.madeCount = 0;
     return madeCount;
   }
 
-  /** A ticket in the queue of those who read. */
+  /** Returns a ticket in the queue of readers. */
   ticket(tenant: string): Ticket {
     return this.#queue.ticket(tenant);
   }
 
   /**
-   * Reads a backlog. `state` names it: whoever gives the same name reads the same bytes, of the one that `maker` was asked for
-   * first. The reader takes its turns at the ticket, which stays the caller's.
+   * Reads a backlog. `state` is its cache key: all readers with the same key get the same bytes, made by the `maker` of the first one. The
+   * reader waits at `ticket`, which the caller owns and must leave.
    */
   read(ticket: Ticket, state: string, maker: () => PageMaker): BacklogReader {
     let backlog = this.#shared.get(state);
@@ -74,7 +77,7 @@ export class Backlogs {
     });
   }
 
-  /** Of those that nobody reads, keeps only so many. */
+  /** Drops the least recently read backlogs without a reader, until at most `most` remain. */
   #forget(most: number): void {
     for (const [state, backlog] of this.#unread) {
       if (this.#unread.size <= most) return;
@@ -85,7 +88,7 @@ export class Backlogs {
   }
 }
 
-/** Somebody who reads a backlog from its beginning to its end. */
+/** Reads a backlog from its beginning to its end. */
 export class BacklogReader {
   readonly #ticket: Ticket;
   readonly #backlog: SharedBacklog;
@@ -104,22 +107,22 @@ export class BacklogReader {
     this.#onClose = onClose;
   }
 
-  /** True when the piece that was given is the last of its page. */
+  /** True if the last returned piece was the last of its page. */
   get atPageEnd(): boolean {
     return this.#at === 0;
   }
 
-  /** Where the page begins that is read next; null behind the last. */
+  /** The start of the page that is read next; null after the last page. */
   get from(): number | null {
     return this.#from;
   }
 
-  /** True when the piece that was given is the last of all. */
+  /** True if the last returned piece was the last of the backlog. */
   get atEnd(): boolean {
     return this.#from === null;
   }
 
-  /** The next piece; null behind the last one, or when the reader was closed. To be asked for when the one before was taken. */
+  /** Returns the next piece; null after the last one or after `close`. Call it once the client took the piece before. */
   async next(): Promise<Uint8Array | null> {
     if (this.#closed || this.#from === null || !(await this.#ticket.turn()) || this.#closed) return null;
     this.#wanted = this.#pages.want(this.#backlog, this.#from);
@@ -133,7 +136,7 @@ export class BacklogReader {
     return piece;
   }
 
-  /** Reads no more. */
+  /** Stops reading and drops a pending page. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

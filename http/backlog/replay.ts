@@ -4,7 +4,7 @@ import { readEvents } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { type PageMaker, pieceBytes } from "./shared-pages.ts";
 
-/** Makes the frames of a thread's events page by page, each of which ends with a frame. */
+/** Makes pages of frames from a thread's events. Each page ends at a frame boundary. */
 export class ReplayMaker implements PageMaker {
   readonly first: number;
   readonly #store: TenantStore;

@@ -1,35 +1,35 @@
 import type { FairQueue, Ticket } from "../../bus/queues/fair-queue.ts";
 import { SlotMap } from "../../bus/slot-map.ts";
 
-// Pages of what threads have said, as bytes. A page is made once for all who ask for it, however many they are, and kept while there
-// is room and somebody may ask again; who comes late to one that had to go has it made again.
+// Encoded pages of backlogs. All concurrent readers of a page share one encoding of it. The page stays cached while there is room and a
+// reader may ask for it; after eviction it is made again.
 
-/** Bytes that are written at once. */
+/** Max bytes per write. */
 export const pieceBytes = 64 * 1024;
 
-/** Some of a backlog, in pieces of at most `pieceBytes`, each with memory of its own. */
+/** A part of a backlog, in pieces of at most `pieceBytes`, each with its own memory. */
 export interface Page {
   readonly pieces: readonly Uint8Array[];
-  /** Where the page behind it begins; null behind the last. */
+  /** The start of the next page; null after the last. */
   readonly next: number | null;
 }
 
-/** How the pages of a backlog are made. Pages are asked for in their order, and again at any time. */
+/** Makes the pages of a backlog. Pages are requested in order, and any page may be requested again. */
 export interface PageMaker {
-  /** Where the first page begins. */
+  /** The start of the first page. */
   readonly first: number;
   make(from: number): Promise<{ readonly text: string; readonly next: number | null }>;
 }
 
-/** A page that somebody waits for; null when it was given up. */
+/** A requested page; its promise resolves to null after all requests were canceled. */
 export interface WantedPage {
   readonly page: Promise<Page | null>;
-  /** Gives it up: what nobody wants is not made. */
+  /** Cancels the request: a page that has no request left is not made. */
   cancel(): void;
 }
 
 interface Kept {
-  /** Another one each time that the page was asked for. */
+  /** Key in the eviction order; changes at each request for the page. */
   number: string;
   readonly backlog: SharedBacklog;
   readonly from: number;
@@ -43,12 +43,12 @@ interface Making {
   wantedBy: number;
 }
 
-/** A backlog that is the same for all who read it. */
+/** A backlog with the same bytes for all its readers. */
 export class SharedBacklog {
   readonly tenant: string;
   readonly maker: PageMaker;
   readers = 0;
-  /** Nobody will ask for it any more. */
+  /** True once no reader will ask for it again. */
   forgotten = false;
   readonly kept = new Map<number, Kept>();
   readonly making = new Map<number, Making>();
@@ -59,15 +59,14 @@ export class SharedBacklog {
   }
 }
 
-/** Makes pages and keeps them, within its bound. */
+/** Makes pages and caches them within a bound of bytes. */
 export class SharedPages {
-  /** Of all pages that are kept. */
+  /** Bytes of all cached pages. */
   bytes = 0;
-  /** Pages that were made. */
   madeCount = 0;
   readonly #queue: FairQueue;
   readonly #bytesMax: number;
-  /** The one that was not asked for the longest first. */
+  /** Least recently requested page first. */
   readonly #kept = new SlotMap<Kept>();
   #asked = 0;
 
@@ -76,7 +75,7 @@ export class SharedPages {
     this.#bytesMax = bytesMax;
   }
 
-  /** The page of a backlog that begins there. */
+  /** Requests the page of a backlog that starts at `from`. */
   want(backlog: SharedBacklog, from: number): WantedPage {
     const kept = backlog.kept.get(from);
     if (kept) {
@@ -103,7 +102,7 @@ export class SharedPages {
     };
   }
 
-  /** Keeps nothing of a backlog that nobody reads any more. */
+  /** Drops the cached pages of a backlog without readers. */
   forget(backlog: SharedBacklog): void {
     backlog.forgotten = true;
     for (const kept of backlog.kept.values()) this.#drop(kept);
@@ -146,7 +145,7 @@ export class SharedPages {
   }
 }
 
-/** Pieces that can be let go of one by one: a part of a buffer would keep all of it. */
+/** Copies bytes into pieces that are freed one by one: a view of a buffer would keep all of it in memory. */
 export function cut(bytes: Buffer): Uint8Array[] {
   if (bytes.length <= pieceBytes) return [bytes];
   const pieces: Uint8Array[] = [];

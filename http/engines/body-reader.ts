@@ -1,13 +1,13 @@
 import { SvcError } from "../../bus/errors.ts";
 import type { SlotMember } from "../../bus/slot-map.ts";
 
-/** Bytes that are kept before it is known what the route takes. No route gets more. */
+/** Max bytes kept before the limit of the route is known. No route accepts more. */
 const keptBytesMax = 16 * 1024 * 1024 + 16 * 1024;
 
-/** Collects a body, also while nobody has asked for it yet. What is over the limit is counted and not kept. */
+/** Collects a body, also before the handler asks for it. Bytes over the limit are counted but not kept. */
 export class BodyReader implements SlotMember {
   slot = -1;
-  /** For `SlowBodies`: when it was looked at last whether it comes too slowly, and how much had come by then. */
+  /** For `SlowBodies`: the time of the last check for slowness, and the bytes received by then. */
   watchedSince = 0;
   watchedBytes = 0;
   #chunks: Buffer[] = [];
@@ -17,22 +17,22 @@ export class BodyReader implements SlotMember {
   #waiting: { resolve(body: Buffer): void; reject(error: SvcError): void } | null = null;
   #failure: SvcError | null = null;
 
-  /** Whether all of it has come. */
+  /** True if the whole body was received. */
   get complete(): boolean {
     return this.#complete;
   }
 
-  /** Whether somebody has asked for it who has no answer yet. */
+  /** True while a handler waits for the body. */
   get awaited(): boolean {
     return this.#waiting !== null;
   }
 
-  /** How much has come so far. */
+  /** Bytes received so far. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Takes the next piece of the body, which is only lent for this call. */
+  /** Takes the next piece of the body. The memory of the piece is valid only during the call. */
   take(chunk: ArrayBuffer | Uint8Array, isLast: boolean): void {
     if (this.#failure !== null) return;
     this.#bytes += chunk.byteLength;
@@ -41,14 +41,14 @@ export class BodyReader implements SlotMember {
     this.#settle();
   }
 
-  /** Nothing of it can be believed any more, or nobody waits for the rest: who asks, or has asked, is told why. */
+  /** Fails the body, for example if it is malformed or too slow. A pending or later `read` rejects with this error. */
   fail(failure: SvcError): void {
     if (this.#complete) return;
     this.#failure = failure;
     this.#settle();
   }
 
-  /** The body. Refuses with payload_too_large as soon as there is more of it. */
+  /** Returns the body. Refuses with payload_too_large as soon as it exceeds the limit. */
   read(maxBytes: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.#maxBytes = Math.min(maxBytes, keptBytesMax);

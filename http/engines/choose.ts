@@ -1,9 +1,9 @@
 import type { Listen } from "./engine.ts";
 
-/** What speaks HTTP: uWebSockets.js, or Node's own server. */
+/** The HTTP server: uWebSockets.js, or Node's own. */
 export type EngineName = "uws" | "node";
 
-/** An engine, and why it is this one, in words for people. */
+/** An HTTP engine, with the reason for its choice as text for the log. */
 export interface Engine {
   readonly name: EngineName;
   readonly why: string;
@@ -11,8 +11,8 @@ export interface Engine {
 }
 
 /**
- * The engine that is wanted; `auto` is uWebSockets.js where it has a binary. Rejects, naming the setting, where it has none and is
- * wanted.
+ * Returns the wanted engine; `auto` is uWebSockets.js if its binary loads. Rejects with an error that names the setting if uWebSockets.js
+ * is wanted and does not load.
  */
 export async function chooseEngine(wanted: EngineName | "auto"): Promise<Engine> {
   if (wanted === "node") return nodeEngine("SVC_HTTP_ENGINE is node");
@@ -28,13 +28,13 @@ export async function chooseEngine(wanted: EngineName | "auto"): Promise<Engine>
   }
 }
 
-/** Loaded where it serves: with node:http comes Node's own fetch. */
+/** Imported only when used, because node:http also loads Node's fetch. */
 async function nodeEngine(why: string): Promise<Engine> {
   const { listenWithNode } = await import("./node.ts");
   return { name: "node", why, listen: listenWithNode };
 }
 
-/** What the system has said, which stands behind a paragraph about other Nodes. */
+/** Returns the loader's own error line. It follows a paragraph about other versions of Node. */
 function reasonOf(error: unknown): string {
   return String(error).split("\n\n").at(-1)?.split("\n")[0] ?? "";
 }

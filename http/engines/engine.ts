@@ -2,33 +2,33 @@ import type { Env } from "../../bus/env.ts";
 import type { StreamRegistry } from "../exchange/sse.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** Called for every request, with its whole life in `exchange`. */
+/** Called for every request; `exchange` covers the request's whole life. */
 export type OnRequest = (exchange: Exchange) => void;
 
-/** What an engine is told. */
+/** Options of an engine. */
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
-  /** Whether other threads of this process listen on the port too. */
+  /** True if other threads of this process listen on the same port. */
   readonly shared: boolean;
-  /** The header in which a proxy tells the client's address; empty when there is none. */
+  /** The header in which a proxy sends the client's address; empty if there is none. */
   readonly trustedHeader: string;
-  /** Bytes of a request's line and headers. */
+  /** Max bytes of a request's line and headers. */
   readonly headBytesMax: number;
 }
 
 /** A listening server. */
 export interface Listener {
   readonly port: number;
-  /** Takes no more connections; those that are open go on. */
+  /** Accepts no more connections; open ones stay. */
   stopAccepting(): void;
-  /** How many of the requests that came before that have no answer yet that was written to its end, nor an open stream. */
+  /** Returns how many requests received before this call lack a complete answer. Open streams do not count. */
   unanswered(): number;
-  /** Drops every connection. */
+  /** Closes every connection. */
   close(): void;
 }
 
-/** Listens on a port. Rejects when it cannot. */
+/** Listens on a port. Rejects if it cannot. */
 export type Listen = (
   options: ListenOptions,
   env: Env,

@@ -11,12 +11,12 @@ import type { Wire } from "./wire.ts";
 
 const streamHeaders = { "cache-control": "no-cache", "x-accel-buffering": "no" } as const;
 
-/** What all exchanges of a server share. */
+/** State that all exchanges of a server share. */
 export interface ExchangeContext {
   readonly env: Env;
   readonly streams: StreamRegistry;
   readonly slowBodies: SlowBodies;
-  /** Counts the requests that come from now on, for as long as they have no answer that was written to its end, or an open stream. */
+  /** Counts the requests received from now on that have neither a complete answer nor an open stream. */
   unanswered: { count: number };
 }
 
@@ -25,20 +25,20 @@ export class Exchange implements StreamSink {
   #head: RequestHead;
   /** Set by the first middleware, and sent with every answer. */
   requestId = "";
-  /** Further headers of the answer, whatever it will be. */
+  /** Headers that are added to any answer. */
   readonly extraHeaders: [string, string][] = [];
   readonly #wire: Wire;
   readonly #context: ExchangeContext;
   #aborted = false;
   #answered = false;
-  /** Where it is counted; null when it is no more. */
+  /** The counter that includes this exchange; null after it was decremented. */
   #countedIn: { count: number } | null;
   #onAborted: (() => void) | null = null;
   #body: BodyReader | null;
   #lingering: Lingering | null = null;
   #stream: EventStream | null = null;
 
-  /** `hasBody`: whether its engine will hand over a body, be it an empty one. */
+  /** `hasBody`: true if the engine will hand over a body, even an empty one. */
   constructor(head: RequestHead, wire: Wire, hasBody: boolean, context: ExchangeContext) {
     this.#head = head;
     this.#wire = wire;
@@ -48,25 +48,25 @@ export class Exchange implements StreamSink {
     this.#countedIn.count++;
   }
 
-  /** What was asked. Nothing is left of it once a stream is open. */
+  /** The head of the request. It is dropped once a stream is open. */
   get head(): RequestHead {
     return this.#head;
   }
 
-  /** The address of whoever holds the other end of the connection. */
+  /** The address of the connection's peer. */
   remoteAddress(): string {
     return this.#aborted ? "" : this.#wire.remoteAddress();
   }
 
-  /** Calls back when the client goes away before it was answered in full. */
+  /** Calls `work` when the client disconnects before its answer is complete. */
   onAborted(work: () => void): void {
     if (this.#aborted) work();
     else this.#onAborted = work;
   }
 
   /**
-   * The body, at most `maxBytes`. Refuses with payload_too_large as soon as there is more, with request_timeout when it comes too
-   * slowly, with malformed_request when it is none. Never settles when the client is gone.
+   * Returns the body, at most `maxBytes`. Refuses with payload_too_large as soon as it is larger, request_timeout if it is too slow, and
+   * malformed_request if it is invalid. Never settles if the client disconnects.
    */
   body(maxBytes: number): Promise<Buffer> {
     const body = this.#body;
@@ -79,7 +79,7 @@ export class Exchange implements StreamSink {
     return read;
   }
 
-  /** Answers; a second answer, or one to nobody, is dropped. */
+  /** Sends the answer. Drops a second answer, or one to a disconnected client. */
   reply(reply: Reply): void {
     if (this.#aborted || this.#answered) {
       if (reply.kind === "pieces") void reply.pieces.return();
@@ -97,7 +97,7 @@ export class Exchange implements StreamSink {
         this.#openStream(reply);
         break;
       case "pieces":
-        // A body that cannot be finished is cut off, so that nobody takes what there is for the whole.
+        // If a piece fails, close the connection, so that the client does not take the partial body for the whole.
         this.#writePieces(reply).catch(() => {
           if (!this.#aborted) this.#wire.close();
         });
@@ -120,7 +120,7 @@ export class Exchange implements StreamSink {
     this.#wire.close();
   }
 
-  /** For the engine: the next piece of the body, which is only lent for this call. */
+  /** For the engine: the next piece of the body. Its memory is valid only during the call. */
   takeBody(chunk: ArrayBuffer | Uint8Array, isLast: boolean): void {
     if (this.#lingering) this.#lingering.take(chunk, isLast);
     else if (this.#body) {
@@ -129,17 +129,17 @@ export class Exchange implements StreamSink {
     }
   }
 
-  /** For the engine: what comes of the body is none. */
+  /** For the engine: the body is malformed or incomplete. */
   failBody(failure: SvcError): void {
     this.#body?.fail(failure);
   }
 
-  /** For the engine: says something that means nothing, if a stream is open, to find out whether somebody is there. */
+  /** For the engine: sends a comment on an open stream, to detect a dead connection. */
   comment(): void {
     this.#stream?.comment(keepAlive);
   }
 
-  /** For the engine: the client is gone before it was answered in full, or is cut off. */
+  /** For the engine: the client disconnected, or the connection was cut, before the answer was complete. */
   gone(): void {
     this.#aborted = true;
     const onAborted = this.#onAborted;
@@ -152,13 +152,13 @@ export class Exchange implements StreamSink {
 
   #whole(status: number, contentType: string, body: string | Uint8Array, headers: Reply["headers"]): void {
     const answer = (): void => this.#answerWhole(status, contentType, body, headers);
-    // A body that has come in one piece with its head is handed over after it. And had a request without an end been answered by
-    // then, uWebSockets.js would take what came with it for the next one; with an answer still due, it drops the connection.
+    // The engine hands over a body that arrived with its head only after the head. If a request of unknown end were answered before that,
+    // uWebSockets.js would parse the body as the next request. With an answer pending it drops the connection.
     if (this.#isUnread || this.#head.endUnknown) this.#context.env.defer(answer);
     else answer();
   }
 
-  /** Whether the client may still be sending. */
+  /** True if the client may still be sending its body. */
   get #isUnread(): boolean {
     return this.#body !== null && !this.#body.complete && !this.#head.endUnknown;
   }
@@ -167,7 +167,7 @@ export class Exchange implements StreamSink {
     if (this.#aborted) return;
     this.#wire.together(() => {
       this.#writeHead(status, contentType, headers, true);
-      // What the client has already is not told again, nor how long it is.
+      // A 304 answer repeats neither the body nor its length.
       if (status === 304) this.#wire.endWithoutBody(null);
       else if (this.head.method === "HEAD") this.#wire.endWithoutBody(Buffer.byteLength(body));
       else if (this.#isUnread) this.#wholeAndLinger(body);
@@ -176,14 +176,14 @@ export class Exchange implements StreamSink {
     this.#over();
   }
 
-  /** Says all there is to be said, and closes when the client has said what it has to say, or will not stop. */
+  /** Sends the whole answer, then drops the rest of the body. Closes when the client stops sending or a bound is reached. */
   #wholeAndLinger(body: string | Uint8Array): void {
     this.#wire.endBeforeBody(body);
     this.#body = null;
     this.#lingering = new Lingering(this.#context.env, () => this.#wire.close());
   }
 
-  /** The head and what is there to be said already leave together. */
+  /** Opens a stream; its head and first frames leave in one write. */
   #openStream(reply: Extract<Reply, { kind: "stream" }>): void {
     this.#wire.together(() => {
       this.#writeHead(200, "text/event-stream", { ...streamHeaders, ...reply.headers }, false);
@@ -193,7 +193,7 @@ export class Exchange implements StreamSink {
         return;
       }
       this.#uncount();
-      // Streams are many and stay long: what was asked is not kept with them.
+      // Streams are many and long-lived, so they do not keep the request's head.
       this.#head = forgottenHead;
       this.#body = null;
       const stream = new EventStream(this, this.#context.streams);
@@ -203,13 +203,13 @@ export class Exchange implements StreamSink {
     });
   }
 
-  /** Writes pieces as the client takes them. Rejects when one could not be made. */
+  /** Writes pieces at the client's pace. Rejects if a piece cannot be made. */
   async #writePieces(reply: Extract<Reply, { kind: "pieces" }>): Promise<void> {
     const wire = this.#wire;
     const { pieces } = reply;
     let drained: (() => void) | null = null;
     wire.tellDrained({ onDrained: () => drained?.() });
-    // A piece that is waited for is given up: it may be long in coming.
+    // On a disconnect, cancel the pending piece: it may take long.
     this.#onAborted = () => {
       drained?.();
       void pieces.return();

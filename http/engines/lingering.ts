@@ -1,15 +1,15 @@
 import type { Env } from "../../bus/env.ts";
 
-/** What is read and dropped after the answer; more is sent by who does not listen. */
+/** Max bytes read and dropped after the answer; a client that sends more does not read its answer. */
 export const lingerBytesMax = 16 * 1024 * 1024;
-/** How long it is read, however little comes. */
+/** Max total time for dropping the rest of a body. */
 export const lingerMsMax = 10_000;
-/** How long nothing may come. */
+/** Max time without a byte. */
 export const lingerIdleMs = 2_000;
 
 /**
- * What is still sent to a request that is answered. A connection that is closed with bytes unread is reset, and a client that sends
- * first and listens then would never see the answer: so they are read and dropped up to a bound. Closes once.
+ * Drops the rest of a request that is already answered. Closing a connection with unread bytes resets it, and a client that sends before it
+ * reads would never see the answer. Calls `close` once, at the end of the body or at a bound.
  */
 export class Lingering {
   readonly #env: Env;
@@ -27,14 +27,13 @@ export class Lingering {
     this.#watch();
   }
 
-  /** Drops the next piece of the body. */
   take(chunk: ArrayBuffer | Uint8Array, isLast: boolean): void {
     this.#bytes += chunk.byteLength;
     this.#heardAt = this.#env.monotonic();
     if (isLast || this.#bytes > lingerBytesMax) this.#end();
   }
 
-  /** The connection is gone. */
+  /** Called when the connection is gone. */
   stop(): void {
     this.#over = true;
   }

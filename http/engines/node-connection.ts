@@ -12,21 +12,21 @@ import { NodeRequest } from "./node-request.ts";
 import { type AnsweredConnection, NodeWire } from "./node-wire.ts";
 import { securityHeaders } from "./wire.ts";
 
-/** Requests that may wait on one connection behind the one that is being answered; the connection ends at the next. */
+/** Max requests queued on one connection; the next one ends the connection. */
 const waitingMax = 64;
 const tooMany = `more than ${waitingMax} requests wait on one connection`;
-/** How long a client may take for the last words of a server that ends. */
+/** Max time for a client to take the remaining bytes of a closing connection. */
 const lastWordsMs = 1_000;
-/** After how long a client that has said its last is asked for a sign of life, and then again, and so on. */
+/** Delays of the probes of a client that half-closed its connection; the last one repeats. */
 const probeMs = [0, 100, 900, 250, 15_000] as const;
-/** How often it is asked in its stream alone: most whole answers are there before anything need be said. */
+/** The first probes write only to an open stream: most whole answers finish before a probe is needed. */
 const streamProbes = 2;
-/** The same for a client of which nothing is heard, because what it has sent behind its request is not read yet. */
+/** Delays of the probes of a client whose socket is paused, so that a disconnect is not seen. */
 const unheardProbeMs = [5_000, 250, 15_000] as const;
 
-/** What all connections of a server share. */
+/** State that all connections of a server share. */
 export interface ConnectionContext extends ExchangeContext {
-  /** The names of the headers that are copied. */
+  /** Names of the headers that are copied. */
   readonly copied: ReadonlySet<string>;
   readonly onRequest: OnRequest;
 }
@@ -42,17 +42,17 @@ interface Answering extends Asked {
 }
 
 /**
- * A connection of Node's server. Its requests are carried out one after the other: each may count on what was answered before it.
- * What is no request is refused once those before it are answered, and ends the connection.
+ * A connection of Node's server. Its requests run one after the other, because a request may depend on the answer to the one before. A
+ * malformed request is refused after the answers to those before it, and ends the connection.
  */
 export class NodeConnection implements AnsweredConnection {
   readonly #socket: Socket;
   readonly #context: ConnectionContext;
   readonly #waiting: Asked[] = [];
   #answering: Answering | null = null;
-  /** What is to be said once everything before it is answered, and then the connection ends. */
+  /** The refusal to send after all earlier answers; then the connection ends. */
   #fault: SvcError | null = null;
-  /** Takes what comes when no parser does any more. */
+  /** Takes incoming bytes after the parser was detached. */
   #takeRest: ((chunk: Uint8Array, isLast: boolean) => void) | null = null;
   #clientEnded = false;
   #probing: Timer | null = null;
@@ -60,7 +60,7 @@ export class NodeConnection implements AnsweredConnection {
   constructor(socket: Socket, context: ConnectionContext) {
     this.#socket = socket;
     this.#context = context;
-    // Node listens too, but not to a tunnel's.
+    // Node adds its own error listener, but not to the socket of a tunnel.
     socket.on("error", () => {});
     socket.on("end", () => this.#onEnd());
   }
@@ -70,7 +70,7 @@ export class NodeConnection implements AnsweredConnection {
     return this.#clientEnded && this.#waiting.length === 0;
   }
 
-  /** Takes the next request. */
+  /** Runs or queues the next request. */
   ask(request: IncomingMessage, response: ServerResponse): void {
     if (this.#fault !== null) return;
     if (this.#answering === null) this.#begin({ request, response });
@@ -81,7 +81,7 @@ export class NodeConnection implements AnsweredConnection {
     }
   }
 
-  /** What came is no request, or came too slowly; or the connection is broken. */
+  /** Handles a malformed or slow request, or a broken connection. */
   fail(error: NodeJS.ErrnoException): void {
     const socket = this.#socket;
     const fault = socket.writable ? faultOf(error, socket) : null;
@@ -93,20 +93,20 @@ export class NodeConnection implements AnsweredConnection {
     const last = this.#waiting.at(-1) ?? this.#answering;
     if (last !== null && last === this.#answering && !last.request.complete) this.#failBody(last as Answering, fault);
     else {
-      // The last of those that wait has not come in full, and never will.
+      // The last queued request is incomplete and will stay so.
       if (last !== null && !last.request.complete) this.#waiting.pop();
       this.refuse(fault);
     }
   }
 
-  /** Says no to what is no request, when its turn has come. */
+  /** Refuses a malformed request after the answers to those before it. */
   refuse(fault: SvcError): void {
     this.#fault = fault;
     if (this.#answering !== null) this.#readNoMore();
     else this.#answerFault(fault);
   }
 
-  /** Ends the connection when what was said is on its way, or is not taken. */
+  /** Closes the connection once pending bytes are sent, or after a timeout. */
   close(): void {
     const socket = this.#socket;
     if (socket.writableLength === 0) socket.destroy();
@@ -118,7 +118,7 @@ export class NodeConnection implements AnsweredConnection {
 
   #begin({ request, response }: Asked): void {
     const { copied, onRequest } = this.#context;
-    // Of an answer before it, that was not taken for a while.
+    // Clears the timeout of an earlier answer that the client took slowly.
     if (this.#socket.timeout) this.#socket.setTimeout(0);
     const raw = new NodeRequest(request);
     const read = readHead(raw, copied);
@@ -156,7 +156,7 @@ export class NodeConnection implements AnsweredConnection {
     else this.#probe(probeMs, streamProbes);
   }
 
-  /** Reads on when what came before is answered; neither a last word nor a reset is heard until then. */
+  /** Pauses reading until the earlier requests are answered. A paused socket reports neither an end nor a reset, so probe it. */
   #readNoMore(): void {
     this.#socket.pause();
     if (this.#probing === null) this.#probe(unheardProbeMs, 0);
@@ -169,8 +169,8 @@ export class NodeConnection implements AnsweredConnection {
   }
 
   /**
-   * A client that has said its last, or is not heard, may wait for its answer, or be gone: that is told by what is written to it, which
-   * resets the connection if nobody is there, and by the write after that. A whole answer is spared the first probes.
+   * Probes a half-closed or paused client by writing to it. If the peer is gone, the first write triggers a reset and the next write fails.
+   * The first `spared` probes do not write to a whole answer.
    */
   #probe(delaysMs: readonly number[], spared: number): void {
     this.#probing?.cancel();
@@ -199,7 +199,7 @@ export class NodeConnection implements AnsweredConnection {
     this.#dropRest((chunk, isLast) => exchange.takeBody(chunk, isLast));
   }
 
-  /** From now on no parser sees what comes. */
+  /** Detaches the parser and passes further bytes to `take`. */
   #dropRest(take: (chunk: Uint8Array, isLast: boolean) => void): void {
     this.#takeRest = take;
     this.#socket.removeAllListeners("data");
@@ -211,7 +211,7 @@ export class NodeConnection implements AnsweredConnection {
 
 const nothing = new Uint8Array();
 
-/** What to say to it; null when there is nobody to say it to. */
+/** Returns the refusal for a parser error; null if the connection expects no answer. */
 function faultOf(error: NodeJS.ErrnoException & { readonly reason?: string }, socket: Socket): SvcError | null {
   switch (error.code) {
     case "HPE_HEADER_OVERFLOW":
@@ -221,7 +221,7 @@ function faultOf(error: NodeJS.ErrnoException & { readonly reason?: string }, so
     case "HPE_INVALID_EOF_STATE":
       return new SvcError("malformed_request", { detail: "the connection ended inside the request" });
     case "ERR_HTTP_REQUEST_TIMEOUT":
-      // A connection that was opened ahead of its first request is not told that it is late.
+      // A connection that was opened in advance and sent no byte gets no timeout answer.
       return socket.bytesRead === 0 ? null : new SvcError("request_timeout");
     default:
       if (!error.code?.startsWith("HPE_")) return null;
@@ -229,7 +229,7 @@ function faultOf(error: NodeJS.ErrnoException & { readonly reason?: string }, so
   }
 }
 
-/** The whole of an answer to what is no request, which is the last on its connection. */
+/** Returns the whole answer to a malformed request, the last on its connection. */
 function answerTo(fault: SvcError, requestId: string): string {
   const reply = refusal(fault, requestId);
   const body = reply.kind === "json" ? reply.body : "";

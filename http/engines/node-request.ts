@@ -2,14 +2,14 @@ import type { IncomingMessage } from "node:http";
 import { SvcError } from "../../bus/errors.ts";
 import type { RawRequest } from "../exchange/request-head.ts";
 
-/** Headers of a request, as uWebSockets.js has it. */
+/** Max headers of a request, the same limit as uWebSockets.js. */
 const headersMax = 100;
-/** What proxies are sent, and any server must understand: a whole URL in the place of the path. */
+/** Matches a whole URL in the request line. Clients send it to proxies, and any server must accept it. */
 const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/i;
 
-/** A request of Node's server, to be copied. */
+/** Adapts a request of Node's server for copying. */
 export class NodeRequest implements RawRequest {
-  /** The refusal of what Node's parser takes and nobody else should. */
+  /** The refusal of a request that Node's parser accepts but svc does not. */
   readonly fault: SvcError | null;
   readonly #request: IncomingMessage;
   readonly #path: string;
@@ -48,7 +48,7 @@ function faultOf(request: IncomingMessage, authority: string | undefined): SvcEr
   if (request.rawHeaders.length > 2 * headersMax) return new SvcError("headers_too_large");
   if (request.httpVersionMajor !== 1)
     return new SvcError("malformed_request", { detail: `HTTP/${request.httpVersion} is not served` });
-  // Some would go by the one, others by the other.
+  // Host and request line must agree, because other software on the way may trust either of them.
   if (authority !== undefined && authority.toLowerCase() !== request.headers.host?.toLowerCase())
     return new SvcError("invalid_header", { detail: "host is not that of the request line" });
   return null;

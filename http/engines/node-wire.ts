@@ -2,23 +2,23 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import type { Socket } from "node:net";
 import { type AnswerHead, type Drainable, securityHeaders, type Wire } from "./wire.ts";
 
-/** How long a client that is behind may take nothing, as uWebSockets.js has it. */
+/** Max time without progress for a client that is slow to read, the same as in uWebSockets.js. */
 const stalledMs = 10_000;
 
-/** What the answer to a request has to know of its connection. */
+/** The state of its connection that an answer needs. */
 export interface AnsweredConnection {
-  /** Whether nothing comes on it behind this answer. */
+  /** True if no further request follows this answer on the connection. */
   readonly endsHere: boolean;
 }
 
-/** An answer over a socket of Node's. */
+/** An answer over a socket of Node's server. */
 export class NodeWire implements Wire {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #socket: Socket;
   readonly #connection: AnsweredConnection;
   #answer: AnswerHead | null = null;
-  /** Whether pieces are framed as chunks: HTTP/1.0 has none, and its answer ends with the connection. */
+  /** True if pieces are sent as chunks. HTTP/1.0 has no chunks: its answer ends with the connection. */
   #inChunks = false;
   #behind = false;
   #isAsked = false;
@@ -41,7 +41,7 @@ export class NodeWire implements Wire {
     this.#response.writeContinue();
   }
 
-  /** Whether the client wants to be asked for the body: one of HTTP/1.0 is never (RFC 9110, 10.1.1). */
+  /** True if the client sent `Expect: 100-continue`. A server never answers it on HTTP/1.0 (RFC 9110, 10.1.1). */
   get #waitsToBeAsked(): boolean {
     const { httpVersionMinor, headers } = this.#request;
     return httpVersionMinor > 0 && headers.expect?.toLowerCase() === "100-continue";
@@ -70,14 +70,13 @@ export class NodeWire implements Wire {
 
   endBeforeBody(body: string | Uint8Array): void {
     this.#begin(Buffer.byteLength(body), true);
-    // Ended, Node would close the connection at once.
+    // `end` would make Node close the connection at once.
     if (body.length === 0) this.#response.flushHeaders();
     else this.#response.write(body);
   }
 
   /**
-   * Writes to the socket itself. `ServerResponse.write` makes four writes of a chunk, and keeps 64 KiB back before it says that
-   * the client is behind.
+   * Writes to the socket itself. `ServerResponse.write` makes four writes of a chunk, and buffers 64 KiB before it reports backpressure.
    */
   write(piece: string | Uint8Array): boolean {
     const socket = this.#socket;
@@ -94,7 +93,7 @@ export class NodeWire implements Wire {
     return false;
   }
 
-  /** Bytes are not copied: many answers may share them. */
+  /** Writes the bytes without a copy, because many answers may share them. */
   #writeBytes(bytes: Uint8Array): void {
     const socket = this.#socket;
     if (!this.#inChunks) {
@@ -123,12 +122,12 @@ export class NodeWire implements Wire {
     this.#socket.destroy();
   }
 
-  /** Writes what means nothing to a client that has said its last, while it is not answered: who is gone resets the connection. */
+  /** Writes an interim 102 response to a half-closed client before its answer: if the client is gone, its system resets the connection. */
   probe(): void {
     if (this.#request.httpVersionMinor > 0 && this.#isNew) this.#response.writeProcessing();
   }
 
-  /** Whether nothing was said yet. */
+  /** True if nothing was written yet. */
   get #isNew(): boolean {
     return !this.#response.headersSent && !this.#socket.destroyed;
   }
@@ -140,12 +139,12 @@ export class NodeWire implements Wire {
     this.#writer?.onDrained();
   };
 
-  /** Node drops a socket on which nothing moves for as long. */
+  /** Makes Node destroy the socket after this time without progress. */
   #lookForStall(): void {
     if (this.#socket.writableLength > 0) this.#socket.setTimeout(stalledMs);
   }
 
-  /** Writes the head: of a body of as many bytes, or of one in pieces. */
+  /** Writes the head; `bytes` is the length of the body, null for a body in pieces. */
   #begin(bytes: number | null, closes: boolean): void {
     const { status, contentType, requestId, noStore, extraHeaders, headers } = this.#answer as AnswerHead;
     const request = this.#request;
@@ -158,11 +157,11 @@ export class NodeWire implements Wire {
     if (headers) for (const name of Object.keys(headers)) lines.push(name, headers[name] as string);
     if (bytes !== null && status !== 204) lines.push("content-length", String(bytes));
     if (this.#inChunks) lines.push("transfer-encoding", "chunked");
-    // Behind a request that was not read to its end nobody knows where the next one begins.
+    // After a request that was not read to its end, the start of the next one is unknown.
     const isRead = request.complete && (this.#isAsked || !this.#waitsToBeAsked);
     const stays = isRead && request.httpVersionMinor > 0 && this.#response.shouldKeepAlive;
     if (closes || !stays || this.#connection.endsHere) lines.push("connection", "close");
-    // Else Node would say that the connection stays and for how long, which HTTP/1.1 takes for granted.
+    // Otherwise Node would add a keep-alive header, which is the default of HTTP/1.1.
     else this.#response.removeHeader("connection");
     this.#response.writeHead(status, STATUS_CODES[status] ?? "", lines);
   }

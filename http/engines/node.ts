@@ -6,14 +6,14 @@ import type { Listen } from "./engine.ts";
 import { type ConnectionContext, NodeConnection } from "./node-connection.ts";
 import { SlowBodies } from "./slow-bodies.ts";
 
-// Node's own server, whose parser refuses what uWebSockets.js reads in its own way. It is everywhere where Node is.
+// Node's own server. Its parser refuses requests that uWebSockets.js reads leniently. It works wherever Node works.
 
-/** How long a head may take, and how long a connection may be idle, as uWebSockets.js has it. */
+/** Max time for a request's head, and for an idle connection, the same as in uWebSockets.js. */
 const idleMs = 10_000;
-/** How often heads are looked at that take longer. */
+/** Interval of the check for slow heads. */
 const lookMs = 1_000;
 
-/** Listens on a port. */
+/** Listens on a port with Node's own server. */
 export const listenWithNode: Listen = (options, env, streams, onRequest) => {
   const unanswered = { count: 0 };
   const context: ConnectionContext = {
@@ -29,16 +29,16 @@ export const listenWithNode: Listen = (options, env, streams, onRequest) => {
     insecureHTTPParser: false,
     maxHeaderSize: options.headBytesMax,
     headersTimeout: idleMs,
-    // What a body may take is up to how it comes: see SlowBodies.
+    // SlowBodies limits the time of a body by its rate.
     requestTimeout: 0,
     connectionsCheckingInterval: lookMs,
     keepAliveTimeout: idleMs,
-    // One without is refused as one with the wrong one is.
+    // `OriginGuard` refuses a request without Host, in the same way as a wrong Host.
     requireHostHeader: false,
   });
-  // Beyond its own bound Node drops headers, and says nothing.
+  // With its own bound, Node silently drops further headers.
   server.maxHeadersCount = 0;
-  // Who has said its last may still listen. Node has it so for sockets, and not for requests.
+  // A client that half-closed its connection may still read. Node's HTTP server closes such a connection unless this is set.
   Object.assign(server, { httpAllowHalfOpen: true });
 
   const ask = (request: IncomingMessage, response: ServerResponse): void =>
@@ -48,7 +48,7 @@ export const listenWithNode: Listen = (options, env, streams, onRequest) => {
     socket.on("close", () => connections.delete(socket));
   });
   server.on("request", ask);
-  // Who waits to be asked for a body is asked when the body is wanted.
+  // `100 Continue` is sent only when the handler reads the body.
   server.on("checkContinue", ask);
   server.on("checkExpectation", ask);
   server.on("connect", (_request, socket) =>
@@ -64,7 +64,7 @@ export const listenWithNode: Listen = (options, env, streams, onRequest) => {
     server.listen({ host, port, reusePort: shared }, () =>
       resolve({
         port: (server.address() as AddressInfo).port,
-        // Node's own `close` would end the connections that are idle as well.
+        // Node's `close` of the HTTP server would close idle connections as well.
         stopAccepting() {
           context.unanswered = { count: 0 };
           NetServer.prototype.close.call(server);

@@ -3,13 +3,16 @@ import { SvcError } from "../../bus/errors.ts";
 import { SlotSet } from "../../bus/slot-map.ts";
 import type { BodyReader } from "./body-reader.ts";
 
-/** How long a body is given before it is looked at what has come: less than uWebSockets.js waits, which then says nothing. */
+/**
+ * Length of the window in which a body must make progress. It is shorter than the timeout of uWebSockets.js, which closes without an
+ * answer.
+ */
 export const bodyWindowMs = 6_000;
-/** What must have come of it meanwhile: 16 KiB a second. */
+/** Min bytes of a body in one window: 16 KiB a second. */
 export const bodyWindowBytesMin = 96 * 1024;
 const lookMs = 1_000;
 
-/** The bodies that somebody waits for. Those that come too slowly fail with request_timeout. */
+/** Bodies that handlers wait for. A body below the minimum rate fails with request_timeout. */
 export class SlowBodies {
   readonly #env: Env;
   readonly #watched = new SlotSet<BodyReader>();

@@ -12,15 +12,15 @@ import { Exchange, type ExchangeContext } from "./exchange.ts";
 import { SlowBodies } from "./slow-bodies.ts";
 import { type AnswerHead, type Drainable, securityHeaders, type Wire } from "./wire.ts";
 
-// The only file that knows uWebSockets.js. A request is copied out of it at once, because it is gone when the callback returns.
+// The only file that imports uWebSockets.js. It copies each request at once, because the request is invalid after its callback returns.
 
-/** One header whose value carries the lines of the others: each call crosses into C++. */
+/** All security headers in one call: the value of the first carries the lines of the others, because each call crosses into C++. */
 const [[securityHeaderName, firstSecurityValue], ...otherSecurityHeaders] = securityHeaders;
 const securityValues = [firstSecurityValue, ...otherSecurityHeaders.map(([name, value]) => `${name}: ${value}`)].join(
   "\r\n",
 );
 
-/** Listens on a port, alone or beside other threads: uWebSockets.js always shares it. Its bound for heads is the process's. */
+/** Listens on a port. uWebSockets.js always shares the port with other threads, and limits the size of heads for the whole process. */
 export const listenWithUws: Listen = (options, env, streams, onRequest) => {
   const app = App();
   const copied = copiedHeaders(options.trustedHeader);
@@ -62,7 +62,7 @@ class UwsWire implements Wire {
   readonly #response: HttpResponse;
   #writer: Drainable | null = null;
   #status = 0;
-  /** uWebSockets.js has been asked to say when the client has taken what it was behind with. */
+  /** True if an `onWritable` handler is registered. */
   #awaited = false;
 
   constructor(response: HttpResponse) {
@@ -73,7 +73,7 @@ class UwsWire implements Wire {
     return Buffer.from(this.#response.getRemoteAddressAsText()).toString("latin1");
   }
 
-  /** It has been told with the head: uWebSockets.js does that. */
+  /** A no-op: uWebSockets.js sends `100 Continue` itself. */
   askForBody(): void {}
 
   together(work: () => void): void {
@@ -92,13 +92,13 @@ class UwsWire implements Wire {
   }
 
   endWith(body: string | Uint8Array, closes: boolean): void {
-    // Told a body, though an empty one, uWebSockets.js says how long it is: a 204 has no length (RFC 9110, 8.6).
+    // Given a body, even an empty one, uWebSockets.js sends its length, but a 204 has none (RFC 9110, 8.6).
     if (this.#status === 204 && !closes) this.#response.endWithoutBody();
     else this.#response.end(body, closes);
   }
 
   endWithoutBody(bytes: number | null): void {
-    // Told the length, endWithoutBody goes on waiting for the body and drops the connection at the next request.
+    // With a length argument, `endWithoutBody` waits for the body and drops the connection at the next request.
     if (bytes !== null) this.#response.writeHeader("content-length", String(bytes));
     this.#response.endWithoutBody();
   }
@@ -106,7 +106,7 @@ class UwsWire implements Wire {
   endBeforeBody(body: string | Uint8Array): void {
     const text = typeof body === "string" ? body : Buffer.from(body).toString("latin1");
     this.#response.writeHeader("connection", "close");
-    // After `end` nothing could close the connection any more. A header may carry what stands behind the last one.
+    // After `end` nothing could close the connection. So the value of the last header also carries the body.
     const chunk = `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
     this.#response.writeHeader("transfer-encoding", `chunked\r\n\r\n${text === "" ? "" : chunk}0\r\n`);
   }
@@ -124,7 +124,7 @@ class UwsWire implements Wire {
     this.#writer = writer;
   }
 
-  /** Most clients are never behind, and each that is asked about costs memory for as long as its stream is open. */
+  /** Registers for the drain event only when needed: most clients read fast, and a handler uses memory as long as its stream is open. */
   #await(): void {
     this.#awaited = true;
     this.#response.onWritable(() => {

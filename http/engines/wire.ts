@@ -1,7 +1,7 @@
 import type { Headers } from "../exchange/reply.ts";
 
-// The seam between what is answered and the server that takes it to the client. An engine makes an Exchange of each request, with
-// a Wire as its way out; nothing above this folder knows which engine it is.
+// The interface between an exchange and its HTTP server. An engine makes an Exchange of each request, with a Wire to write the answer. No
+// code above this folder depends on the engine.
 
 /** Sent with every answer. */
 export const securityHeaders = [
@@ -10,46 +10,46 @@ export const securityHeaders = [
   ["referrer-policy", "no-referrer"],
 ] as const;
 
-/** What the head of an answer says, beside the security headers and how its body is framed. */
+/** The head of an answer, without the security headers and the framing of the body. */
 export interface AnswerHead {
   readonly status: number;
   readonly contentType: string;
   readonly requestId: string;
-  /** Whether it says that nobody may keep the answer. */
+  /** True if the answer gets `cache-control: no-store`. */
   readonly noStore: boolean;
   readonly extraHeaders: readonly (readonly [string, string])[];
   readonly headers: Headers | undefined;
 }
 
-/** Who writes as fast as its client reads. */
+/** A writer that waits until its client reads. */
 export interface Drainable {
   onDrained(): void;
 }
 
 /**
- * The way out of one answer. After `head` comes either one of the three that end a whole answer, or writes and an `end`. Nothing is
- * called once the client is gone.
+ * Writes one answer. After `head` comes either one of the three methods that end a whole answer, or writes and an `end`. No method is
+ * called after the client disconnected.
  */
 export interface Wire {
-  /** The address of whoever holds the other end of the connection. */
+  /** The address of the connection's peer. */
   remoteAddress(): string;
-  /** Tells a client that waits to be asked for its body that it is wanted. */
+  /** Sends `100 Continue` to a client that waits for it. */
   askForBody(): void;
-  /** What is written in `work` leaves together. */
+  /** Sends all writes of `work` together. */
   together(work: () => void): void;
-  /** Says how the answer begins; it leaves with what follows. */
+  /** Sets the head, which leaves with the following write. */
   head(answer: AnswerHead): void;
-  /** The whole body, and the end; of the connection too when it `closes`. */
+  /** Writes the whole body and ends the answer; `closes` also ends the connection. */
   endWith(body: string | Uint8Array, closes: boolean): void;
-  /** The end of an answer that has a head alone; its body would have this many bytes, null when that is not known. */
+  /** Ends an answer without a body. `bytes` is the length that the body would have, null if unknown. */
   endWithoutBody(bytes: number | null): void;
-  /** The whole body to a client that is still sending: it is told that the connection closes, which then waits for `close`. */
+  /** Writes the whole body to a client that is still sending its request, with `connection: close`. The caller then calls `close`. */
   endBeforeBody(body: string | Uint8Array): void;
-  /** Writes a piece; false when the client is behind, and then `onDrained` is called later. */
+  /** Writes a piece; returns false if the client is slow to read, and `onDrained` is called later. */
   write(piece: string | Uint8Array): boolean;
-  /** Tells a writer whenever the client has taken what it was behind with. */
+  /** Sets the writer whose `onDrained` is called each time the client caught up. */
   tellDrained(writer: Drainable): void;
-  /** Writes a last piece, and the end. */
+  /** Writes the last piece and ends the answer. */
   end(text: string): void;
   /** Drops the connection. */
   close(): void;

@@ -5,22 +5,22 @@ import { breathe, type Env } from "../../bus/env.ts";
 import { type Reply, text } from "./reply.ts";
 import type { RequestHeaders } from "./request-head.ts";
 
-// A long body that is the same for everybody until the process ends: made once, a piece at a time, and kept as the bytes that go out.
+// A long body that is the same for all requests until the process ends. It is made once, in pieces, and cached as bytes.
 
-/** A body, as it is and compressed. */
+/** A body, plain and compressed. */
 export interface KeptBody {
   readonly plain: Uint8Array;
   readonly gzipped: Uint8Array;
-  /** Weak: the same for both. */
+  /** Weak, because both forms share it. */
   readonly etag: string;
 }
 
-/** What is done at one go. A piece that has begun is made to its end. */
+/** Max milliseconds of work before the event loop is yielded to. A piece is never interrupted. */
 const sliceMsMax = 4;
 
 const compress = promisify(gzip);
 
-/** Makes a body of its pieces. Others have their turn after every few milliseconds; it is compressed beside the event loop. */
+/** Makes a body from pieces. Yields to the event loop every few milliseconds; compression runs in Node's thread pool. */
 export async function keepBody(pieces: Iterable<string>, env: Pick<Env, "monotonic" | "defer">): Promise<KeptBody> {
   const made: Buffer[] = [];
   const hash = createHash("sha256");
@@ -38,7 +38,7 @@ export async function keepBody(pieces: Iterable<string>, env: Pick<Env, "monoton
   return { plain, gzipped, etag: `W/"${hash.digest("base64url").slice(0, 22)}"` };
 }
 
-/** Answers with it: compressed where the client takes that, and with 304 where the client has it. */
+/** Returns the body as a reply: compressed if the client accepts gzip, and 304 if the client has it cached. */
 export function keptReply({ plain, gzipped, etag }: KeptBody, contentType: string, head: RequestHeaders): Reply {
   const headers = { etag, "cache-control": "private, no-cache", vary: "Accept-Encoding" };
   if (isHeld(etag, head["if-none-match"])) return text("", contentType, headers, 304);
@@ -46,12 +46,12 @@ export function keptReply({ plain, gzipped, etag }: KeptBody, contentType: strin
   return text(gzipped, contentType, { ...headers, "content-encoding": "gzip" });
 }
 
-/** Whether one of the client's tags is this one (RFC 9110, 13.1.2: compared as if all were weak). */
+/** True if one of the client's tags matches, compared as weak tags (RFC 9110, 13.1.2). */
 function isHeld(etag: string, tags = ""): boolean {
   return tags.trim() === "*" || tags.split(",").some((tag) => tag.trim().replace(/^(?!W\/)/, "W/") === etag);
 }
 
-/** Whether gzip is among the codings that a client takes, by name or by `*`, and not with a weight of 0. */
+/** True if the client accepts gzip, by name or by `*`, with a weight above 0. */
 function takesGzip(codings = ""): boolean {
   const weights = new Map(
     codings

@@ -1,7 +1,7 @@
 import type { SvcError } from "../../bus/errors.ts";
 import type { EventStream } from "./sse.ts";
 
-/** What a handler answers; the server writes it. */
+/** The answer of a handler; the engine writes it. */
 export type Reply =
   | { readonly kind: "json"; readonly status: number; readonly body: string; readonly headers?: Headers }
   | {
@@ -11,9 +11,9 @@ export type Reply =
       readonly body: string | Uint8Array;
       readonly headers?: Headers;
     }
-  /** An event stream: `open` is called when its head was written, and owns it from then on. */
+  /** An event stream: `open` is called after its head was written, and then owns the stream. */
   | { readonly kind: "stream"; readonly headers?: Headers; readonly open: (stream: EventStream) => void }
-  /** A long body, written a piece at a time as the client takes it. `return` is called when it goes away, also while a piece is made. */
+  /** A long body, written in pieces at the client's pace. `return` is called on a disconnect, even while a piece is being made. */
   | {
       readonly kind: "pieces";
       readonly contentType: string;
@@ -21,30 +21,30 @@ export type Reply =
       readonly headers?: Headers;
     };
 
-/** The pieces of a long body, one after the other. */
+/** The pieces of a long body, in order. */
 export type Pieces = Required<Pick<AsyncIterator<string | Uint8Array, void, undefined>, "next" | "return">>;
 
-/** Headers of an answer, by their lower-case names. */
+/** Headers of an answer, by lower-case name. */
 export type Headers = Readonly<Record<string, string>>;
 
-/** A body of JSON, made here. */
+/** Returns a reply with a value as JSON. */
 export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body: JSON.stringify(value), ...(headers && { headers }) };
 }
 
-/** A body that is JSON text already. */
+/** Returns a reply with a text that is JSON already. */
 export function jsonText(body: string, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body, ...(headers && { headers }) };
 }
 
-/** A body of any other type. */
+/** Returns a reply of any other content type. */
 export function text(body: string | Uint8Array, contentType: string, headers?: Headers, status = 200): Reply {
   return { kind: "text", status, contentType, body, ...(headers && { headers }) };
 }
 
 /**
- * The answer to a refusal. Bodies that the specification prints keep their keys to the letter; every other refusal carries its
- * code under both keys (decision 2), some with a sentence under `message`.
+ * Returns the answer to a refusal. Bodies printed in the specification keep exactly those keys. All other refusals carry their code under
+ * both `error` and `detail`, some with a sentence under `message`.
  */
 export function refusal(error: SvcError, requestId: string): Reply {
   return jsonText(JSON.stringify(refusalBody(error, requestId)), error.status, refusalHeaders(error));
@@ -53,9 +53,9 @@ export function refusal(error: SvcError, requestId: string): Reply {
 /** The header of every 401 (RFC 9110, section 15.5.2). */
 export const bearerChallenge: Headers = { "www-authenticate": 'Bearer realm="svc"' };
 
-/** Headers that a refusal has in every form: when to come again, and how to show who is calling. */
+/** Returns the headers that a refusal has in every form: when to retry, and how to authenticate. */
 export function refusalHeaders({ status, details: { retryAfterSeconds, reason } }: SvcError): Headers {
-  // RFC 6750, section 3.1: a caller without credentials is told of no error.
+  // RFC 6750, section 3.1: an answer to a request without credentials names no error.
   const isRefused = typeof reason === "string" && reason.startsWith("invalid_");
   return {
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
@@ -64,7 +64,7 @@ export function refusalHeaders({ status, details: { retryAfterSeconds, reason } 
   };
 }
 
-/** The sentence for a person, where there is one. */
+/** Returns the sentence for people, if the error has one. */
 function spoken({ sentence }: SvcError): object {
   return sentence === null ? {} : { message: sentence };
 }
@@ -80,7 +80,7 @@ function refusalBody(error: SvcError, requestId: string): unknown {
     case "missing_scopes":
       return { detail };
     case "workspace_changed":
-      // The facts of the file stand beside the code.
+      // The details of the file are fields next to the code.
       return { error: error.code, detail: error.code, ...(detail as object) };
     case "internal_error":
       return { error: error.code, detail: `internal error (request ${requestId})` };

@@ -1,27 +1,27 @@
 import { SvcError } from "../../bus/errors.ts";
 
-// A request line and its headers, copied out of the server's own request, which is gone when its callback returns.
+// The line and the headers of a request, copied from the engine's own request, which is invalid after its callback returns.
 
-/** A request line and the headers that anything here reads; names in lower case. */
+/** A request line and the headers that svc reads; header names in lower case. */
 export interface RequestHead {
   /** In upper case. */
   readonly method: string;
-  /** As it came, not decoded. */
+  /** Raw, not decoded. */
   readonly path: string;
   readonly query: string;
   readonly headers: RequestHeaders;
-  /** The refusal of a request in which two readers could see two requests; null where they could not. */
+  /** The refusal of a request that two HTTP parsers could read differently (request smuggling); null if there is no such doubt. */
   readonly fault: SvcError | null;
-  /** The fault is about where the request ends, so what stands behind it is not the next request. */
+  /** True if the fault concerns the end of the request, so that the start of the next request is unknown. */
   readonly endUnknown: boolean;
 }
 
-/** The headers of a request that anybody looks at, by their lower-case names. */
+/** The headers that svc reads, by lower-case name. */
 export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?: string } & {
   readonly [name: string]: string | undefined;
 };
 
-/** Headers that are copied; the rest is not looked at. */
+/** Headers that are copied; all others are ignored. */
 const readHeaders = [
   "accept",
   "accept-encoding",
@@ -55,7 +55,7 @@ const readHeaders = [
   "x-svc-thread-id",
 ] as const;
 
-/** Lists, which may stand on several lines. */
+/** Headers with list values, which may occur on several lines. */
 const listHeaders: readonly string[] = [
   "accept",
   "accept-encoding",
@@ -64,10 +64,10 @@ const listHeaders: readonly string[] = [
   "x-forwarded-proto",
 ];
 
-/** A second one of these would let two readers see two requests; of the others a proxy may add its own. */
+/** Headers that may occur only once: two parsers could pick different ones. A proxy may add its own lines to the list headers. */
 const singleHeaders: ReadonlySet<string> = new Set(readHeaders.filter((name) => !listHeaders.includes(name)));
 
-/** What is left of a request whose answer is a stream. */
+/** The head of a request whose answer is a stream. */
 export const forgottenHead: RequestHead = {
   method: "",
   path: "",
@@ -77,7 +77,7 @@ export const forgottenHead: RequestHead = {
   endUnknown: false,
 };
 
-/** What is read from: the server's own request. */
+/** The engine's own request. */
 export interface RawRequest {
   getMethod(): string;
   getUrl(): string;
@@ -85,19 +85,19 @@ export interface RawRequest {
   forEach(take: (name: string, value: string) => void): void;
 }
 
-/** The names of the headers that are copied: those that are read here, and the one that the operator's proxy sets. */
+/** Returns the names of the headers to copy: those that svc reads, and the one that the operator's proxy sets. */
 export function copiedHeaders(trustedHeader: string): ReadonlySet<string> {
   return new Set<string>(trustedHeader === "" ? readHeaders : [...readHeaders, trustedHeader.toLowerCase()]);
 }
 
-/** Copies a request's head, and says what is wrong with it. */
+/** Copies a request's head and checks it. */
 export function readHead(request: RawRequest, copied: ReadonlySet<string>): RequestHead {
   const headers: Record<string, string> = {};
   let detail: string | null = null;
   let endUnknown = false;
   request.forEach((name, value) => {
     if (!copied.has(name)) return;
-    // The only control character that uWebSockets.js lets pass inside a value, but for a tab.
+    // Besides tab, DEL is the only control character that uWebSockets.js accepts in a value.
     if (value.includes("\x7f")) detail ??= `${name} has a control character in it`;
     if (headers[name] === undefined) headers[name] = value;
     else if (!singleHeaders.has(name)) headers[name] += `, ${value}`;
@@ -106,7 +106,7 @@ export function readHead(request: RawRequest, copied: ReadonlySet<string>): Requ
       endUnknown ||= name === "content-length" || name === "transfer-encoding";
     }
   });
-  // uWebSockets.js reads as much of a length as looks like a number. For it any transfer coding is chunks, and an empty one is none.
+  // uWebSockets.js reads only the leading digits of a length. It treats any transfer coding as chunked, and an empty one as none.
   const length = headers["content-length"];
   if (length !== undefined && !/^\d{1,15}$/.test(length)) {
     detail ??= "content-length is not a number";

@@ -2,24 +2,23 @@ import { doneMark, keepAlive } from "../../bus/frames/frames.ts";
 import type { Channel } from "../../bus/protocol/channel.ts";
 import { type SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
-// Event streams and their slow readers. What a client does not take waits here, at most 1 MiB behind the piece that is being
-// sent, and 256 MiB in the whole process; then the stream is closed, and the client comes back with its cursor (decision 10).
+// Event streams and their slow readers. Frames that a client does not read are buffered. At most 1 MiB per stream waits in addition to the
+// piece being sent, and 256 MiB in the whole process. Above that the stream is closed, and the client reconnects with its cursor.
 
-/** The writing end of a response, as far as streams need it. */
+/** The part of a response that streams write to. */
 export interface StreamSink {
-  /** Writes a piece; false when the client is behind, and then `drained` is called later. */
+  /** Writes a piece; returns false if the client is slow to read, and `onDrained` is called later. */
   write(piece: string | Uint8Array): boolean;
   end(text: string): void;
-  /** Drops the connection. */
   close(): void;
 }
 
-/** Bytes that may wait behind the piece that is being sent. */
+/** Max bytes buffered in addition to the piece being sent. */
 const queuedBytesMax = 1024 * 1024;
-/** Silence after which a comment is sent. */
+/** A comment is sent after this time without a write. */
 const keepAliveMs = 15_000;
 
-/** One open event stream. */
+/** One open event stream, with the bounded buffer of its client. */
 export class EventStream implements SlotMember {
   slot = -1;
   readonly #sink: StreamSink;
@@ -30,13 +29,13 @@ export class EventStream implements SlotMember {
   #heldBytes = 0;
   #blocked = false;
   #ending = false;
-  /** What was written last is the beginning of a frame: nothing but its rest may follow. */
+  /** True if the last write ended inside a frame: only the rest of that frame may follow. */
   #midFrame = false;
   #closed = false;
   #onClose: (() => void) | null = null;
   #onDrained: (() => void) | null = null;
   #onShutdown: (() => void) | null = null;
-  /** Monotonic milliseconds: of the last write, and of the last that was more than a comment. */
+  /** Monotonic milliseconds of the last write, and of the last write that was not a comment. */
   lastWriteAt: number;
   lastFrameAt: number;
 
@@ -48,7 +47,7 @@ export class EventStream implements SlotMember {
     registry.opened(this);
   }
 
-  /** True when nothing can be written any more. */
+  /** True if nothing can be written any more. */
   get closed(): boolean {
     return this.#closed;
   }
@@ -58,33 +57,36 @@ export class EventStream implements SlotMember {
     return this.#queuedBytes + this.#sendingBytes + this.#heldBytes;
   }
 
-  /** True when everything that was written has been taken by the connection. */
+  /** True if the connection took all that was written. */
   get drained(): boolean {
     return !this.#blocked;
   }
 
-  /** True when the frame that was written last goes on. */
+  /** True if the frame written last is incomplete. */
   get midFrame(): boolean {
     return this.#midFrame;
   }
 
-  /** Calls back once when the stream is over, however it ends. */
+  /** Calls `work` once when the stream is over, however it ends. */
   onClose(work: () => void): void {
     this.#onClose = work;
   }
 
-  /** Lets the stream be ended by this when the server stops, where [DONE] would say that what it tells of is over. */
+  /**
+   * Sets the callback that ends the stream when the server stops. Streams whose run continues use it, because [DONE] would mean the run's
+   * end.
+   */
   onShutdown(work: () => void): void {
     this.#onShutdown = work;
   }
 
-  /** The server stops. */
+  /** Ends the stream because the server stops. */
   shutDown(): void {
     this.#onShutdown?.();
     this.end(doneMark);
   }
 
-  /** Calls back once when the connection has taken everything, or when the stream is over. */
+  /** Calls `work` once when the connection took everything, or when the stream is over. */
   whenDrained(work: () => void): void {
     if (this.#closed || !this.#blocked) work();
     else this.#onDrained = work;
@@ -97,8 +99,8 @@ export class EventStream implements SlotMember {
   }
 
   /**
-   * Writes a part of what is too long to be written at once, when everything before it was taken. `unfinished` says that the frame
-   * goes on in the next part; until its last, nothing else is to be written.
+   * Writes a part of a long text after everything before it was taken. `unfinished` says that the frame continues in the next part; until
+   * its last part, nothing else may be written.
    */
   writePart(bytes: Uint8Array, unfinished: boolean): void {
     if (this.#closed || this.#ending) return;
@@ -107,7 +109,7 @@ export class EventStream implements SlotMember {
     this.#send(bytes);
   }
 
-  /** Writes what is not a frame: a comment. In the middle of a frame it would spoil it. */
+  /** Writes a comment, except inside a frame, which it would corrupt. */
   comment(text: string): void {
     if (!this.#closed && !this.#ending && !this.#midFrame) this.#put(text);
   }
@@ -117,7 +119,7 @@ export class EventStream implements SlotMember {
     else this.#send(text);
   }
 
-  /** Books what waits for this client elsewhere until it can be written: all of it, and 0 when it was. It is bounded like the rest. */
+  /** Sets the bytes that another buffer holds for this client; 0 once they were written. They count against the same bounds. */
   hold(bytes: number): void {
     if (this.#closed) return;
     this.#registry.waiting += bytes - this.#heldBytes;
@@ -125,7 +127,10 @@ export class EventStream implements SlotMember {
     this.#keepWithinBounds();
   }
 
-  /** Writes the rest and ends the stream when it was taken. Behind the beginning of a frame it is left out: it would become a part of it. */
+  /**
+   * Writes the rest and ends the stream once it was taken. After an incomplete frame the rest is dropped, because it would become a part of
+   * that frame.
+   */
   end(rest: string): void {
     if (this.#closed || this.#ending) return;
     const text = this.#midFrame ? "" : rest;
@@ -138,7 +143,7 @@ export class EventStream implements SlotMember {
     this.#sink.end(text);
   }
 
-  /** The client has taken what was being sent. */
+  /** Called when the client took the piece that was being sent. */
   onDrained(): void {
     if (this.#closed) return;
     this.#blocked = false;
@@ -156,7 +161,7 @@ export class EventStream implements SlotMember {
     if (!this.#blocked) this.#wake();
   }
 
-  /** The connection is gone. */
+  /** Called when the connection is gone. */
   onAborted(): void {
     this.#over();
   }
@@ -184,7 +189,7 @@ export class EventStream implements SlotMember {
     this.#keepWithinBounds();
   }
 
-  /** Books what is being sent. */
+  /** Counts the bytes being sent. */
   #account(sendingBytes: number): void {
     this.#registry.waiting += sendingBytes - this.#sendingBytes;
     this.#sendingBytes = sendingBytes;
@@ -218,7 +223,7 @@ export class EventStream implements SlotMember {
   }
 }
 
-/** The stream as a channel: whoever asks whether it is writable holds back what its client has no room for. */
+/** Returns the stream as a channel. Its `writable` is false while the client is slow to read, so that a producer can wait. */
 export function channelOf(stream: EventStream): Channel {
   return {
     get writable() {
@@ -232,13 +237,13 @@ export function channelOf(stream: EventStream): Channel {
   };
 }
 
-/** Every open stream of an http thread. */
+/** All open streams of an HTTP thread. */
 export class StreamRegistry {
-  /** Bytes that wait in all streams together. */
+  /** Bytes buffered in all streams together. */
   waiting = 0;
-  /** Bytes that wait for several streams at once, beside those. */
+  /** Returns the bytes buffered once for several streams; they count in addition to `waiting`. */
   shared: () => number = () => 0;
-  /** Streams dropped because nobody read them. */
+  /** Number of streams dropped because their client did not read. */
   droppedCount = 0;
   readonly #streams = new SlotSet<EventStream>();
   readonly #waitingMax: number;
@@ -266,8 +271,8 @@ export class StreamRegistry {
   }
 
   /**
-   * Drops the stream with the most waiting when the bound is passed. Called whenever something was added: that was one stream's,
-   * so the one with the most has enough.
+   * Drops the stream with the most buffered bytes if the process bound is exceeded. One call per addition is enough: each addition belongs
+   * to one stream, and the largest stream holds at least as much.
    */
   keepWithinBound(): void {
     if (this.waiting + this.shared() <= this.#waitingMax) return;
@@ -276,13 +281,13 @@ export class StreamRegistry {
     largest?.drop();
   }
 
-  /** Sends a comment on every stream that has been silent; to be called every few seconds. */
+  /** Sends a comment on every silent stream; call it every few seconds. */
   keepAlive(): void {
     const silentSince = this.now() - keepAliveMs;
     for (const stream of this.#streams) if (stream.lastWriteAt <= silentSince) stream.comment(keepAlive);
   }
 
-  /** Ends every stream: the server stops. */
+  /** Ends every stream when the server stops. */
   endAll(): void {
     for (const stream of this.#streams) stream.shutDown();
   }

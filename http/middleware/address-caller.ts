@@ -1,29 +1,29 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
 
 /**
- * Under what the requests of a client are counted: an IPv4 address, in an IPv6 one too; of IPv6 the network of 64 bits, which is the
- * least that anybody is given. `told` is what the proxy in front says, with a port or without one; it is empty where nobody says it. What
- * is no address says nothing: it could be another one with each request, and the connection counts in its place.
+ * Returns the key under which a client's requests are counted. It is the IPv4 address, also if embedded in IPv6, or the IPv6 /64 network,
+ * the smallest that a provider assigns. `told` is the value that the trusted proxy sent, with or without a port; empty without a proxy. A
+ * `told` that is no address is ignored, because it could change with each request; the connection's address counts then.
  */
 export function addressCaller(told: string, connection: string): string {
   const address = addressIn(told) ?? connection;
   return `address/${isIPv6(address) ? ofIPv6(address) : address}`;
 }
 
-/** An address without its brackets and its port, which is another one for each connection; null when there is none. */
+/** Returns the address without brackets and port, because the port differs for each connection; null if the text is no address. */
 function addressIn(told: string): string | null {
   if (told.length > toldCharsMax) return null;
   const text = forwardedFor.exec(told)?.[1] ?? told;
-  // Without brackets what stands behind the last colon of an IPv6 address may be a part of it.
+  // Without brackets, the digits after the last colon of an IPv6 address may be a part of it.
   if (isIP(text) !== 0) return text;
   const { bracketed = "", plain = "" } = hostAndPort.exec(text)?.groups ?? {};
   if (isIPv6(bracketed)) return bracketed;
   return isIPv4(plain) ? plain : null;
 }
 
-/** More than an address needs, with what stands beside it in the header Forwarded; it bounds what is looked through. */
+/** Max characters that are parsed: more than an address needs, with the other parts of a Forwarded header. */
 const toldCharsMax = 512;
-/** Who has sent it, in the header Forwarded (RFC 7239). */
+/** The `for` parameter of the Forwarded header (RFC 7239). */
 const forwardedFor = /(?:^|;)[ \t]*for="?([^";]+)"?[ \t]*(?:;|$)/i;
 const hostAndPort = /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>[^:]+))(?::\d{1,5})?$/;
 
@@ -36,7 +36,7 @@ function ofIPv6(address: string): string {
   return `${network.join(":")}::/64`;
 }
 
-/** The eight numbers of an address. */
+/** Returns the eight groups of an IPv6 address. */
 function groupsOf(address: string): number[] {
   const [head = "", tail] = (address.split("%")[0] as string).split("::");
   const before = numbersOf(head);

@@ -3,17 +3,17 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { RequestHead } from "../exchange/request-head.ts";
 
-// A browser on the operator's machine can be made to call this server by any page. Pages of other origins are refused, and so
-// are names that are not ours, for a page may have had its own name resolved to our address (DNS rebinding). What a browser sends
-// without an origin, such as a link or an image, tells by its Sec-Fetch headers whether another site's page is behind it.
+// Any web page can make a browser on the operator's machine call this server. Pages of other origins are refused. Unknown host names are
+// refused too, because a page may resolve its own name to this address (DNS rebinding). For requests without an Origin header, such as
+// links and images, the Sec-Fetch headers show if another site caused them.
 
 const corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 const exposedHeaders =
   "ETag, Idempotent-Replayed, Retry-After, WWW-Authenticate, X-Request-Id, X-Should-Retry, X-Svc-Dropped-Parts, X-Svc-Thread-Id";
-/** Names of headers that one preflight may ask for. Clients add their own: OpenAI's package sends ten. */
+/** Max header names that one preflight may request. Client libraries add their own: OpenAI's package sends ten. */
 const askedHeadersMax = 64;
 
-/** Checks Host and Origin, and returns the headers that a browser needs in the answer. */
+/** Checks Host and Origin, and returns the CORS headers of the answer. */
 export class OriginGuard {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
@@ -29,7 +29,7 @@ export class OriginGuard {
     if (!this.#hosts.has(name)) throw new SvcError("host_not_allowed", { message: strangerText(name) });
   }
 
-  /** Refuses a Host header that is no host and port with host_not_allowed; any name passes. */
+  /** Refuses a malformed Host header with host_not_allowed; any host name passes. */
   checkHostForm({ headers: { host = "" } }: RequestHead): void {
     if (hostName(host) === "") throw new SvcError("host_not_allowed", { message: strangerText("") });
   }
@@ -46,7 +46,7 @@ export class OriginGuard {
     throw new SvcError("origin_not_allowed");
   }
 
-  /** Whether the request only asks what it may send. */
+  /** True if the request is a CORS preflight. */
   isPreflight(head: RequestHead): boolean {
     return (
       head.method === "OPTIONS" &&
@@ -56,25 +56,25 @@ export class OriginGuard {
   }
 }
 
-/** `name` is empty for what is no name of a host. Which names are served is not told. */
+/** Returns the message for an unknown host; `name` is empty for a malformed one. The message does not reveal which names are served. */
 function strangerText(name: string): string {
   const called = name === "" ? "the name in the Host header" : name.slice(0, 255);
   return `This server does not answer to ${called}. To allow it, the operator adds the name to SVC_ALLOWED_HOSTS.`;
 }
 
-/** An IPv6 address in brackets or a name of ASCII, and a port. */
+/** An IPv6 address in brackets or an ASCII name, with an optional port. */
 const hostForm = /^(\[[\da-f:.]+\]|[\w.-]+)(?::(\d{1,5}))?$/i;
 
-/** The name in a Host header, without port, in the spelling of SVC_ALLOWED_HOSTS; empty when it is not in the form of one. */
+/** Returns the name in a Host header without its port, spelled as in SVC_ALLOWED_HOSTS; empty if the header is malformed. */
 function hostName(header: string): string {
   const [, name = "", port = "0"] = hostForm.exec(header) ?? [];
   return Number(port) > 65_535 ? "" : name.toLowerCase();
 }
 
-/** Pages that people come to by a link of another site; there is nothing in them but what they are. */
+/** Pages that may be opened by a link of another site; they hold no data of a tenant. */
 const linked: ReadonlySet<string> = new Set(["/", "/docs", "/docs/"]);
 
-/** Whether it makes a page of its own of what is answered, which the page with the link cannot look into. */
+/** True if the browser navigates to the page, so that the page with the link cannot read the answer. */
 function isLink({ method, path, headers }: RequestHead): boolean {
   return (
     method === "GET" &&
@@ -84,7 +84,10 @@ function isLink({ method, path, headers }: RequestHead): boolean {
   );
 }
 
-/** The answer to a preflight: any header name that is asked for may be sent. No header is a credential that a browser adds by itself. */
+/**
+ * Returns the headers of a preflight answer. Any requested header name is allowed, because no header is a credential that a browser adds by
+ * itself.
+ */
 export function preflightHeaders({ headers }: RequestHead): Readonly<Record<string, string>> {
   const asked = (headers["access-control-request-headers"] ?? "").split(",").map(trimBlanks);
   const names = asked.filter((name) => headerToken.test(name)).slice(0, askedHeadersMax);

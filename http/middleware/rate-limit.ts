@@ -2,20 +2,20 @@ import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 
-/** Requests that a thread takes from a bucket at once, while there is plenty. */
+/** Requests that a thread prefetches from a bucket at once, while the bucket is full enough. */
 const leaseWanted = 1024;
-/** Callers whose lease is remembered; beyond it the list is begun anew, and what was left in it counts as spent. */
+/** Max callers with a remembered prefetch. Above it the map is cleared, and the requests left in it count as spent. */
 const callersMax = 50_000;
 
 interface Lease {
   left: number;
-  /** Monotonic. */
+  /** Expiry on the monotonic clock. */
   until: number;
 }
 
 /**
- * The rate limit as an http thread sees it: it spends leases of the caller's limiter actor, and asks for another when one is used
- * up or over. With little left in the bucket a lease is one request, so the limit is exact where it matters.
+ * The rate limit on an HTTP thread. It spends prefetched requests of the caller's limiter actor, and asks for more when they are spent or
+ * expired. If the bucket is nearly empty it grants single requests, so the limit is exact there.
  */
 export class RateLimiter {
   readonly #env: Env;
@@ -29,7 +29,7 @@ export class RateLimiter {
     this.#enabled = enabled;
   }
 
-  /** Spends one request of the caller. Refuses with rate_limited. Returns nothing when it need not ask. */
+  /** Spends one request of the caller. Refuses with rate_limited. Returns null if no message to the actor is needed. */
   take(caller: string): Promise<void> | null {
     if (!this.#enabled) return null;
     const lease = this.#leases.get(caller);
@@ -49,7 +49,7 @@ export class RateLimiter {
     if (granted === 1) return;
     const until = askedAt + forMs;
     const lease = this.#leases.get(caller);
-    // Another request of the same caller may have brought a lease meanwhile.
+    // A concurrent request of the same caller may have stored a prefetch already.
     if (lease !== undefined && lease.left > 0 && this.#env.monotonic() < lease.until) {
       lease.left += granted - 1;
       lease.until = Math.min(lease.until, until);

@@ -1,6 +1,9 @@
-// The page of the reference: Swagger UI, and a form for the key where one is needed. Its script is docs.js.
+// The HTML of the API reference: Swagger UI, and a form for the key where one is needed. Its script is docs.js.
 
-/** `needsKey` for a browser that has shown no credentials where the reference wants them. Paths are absolute, because the page is there with and without a slash at its end. */
+/**
+ * Returns the page. `needsKey` is true for a browser without credentials if the reference requires them. Paths are absolute, because the
+ * page is served with and without a trailing slash.
+ */
 export function docsPage(needsKey: boolean): string {
   return `<!doctype html>
 <html lang="en">

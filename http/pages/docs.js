@@ -1,5 +1,5 @@
-// The page of the reference. It asks for a key where the server wants one, keeps it for this tab, and shows /openapi.json with it.
-// What the server or a person says goes into the page as text, never as markup.
+// The script of the API reference. It asks for a key if the server requires one, keeps it for this tab, and loads /openapi.json with it.
+// Texts from the server or from a person enter the page as text, never as markup.
 
 const keyName = "svc.key";
 const page = document.body;
@@ -21,7 +21,7 @@ const kept = recall();
 if (kept === null && page.dataset.key === "needed") ask("");
 else void open(kept);
 
-/** Shows the reference as this key may read it; without one where none is needed. */
+/** Loads the reference with this key; null if no key is needed. */
 async function open(key) {
   if (key !== null && !/^[\x21-\x7e]+$/.test(key)) {
     ask(key === "" ? "Enter a key." : "A key has only visible ASCII characters, and no blanks.");
@@ -39,7 +39,7 @@ async function open(key) {
     return;
   }
   if (!answer.ok) {
-    // A key that was wrong once is wrong at the next visit too; the server may only be busy otherwise.
+    // Only a 401 proves the key wrong, so forget it; after other errors the key may still work.
     if (answer.status === 401) forget();
     ask(problemOf(answer, body));
     return;
@@ -59,7 +59,7 @@ function show(spec, key) {
     deepLinking: true,
     validatorUrl: null,
     onComplete: () => {
-      // What is tried out is sent with the key as well.
+      // Trial requests use the same key.
       if (key !== null) ui.preauthorizeApiKey("bearer", key);
     },
   });
@@ -87,7 +87,7 @@ function ask(problem) {
   field.focus();
 }
 
-// A browser may have no storage for pages: the key is then asked for at each visit.
+// A browser may deny storage to pages; the page then asks for the key at each visit.
 
 function recall() {
   try {

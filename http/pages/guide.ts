@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 
-// The documents of docs/, as they lie there. They change with the release only.
+// The documents of docs/, which change only with a release.
 
 const directory = new URL("../../docs/", import.meta.url);
 
@@ -8,12 +8,12 @@ const directory = new URL("../../docs/", import.meta.url);
 export interface GuidePage {
   readonly name: string;
   readonly title: string;
-  /** Its first sentence that is about its subject. */
+  /** The first sentence about the subject of the page. */
   readonly about: string;
   readonly text: string;
 }
 
-/** By their names, read once. Empty where this installation has no documents. */
+/** Returns the pages by name; they are read once. Empty if this installation has no documents. */
 export function guide(): Promise<ReadonlyMap<string, GuidePage>> {
   read ??= readPages().catch((error: unknown) => {
     read = null;
@@ -39,7 +39,7 @@ async function readPage(name: string): Promise<GuidePage> {
   return { name, title, about: sentence, text };
 }
 
-/** The guide as one list with links, in the form of llmstxt.org. */
+/** Returns the guide as a list of links, in the form of llmstxt.org. */
 export function guideIndex(pages: ReadonlyMap<string, GuidePage>): string {
   const lines = [...pages.values()].map(({ name, title, about }) => `- [${title}](/docs/pages/${name}): ${about}`);
   return `# svc

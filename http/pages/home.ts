@@ -1,9 +1,9 @@
 import { escapeHtml } from "./html.ts";
 
-// What stands at the root: what runs here and where to go on, for who has only the address. It says nothing of tenants, manifests,
-// versions or settings beyond what /health and /auth/methods tell anybody.
+// The page at the root: what runs here and how to continue, for visitors who know only the address. It reveals nothing about tenants,
+// manifests, versions or settings beyond /health and /auth/methods.
 
-/** What runs here, as a program reads it. */
+/** The page as JSON for programs. */
 export interface Home {
   readonly service: "svc";
   readonly about: string;
@@ -15,7 +15,10 @@ export interface Home {
   readonly first_request: string;
 }
 
-/** `host` is how the caller has reached this server, one that it serves; `needsKey` whether requests carry credentials. */
+/**
+ * Returns the page's content. `host` is a valid host name by which the caller reached this server; `needsKey` is true if requests need
+ * credentials.
+ */
 export function homeOf(host: string, { isTls, needsKey }: { isTls: boolean; needsKey: boolean }): Home {
   const origin = `${isTls ? "https" : "http"}://${host}`;
   const key = needsKey ? ' -H "Authorization: Bearer $SVC_KEY"' : "";
@@ -30,7 +33,7 @@ export function homeOf(host: string, { isTls, needsKey }: { isTls: boolean; need
   };
 }
 
-/** The same for a person. */
+/** Returns the page as HTML for people. */
 export function homePage({ about, docs, openapi, health, ready, first_request }: Home, needsKey: boolean): string {
   const link = (path: string): string => `<a href="${escapeHtml(path)}">${escapeHtml(path)}</a>`;
   const key = needsKey ? " Put your key into <code>SVC_KEY</code> first: <code>export SVC_KEY=…</code>." : "";

@@ -36,21 +36,24 @@ import { usageRoutes } from "./usage.ts";
 import { wellKnownRoutes } from "./well-known.ts";
 import { workspaceRoutes } from "./workspace.ts";
 
-/** Routes that are not built in, and what the reference says of their tags. */
+/** Routes of plugins, and the descriptions of their tags. */
 export interface MoreRoutes {
   readonly routes: readonly Route[];
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** What of the settings decides which routes there are. */
+/** The settings that decide which routes exist. */
 interface RoutesOf
   extends Pick<Settings, "manifestSource" | "duties">,
     Partial<Pick<Settings, "maxBodyBytes" | "maxUploadBytes">> {
-  /** Null for any. */
+  /** Null to include the trigger routes for any trigger. */
   readonly triggers: Settings["triggers"] | null;
 }
 
-/** Every route that a server with these settings has, with those of plugins. Without the duty to serve an API it says how it is, no more. */
+/**
+ * Returns every route of a server with these settings, including those of plugins. A process without the duty `api` has the system routes
+ * only.
+ */
 export function allRoutes(
   { manifestSource, triggers, duties, maxBodyBytes = bodyBytesDefault, maxUploadBytes }: RoutesOf,
   more: MoreRoutes = { routes: [], tags: {} },
@@ -91,10 +94,10 @@ export function allRoutes(
     ...wellKnownRoutes,
     ...signInRoutes,
     ...more.routes,
-    // The reference describes itself too.
+    // The reference describes its own routes too.
     ...docsRoutes(() => routes, more.tags),
   ];
-  // The operator raises what all routes have in common, and no limit that a route has for itself.
+  // SVC_MAX_BODY_BYTES replaces the default limit, but not the limit that a route declares for itself.
   const routes = declared.map((route) =>
     route.bodyBytesMax === bodyBytesDefault ? { ...route, bodyBytesMax: maxBodyBytes } : route,
   );

@@ -6,7 +6,7 @@ import { actorFails, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
 import { threadFilter } from "../thread-id.ts";
 
-// Answers of clients to what a run asks in mid-turn. One that reaches nobody is no mistake of the client's: it may be late.
+// Answers of clients to questions of a run (client tools and UI questions). An answer without a waiting run is no error: it may be late.
 
 const tag = "Chat";
 const noteMax = 2048;

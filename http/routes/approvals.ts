@@ -26,9 +26,9 @@ const readScopes = ["approvals:read"];
 const writeScopes = ["approvals:write"];
 const statuses = ["pending", "approved", "denied", "expired"] as const;
 const noteMax = 2048;
-/** Of a result that a decider tells, in UTF-8. */
+/** Max UTF-8 bytes of a result that a decider enters. */
 const resultBytesMax = 64 * 1024;
-/** What of it is on record. */
+/** Max characters of that result in the audit log. */
 const auditedCharsMax = 2000;
 
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
@@ -208,7 +208,7 @@ const decide = route({
       if (now) refuseDecided(now);
       throw error;
     }
-    // The rows say what was decided; whoever waits is told to look.
+    // The rows hold the decision; these messages make the waiting runs read it.
     for (const { suffix, run_id } of await waitsOfApproval(tenant, row.id))
       bus.tell(runAddress(principal.tenant_id, suffix === "" ? null : suffix, run_id), "resume", { due: false });
     const decided = (await approvalById(tenant, row.id)) ?? row;
@@ -216,7 +216,7 @@ const decide = route({
   },
 });
 
-/** The request, marked as expired when its time is over. Refuses with not_found. */
+/** Returns the request, marked as expired after its deadline. Refuses with not_found. */
 async function currentApproval(store: TenantStore, id: string, now: number): Promise<ApprovalRow> {
   let row = await approvalById(store, id);
   if (row?.status === "pending" && row.deadline <= now) {
@@ -235,7 +235,7 @@ interface DecideBody {
   readonly result?: string | null | undefined;
 }
 
-/** Refuses with invalid_request what says nothing, or two things. */
+/** Refuses a missing or contradictory decision with invalid_request. */
 function readDecision({ decision, status, note, edited_args = null, result = null }: DecideBody): Decision {
   const said = decision ?? status;
   if (said === undefined) throw invalid("decision", "decision is missing", "missing");
@@ -252,7 +252,7 @@ function readDecision({ decision, status, note, edited_args = null, result = nul
 
 type Parameters = Readonly<Record<string, unknown>> & { readonly properties?: object };
 
-/** What was shown with the arguments is none of them, unless the tool has one of this name. */
+/** Returns the arguments without `preview`, which the server added for display, unless the tool has a parameter of this name. */
 function ownArguments(edited: Readonly<Record<string, unknown>>, { properties = {} }: Parameters) {
   const { preview: _preview, ...args } = edited;
   return Object.hasOwn(properties, "preview") ? edited : args;
@@ -262,7 +262,7 @@ function invalid(field: string, msg: string, type = "conflict"): SvcError {
   return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg, type }] });
 }
 
-/** Refuses with invalid_request what can be said of a call that has not run, but not of one that may have, and the other way round. */
+/** Refuses with invalid_request a result for a call that has not run, and edited arguments for a call that may have run. */
 function refuseUnfit({ evidence }: ApprovalRow, { edited_args, result }: Decision): void {
   if (evidence.outcome === undefined && result !== undefined)
     throw invalid("result", "result is only for a call with an unknown outcome");
@@ -275,7 +275,7 @@ function refuseDecided({ status }: ApprovalRow): void {
   if (status !== "pending") throw new SvcError("approval_not_pending", { detail: { current: status } });
 }
 
-/** Refuses with same_principal whoever has asked, by any of the calls that wait, where their rule wants somebody else. */
+/** Refuses with same_principal if the rule requires another principal and the decider started one of the waiting calls. */
 async function refuseAsker(store: TenantStore, { id, not_by }: ApprovalRow, principal: Principal): Promise<void> {
   const me = principalId(principal);
   if (not_by === me) throw new SvcError("same_principal");
@@ -299,7 +299,7 @@ function decidedOp(
   return auditOp(store, context, { event_type: "approval_decided", status, manifest_id, principal_subj, payload });
 }
 
-/** JSON of a request. Its arguments are JSON text already. */
+/** Returns the JSON of a request. Its arguments are JSON text already. */
 function approvalText(tenant_id: string, row: ApprovalRow): string {
   const { id, ts, ttl_seconds, args, decision, ...rest } = row;
   const said = decisionOf(row);
@@ -330,7 +330,7 @@ function approvalText(tenant_id: string, row: ApprovalRow): string {
   return `${JSON.stringify(head).slice(0, -1)},"args":${args}}`;
 }
 
-/** The subject in the text that says who a principal is. */
+/** Returns the subject of a stored principal id. */
 function subjectOf(by: string): string {
   return by.startsWith("[") ? ((JSON.parse(by) as string[])[2] ?? "") : by;
 }

@@ -124,7 +124,7 @@ const auditMetrics = route({
   },
 });
 
-/** Pages as lines. What fails before the first page is thrown; what fails later is the last line. */
+/** Yields pages as lines. An error before the first page is thrown; a later one becomes the last line. */
 async function* exportLines(context: HttpContext, tenantId: string, filter: AuditFilter): AsyncGenerator<string> {
   let begun = false;
   try {
@@ -149,7 +149,7 @@ function readPayload(text: string): Record<string, unknown> {
   try {
     return Object(JSON.parse(text));
   } catch {
-    // Masking has cut through the JSON. What is left may still tell somebody something.
+    // Masking cut through the JSON, so show the rest as text.
     return { text };
   }
 }

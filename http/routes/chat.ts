@@ -14,7 +14,7 @@ import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "..
 
 const tag = "Chat";
 
-/** What a turn may be refused with, on every entry point. */
+/** Error codes of a turn on every entry point. */
 export const turnFails: readonly ErrorCode[] = [
   "invalid_thread_id",
   "manifest_required",
@@ -36,14 +36,14 @@ export const turnFails: readonly ErrorCode[] = [
   ...actorFails,
 ];
 
-/** What a request with an Idempotency-Key may be refused with. */
+/** Error codes of a request with an Idempotency-Key. */
 export const idempotencyFails: readonly ErrorCode[] = [
   "invalid_idempotency_key",
   "idempotency_key_reused",
   "idempotency_in_progress",
 ];
 
-/** The header of turns that may be sent again. */
+/** The header of turns that may be repeated. */
 export const IdempotencyKey = Type.Optional(
   Type.String({
     description:

@@ -7,7 +7,7 @@ import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 import { endOfTurn } from "../turns.ts";
 
-/** Characters of what is asked of a summary. */
+/** Max characters of the instructions for a summary. */
 const instructionsMax = 4_000;
 
 const compact = route({

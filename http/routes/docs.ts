@@ -9,17 +9,17 @@ import { pageHeaders, pageType } from "../pages/html.ts";
 import { type Route, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
 
-// The reference: the OpenAPI document, and Swagger UI to read it with. Everything comes from this server; the browser is told
-// to take nothing from anywhere else.
+// The API reference: the OpenAPI document, and Swagger UI to read it. All files come from this server, and the pages' policy forbids any
+// other origin.
 
 const tag = "System";
 
-/** The files change only with the release. */
+/** The files change only with a release. */
 const fileHeaders = { "cache-control": "private, max-age=3600" };
 const scriptType = "text/javascript; charset=utf-8";
 const styleType = "text/css; charset=utf-8";
 
-/** What the pages load: its content type, and how its bytes are made. It is the same for everybody, and no secret. */
+/** The public files of the pages, with their content type and a function that reads them. */
 const files: ReadonlyMap<string, { readonly contentType: string; readonly bytes: () => Promise<Buffer> }> = new Map([
   ["docs.js", { contentType: scriptType, bytes: kept(() => new URL("../pages/docs.js", import.meta.url)) }],
   ["page.css", { contentType: styleType, bytes: kept(() => new URL("../pages/page.css", import.meta.url)) }],
@@ -28,12 +28,12 @@ const files: ReadonlyMap<string, { readonly contentType: string; readonly bytes:
   ["favicon-32x32.png", { contentType: "image/png", bytes: distributed("favicon-32x32.png") }],
 ]);
 
-/** A file of Swagger UI. */
+/** Returns a reader of a file of Swagger UI. */
 function distributed(name: string): () => Promise<Buffer> {
   return kept(() => new URL(import.meta.resolve(`swagger-ui-dist/${name}`)));
 }
 
-/** A file, read when it is first asked for. */
+/** Returns a reader of a file that is read at the first request and cached. */
 function kept(file: () => URL): () => Promise<Buffer> {
   let read: Promise<Buffer> | null = null;
   return () => {
@@ -46,8 +46,8 @@ function kept(file: () => URL): () => Promise<Buffer> {
 }
 
 /**
- * The routes of the reference. `routes` is asked for at the first request, when the table is whole; `tags` describes those that the
- * reference does not know by itself.
+ * Returns the routes of the reference. `routes` is called at the first request, when the route table is complete; `tags` describes tags of
+ * plugins.
  */
 export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record<string, string>>): readonly Route[] {
   let document: Promise<KeptBody> | null = null;

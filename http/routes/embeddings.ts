@@ -5,7 +5,7 @@ import { openAiRefusal } from "../openai-refusal.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
 
-/** As OpenAI has it. */
+/** Max inputs, the same as at OpenAI. */
 const inputsMax = 2_048;
 const dimensionsMax = 16_384;
 

@@ -6,12 +6,12 @@ import { json } from "../exchange/reply.ts";
 import { bodyBytesDefault, type Route, route } from "../route.ts";
 
 const tag = "Files";
-/** Bytes of an upload's body beside the base64. */
+/** Bytes of an upload's body in addition to the base64. */
 const bodyRestBytes = 16 * 1024;
 
 const FileParams = Type.Object({ file_id: Type.String({ description: "From the answer of POST /files." }) });
 
-/** The route that takes files of at most `fileMax` bytes. */
+/** Returns the route that stores files of at most `fileMax` bytes. */
 const upload = (fileMax: number) =>
   route({
     method: "POST",
@@ -114,7 +114,7 @@ const remove = route({
   },
 });
 
-/** Refuses what two readers could take for different bytes. */
+/** Refuses base64 that two decoders could decode differently. */
 function bytesOf(data: string, base64CharsMax: number): Buffer {
   if (data === "") throw new SvcError("empty_data");
   if (data.length > base64CharsMax) throw new SvcError("file_too_large");
@@ -123,12 +123,12 @@ function bytesOf(data: string, base64CharsMax: number): Buffer {
   return bytes;
 }
 
-/** The longest text that a file of so many bytes can be; longer ones are not looked at. */
+/** Returns the base64 length of a file with this many bytes; longer texts are refused before decoding. */
 function base64Chars(bytes: number): number {
   return Math.ceil(bytes / 3) * 4;
 }
 
-/** Uploads have at most `fileMax` bytes. */
+/** Returns the routes of files; uploads have at most `fileMax` bytes. */
 export function fileRoutes(fileMax = fileBytesMax): readonly Route[] {
   return [upload(fileMax), download, remove];
 }

@@ -4,7 +4,7 @@ import { text } from "../exchange/reply.ts";
 import { guide, guideIndex } from "../pages/guide.ts";
 import { route } from "../route.ts";
 
-// The documents, for whoever reads them beside the server, and for programs that build on it.
+// The documents of this release, for people and for programs that use the server.
 
 const tag = "System";
 const markdown = "text/markdown; charset=utf-8";

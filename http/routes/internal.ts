@@ -8,7 +8,7 @@ import { takeConsumerAnswer } from "../queue-answers.ts";
 import { actorFails, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
 
-// What consumers of queues say (document 1, "POST /internal/sessions/{session_id}/events"; U-27 says in which order what is looked at).
+// Results that queue consumers send for tool calls. The checks run in this order: secret, tenant of the thread, stored answer.
 
 const events = route({
   method: "POST",

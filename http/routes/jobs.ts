@@ -20,13 +20,13 @@ import { admitStart } from "../turns.ts";
 const tag = "Jobs";
 const readScopes = ["jobs:read"];
 const writeScopes = ["jobs:write"];
-/** More than a tenant may have. */
+/** Above the limit of jobs of a tenant, so a list holds all of them. */
 const jobsListed = 10_000;
 const promptCharsMax = 65_536;
-/** How long somebody waits for the end of a run, and how often it is looked at: soon at first, and then less. */
+/** Max wait for the end of a run, and the polling interval, which grows from `first` to `longest`. */
 const waitMs = 60_000;
 const lookMs = { first: 20, longest: 500 };
-/** A next try that is further away is not waited for: the first is a minute behind the failure, which may have come before the waiting. */
+/** Retries later than this are not waited for. The first retry is a minute after the failure, which may have happened before the wait. */
 const nextTryMs = waitMs / 2;
 
 const namePattern = /^[a-z0-9_-]{1,64}$/;
@@ -192,7 +192,7 @@ const runJob = route({
     admitStart(context);
     const { run_id } = await context.bus.ask(jobsAddress(tenant_id), "run", { name, principal });
     const store = context.store.tenant(tenant_id);
-    // Who waits is answered before the process ends.
+    // Registers as a live turn, so that shutdown waits for this answer.
     const waiting: LiveTurn = { slot: -1, lost() {}, fail() {} };
     context.turns.add(waiting);
     try {
@@ -228,7 +228,7 @@ const listRuns = route({
   },
 });
 
-/** Resolves when the run is over, waits for somebody, or was waited for long enough; or when nobody waits for it any more. */
+/** Resolves when the run ends, is suspended or the wait is over, and when the client disconnects. */
 async function ended(store: TenantStore, runId: string, exchange: Exchange, context: HttpContext): Promise<void> {
   const { env } = context;
   const until = env.monotonic() + waitMs;
@@ -240,15 +240,15 @@ async function ended(store: TenantStore, runId: string, exchange: Exchange, cont
     const record = await jobRunById(store, runId);
     if (record?.status !== "running") return;
     const standing = await jobRunStanding(store, runId);
-    if (standing && (standing.ended_at !== null || isPutAside(standing, env.now() + nextTryMs))) return;
-    // It goes on in another process.
+    if (standing && (standing.ended_at !== null || isSuspendedPast(standing, env.now() + nextTryMs))) return;
+    // Another process resumes the run after this one stops.
     if (context.closing()) return;
     await new Promise<void>((resolve) => void env.timer(pauseMs, resolve));
   }
 }
 
-/** Whether a run waits for somebody, or for a next try behind `until`. */
-function isPutAside({ status, wake_at }: JobRunStanding, until: number): boolean {
+/** True if a run waits for an answer, or for a retry later than `until`. */
+function isSuspendedPast({ status, wake_at }: JobRunStanding, until: number): boolean {
   return status === "waiting" && (wake_at === null || wake_at > until);
 }
 
@@ -262,14 +262,14 @@ function invalid(loc: readonly string[], msg: string): SvcError {
   return new SvcError("invalid_request", { detail: [{ loc, msg, type: "value" }] });
 }
 
-/** JSON of a job. What it says was written by callers of the tenant. */
+/** Returns the JSON of a job. Secrets are masked, because callers of the tenant wrote its texts. */
 function jobText(tenant_id: string, { owner, bytes: _bytes, ...job }: JobRow, { mask }: HttpContext): string {
   const { sub, scopes, scheme } = owner;
   const view = { tenant_id, ...job, enabled: job.enabled === 1, principal: { sub, scopes, scheme } };
   return mask.forms.jsonText(JSON.stringify(view));
 }
 
-/** JSON of a run. Its answer is what a model has said. */
+/** Returns the JSON of a run. Secrets are masked, because a model wrote its answer. */
 function runText(tenant_id: string, run: JobRunRow, { mask }: HttpContext): string {
   const { run_id, job_name, status, error, started_at, finished_at, outcome, answer, caused_by, requested_by } = run;
   const result = {

@@ -12,7 +12,7 @@ import { ThreadId } from "../schemas/session.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
-// Leases of a thread: clients that share one agree by them on who drives it. They grant nothing.
+// Leases of a thread, by which clients that share it agree which one drives it. A lease grants no access.
 
 const tag = "Sessions";
 

@@ -120,7 +120,7 @@ const get = route({
     try {
       return withManifest(await context.bus.ask(manifestsOf(principal), "get", { name, thread_suffix }));
     } catch (error) {
-      // Here the manifest is what is asked for, and not what something is asked of.
+      // The manifest is the requested resource here, so an unknown one is a 404.
       if (!(error instanceof SvcError) || error.code !== "unknown_manifest") throw error;
       const { items } = await context.bus.ask(manifestsOf(principal), "list", { models: false });
       const names = items.map((item) => item.name);
@@ -160,7 +160,7 @@ const versions = route({
     const { limit, before = Number.MAX_SAFE_INTEGER } = query;
     const [pointer, rows] = await Promise.all([
       manifestPointer(tenant, params.name),
-      // The row after the page, if there is one, says that there is another page.
+      // One more row than the page shows if there is a next page.
       manifestVersions(tenant, params.name, before, limit + 1),
     ]);
     const page = rows.slice(0, limit);
@@ -196,7 +196,7 @@ const put = route({
     },
     { additionalProperties: false },
   ),
-  // Those of the manifest, and the field that it is in.
+  // The members of the manifest, and the field that contains it.
   bodyMembersMax: manifestMembersMax + 1,
   reply: {
     description: "The stored version; the existing one if the manifest has not changed. Secrets are masked.",
@@ -263,7 +263,7 @@ function manifestsOf(principal: Principal): Address<"manifests"> {
   return { kind: "manifests", key: principal.tenant_id };
 }
 
-/** Refuses with not_found, also where the store's versions are not in effect. */
+/** Refuses with not_found, also if stored versions are not in effect. */
 async function storedVersion(context: HttpContext, principal: Principal, name: string, version: number) {
   const { tenant_id } = principal;
   const row: ManifestVersionRow | undefined =
@@ -272,16 +272,16 @@ async function storedVersion(context: HttpContext, principal: Principal, name: s
       : undefined;
   if (!row) throw new SvcError("not_found");
   const { digest: _digest, manifest, ...rest } = row;
-  // The tenant's own words, so that only what has the form of a credential is hidden (decision 77).
+  // The tenant wrote this text itself, so only values in the form of a credential are masked.
   return withManifest({ tenant_id, ...rest, manifest: context.mask.forms.jsonText(manifest) });
 }
 
-/** The answer, in which the manifest is JSON text already. */
+/** Returns the reply with a manifest that is JSON text already. */
 function withManifest<M extends { readonly manifest: string }>({ manifest, ...rest }: M): Reply {
   return jsonText(`${JSON.stringify(rest).slice(0, -1)},"manifest":${manifest}}`);
 }
 
-/** Where nothing but the bundled manifests is served there is nothing to write (document 2). */
+/** Returns the routes of manifests; without the write routes if only bundled manifests are served. */
 export function manifestRoutes(source: "store" | "bundled"): readonly Route[] {
   const reading = [list, get, versions];
   return source === "store" ? [...reading, put, setCanary, clearCanary, rollback] : reading;

@@ -23,7 +23,10 @@ const tag = "OpenAI-compatible";
 
 const noEffect = "Accepted without effect.";
 
-/** Body of POST /v1/chat/completions: what is honoured, what has no effect, and anything else a client may send (decision 31). */
+/**
+ * Body of POST /v1/chat/completions. Fields without effect are listed, and any other field is accepted, because OpenAI clients send fields
+ * of their own.
+ */
 const CompletionRequest = Type.Object(
   {
     model: Type.String({ description: "Name of a manifest." }),
@@ -175,7 +178,7 @@ const completions = route({
   },
 });
 
-/** The thread that `user` names, where that is what it means here. Refuses with invalid_thread_id. */
+/** Returns the suffix in `user`; null if SVC_OPENAI_USER is `ignore`. Refuses with invalid_thread_id. */
 function threadOfUser(user: string | null | undefined, { settings }: HttpContext): string | null {
   return settings.openaiUser === "ignore" ? null : optionalThreadSuffix(user);
 }
@@ -235,13 +238,13 @@ const model = route({
   },
 });
 
-/** The manifests that this caller may talk to: the default one before all others, which are in the order of their names. */
+/** Returns the manifests that this caller may use: the default one first, the others by name. */
 async function modelsOf(principal: Principal, { bus, mask, startedAt, settings }: HttpContext) {
   const { items } = await bus.ask({ kind: "manifests", key: principal.tenant_id }, "list", { models: true });
   const isDefault = ({ name }: { readonly name: string }): number => (name === settings.defaultManifest ? 0 : 1);
   const ordered = items.toSorted((a, b) => isDefault(a) - isDefault(b));
   return ordered.flatMap(({ name, source, pointer, model: card }) => {
-    // A manifest that does not compile cannot be talked to, nor one that is not for this caller.
+    // Leave out manifests that do not compile, and those that an anonymous caller may not use.
     if (card === null || (isAnonymous(principal) && !card.allowAnonymous)) return [];
     const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
     const masking = source === "store" ? mask.forms : mask.told;
@@ -253,7 +256,7 @@ async function modelsOf(principal: Principal, { bus, mask, startedAt, settings }
 
 type CompletionBody = Readonly<Record<string, unknown>>;
 
-/** What would change the answer and is not honoured is refused, not ignored. */
+/** Refuses parameters that would change the answer but are not supported. */
 function refuseUnsupported(body: CompletionBody): void {
   const refuse = (param: string): never => {
     throw new SvcError("unsupported_parameter", { subject: param });

@@ -27,7 +27,7 @@ import { threadFilter } from "../thread-id.ts";
 const tag = "Plans";
 const readScopes = ["plans:read"];
 const writeScopes = ["plans:write"];
-/** Characters of the plans on a page, but for the first. */
+/** Max characters of plans on a page; the first plan may exceed it. */
 const pageCharsMax = 4 * 1024 * 1024;
 
 const planFields = {
@@ -203,7 +203,7 @@ interface PlanEdit {
   readonly expected_updated_at?: number | null | undefined;
 }
 
-/** Writes what a person makes of a plan. Refuses with plan_changed when it is another than the one that was read. */
+/** Writes a person's edit of a plan. Refuses with plan_changed if the plan changed since it was read. */
 async function edit(
   store: TenantStore,
   id: string,
@@ -246,7 +246,7 @@ async function edit(
   return row;
 }
 
-/** Lets the agent of the plan's conversation know. The edit stands, whether it could be told or not. */
+/** Sends a note to the agent of the plan's conversation. The edit stays valid if the note fails. */
 async function tell(tenantId: string, row: PlanRow, { bus, log }: HttpContext): Promise<TakenNote["status"] | null> {
   if (row.thread_id === "") return null;
   const address = threadAddress(tenantId, row.thread_id.slice(tenantId.length + 1));
@@ -268,14 +268,14 @@ function invalid(loc: readonly string[], msg: string): SvcError {
   return new SvcError("invalid_request", { detail: [{ loc, msg, type: "value" }] });
 }
 
-/** A plan whose time is not over. */
+/** Returns a plan that has not expired. */
 async function currentPlan(store: TenantStore, id: string, { env }: HttpContext): Promise<PlanRow | undefined> {
   if (!isPlanId(id)) return undefined;
   const row = await storedPlan(store, id);
   return row === undefined || isExpired(row, env.now()) ? undefined : row;
 }
 
-/** JSON of a plan, which is JSON text already. What it says was written by callers and models of the tenant. */
+/** Returns the JSON of a plan, which is stored as JSON text. Secrets are masked, because callers and models wrote it. */
 function planText(tenant_id: string, { ts, plan, bytes: _bytes, ...row }: PlanRow, { mask }: HttpContext): string {
   const head = JSON.stringify({ ...row, tenant_id, updated_at: ts });
   return `${head.slice(0, -1)},"plan":${mask.forms.jsonText(plan)}}`;

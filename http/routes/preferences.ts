@@ -10,7 +10,7 @@ import { checkThreadSuffix } from "../thread-id.ts";
 
 const tag = "Chat";
 
-// What a client says of the turns to come: how the model thinks, how it answers, what it may do.
+// Settings of a thread for its later turns: thinking level, output style and permission mode.
 
 const chatThinking = route({
   method: "POST",

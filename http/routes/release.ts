@@ -5,7 +5,7 @@ import { releaseHeld } from "../../storage/tables/held-runs.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 
-/** Ids that are told at once. */
+/** Max ids in one answer. */
 const listedMax = 1_000;
 
 const release = route({

@@ -12,13 +12,12 @@ import { EpochMs, nullable } from "../schemas/common.ts";
 import { admitStart } from "../turns.ts";
 import { RunParams } from "./runs.ts";
 
-// Dead runs are looked through with GET /runs?status=dead, and gone on with here: each by a run of its own, which its conversation
-// accepts like any other.
+// Requeues dead runs, which GET /runs?status=dead lists. Each is continued by a new run, which its conversation accepts like any other.
 
 const tag = "Durable runs";
-/** Dead runs that one request goes on with (decision 102). */
+/** Max dead runs requeued by one request. */
 const bulkMax = 1_000;
-/** How many of them are being accepted at a time: requests of others come between. */
+/** Requeued concurrently, so that other requests are served in between. */
 const atOnce = 16;
 
 const requeueFails = [
@@ -121,7 +120,7 @@ const requeueMany = route({
   },
 });
 
-/** Has the new run accepted. `id` is its own. */
+/** Starts a new run that continues a dead one. `id` is the id of the new run. */
 function goOnWith(
   tenantId: string,
   { run_id, suffix }: { readonly run_id: string; readonly suffix: string },
@@ -131,7 +130,10 @@ function goOnWith(
   return bus.ask(runAddress(tenantId, suffix, id), "requeue", { of: run_id });
 }
 
-/** What became of each, up to the first that the queue had no room for, or the server no time: there it goes on another time. */
+/**
+ * Returns the result of each run. The cursor stops before the first run that was not tried or found the queue full, so that the next
+ * request tries it again.
+ */
 function told(dead: readonly DeadRun[], ends: ReadonlyMap<string, string | SvcError>, cursor: string | null) {
   const requeued: { run_id: string; requeued_as: string }[] = [];
   const skipped: { run_id: string; error: string }[] = [];

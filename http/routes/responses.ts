@@ -26,12 +26,12 @@ import { isNothing, responseOptions } from "../turn-options.ts";
 import { acceptRun, answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
 import { IdempotencyKey, idempotencyFails, turnFails } from "./chat.ts";
 
-// The Responses API of OpenAI. A response that is kept is a run of a conversation: the first of a chain begins one, and what names it
-// as its previous_response_id goes on there.
+// The Responses API of OpenAI. A stored response is a run of a conversation. The first response of a chain starts the conversation, and a
+// response with previous_response_id continues it.
 
 const tag = "OpenAI-compatible";
 
-/** How long a run that is being stopped gets to write its last batch. */
+/** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
 
 const ResponseParams = Type.Object({ response_id: Type.String({ description: "`resp_…`" }) });
@@ -74,13 +74,13 @@ const create = route({
     const messages = inputMessages(await withReferred(body.input, context.store.tenant(principal.tenant_id), size));
     const previous = body.previous_response_id ?? null;
     const store = body.store !== false;
-    // What is not kept cannot go on from what is.
+    // A response that is not stored has no log that could continue a stored one.
     if (previous !== null && !store) throw unsupported("previous_response_id");
     const streams = body.stream === true;
     const key = request.exchange.head.headers["idempotency-key"];
     checkIdempotencyKey(key, streams, store ? "" : null);
     const isAgain = key !== undefined && (await isKnownKey(key, request, context));
-    // A request that is sent again goes on from nothing: its answer is that of the first one.
+    // A repeated request does not follow a previous response: it gets the answer of the first request.
     const goesOn = previous !== null && !isAgain;
     const before = goesOn ? await follow(context.store.tenant(principal.tenant_id), previous) : null;
     const fields: TurnFields = {
@@ -263,7 +263,7 @@ const erase = route({
   },
 });
 
-/** The response is gone; its conversation stays if somebody has gone on with it meanwhile, as it may be over /chat. */
+/** Erases the conversation, unless another entry point such as /chat has started a run on it by now. */
 async function eraseUnused(erased: Promise<unknown>): Promise<void> {
   try {
     await erased;
@@ -272,7 +272,7 @@ async function eraseUnused(erased: Promise<unknown>): Promise<void> {
   }
 }
 
-/** True if a request with this key was accepted. */
+/** True if a request with this key was accepted before. */
 async function isKnownKey(
   key: string,
   { principal }: Pick<RouteRequest<unknown, unknown, unknown>, "principal">,
@@ -282,7 +282,7 @@ async function isKnownKey(
   return (await idempotencyKey(store.tenant(principal.tenant_id), scope, env.now())) !== undefined;
 }
 
-/** What is answered of a response that nobody waits for. */
+/** Returns the answer to a background request: the response as far as it is in the log, or its stream. */
 async function inBackground(
   { run: { resume_token: token }, replayed }: Awaited<ReturnType<typeof acceptRun>>,
   streams: boolean,
@@ -303,9 +303,9 @@ async function inBackground(
 
 type ResponseBody = Readonly<Record<string, unknown>>;
 
-/** What would change the answer and is not honoured is refused, not ignored. */
+/** Refuses parameters that would change the answer but are not supported. */
 function refuseUnsupported(body: ResponseBody): void {
-  // What is not kept could not be asked for.
+  // A background response can only be read from the store.
   if (body.background === true && body.store === false) throw unsupported("background");
   for (const param of ["conversation", "prompt", "max_tool_calls"])
     if (!isNothing(body[param])) throw unsupported(param);

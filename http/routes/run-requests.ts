@@ -9,7 +9,7 @@ import { actorFails, route } from "../route.ts";
 import { durableRun } from "../run-record.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
 
-// What the models of a run were asked, for its operators (decisions 86, 102).
+// The model requests of a run, rebuilt from its context records for operators. The bodies need the scope manifests:read.
 
 const open = { additionalProperties: true };
 const Digest = Type.String({ description: "SHA-256, hexadecimal." });

@@ -14,14 +14,14 @@ import { EpochMs, nullable } from "../schemas/common.ts";
 import { runExample, tailEvents } from "../schemas/frames.ts";
 import { streamExample } from "../stream-event.ts";
 
-// Durable runs: by their token, for whoever has it; and all of a tenant's, for its operators.
+// Durable runs: by token for the client that started one, and all runs of a tenant for its operators.
 
 const tag = "Durable runs";
-/** How long a run that is stopped gets to write its last batch. */
+/** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
 
 const TokenParams = Type.Object({ resume_token: Type.String() });
-/** Of the routes of operators. */
+/** Path parameters of the routes for operators. */
 export const RunParams = Type.Object({
   run_id: Type.String({ description: "The run's id, which is its token." }),
 });
@@ -217,13 +217,13 @@ const runRetry = route({
     const { durable, run } = await liveRun(tenant, params.run_id);
     const retried =
       run.status === "waiting" && durable.held === 0 && durable.wake_at !== null && durable.wake_at > env.now();
-    // Who gives out the slots sees it when it looks for what is due.
+    // The slot actor finds the run at its next look for due runs.
     if (retried) await tenant.write([wakeDurableOp(tenant, durable.run_id)], requestMs);
     return json({ ...(await detailOf(tenant, params.run_id)), retried });
   },
 });
 
-/** Resolves when the run has stopped. */
+/** Resolves once the run has stopped. */
 function stop(tenantId: string, { suffix, run_id }: DurableRunRow, bus: Bus): Promise<{ readonly aborted: boolean }> {
   return bus.ask(runAddress(tenantId, suffix, run_id), "abort", { reason: "client" }, { deadlineMs: cancelMs });
 }
@@ -235,7 +235,7 @@ async function foundRun(store: TenantStore, id: string): Promise<DurableRun> {
   return found;
 }
 
-/** The same for one that is not over. Refuses with run_finished as well. */
+/** Returns a run that has not ended. Refuses with run_not_found and run_finished. */
 async function liveRun(store: TenantStore, id: string): Promise<DurableRun> {
   const found = await foundRun(store, id);
   if (found.durable.ended_at !== null) throw new SvcError("run_finished");

@@ -7,9 +7,9 @@ import { nullable, OpenObject } from "../schemas/common.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
-// What is said of a thread and of its events. All of it may come while a run is live.
+// Notes about a thread and its events: name, labels, ratings and client entries. All are allowed during a live run.
 
-/** Refusals of what a thread, or the tenant, has no room for. */
+/** Error codes for a full thread or tenant. */
 const growthFails = ["thread_too_large", "storage_quota_exceeded"] as const;
 
 const tag = "Sessions";

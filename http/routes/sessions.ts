@@ -17,7 +17,7 @@ import { currentSnapshot } from "../snapshot.ts";
 import { checkErasedSuffix, checkReadSuffix } from "../thread-id.ts";
 
 const tag = "Sessions";
-/** How long a long log may take to be copied or deleted. */
+/** Max time for copying or deleting a long log. */
 const longMs = 600_000;
 const historyMax = 5000;
 
@@ -89,9 +89,9 @@ const eraseHistory = route({
   fails: ["invalid_thread_id", "run_in_progress", "workspace_io_error", ...actorFails],
   async handle({ params, principal }, { bus, files, store, log }) {
     const address = threadAddress(principal.tenant_id, checkErasedSuffix(params.thread_id));
-    // A long one goes in pages, and is answered when the last of them is gone.
+    // The thread actor deletes a long log in pages, and answers after the last one.
     await bus.ask(address, "erase", {}, { deadlineMs: longMs });
-    // The thread is gone; bytes of its files that cannot be deleted now are deleted by the sweep.
+    // If the bytes of its files cannot be deleted now, the sweep deletes them later.
     await files
       .removeGone(store.tenant(principal.tenant_id))
       .catch((error: unknown) =>

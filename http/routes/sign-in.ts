@@ -2,7 +2,7 @@ import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 
-// How a person may sign in. No provider can be configured in this version, so that each way is closed, and said to be.
+// The sign-in methods for people. This version supports no identity provider, so all of them are off.
 
 const methods = route({
   method: "GET",

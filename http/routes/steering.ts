@@ -8,7 +8,7 @@ import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
-// What is said to a thread beside its turns: its run takes it between two steps, and a thread without one keeps it for the next.
+// Messages to a thread outside its turns. A live run reads them between two steps; without a run they wait for the next one.
 
 const tag = "Chat";
 const ThreadId = Type.String({

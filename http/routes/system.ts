@@ -63,11 +63,11 @@ const ready = route({
   async handle(_request, { probes, settings, draining }) {
     const [database, redis, object_store] = await Promise.all([
       probes.database.ask(),
-      // Without Redis there is nothing to try (decision 43).
+      // Without Redis there is no check; readiness reports it as not configured.
       probes.redis?.ask() ?? { ok: true, duration_ms: 0, configured: false },
       probes.object_store.ask(),
     ]);
-    // Keys come from the settings, which were checked at the start: they are there or not.
+    // Keys come from the settings, which were checked at the start, so there is only presence to report.
     const jwks = settings.authMode === "jwt" && { jwks: { ok: settings.jwksPublic !== null, duration_ms: 0 } };
     const checks = { database, redis, object_store, ...jwks };
     const isReady = Object.values(checks).every(({ ok }) => ok) && !draining();

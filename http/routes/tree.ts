@@ -16,10 +16,10 @@ import { nullable } from "../schemas/common.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
 import { checkNewThreadSuffix, checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
 
-// The tree of a conversation: branches are copied into conversations of their own, left for an earlier event, and taken away as text.
+// The tree of a conversation: routes that copy a branch into a new conversation, move the leaf to an earlier event, and export a branch.
 
 const tag = "Sessions";
-/** How long a long branch may take to be copied. */
+/** Max time for copying a long branch. */
 const copyMs = 600_000;
 
 const fork = route({
@@ -197,7 +197,7 @@ async function* exportLines(
     yield page.map((event) => `${JSON.stringify(exportedEvent(thread.uid, event))}\n`).join("");
 }
 
-/** An event for people and their programs. Reasoning that a provider has signed or sealed is for that provider. */
+/** Returns an event for export, without the reasoning that a provider signed or encrypted. */
 function exportedEvent(uid: string, { seq, parent_seq, ts, kind, role, content, extra }: LogEvent) {
   const { thinking: blocks, origin_request: _origin, ...metadata } = extra?.metadata ?? {};
   const thinking = readableThinking(blocks);
@@ -217,7 +217,7 @@ function exportedEvent(uid: string, { seq, parent_seq, ts, kind, role, content, 
   };
 }
 
-/** The suffix as every system takes it for the name of a file. */
+/** Returns the suffix as a file name that is valid on every system. */
 function fileName(suffix: string): string {
   return suffix.replace(/[^A-Za-z0-9_.-]/g, "_").slice(0, 128);
 }

@@ -13,13 +13,15 @@ import { isRun, promptOf, readEvent, type TriggerEvent } from "../triggers/event
 import { readSigned, type SignedDelivery, signingKey } from "../triggers/signature.ts";
 import { acceptTurn, admitStart } from "../turns.ts";
 
-// Signed requests from elsewhere that set a durable run going (document 1, "POST /triggers/{trigger_id}"; U-26 says in which order what
-// is looked at). What the sender says reaches the model through the tool trigger_event alone.
+// Signed requests of other systems that start a durable run. The checks run in this order: trigger, signature, manifest, earlier delivery,
+// payload, rate. The sender's data reaches the model only through the tool trigger_event.
 
 const bodyBytesMax = 256 * 1024;
-/** What the tool tells of a payload. */
+/** Max characters of the payload in the tool's result. */
 const payloadCharsMax = 64 * 1024;
-/** What the tool tells of an event's name, which in the standard scheme stands in the body, and may be all of it. */
+/**
+ * Max characters of the event's name in the tool's result. In the standard scheme the name is in the body, and may be as long as the body.
+ */
 const eventCharsMax = 255;
 const minuteMs = 60_000;
 const tool = "trigger_event";
@@ -41,10 +43,10 @@ const signatureHeaders = Type.Object({
   "x-hub-signature-256": Type.Optional(Type.String({ description: "GitHub: `sha256=` and hex." })),
 });
 
-/** The route of these triggers. */
+/** Returns the route of these triggers. */
 export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
   const byId = new Map(triggers.map((trigger) => [trigger.id, trigger]));
-  // Those that this thread is taking. The store decides between threads.
+  // Deliveries in progress on this thread. Between threads the store decides.
   const underWay = new Set<string>();
 
   const deliver = route({
@@ -88,12 +90,12 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
   return [deliver];
 }
 
-/** Who runs are of that a trigger sets going (TRIG-018). */
+/** Returns the principal of the runs that a trigger starts. */
 function principalOf({ id, tenant_id, scopes }: Trigger) {
   return { tenant_id, sub: `trigger:${id}`, scopes, scheme: "trigger", issuer: "" };
 }
 
-/** The keys that can be used. Refuses with trigger_unavailable when there is none. */
+/** Returns the usable signing keys. Refuses with trigger_unavailable if there are none. */
 async function signingKeys(trigger: Trigger, { settings, mask, log }: HttpContext): Promise<readonly Buffer[]> {
   const secrets = new Secrets(settings, mask);
   const found = await Promise.allSettled(trigger.secrets.map((text) => secrets.resolve(text)));
@@ -103,7 +105,7 @@ async function signingKeys(trigger: Trigger, { settings, mask, log }: HttpContex
   throw new SvcError("trigger_unavailable");
 }
 
-/** Refuses with trigger_unavailable where the trigger could not run its manifest. */
+/** Refuses with trigger_unavailable if the trigger's principal cannot run its manifest. */
 async function checkManifest(trigger: Trigger, { bus, log }: HttpContext): Promise<void> {
   const { id, manifest: name, tenant_id } = trigger;
   const asked = { name, principal: principalOf(trigger), tool };
@@ -133,7 +135,7 @@ async function take(
     await rememberIgnored(store, key, ignored, context);
     return json(ignored.body, ignored.status);
   }
-  // The route is public, so that only this refuses it. The sender comes again: nothing of the delivery is remembered.
+  // The route is public, so the general check at shutdown skips it. The sender retries, and no part of the delivery is stored.
   admitStart(context);
   await countMinute(trigger, context);
   try {
@@ -156,7 +158,7 @@ async function take(
   }
 }
 
-/** Counts a run against the trigger's minute. Refuses with rate_limited. */
+/** Counts a run against the trigger's limit per minute. Refuses with rate_limited. */
 async function countMinute({ id, tenant_id, rate_limit }: Trigger, { store, env }: HttpContext): Promise<void> {
   const now = env.now();
   const minute = Math.floor(now / minuteMs);
@@ -177,7 +179,7 @@ function deliveryOf({ name, payload }: TriggerEvent, { delivery }: SignedDeliver
   return { event, delivery, payload: is_cut ? payload.slice(0, payloadCharsMax).toWellFormed() : payload, is_cut };
 }
 
-/** What a turn is refused with, in the words of deliveries. */
+/** Translates a refusal of a turn into the error codes of deliveries. */
 function asDelivery(error: SvcError, { id, manifest }: Trigger, { log }: Pick<HttpContext, "log">): SvcError {
   switch (error.code) {
     case "idempotency_key_reused":

@@ -147,7 +147,7 @@ const threads = route({
 
 /** Refuses an empty window with invalid_request. */
 function windowOf(query: { since_ms?: number; until_ms?: number }, { env }: HttpContext): UsageWindow {
-  // The end is not part of the window, and what was spent in this very millisecond is.
+  // The end is exclusive, so add 1 to include usage of this millisecond.
   const until = query.until_ms ?? env.now() + 1;
   const since = query.since_ms ?? Math.max(0, until - windowDefaultMs);
   if (since < until) return { since, until };

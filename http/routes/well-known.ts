@@ -2,8 +2,8 @@ import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 
-// What is below /.well-known/ needs no credentials. There is no agent card in this version, for there is no A2A that it could
-// point to: its path is one of those that do not exist, as it is where a manifest withholds the card.
+// Public routes below /.well-known/. This version has no A2A protocol and therefore no agent card: its path answers 404, as for a manifest
+// that hides its card.
 
 const jwks = route({
   method: "GET",

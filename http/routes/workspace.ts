@@ -10,10 +10,10 @@ import { nullable } from "../schemas/common.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
-// The files of a thread's workspace, as its agent's tools have them, for people.
+// Routes that let people read and change the workspace files of a thread, the same files as the agent's tools use.
 
 const tag = "Workspace";
-/** A large folder goes in pieces, and is answered when the last of it is gone. */
+/** Max time for a large folder, which is changed in steps and answered after the last one. */
 const longMs = 600_000;
 const fileMs = 30_000;
 
@@ -257,7 +257,7 @@ function addressOf(threadId: string, { tenant_id }: Principal) {
   return workspaceAddress(tenant_id, checkThreadSuffix(threadId));
 }
 
-/** Lets the agent know. What is done is done, whether it could be told or not. */
+/** Sends a note about the change to the agent. The change stays valid if the note fails. */
 async function tell({ bus, log }: HttpContext, { tenant_id }: Principal, threadId: string, edit: WorkspaceEdit) {
   const address = threadAddress(tenant_id, threadId);
   try {

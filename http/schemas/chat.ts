@@ -19,13 +19,13 @@ const ofMessage = {
 const name = Type.String({ maxLength: 128 });
 const toolCallId = Type.String({ maxLength: 256 });
 
-/** An OpenAI-shaped message; what its parts may be is decided when it is taken in. */
+/** An OpenAI-shaped message. The run validates its parts. */
 const ClientMessage = Type.Object(
   { ...ofMessage, name: Type.Optional(name), tool_call_id: Type.Optional(toolCallId) },
   { additionalProperties: true },
 );
 
-/** The same as clients of OpenAI send it, some of them with null for what they leave out. */
+/** A message as OpenAI clients send it: absent fields may be null. */
 export const CompletionMessage = Type.Object(
   {
     ...ofMessage,
@@ -36,7 +36,7 @@ export const CompletionMessage = Type.Object(
   { additionalProperties: true },
 );
 
-/** Body of POST /chat and POST /chat/stream (document 1). */
+/** Body of POST /chat and POST /chat/stream. */
 export const ChatRequest = Type.Object(
   {
     manifest: Type.String({ description: "Name of the manifest." }),
@@ -66,7 +66,7 @@ const Message = Type.Object(
   { additionalProperties: true, description: "`{role, content, name?, tool_calls?, tool_call_id?}`" },
 );
 
-/** What a turn has used. */
+/** The tokens and cost of a turn. */
 export const TokenUsage = Type.Object({
   input: Type.Integer(),
   output: Type.Integer(),
@@ -86,7 +86,7 @@ export const TokenUsage = Type.Object({
   ),
 });
 
-/** What is answered where a durable run was accepted. */
+/** The answer for an accepted durable run. */
 export const AcceptedRun = Type.Object({
   status: Type.Literal("accepted"),
   resume_token: Type.String({ description: "Token to read the run; valid for the whole tenant." }),
@@ -95,7 +95,7 @@ export const AcceptedRun = Type.Object({
   thread_id: nullable(Type.String({ description: "`{tenant}:{suffix}`; null without a thread." })),
 });
 
-/** A durable run (document 1, "Run record"). */
+/** The record of a durable run. */
 export const RunRecord = Type.Object({
   status: Type.String({ description: "accepted, running, waiting; completed, failed, expired or dead at the end." }),
   fiber_id: Type.String(),

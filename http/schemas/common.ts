@@ -1,17 +1,17 @@
 import type { TSchema } from "typebox";
 import { Type } from "../../bus/type.ts";
 
-/** A point in time. */
+/** A point in time, in milliseconds. */
 export const EpochMs = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
   description: "Epoch milliseconds.",
 });
 
-/** An object whose keys are nobody's business here. */
+/** An object with any fields. */
 export const OpenObject = Type.Object({}, { additionalProperties: true });
 
-/** The schema, or null. */
+/** Returns the union of the schema and null. */
 export function nullable<T extends TSchema>(schema: T) {
   return Type.Union([schema, Type.Null()]);
 }

@@ -5,8 +5,8 @@ import type { StreamEvent } from "../stream-event.ts";
 import { TokenUsage } from "./chat.ts";
 import { nullable } from "./common.ts";
 
-// The frames of the native streams, as the reference tells them. What is sent is made in bus/frames/ and by the runs; every stream that
-// the tests read is held against these schemas.
+// Schemas of the native stream frames, for the reference. bus/frames/ and the runs make the frames; the tests validate every stream that
+// they read against these schemas.
 
 const callId = "call_7ec51edca70bd9be9f80871bd7ca55d2";
 const runId = "3f9c1e7a5b2d4806a1c3e5f70918273d";
@@ -31,7 +31,7 @@ const Token = { resume_token: Text, fiber_id: Text };
 const Call = { name: Text, id: Type.String({ description: "Id of the call, the same in all its frames." }) };
 const Delta = { chunk: Type.Object({ content: Text }), delta: Text };
 
-/** A frame: what its data is, and an example of that. */
+/** Returns the declaration of a frame with its data schema and an example. */
 function native(name: string, description: string, data: TSchema, example: object): StreamEvent {
   const wire = frame(name, example, -1);
   const schema = Type.Object(
@@ -47,7 +47,7 @@ function native(name: string, description: string, data: TSchema, example: objec
   return { component: `${words.join("")}Frame`, schema, line: null };
 }
 
-/** The frames by their names. */
+/** The frames by name. */
 export const frames = {
   session_progress: native(
     "session_progress",
@@ -265,7 +265,7 @@ export const frames = {
   ),
 } as const satisfies Readonly<Record<string, StreamEvent>>;
 
-/** Tells, behind the 200, of a failure that is not the model's. */
+/** Reports a failure outside the model after the 200 was sent. */
 const failure: StreamEvent = {
   component: "ErrorFrame",
   line: "error",
@@ -282,14 +282,14 @@ const failure: StreamEvent = {
 
 const { run_accepted, run_status, final, session_event, snapshot, ...ofTurn } = frames;
 
-/** What may come in the stream of a turn; of a durable one its acceptance and its run's own frames too. */
+/** The events in the stream of a turn, including those of a durable run. */
 export const turnEvents: readonly StreamEvent[] = [...Object.values(ofTurn), run_accepted, run_status, final, failure];
-/** Frames of the stream that has started the turn alone: listeners read the same in the events of the log. */
+/** Frames for the stream that started the turn only: other listeners get the same facts from log events. */
 const ofStarters: ReadonlySet<StreamEvent> = new Set([
   ...[frames.tool_start, frames.tool_execution_update, frames.tool_end, frames.max_turns],
   ...[frames.aborted, frames.on_chain_end, frames.done],
 ]);
-/** What may come in a stream that listens to a conversation, or to a durable run. */
+/** The events in a stream that watches a conversation or a durable run. */
 export const tailEvents: readonly StreamEvent[] = [
   ...Object.values(frames).filter((event) => !ofStarters.has(event)),
   failure,

@@ -3,7 +3,7 @@ import { Type } from "../../bus/type.ts";
 import type { StreamEvent } from "../stream-event.ts";
 import { nullable } from "./common.ts";
 
-// What comes in streams of the OpenAI protocol, as the reference tells it.
+// The stream events of the OpenAI protocol, for the reference.
 
 const Text = Type.String();
 const Index = Type.Integer({ minimum: 0 });
@@ -11,7 +11,7 @@ const open = { additionalProperties: true };
 const responseId = "resp_bae6a62a79776de78064e933ce7c456b0000000000000000";
 const itemId = "msg_bae6a62a79776de78064e933ce7c456b0000000000000000_0";
 
-/** A response that has ended. */
+/** A completed response. */
 export const completedResponse = responseObject(
   {
     ...{ id: responseId, created_at: 1795348800, model: "quick", options: null },
@@ -40,7 +40,7 @@ export const completedResponse = responseObject(
 
 const Failure = Type.Object({ message: Text, type: Text, param: nullable(Text), code: nullable(Text) });
 
-/** The chunks of POST /v1/chat/completions; a failure behind the 200 is one without choices. */
+/** The chunks of POST /v1/chat/completions; a failure after the 200 is a chunk without choices. */
 export const completionEvents: readonly StreamEvent[] = [
   {
     component: "ChatCompletionChunk",
@@ -97,7 +97,7 @@ export const completionEvents: readonly StreamEvent[] = [
   },
 ];
 
-/** An event of /v1/responses: its number, and what events of its types have beside. */
+/** Returns the declaration of an event of /v1/responses: its types, sequence number and further fields. */
 function responseEvent(
   component: string,
   description: string,
@@ -177,5 +177,5 @@ export const responseEvents: readonly StreamEvent[] = [
   ),
 ];
 
-/** A response with one item, as it comes. */
+/** The stream of a response with one item. */
 export const responseExample: readonly StreamEvent[] = responseEvents.slice(0, 5);

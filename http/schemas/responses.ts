@@ -5,7 +5,7 @@ import { completedResponse } from "./openai-events.ts";
 const noEffect = "Accepted without effect.";
 const refused = "Refused.";
 
-/** Body of POST /v1/responses: what is honoured, what has no effect, and what is refused. */
+/** Body of POST /v1/responses: supported fields, fields without effect, and refused fields. */
 export const ResponseRequest = Type.Object(
   {
     model: Type.String({ description: "Name of a manifest." }),
@@ -91,7 +91,7 @@ export const ResponseRequest = Type.Object(
   },
 );
 
-/** A response, whole or as far as it is. */
+/** A response, complete or in progress. */
 export const ResponseObject = Type.Object(
   { id: Type.String(), object: Type.String(), status: Type.String(), output: Type.Array(Type.Unknown()) },
   { additionalProperties: true, examples: [completedResponse] },

@@ -6,30 +6,32 @@ import { claimKeyOp, idempotencyKey, keyScope, settleKeyOp } from "../../storage
 import type { HttpContext } from "../context.ts";
 import type { SignedDelivery } from "./signature.ts";
 
-// A delivery is taken once. Its key is one of those by which requests are told apart that are sent again: it is claimed and settled
-// in the batch in which its run is accepted.
+// Accepts each delivery once, by an idempotency key. The key is claimed and settled in the batch that accepts the delivery's run.
 
-/** By what a delivery is known. */
+/** The identity of a delivery. */
 export interface DeliveryKey {
   readonly scope: string;
   readonly fingerprint: string;
-  /** Up to when it is remembered at least: who has seen it could send it again. */
+  /** Earliest time at which the key may expire: until then the same signed request could be replayed. */
   readonly until: number;
 }
 
-/** What a delivery was answered. */
+/** The answer to a delivery. */
 export interface DeliveryAnswer {
   readonly status: number;
   readonly body: { readonly status: string; readonly run_id?: string };
 }
 
-/** The key of a delivery: as `askedKey` makes it for the run. */
+/** Returns the key of a delivery, equal to the one that `askedKey` makes for its run. */
 export function keyOf({ id }: Pick<Trigger, "id">, { key, digest, staleAt }: SignedDelivery): DeliveryKey {
   const sender = { scheme: "trigger", issuer: "", sub: `trigger:${id}` };
   return { scope: keyScope(["trigger"], sender, key), fingerprint: digest, until: staleAt ?? 0 };
 }
 
-/** What an earlier delivery with this key was answered; null when there was none. Refuses with delivery_id_reused and delivery_in_progress. */
+/**
+ * Returns the answer to an earlier delivery with this key; null if there was none. Refuses with delivery_id_reused and
+ * delivery_in_progress.
+ */
 export async function earlierDelivery(
   store: TenantStore,
   { scope, fingerprint }: DeliveryKey,
@@ -44,7 +46,7 @@ export async function earlierDelivery(
   return { status, body: { status: said, ...(resume_token !== undefined && { run_id: resume_token }) } };
 }
 
-/** Remembers what was not run like what was. Refuses with delivery_in_progress when another thread is taking it. */
+/** Stores the key of an ignored delivery. Refuses with delivery_in_progress if another thread is handling it. */
 export async function rememberIgnored(
   store: TenantStore,
   { scope, fingerprint, until }: DeliveryKey,

@@ -5,19 +5,19 @@ import { JsonFault, parseStrictJson } from "../../bus/strict-json.ts";
 import type { Trigger } from "../../governance/settings/triggers.ts";
 import type { SignedDelivery } from "./signature.ts";
 
-/** What has happened, as a signed body says it. */
+/** The event in a signed body. */
 export interface TriggerEvent {
-  /** Its name; empty where nothing says so. */
+  /** The event's name; empty if there is none. */
   readonly name: string;
-  /** What exactly was done, as GitHub says it beside the name. */
+  /** GitHub's `action`, which refines the name; null otherwise. */
   readonly action: string | null;
-  /** The JSON of the body as the sender wrote it, without blanks between its tokens, NUL and halves of surrogate pairs. */
+  /** The JSON of the body in the sender's spelling, without whitespace between tokens, NUL and lone surrogates. */
   readonly payload: string;
 }
 
 /**
- * Reads a signed body. Takes whatever RFC 8259 allows, within the bounds of decision 74: the sender's library chose the numbers and
- * keys. Refuses with invalid_payload what is not UTF-8 JSON.
+ * Reads a signed body. Accepts any JSON of RFC 8259 within the limits of size and depth, because the sender's library chose its numbers and
+ * keys. Refuses with invalid_payload if the body is not UTF-8 JSON.
  */
 export function readEvent(body: Buffer, { event }: SignedDelivery): TriggerEvent {
   if (!isUtf8(body)) throw new SvcError("invalid_payload", { detail: "the body is not UTF-8" });
@@ -26,7 +26,7 @@ export function readEvent(body: Buffer, { event }: SignedDelivery): TriggerEvent
   try {
     value = parseStrictJson(text, { lenient: true });
   } catch (error) {
-    // What GitHub sends unless JSON is chosen there.
+    // GitHub sends a form unless the webhook's content type is JSON.
     if (error instanceof JsonFault && event !== null && body.toString("latin1", 0, 8) === "payload=")
       throw new SvcError("invalid_payload", {
         detail: "the body is a form: the webhook needs the content type application/json",
@@ -43,24 +43,24 @@ export function readEvent(body: Buffer, { event }: SignedDelivery): TriggerEvent
   };
 }
 
-/** The JSON text without blanks between its tokens. */
+/** Returns the JSON text without whitespace between its tokens. */
 function compact(json: string): string {
   return json.replaceAll(/("[^"\\]*(?:\\.[^"\\]*)*")|\s+/gs, (_, literal: string | undefined) => literal ?? "");
 }
 
-/** Whether a trigger runs for an event: for those that it lists, or for every one but a ping. */
+/** True if a trigger runs for an event: one that it lists, or, without a list, any event except a ping. */
 export function isRun({ events }: Pick<Trigger, "events">, { name, action }: TriggerEvent): boolean {
   if (events.length === 0) return name !== "ping";
   return events.includes(name) || (action !== null && events.includes(`${name}.${action}`));
 }
 
-/** The user's message of a run: the operator's words, with what the sender may say of itself (U-26). */
+/** Returns the user message of the run: the operator's prompt, with the trigger's id, the event's name and the delivery id filled in. */
 export function promptOf({ id, prompt }: Trigger, { name }: TriggerEvent, delivery: string): string {
   const values: Record<string, string> = { trigger: id, event: name, delivery };
   return prompt.replaceAll(/\{(trigger|event|delivery)\}/g, (_, which: string) => plain(values[which] ?? ""));
 }
 
-/** A sender's word among the operator's: nothing that could be read as more than a name. */
+/** Removes characters from a sender's value, so that it cannot contain more than a name. */
 function plain(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9._:-]/g, "").slice(0, 128);
 }

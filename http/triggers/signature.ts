@@ -1,20 +1,19 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { Trigger } from "../../governance/settings/triggers.ts";
 
-// Who sends to a trigger shows a secret by signing the body with it: as Standard Webhooks says (standardwebhooks.com), or as GitHub
-// signs its webhooks.
+// Verifies the signature of a trigger's sender, by Standard Webhooks (standardwebhooks.com) or in GitHub's form.
 
-/** What a sender says of a body that it has signed. */
+/** A delivery whose signature is valid. */
 export interface SignedDelivery {
-  /** As the sender names it. */
+  /** The sender's id of the delivery. */
   readonly delivery: string;
-  /** What it is told apart by: equal ones are one delivery. */
+  /** The idempotency key: equal keys are one delivery. */
   readonly key: string;
   /** Hex of the SHA-256 of the body. */
   readonly digest: string;
-  /** What has happened, where a header says so; null where the body does. */
+  /** The event's name if a header states it; null if the body does. */
   readonly event: string | null;
-  /** Epoch milliseconds behind which it is stale; null where nothing says when it was signed. */
+  /** Epoch milliseconds after which the signature is stale; null if it has no time. */
   readonly staleAt: number | null;
 }
 
@@ -22,18 +21,18 @@ type Headers = Readonly<Record<string, string | undefined>>;
 
 /** Shorter secrets can be guessed. */
 const secretBytesMin = 16;
-/** How far a sender's clock may be from ours. */
+/** Max difference between the sender's clock and ours. */
 const skewSecondsMax = 300;
 const visible = /^[\x21-\x7e]{1,255}$/;
 
-/** The bytes that a secret signs with, null when they are too few: of the standard scheme, base64 behind `whsec_` (HOOK-009). */
+/** Returns the bytes of a signing secret; null if there are too few. In the standard scheme, base64 follows `whsec_`. */
 export function signingKey(secret: string, { scheme }: Pick<Trigger, "scheme">): Buffer | null {
   const isEncoded = scheme === "standard" && secret.startsWith("whsec_");
   const key = isEncoded ? Buffer.from(secret.slice("whsec_".length), "base64") : Buffer.from(secret, "utf8");
   return key.length < secretBytesMin ? null : key;
 }
 
-/** What was delivered, where any of the keys has signed it; null where none has, where it is stale or without an id. */
+/** Returns the delivery if any of the keys signed it. Null if none did, if it is stale, or if it has no id. */
 export function readSigned(
   { scheme }: Pick<Trigger, "scheme">,
   keys: readonly Buffer[],
@@ -49,7 +48,7 @@ function readStandard(keys: readonly Buffer[], headers: Headers, body: Buffer, n
   const timestamp = headers["webhook-timestamp"] ?? "";
   if (!visible.test(id) || !/^\d{1,12}$/.test(timestamp)) return null;
   if (Math.abs(Math.floor(nowMs / 1000) - Number(timestamp)) > skewSecondsMax) return null;
-  // As many as a header has room for: each costs one comparison.
+  // The size of the header bounds the number of signatures; each costs one comparison.
   const given = (headers["webhook-signature"] ?? "").split(" ").filter((one) => one.startsWith("v1,"));
   const shown = given.map((one) => Buffer.from(one.slice("v1,".length), "base64"));
   const isSigned = keys.some((key) => {
@@ -67,7 +66,7 @@ function readGithub(keys: readonly Buffer[], headers: Headers, body: Buffer): Si
   const shown = Buffer.from(hex, "hex");
   const isSigned = keys.some((key) => isSame(shown, createHmac("sha256", key).update(body).digest()));
   const digest = digestOf(body);
-  // It signs no id, so that one could be made up: the body is what was sent.
+  // GitHub does not sign the delivery id, so a sender could change it. The key is the body's digest.
   return isSigned ? { delivery, key: digest, digest, event, staleAt: null } : null;
 }
 
