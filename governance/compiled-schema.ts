@@ -23,7 +23,7 @@ export interface SchemaNode {
   readonly maxProperties: number | undefined;
   readonly minProperties: number | undefined;
   readonly required: readonly string[];
-  /** True if the node has none of the fields below, so that `#plain` checks it completely. */
+  /** True if the node has none of the fields below, so that the walk needs no other node. */
   readonly isPlain: boolean;
   readonly ref: SchemaNode | null;
   readonly not: SchemaNode | null;

@@ -75,7 +75,7 @@ export interface HttpNode {
 
 /** Interval of keep-alives and of the check for idle streams. */
 const streamLookMs = 1_000;
-/** Min time for final frames and responses to be delivered, and the interval of the check. */
+/** Max wait for the final frames of runs; requests get at least this long too. Then the interval of the check. */
 const lastWordsMs = 2_000;
 const lastWordsLookMs = 5;
 

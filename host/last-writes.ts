@@ -1,8 +1,8 @@
 import type { Env } from "../bus/env.ts";
 
 /**
- * Max wait at shutdown for a store that does not respond, to write buffered audit rows and budget shares. A supervisor would
- * kill a process that waits longer.
+ * Max wait at shutdown for a store that does not respond, to write buffered audit rows and return prefetched rate-limit tokens.
+ * A supervisor would kill a process that waits longer.
  */
 const lastWritesMs = 3_000;
 

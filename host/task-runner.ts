@@ -10,8 +10,8 @@ export type WhyTask = "due" | "asked";
 export interface PeriodicTask {
   readonly name: string;
   /**
-   * The duty that it needs. `worker` tasks run on demand of other work; `scheduler` tasks are started by schedulers and run by
-   * workers; every process runs its `process` tasks.
+   * The duty that the task needs. `scheduler` tasks start by themselves only with the duties worker and scheduler, and on
+   * request with worker. Every process runs `process` tasks.
    */
   readonly of: "process" | Extract<Duty, "worker" | "scheduler">;
   /** True if the task continues while the process drains. */

@@ -33,7 +33,7 @@ const cures: Readonly<Record<string, string>> = {
     "A secret of the endpoint is missing or too short: set the SVC_SECRET_ variable, or the file in SVC_SECRETS_DIR, that it names.",
 };
 
-/** The environment of a lane. */
+/** The environment of a queue. */
 export interface EndpointQueueContext {
   readonly env: Env;
   readonly deps: DeliveryDeps;
@@ -52,7 +52,7 @@ export class EndpointQueue {
   readonly #store: TenantStore;
   /** Attempts in progress. */
   #running = 0;
-  /** Slots that the lane holds but does not use yet. */
+  /** Slots that the queue holds but does not use yet. */
   #slots = 0;
   #awaitsSlot = false;
   #looking = false;
@@ -68,7 +68,7 @@ export class EndpointQueue {
     this.#store = context.deps.store.tenant(context.tenantId);
   }
 
-  /** True if the lane can be dropped from memory without a delay. */
+  /** True if the queue can be dropped from memory without a delay. */
   get isIdle(): boolean {
     if (this.#looking || this.#running > 0) return false;
     // While the process stops, later deliveries are left to the next one.

@@ -92,8 +92,8 @@ export class ManifestLibrary {
     this.#asked.set(key, asking);
     try {
       const answer = await asking;
-      // Do not cache an agent with a canary (its variant depends on the thread), one that changed during the resolution, or one
-      // with sub-agents (any of them may change).
+      // Do not cache an agent with a canary, because its variant depends on the thread, or with sub-agents, because any of them
+      // may change. Do not cache one that changed during the resolution either.
       const isAlone = answer.agent.subAgents.length === 0;
       if (isAlone && !answer.resolved.hasCanary && changes === this.#changes) {
         if (this.#answers.size >= answersMax) this.#answers.clear();

@@ -1,4 +1,5 @@
 // The arithmetic of a token bucket with several concurrent holders, on plain values.
+//
 // A holder prefetches a slice: tokens that it may spend until a deadline. They count as spent from the start. The level then
 // refills over time, but not below the unspent part of a slice, for as long as the slice lasts. So all holders together never
 // exceed the limit plus the refill, in any span of time. A holder that returns reports its unspent tokens. If it does not return

@@ -201,7 +201,7 @@ export class TokenPrefetch {
     this.#timer = env.timer(Math.max(0, at - env.monotonic()), () => {
       this.#timer = null;
       const now = env.monotonic();
-      // A new slice may have replaced the old one.
+      // A new prefetch may have replaced the old one.
       const isEarly = this.#inHand > 0 && now < this.#endsAt - marginMs;
       if (isEarly) this.#settleAt(this.#endsAt - marginMs);
       else void this.#settle();

@@ -30,7 +30,7 @@ declare module "../../bus/protocol/thread.ts" {
     end: { body: EndRun; reply: EndedRun };
     /** Moves queued inputs of the run into its log. */
     take_inputs: { body: TakeInputs; reply: TakenInputs };
-    /** Suspends the run: it is not live any more, but the thread is not free either. */
+    /** Suspends the run: it is no longer live, but it keeps the thread. */
     suspend: { body: SuspendRun; reply: LogPosition };
     /** Makes a suspended run live again and returns its state. */
     take: { body: TakeRun; reply: TakenRun };

@@ -1,4 +1,4 @@
-/** Parses one response of a provider. Errors are ChunkErrors. */
+/** Parses one response of a provider. Throws ChunkError. */
 export interface AnswerReader<Reply> {
   /** All text delivered so far. */
   readonly text: string;

@@ -6,6 +6,7 @@ import { MalformedAnswer } from "./chunk.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 
 // Parses a stream of server-sent events, one socket chunk at a time, and delivers all text of a chunk at once.
+//
 // Providers repeat the same 150 bytes of JSON around every token. The reader learns the text around the content of one event and
 // compares later events with it. An event that differs only in plain content is not parsed. All other events are parsed by the
 // protocol's reader.

@@ -13,7 +13,9 @@ interface Entry {
   readonly until: number;
 }
 
-/** A cache of texts by key: at most 64 MiB, each for an hour after its last use. The least recently used text is dropped first. */
+/**
+ * A cache of texts by key: at most 64 MiB, each for an hour after its last use. The least recently used text is dropped first.
+ */
 export class Kept {
   readonly #entries = new SlotMap<Entry>();
   readonly #now: () => number;

@@ -16,7 +16,7 @@ export class Cells {
     return this.#ofKinds.get(kind)?.get(key);
   }
 
-  /** See TurnoverSet. */
+  /** Returns the cell at a position, as `SlotSet.at` does. */
   at(slot: number): Cell | undefined {
     return this.#all.at(slot);
   }

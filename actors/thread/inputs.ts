@@ -26,9 +26,9 @@ import { admitEntry } from "./room.ts";
 import { holderOf, type ThreadState } from "./thread-state.ts";
 
 // Messages to a thread during or before a run (decision 93: steers, follow-ups and notes are rows). The row is written before
-// the message is acknowledged, and is deleted in the batch that appends the message to the log, so a crash neither loses nor
-// duplicates it. The run receives a hint and takes inputs between its steps. Its last batch is refused while it has inputs to
-// take.
+// the message is acknowledged, and deleted in the batch that appends the message to the log. So a crash neither loses nor
+// duplicates a message. The run receives a hint and takes inputs between its steps. Its last batch is refused while it has
+// inputs to take.
 
 type Context = ActorContext<ThreadDeps>;
 

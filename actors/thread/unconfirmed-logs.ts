@@ -18,8 +18,8 @@ interface Doubt {
 }
 
 /**
- * Threads whose store may have a live run without an owner: the batch that began a run has an unknown outcome, or the end of a
- * run could not be written. They are asked to check several times, and when a late reply of the store arrives.
+ * Threads for which the store may have a live run without an owner. The batch that began a run has an unknown outcome, or the
+ * end of a run could not be written. They are asked to check several times, and when a late reply of the store arrives.
  */
 export class UnconfirmedLogs {
   readonly #bus: Pick<Bus, "ask">;

@@ -75,8 +75,7 @@ export interface ToolContext {
   /** The thread's suffix; null in a stateless turn. */
   readonly threadSuffix: string | null;
   /**
-   * True for a caller without credentials, who may access only its own thread (decision 78: an anonymous caller is limited to
-   * its thread).
+   * True for a caller without credentials, who may access only its own thread (decision 78).
    */
   readonly isAnonymous: boolean;
   readonly madePlans: MadePlans;

@@ -2,8 +2,8 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Settings } from "../settings/settings.ts";
 
 /**
- * True if the principal lost access: its key was removed from the settings, or its tenant is no longer allowed (decision 100:
- * accepted work of such a principal does not continue). With on_behalf_of, that principal is checked.
+ * True if the principal lost access: its key was removed from the settings, or its tenant is no longer allowed. Its durable runs
+ * then fail with principal_revoked (decision 100). With on_behalf_of, that principal is checked.
  */
 export function isRevoked(
   { tenant_id, on_behalf_of, ...self }: Principal,

@@ -25,7 +25,7 @@ import { ReplayEnv } from "./replay-env.ts";
 import { ReplayLog } from "./replay-log.ts";
 
 // Replays a run with the code that runs agents. The run spec comes from its row and the log at its start; model replies and tool
-// results come from the log. What the replay writes is compared with the log, and its model requests with the records of calls.
+// results come from the log. The replay compares its events with the log, and its model requests with the records of calls.
 
 /** A replayed model call. */
 export interface ReplayedCall extends Pick<CallFacts, "purpose" | "agent" | "step" | "route"> {

@@ -7,11 +7,11 @@ import { sortByFoldedName, sortByName } from "./sort-by-name.ts";
 import type { Survey } from "./survey.ts";
 import { canBeNamed, draftPrefix, isDraft, isReserved } from "./workspace-path.ts";
 
-// A directory that stays pinned while it is used. A path is resolved name by name. Each name is looked up in the pinned directory,
-// never through a path that another process could redirect, and links are refused.
+// A directory that stays pinned while it is used. A path is resolved name by name. Each name is looked up in the pinned
+// directory, never through a path that another process could redirect, and links are refused.
 //
 // "descriptors" (Linux): Node has no openat, but /proc/self/fd/<n>/<name> works like it: the lookup starts at the directory of
-// descriptor n, wherever that has moved. O_PATH pins an entry without opening it, so links are detected and a fifo does not block.
+// descriptor n, wherever that has moved. O_PATH pins an entry without opening it, so links are detected. A fifo does not block.
 //
 // "paths" (other systems): each name, and every name above it, is checked before and after use. A replacement is detected if it
 // is still in place; two replacements within one operation are not.

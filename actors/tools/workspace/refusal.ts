@@ -2,8 +2,8 @@ import type { ToolErrorCode, ToolResult } from "../tool.ts";
 import { toolError } from "../tool.ts";
 
 /**
- * Machine-readable reason of a refusal: the path leads outside, is reserved by the service or git, is not a file, has changed,
- * or its scope is not allowed for the tenant.
+ * Machine-readable reason of a refusal: the path leads outside, is reserved, is not a file, or has changed, or the tenant may
+ * not use its scope.
  */
 type Ground = "elsewhere" | "reserved" | "not_a_file" | "changed" | "scope";
 

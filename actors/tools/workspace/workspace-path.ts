@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { ToolRefusal } from "./refusal.ts";
 
-// Every file of a workspace has exactly one valid spelling of its path, so that a rule about paths (a policy, an approval)
-// cannot be bypassed by another spelling. Other spellings are refused, not normalized.
+// Every file of a workspace has exactly one valid spelling of its path. So no other spelling can bypass a rule about paths, such
+// as a policy or an approval. Other spellings are refused, not normalized.
 
 const pathBytesMax = 4096;
 const nameBytesMax = 255;
