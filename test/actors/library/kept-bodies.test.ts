@@ -28,7 +28,7 @@ for (const dialect of gateDialects) {
         made(parseManifest(agent({ limits: { max_tool_calls: 3 } }, { name }))),
       );
       assert.ok(member && own);
-      const team = { ...own, members: [member, { ...member, members: [own] }] };
+      const team = { ...own, subAgents: [member, { ...member, subAgents: [own] }] };
       const tenant = store.tenant("acme");
 
       const first = kept.keep(tenant, team);
