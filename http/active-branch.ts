@@ -9,8 +9,8 @@ import type { HttpContext } from "./context.ts";
 
 /**
  * Returns the stored active branch of a thread; `thread` is null if the thread does not exist. Asks the thread's actor first, so that it
- * closes runs that a dead process left open. Reads the store and not the actor's memory, which may be older: another reader can see a commit
- * before the actor does. A client that was notified of a run's end must find its last event.
+ * closes runs that a dead process left open. Reads the store and not the actor's memory, which may be older: another reader can see a
+ * commit before the actor does. A client that was notified of a run's end must find its last event.
  */
 export async function activeBranch(
   { bus, store }: HttpContext,

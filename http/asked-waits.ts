@@ -7,7 +7,7 @@ import { threadBySuffix } from "../storage/tables/threads.ts";
 import { answerWaitOp } from "../storage/tables/waits.ts";
 import type { HttpContext } from "./context.ts";
 
-/** Max bytes of JSON in one answer, so that no answer fills the wait row. */
+/** Max bytes of JSON in one answer, which is stored in its wait row. */
 const answerBytesMax = 256 * 1024;
 
 /**

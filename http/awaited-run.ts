@@ -66,7 +66,7 @@ export async function streamOfRun(context: HttpContext, awaited: Awaited): Promi
   return named(reply, awaited);
 }
 
-/** Adds the headers of a replayed request: the thread of the first request is named. */
+/** Adds the replay mark and the thread of the first request, if the request is a repeated one. */
 function named(reply: Reply, { run, replayed, turn }: Awaited): Reply {
   if (!replayed) return reply;
   const suffix = run.thread_id === null ? null : splitThreadId(run.thread_id).suffix;

@@ -27,7 +27,7 @@ export interface ConsumerAnswer {
   readonly error: boolean;
 }
 
-/** Max bytes of JSON in one answer, so that no answer fills the wait row. */
+/** Max bytes of JSON in one answer, which is stored in its wait row. */
 const answerBytesMax = 256 * 1024;
 const by = "consumer";
 

@@ -22,7 +22,7 @@ export interface Listener {
   readonly port: number;
   /** Accepts no more connections; open ones stay. */
   stopAccepting(): void;
-  /** Returns how many requests received before this call lack a complete answer. Open streams do not count. */
+  /** Returns how many requests received before `stopAccepting` lack a complete answer. Open streams do not count. */
   unanswered(): number;
   /** Closes every connection. */
   close(): void;
