@@ -1,4 +1,5 @@
-// The scan for anomalies over HTTP: manifests are stored, runs fail, and a canary that is to blame is taken back.
+// The anomaly scan over HTTP: manifests are stored, runs fail, and the scan rolls back the canary that causes the
+// failures.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { startChat, turn } from "../support/chat.ts";
@@ -36,7 +37,7 @@ describe("anomalies", () => {
   };
   const canary = (who: Who, name: string) =>
     server.post(`/manifests/${name}/canary`, { canary_version: 2, canary_weight: 100 }, { key: keys[who] });
-  /** A turn of a thread, which the canary gets, or of none, which it does not get. */
+  /** Runs a turn. Only a turn with a thread can get the canary. */
   const ask = async (who: Who, name: string, thread_id: string | null = null) =>
     (await server.post("/chat", turn(name, "hi", thread_id === null ? {} : { thread_id }), { key: keys[who] })).status;
   const variantOf = async (who: Who, name: string) => {
@@ -52,7 +53,7 @@ describe("anomalies", () => {
     return (await get(`/audit?event_type=${type}&manifest_id=${name}`, who)).json.items;
   };
 
-  test("TASK-011 a canary whose runs fail is taken back by the scan, and one of another tenant goes on", async () => {
+  test("TASK-011 the scan rolls back a failing canary and keeps that of another tenant", async () => {
     for (const who of ["alice", "eve"] as const) {
       await put(who, "helper", "good");
       await put(who, "helper", who === "alice" ? "bad" : "good", { anomaly: { min_rate: 0.3 }, activate: false });

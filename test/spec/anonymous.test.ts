@@ -1,4 +1,5 @@
-// Callers without credentials (decision 78): whom they reach, as whom, and nothing else.
+// Callers without credentials (decision 78: a setting gives them one tenant and few scopes): what they reach and under
+// which subject.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
@@ -102,7 +103,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("AUTH-033 their threads bear names that nobody guesses", async () => {
+    test("AUTH-033 threads of anonymous callers have unguessable names", async () => {
       const bad = [
         "t1",
         "anon-",
@@ -232,7 +233,7 @@ for (const dialect of gateDialects)
       assert.equal(JSON.parse(owners[0] ?? "{}").plan.title, "Secret");
     });
 
-    test("AUTH-033 TOOL-015 nobody of them is asked what none of them may answer; approvals wait for those who decide", async () => {
+    test("AUTH-033 TOOL-015 anonymous callers get no unanswerable questions; approvals wait for deciders", async () => {
       const nobodys = [
         '{"answered":false,"reason":"no_one_watching"}',
         "[tool error/transport_unavailable] client tool click unavailable: no client connected",
@@ -335,7 +336,7 @@ describe("anonymous callers and the rate", () => {
 
     const first = [];
     for (let request = 0; request < 4; request++) first.push(await from("2001:db8::1"));
-    // What is not for them counts against the address alone.
+    // A forbidden request counts against the rate limit of the address only.
     first.push(await from("2001:db8::2", "/audit"), await from("2001:db8::3"));
     const second = [await from("192.0.2.2"), await from("192.0.2.2"), await from("192.0.2.3", "/audit")];
     const owner = await server.get("/v1/models", { key: keys.public });
@@ -377,7 +378,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
     assert.ok(!server.output.includes("SVC_ANONYMOUS_TENANT"));
   });
 
-  test("SVC_ANONYMOUS_TENANT that nobody could be of does not start a server", async () => {
+  test("an invalid SVC_ANONYMOUS_TENANT stops the server from starting", async () => {
     for (const [set, words] of [
       [{ ...env, SVC_ANONYMOUS_TENANT: "a:b" }, /SVC_ANONYMOUS_TENANT a tenant id has/],
       [{ SVC_AUTH_MODE: "none", SVC_ANONYMOUS_TENANT: "public" }, /SVC_ANONYMOUS_TENANT needs api_key or jwt/],

@@ -1,4 +1,5 @@
-// Requests for approval over HTTP: gates of spec.approvals, those who decide, and what becomes of the calls that wait.
+// Requests for approval over HTTP: the gates of spec.approvals, the people who decide, and the results of the waiting
+// calls.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
@@ -93,10 +94,10 @@ describe("approvals", () => {
     }));
   });
 
-  /** A thread that no other test has. */
+  /** Returns a thread that no other test uses. */
   const fresh = (): string => `t${++threads}`;
   const as = (who: keyof typeof keys) => ({ key: keys[who] });
-  /** Numbers that no other test adds up: equal calls share a request. */
+  /** Returns a sum that no other test uses, because equal calls share one approval request. */
   const unique = (): string => `1+${1000 + ++threads}`;
   const totalOf = (expression: string): string => String(1 + Number(expression.slice(2)));
 
@@ -121,7 +122,7 @@ describe("approvals", () => {
     assert.deepEqual(answer.json.items, answer.json.requests);
     return answer.json.items as Record<string, unknown>[];
   };
-  /** The one request that a thread waits for. */
+  /** The single pending request of a thread. */
   const pending = (thread: string) =>
     eventually("a request", async () => (await listed(`thread_id=${thread}`))[0] as Record<string, string> | undefined);
   const decide = (id: string | undefined, body: object, who: keyof typeof keys = "bob"): Promise<Answer> =>
@@ -133,7 +134,7 @@ describe("approvals", () => {
   const outputs = (frames: readonly Frame[]) =>
     frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
 
-  test("APPR-001 APPR-003 APPR-004 a call waits, is found while POST /chat blocks, and runs when somebody approves", async () => {
+  test("APPR-001 APPR-003 APPR-004 a call waits, is listed while POST /chat blocks, and runs on approval", async () => {
     const [thread, expression] = [fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
 
@@ -254,7 +255,7 @@ describe("approvals", () => {
       const config = sqliteIn(server.dataDir);
       assert.ok(config.engine === "sqlite");
       const db = new Database(config.path, { readonly: true });
-      // The request can be read a moment before the call waits for it.
+      // The request becomes readable shortly before the row of the waiting call exists.
       const wait = await eventually("a call that waits", async () =>
         db
           .prepare<[string | undefined], { opened_at: number; deadline: number }>(
@@ -354,7 +355,7 @@ describe("approvals", () => {
     assert.deepEqual(outputs(await second.rest()), [totalOf(expression)]);
   });
 
-  test("APPR-009 a request is closed by an abort only when nobody else waits for it", async () => {
+  test("APPR-009 an abort closes a request only when no other call waits for it", async () => {
     const [one, two, expression] = [fresh(), fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
     const first = ask("plain", one);
@@ -389,7 +390,7 @@ describe("approvals", () => {
     await decide(next.approval_id as string, { decision: "denied" });
 
     assert.equal(results(await answer).length, 3);
-    // Of another tenant or manifest it is none.
+    // An approval does not count for another manifest.
     say(calls(sum(expression)), { text: "Done." });
     const elsewhere = fresh();
     const other = ask("plain", elsewhere);
@@ -428,7 +429,7 @@ describe("approvals", () => {
     assert.ok(used.json.consumed_at >= used.json.decided_at);
   });
 
-  test("APPR-015 a request that is bound to its caller is joined by nobody else, and neither is the approval", async () => {
+  test("APPR-015 a caller-bound request and its approval serve no other caller", async () => {
     const [one, two, three, expression] = [fresh(), fresh(), fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
     const first = ask("bound", one);
@@ -475,7 +476,7 @@ describe("approvals", () => {
     assert.deepEqual(await listed(`thread_id=${one}`), []);
   });
 
-  test("APPR-019 APPR-020 AUTH-012 one request, those who may see and decide it, and what a decision may say", async () => {
+  test("APPR-019 APPR-020 AUTH-012 a request shows itself to its readers and deciders, and validates decisions", async () => {
     const thread = fresh();
     say(calls(sum(unique())), { text: "Done." });
     const answer = ask("plain", thread);
@@ -506,7 +507,7 @@ describe("approvals", () => {
       assert.deepEqual([refused.status, refused.json.error], [status, error], JSON.stringify(body));
     }
     assert.equal((await decide(id, { decision: "approved" }, "reader")).status, 403);
-    // Another tenant's is answered as none at all.
+    // A request of another tenant is answered like an unknown id.
     const foreign = [await get("stranger"), await decide(id, { decision: "approved" }, "stranger")];
     const none = [await get("stranger", "/approvals/nothing"), await decide("nothing", { decision: "approved" })];
     assert.deepEqual(
@@ -543,7 +544,7 @@ describe("approvals", () => {
     await answer;
   });
 
-  test("APPR-020 a rule that wants somebody else refuses the one who has asked", async () => {
+  test("APPR-020 a rule that requires another person refuses the requester", async () => {
     const thread = fresh();
     const expression = unique();
     say(calls(sum(expression)), { text: "Done." });
@@ -554,7 +555,7 @@ describe("approvals", () => {
     assert.deepEqual([own.status, own.json.error], [403, "same_principal"]);
     assert.equal((await decide(id, { decision: "approved" }, "bob")).status, 200);
     assert.deepEqual(results(await answer), [totalOf(expression)]);
-    // Nor does who has decided profit by it: an equal call of bob's is asked for again.
+    // The decider does not profit from the approval: bob's equal call opens a new request.
     const bobs = fresh();
     const asked = ask("other", bobs, "bob");
     const again = await pending(bobs);
@@ -563,7 +564,7 @@ describe("approvals", () => {
     assert.match(results(await asked).join(), /\[approval denied\]/);
   });
 
-  test("APPR-020 whoever waits for a request that somebody else has asked may not decide it either", async () => {
+  test("APPR-020 a caller that joined a request may not decide it either", async () => {
     const [one, two, expression] = [fresh(), fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
     const first = ask("other", one, "alice");
@@ -647,14 +648,14 @@ describe("approvals", () => {
     const told = await answer;
     const ran = `[run with arguments that a person has edited: {"expression":"${edited}"}]\n${totalOf(edited)}`;
     assert.deepEqual(results(told), [ran, ran]);
-    // What the model wrote stays what it wrote; what ran is in the intent.
+    // The message keeps the arguments that the model wrote; the intent has the edited arguments that ran.
     const { json } = await server.get(`/chat/sessions/${thread}`, as("alice"));
     const intents = json.transcript.filter(({ kind }: { kind: string }) => kind === "tool_call");
     assert.deepEqual(
       intents.map(({ metadata }: { metadata: { args?: object } }) => metadata.args),
       [{ expression: edited }, { expression: edited }],
     );
-    // A policy comes first: nobody is asked about what the caller may not do.
+    // Policies run first: a call that they deny opens no approval request.
     const refused = await ask("policed", fresh(), "chatter");
     assert.match(results(refused).join(), /^denied by policy/);
   });

@@ -1,4 +1,4 @@
-// ask_user: questions of an agent to whoever watches its turn, and POST /chat/ui with the answer.
+// The tool ask_user: an agent asks the people who watch its turn, and POST /chat/ui brings the answer.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { untilMetric } from "../security/support.ts";
@@ -94,7 +94,7 @@ describe("ask_user", () => {
     assert.deepEqual(shownResults(), ['{"answered":true,"value":"the left one"}']);
   });
 
-  test("TOOL-014 TOOL-015 each kind takes its own values; what is another is no answer", async () => {
+  test("TOOL-014 TOOL-015 each kind of question accepts its own values and refuses others", async () => {
     const select = { kind: "select", options: ["red", "blue"] };
     const none = (reason: string, note = reason) => JSON.stringify({ answered: false, reason, cancelled: true, note });
     for (const [args, fields, output] of [
@@ -121,7 +121,7 @@ describe("ask_user", () => {
     }
   });
 
-  test("TOOL-014 questions that nobody could answer are refused before they are asked", async () => {
+  test("TOOL-014 unanswerable questions are refused before they are asked", async () => {
     for (const [args, problem] of [
       [{ timeout_seconds: 901 }, /timeout_seconds must be <= 900/],
       [{ timeout_seconds: 0 }, /timeout_seconds must be > 0/],
@@ -142,7 +142,7 @@ describe("ask_user", () => {
     assert.match(outputs(await (await stream("guarded", fresh())).rest())[0], /^denied by policy/);
   });
 
-  test("STREAM-006 nobody answers: the agent sees cancelled true with note timeout", async () => {
+  test("STREAM-006 the agent sees cancelled true with note timeout when no answer comes", async () => {
     for (const thread of [fresh(), null]) {
       say(asks({ timeout_seconds: 0.3 }), { text: "Done." });
       const streamed = await stream("agent", thread);
@@ -159,7 +159,7 @@ describe("ask_user", () => {
     }
   });
 
-  test("TOOL-015 outside a live /chat/stream no one is watching, and the turn goes on at once", async () => {
+  test("TOOL-015 a question without a live /chat/stream is cancelled at once", async () => {
     const expected = '{"answered":false,"reason":"no_one_watching"}';
     say(asks({}), { text: "Done." });
     for (const thread of [fresh(), null]) {
@@ -242,7 +242,7 @@ describe("ask_user", () => {
     assert.equal(JSON.parse(output).value, race[0]?.json.signaled ? "A" : "B");
   });
 
-  test("STREAM-034 who comes to listen is told of an open question once, also over a SIGKILL", async () => {
+  test("STREAM-034 a new listener receives an open question once, also after a SIGKILL", async () => {
     const thread = fresh();
     say(asks({ kind: "confirm" }), { text: "Done." });
     const early = await listen(thread);

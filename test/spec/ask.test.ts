@@ -1,4 +1,4 @@
-// A question beside a thread: answered from what it says, and no part of it.
+// POST /chat/ask: a side question is answered from a thread's messages and is not appended to its log.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, framesUntil, gate, inTurn, says, shown, startChat, systemOf, turn } from "../support/chat.ts";
@@ -10,7 +10,7 @@ import { cleanup } from "../support/temp.ts";
 const tools = ["calculator"];
 const sum = ["calculator", { expression: "1+1" }] as const;
 
-describe("a question beside a thread", () => {
+describe("a side question to a thread", () => {
   const atEnd = cleanup();
   const { env, keys } = apiKeys({
     one: { tenant_id: "one", scopes: ["chat:write", "chat:read", "usage:read", "audit:read"] },
@@ -70,7 +70,7 @@ describe("a question beside a thread", () => {
     assert.deepEqual([json.status, json.answer], ["not_in_context", ""]);
   });
 
-  test("SESS-006 a live run goes on, and one that waits is not taken up", async () => {
+  test("SESS-006 a question neither disturbs a live run nor resumes a suspended one", async () => {
     const held = gate();
     mock.answer("live", says("One.", held.opened), { text: "Go." });
     const stream = await server.stream("/chat/stream", turn("live", "go", { thread_id: "live" }), as());
@@ -87,7 +87,7 @@ describe("a question beside a thread", () => {
     assert.deepEqual([live.json.status, live.json.answer], ["answered", "Go."]);
     assert.equal(frames.find(({ name }) => name === "done")?.json.data.final.content, "One.");
     assert.deepEqual([parked.json.status, parked.json.answer], ["answered", "A sum."]);
-    // Calls that nobody has answered are shown to no provider.
+    // The prompt leaves out calls without a result, because providers reject them.
     assert.deepEqual(
       shown(mock.requests.at(-1)).map(({ content }) => content),
       ["add", "What is asked?"],
@@ -106,7 +106,7 @@ describe("a question beside a thread", () => {
     assert.equal(mock.requests.at(-1)?.body.tools, undefined);
   });
 
-  test("SESS-006 a thread that is not there is unknown, whoever else has one of its id", async () => {
+  test("SESS-006 a missing thread is unknown even if another tenant has the same id", async () => {
     await server.post("/chat/steer", { thread_id: "only-steered", text: "hi" }, as());
     mock.answer("plain", { text: "Mine." });
     await server.post("/chat", turn("plain", "go", { thread_id: "of-one" }), as());

@@ -1,4 +1,5 @@
-// Which audit events a turn leaves, and when they can be read. Tools, models and policies are real; the model is a local server.
+// The audit events of a turn, and when they become readable. Tools, models and policies are real; the provider is a
+// local server.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { eventually } from "../support/eventually.ts";
@@ -23,7 +24,7 @@ interface Event {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** Calls the calculator with each of these, and when it has the results says what it was given. */
+/** Calls the calculator with each of these arguments, then answers with the results it received. */
 function callsThenSays(...args: readonly object[]): Behaviour {
   return ({ body }) => {
     const messages = body.messages as readonly { role: string; content: string }[];
@@ -71,11 +72,11 @@ describe("audit events", () => {
   interface Turn {
     readonly text?: string;
     readonly key?: string;
-    /** Turns of the thread with this one. */
+    /** Number of the thread's turns, this one included. */
     readonly turns?: number;
   }
 
-  /** Runs a turn; the events of its thread, oldest first, when the last of them can be read. */
+  /** Runs a turn and returns the audit events of its thread, oldest first, once the last of them is readable. */
   async function eventsOf(manifest: string, thread: string, turn: Turn = {}): Promise<Event[]> {
     const { text = "hi", key = keys.caller, turns = 1 } = turn;
     const messages = [{ role: "user", content: text }];

@@ -1,5 +1,5 @@
-// GET /audit, its export and its metrics, over rows that were put there: filters, pages, windows. Both engines are under test in
-// test/storage/tables/audit.test.ts; here the routes are.
+// GET /audit, its export and its metrics over rows that the test inserts: filters, pages, windows. This file tests the
+// routes; test/storage/tables/audit.test.ts tests both engines.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type AuditRow, insertAuditOp } from "../../storage/tables/audit.ts";
@@ -33,7 +33,7 @@ function row(id: number, changes: Partial<AuditRow> = {}): AuditRow {
 const call = (id: number, tool: string, latency_ms: number, status = "ok") =>
   row(id, { event_type: "tool_call", status, payload: JSON.stringify({ tool, latency_ms }) });
 
-/** 1,100 rows at 1,100 times, then three at one time. */
+/** 1,100 rows with distinct times, then three rows with the same time. */
 const rows: readonly AuditRow[] = [
   ...Array.from({ length: 1_090 }, (_, id) =>
     row(id, { manifest_id: id % 2 ? "helper" : "clerk", status: id % 5 ? "ok" : "error" }),
@@ -209,7 +209,7 @@ describe("the audit routes", () => {
     assert.equal((await get(`/audit/metrics?since=${start}&limit=1`)).json.tools.length, 1);
     assert.equal((await get(`/audit/metrics?since=${start}&limit=2000`)).json.tools.length, 3);
     for (const limit of [0, 2001]) assert.equal((await get(`/audit/metrics?limit=${limit}`)).status, 422);
-    // The rows of this test are older.
+    // The rows that this test inserted are older than the window.
     assert.deepEqual(json.tools, []);
     assert.ok(json.window_since > start);
   });
@@ -255,7 +255,7 @@ describe("an export whose database goes away", { skip: noServer }, () => {
 
   test("AUDIT-013 is an ordinary error before the first row, and ends with export_incomplete after it", async () => {
     const database = await testDatabase(atEnd);
-    // A page of which is more than the connection takes without a reader, so that the second one is not read yet.
+    // One page exceeds what the connection buffers without a reader, so the server has not read the second page yet.
     const payload = JSON.stringify({ text: "x".repeat(30_000) });
     await seed({ engine: "postgres", postgres: database.config }, "acme", (tenant) =>
       Array.from({ length: 700 }, (_, id) => insertAuditOp(tenant, row(id, { payload }))),

@@ -1,4 +1,4 @@
-// Requirements about who is calling, as far as they are decided below HTTP.
+// Requirements about the caller's identity that code below HTTP decides.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";

@@ -1,4 +1,5 @@
-// Tasks that go on beside the conversation, over real requests. See actors/run/child-runs/background-tasks.ts.
+// Background tasks, which run in parallel to their conversation, over real requests. See
+// actors/run/child-runs/background-tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
@@ -111,7 +112,7 @@ describe("tasks in the background", () => {
     eventually(`the end of ${taskId}`, async () => ((await runOf(taskId))?.ended_at ? runOf(taskId) : undefined));
   const standsAs = (taskId: string, status: string) =>
     eventually(`${taskId} as ${status}`, async () => (await runOf(taskId))?.status === status);
-  /** What a later turn is told by task_result. */
+  /** Returns the result of task_result in a later turn. */
   async function told(thread: string, taskId: string, wait?: number, manifest = "lead"): Promise<string> {
     mock.answer("boss", inTurn(calls(resultOf(taskId, wait)), { text: "So it is." }));
     return outputs(await frames(manifest, thread))[0] ?? "";
@@ -120,7 +121,7 @@ describe("tasks in the background", () => {
     const { items } = (await server.get(`/usage?thread_id=${thread}&limit=200`, as())).json;
     return items.reduce((all: number, row: { tokens_output: number }) => all + row.tokens_output, 0);
   };
-  /** Rows of a table that has nothing to do with clients. */
+  /** The rows of a table that clients cannot read. */
   function rows(table: "run_budgets" | "budget_shares" | "runs"): Record<string, number | string>[] {
     const config = sqliteIn(server.dataDir);
     assert.ok(config.engine === "sqlite");
@@ -132,7 +133,7 @@ describe("tasks in the background", () => {
   const noBudgets = () =>
     eventually("budgets that are gone", async () => rows("run_budgets").length + rows("budget_shares").length === 0);
 
-  test("STREAM-040 DEL-003 DEL-006 the run goes on at once, and the task's answer is asked for later", async () => {
+  test("STREAM-040 DEL-003 DEL-006 a run continues at once and asks for the task's answer later", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(beside("helper", "Find it.")), { text: "I have begun." }));
@@ -167,7 +168,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-003 a wait that is too long is refused, and one that is over says that the task goes on", async () => {
+  test("DEL-003 task_result refuses a long wait, and reports a running task after the wait", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(beside("helper")), { text: "Begun." }));
@@ -307,7 +308,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-006 STEER-001 what is said to the conversation's run, and an abort of it, end no task beside it", async () => {
+  test("DEL-006 STEER-001 a steer and an abort of the conversation's run end no background task", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", ({ body }) => {
@@ -339,7 +340,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-005 DEL-006 what a task has used that is stopped with its run counts for those that go on beside it", async () => {
+  test("DEL-005 DEL-006 usage of a task that stops with its run counts for its siblings", async () => {
     const thread = fresh();
     const sum = ["calculator", { expression: `${++count}+2000` }] as const;
     mock.answer("boss", inTurn(calls(beside("gated")), calls(task("second")), { text: "Never." }));
@@ -354,7 +355,7 @@ describe("tasks in the background", () => {
     }
     const child = begun.get("second")?.slice("acme:".length);
     const listening = await server.listen(`/chat/stream/${child}`, as("alice"));
-    // What it has said by now is counted.
+    // Wait for text: the tokens that the task has streamed so far must be counted.
     for (let words = ""; !words.includes("five"); ) words = JSON.stringify((await listening.next())?.json);
     listening.close();
 
@@ -396,7 +397,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-006 a durable run goes on beside its tasks too, and is woken by the end of one that it waits for", async () => {
+  test("DEL-006 a durable run continues during its tasks and wakes when an awaited task ends", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", ({ body }) => {
@@ -421,7 +422,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-006 deleting the conversation ends its tasks and erases them, whatever they are at", async () => {
+  test("DEL-006 deleting the conversation ends and erases its tasks in any state", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(beside("helper", "a-planted-word"), beside("gated")), { text: "Begun." }));
@@ -467,7 +468,7 @@ describe("tasks in the background", () => {
     assert.equal(items.filter(({ manifest_id }: { manifest_id: string }) => manifest_id === "helper").length, 1);
   });
 
-  test("DEL-006 APPR-009 where nobody watches a run nobody watches its task: what needs nobody passes, the rest waits", async () => {
+  test("DEL-006 APPR-009 a job's free task completes, and its gated task waits for an approval", async () => {
     mock.answer("boss", inTurn(calls(beside("free"), beside("gated")), { text: "Begun." }));
     mock.answer("worker", inTurn(calls(sum()), { text: "Counted." }));
     const job = { schedule: "0 0 1 1 *", manifest_id: "watchless", payload: { prompt: "go" }, enabled: false };
@@ -547,7 +548,7 @@ describe("tasks in the background", () => {
           await server.restart();
         }
         const tasks = await eventually("the end of all tasks", async () => {
-          // What a task in the background had handed out when it was killed, a person says.
+          // A killed background task leaves calls with an unknown outcome, which a person must decide.
           const { items: unknown } = (await server.get("/approvals?status=pending", as())).json;
           for (const { id } of unknown) await server.post(`/approvals/${id}/decide`, { decision: "denied" }, as());
           const { items } = (await server.get("/runs?limit=200", as())).json;

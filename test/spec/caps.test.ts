@@ -1,5 +1,6 @@
-// Caps on tokens and money: what is left of them bounds each model call, by what its provider is told and by ending its stream, with
-// providers that keep to the bound and providers that do not.
+// Caps on tokens and money. The rest of a cap bounds each model call twice: as a parameter for the provider, and by
+// ending a stream that exceeds it. Both are tested, with providers that respect the parameter and providers that ignore
+// it.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, chunk, inTurn, never, says, startChatProcess, turn, wordsOf } from "../support/chat.ts";
@@ -15,17 +16,17 @@ const { env: keyed, keys } = apiKeys({
 });
 const price = { input: 2, output: 8 };
 const word = "word ";
-/** A hundred tokens, each an event of its own. */
+/** A hundred tokens in separate events. */
 const flood = chunk({ content: word }, null).repeat(100);
 const reported = (output: number) => ({ prompt_tokens: 50, completion_tokens: output, total_tokens: 50 + output });
 
-/** Writes 100,000 tokens, or as many as it is told. */
+/** Writes 100,000 tokens, or fewer if the request sets a maximum. */
 const honest: Behaviour = ({ body }) => {
   const bound = Number(body.max_tokens ?? body.max_completion_tokens ?? 100_000);
   const usage = reported(Math.min(bound, 100_000));
   return { text: word.repeat(usage.completion_tokens), finishReason: "length", usage };
 };
-/** Writes 100,000 tokens, whatever it is told, unless nobody reads them. */
+/** Writes 100,000 tokens whatever the maximum, until the reader disconnects. */
 const heedless: Reply = { steps: [{ endless: flood, gapMs: 1, bytesMax: flood.length * 1_000 }] };
 
 interface Row {
@@ -105,14 +106,14 @@ describe("caps", () => {
     return { thread, frames, done, rows: items.reverse() as Row[], requests: mock.requests.slice(asked) };
   }
 
-  /** Words of a reply before the line that says which limit was reached. */
+  /** The text of a reply before the line that names the reached limit. */
   const wordsBefore = (text: string, limit: string): number => {
     const end = `\n\nrun limit reached: ${limit}`;
     assert.ok(text.endsWith(end), text.slice(-80));
     return text.slice(0, -end.length).length / word.length;
   };
 
-  test("GOV-025 max_output_tokens 5000, a provider that keeps to it: it is told 5000 and uses no more", async () => {
+  test("GOV-025 max_output_tokens 5000 is sent to an obedient provider and bounds its usage", async () => {
     const { done, rows, requests } = await run("tokens", honest);
 
     assert.equal(requests[0]?.body.max_tokens, 5_000);
@@ -139,7 +140,7 @@ describe("caps", () => {
     });
   }
 
-  test("GOV-025 a provider is told no bound that it may refuse: of an unknown largest output, or beyond it, or of the window", async () => {
+  test("GOV-025 no bound that the provider could refuse is sent to it", async () => {
     const unknown = await run("tokens-unknown", { text: "Ok." });
     const small = await run("small", { text: "Ok." });
     const narrow = await run("narrow", { text: "Ok." });
@@ -267,7 +268,7 @@ describe("caps", () => {
     const first = { text: "x".repeat(80), ...calls(["calculator", { expression: "1+1" }]), usage: null };
     const { done, rows, requests } = await run("fifty", inTurn(first, { text: "Two.", usage: reported(2) }));
 
-    // Eighty characters of text and those of the call, four for a token.
+    // An estimate: 80 characters of text and those of the call, at four characters a token.
     const used = rows[0]?.tokens_output ?? 0;
     assert.ok(used >= 20 && used < 40, String(used));
     assert.deepEqual(
@@ -283,7 +284,7 @@ describe("caps", () => {
     { prompt_tokens: 50, completion_tokens: "30" },
     { prompt_tokens: 0.5, completion_tokens: -1 },
   ])
-    test(`GOV-025 USAGE-001 a cap holds over calls of which ${JSON.stringify(usage)} is reported`, async () => {
+    test(`GOV-025 USAGE-001 a cap holds over calls that report ${JSON.stringify(usage)}`, async () => {
       let written = 0;
       const { done, rows, requests } = await run("fifty", ({ body }) => {
         const words = Math.min(30, Number(body.max_tokens));
@@ -300,7 +301,7 @@ describe("caps", () => {
       assert.deepEqual(new Set(rows.map(({ estimated }) => estimated)), new Set([true]));
     });
 
-  test("USAGE-001 a provider that breaks off is estimated for what it said, and one that refuses is not counted", async () => {
+  test("USAGE-001 a broken stream is estimated from its text, and a refused call is not counted", async () => {
     const broken = await run("open", { steps: [{ send: chunk({ content: "Hello, " }, null) }, { cut: "end" }] });
     const refused = await run("open", { status: 400, steps: [{ send: "{}" }] });
 
@@ -359,7 +360,7 @@ describe("caps", () => {
     assert.equal(next.status, 200, "a reply that a limit has cut can be gone on with");
   });
 
-  test("GOV-022 USAGE-001 a client that leaves, and an abort before a word, leave no row of what nobody wrote", async () => {
+  test("GOV-022 USAGE-001 a disconnect or abort before the first word leaves no usage row", async () => {
     mock.answer("known", says(never));
     const key = { key: keys.caller };
     const stream = await server.stream("/chat/stream", turn("open", "go", { thread_id: "silent" }), key);

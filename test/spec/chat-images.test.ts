@@ -1,4 +1,4 @@
-// Images of messages and of tools: what is taken, what the log keeps, and what the model is given.
+// Images in messages and tool results: which are accepted, how the log stores them, and what the provider receives.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, framesUntil, shown, startChatProcess, turn } from "../support/chat.ts";
@@ -19,7 +19,7 @@ const image = (url: string, more: object = {}) => ({ type: "image_url", image_ur
 const fileUrl = (id: string) => `svc-file://${id}`;
 const seeing = { provider: "openai", modalities: ["text", "image"], price: { input: 1, output: 1 } };
 
-/** A part of a message as the model is given it. */
+/** A part of a message as the provider receives it. */
 type Given = { type: string; text?: string; image_url?: { url: string; detail?: string } };
 
 describe("images", () => {
@@ -59,9 +59,9 @@ describe("images", () => {
     );
     return json.file_id;
   }
-  /** The newest request of a model. */
+  /** The newest request to a model. */
   const lastOf = (model: string) => mock.requests.findLast((request) => request.model === model);
-  /** The parts of the last message that the model was given. */
+  /** The parts of the last message in the newest request to a model. */
   const given = (model = "eyes"): Given[] => shown(lastOf(model)).at(-1)?.content as unknown as Given[];
   const images = (model = "eyes") => given(model).flatMap(({ image_url }) => image_url?.url ?? []);
   async function warning(requestId: unknown, wanted: string) {
@@ -184,7 +184,7 @@ describe("images", () => {
     assert.equal("x-svc-dropped-parts" in plain.headers, false);
   });
 
-  test("CHAT-024 no provider is sent to addresses that are nobody's on the internet, however they are spelled", async () => {
+  test("CHAT-024 no spelling of a non-public address makes a provider fetch it", async () => {
     const hosts =
       "127.0.0.1 2130706433 0x7f.1 017700000001 10.1.2.3 169.254.169.254 192.168.1.1 [::1] [fd00::1] [::ffff:127.0.0.1] 0.0.0.0";
     const names = "localhost localhost. LOCALHOST db a.internal a.local x.localhost. metadata.google.internal";
@@ -201,7 +201,7 @@ describe("images", () => {
     assert.deepEqual(images(), ["https://8.8.8.8/x"]);
   });
 
-  test("CHAT-025 CHAT-026 a file part is an upload, by either spelling, and its bytes reach the model as what they are", async () => {
+  test("CHAT-025 CHAT-026 both spellings of a file part send the upload's bytes with their real type", async () => {
     for (const [bytes, type] of [
       [gif, "image/gif"],
       [jpeg, "image/jpeg"],
@@ -259,7 +259,7 @@ describe("images", () => {
     assert.deepEqual(first?.content, [{ type: "image_url", image_url: { url } }]);
   });
 
-  test("CHAT-030 a file that is deleted, another tenant's or nobody's is dropped with a warning, and the turn answers", async () => {
+  test("CHAT-030 a deleted, foreign or unknown file is dropped with a warning", async () => {
     const deleted = await upload(png(), "image/png");
     const first = {
       manifest: "sees",
@@ -304,7 +304,7 @@ describe("images", () => {
   test("CHAT-031 attachments of a message are images by reference, by link and by value", async () => {
     const file_id = await upload(webp, "image/webp");
     const attachments = [
-      // What a client says of a file is not believed.
+      // The server detects the media type itself and ignores the client's claim.
       { url: fileUrl(file_id), media_type: "image/png" },
       { url: https, media_type: "image/jpeg" },
       { url: data(gif, "image/gif") },
@@ -425,7 +425,7 @@ describe("images", () => {
     const overridden = await server.post("/chat", { manifest: "sees", model: "blind", messages }, as);
     const seen = await server.post("/chat", { manifest: "blind", model: "eyes", messages }, as);
 
-    // A later turn without an image is the model's own again, and is told what it is not shown.
+    // A later turn without an image uses the manifest's model again, with a note about the omitted image.
     assert.equal(plain.json.model, "blind");
     assert.equal(shown(lastOf("blind"))[0]?.content, "look\n[1 image omitted]");
     for (const { status, json } of [refused, overridden])
@@ -461,7 +461,7 @@ describe("images", () => {
     assert.notEqual(json.model, "blind", JSON.stringify(json));
   });
 
-  test("a call is given the newest 20 images, and the model is told of those before", async () => {
+  test("a call receives the newest 20 images and a note about older ones", async () => {
     const file_id = await upload(png(), "image/png");
     const part = { type: "file", file_id };
     const many = {
@@ -479,7 +479,7 @@ describe("images", () => {
     assert.equal(first?.content[0]?.text, "twelve\n[4 images omitted]");
   });
 
-  /** The result of `draw` and what the model is given afterwards. */
+  /** Runs a turn that calls `draw`. Returns the tool's result and the messages that the model then receives. */
   async function draw(manifest: string, kinds: readonly string[], thread_id: string | null) {
     const model = manifest === "draws" ? "eyes" : "blind";
     let asked = 0;
@@ -528,7 +528,7 @@ describe("images", () => {
     );
   });
 
-  test("STREAM-031 what is no image, empty or too large is left out, and the model is told", async () => {
+  test("STREAM-031 an empty, large or non-image result is left out with a note to the model", async () => {
     const { end } = await draw("draws", ["svg", "png", "large", "empty"], "odd");
     const nothing = await draw("draws", ["nothing"], "nothing");
 
@@ -538,7 +538,7 @@ describe("images", () => {
     assert.match(nothing.end.output, /\[1 image omitted: no image by its bytes\]$/);
   });
 
-  test("STREAM-031 without a conversation they are there as well, and a model that takes text is told of them", async () => {
+  test("STREAM-031 images work without a thread, and a text-only model gets a note", async () => {
     const stateless = await draw("draws", ["gif"], null);
     const blind = await draw("drawsblind", ["gif"], "drawn-blind");
 

@@ -1,4 +1,4 @@
-// POST /v1/chat/completions and GET /v1/models, as the official client uses them and on the wire.
+// POST /v1/chat/completions and GET /v1/models, through the official client and as raw HTTP.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, {
@@ -85,7 +85,7 @@ describe("the OpenAI surface", () => {
     client.chat.completions.create({ model, messages: [...hi], ...fields } as Completion);
   const post = (fields: object, key: string | null = keys.ann) =>
     server.post("/v1/chat/completions", { model: "plain", messages: hi, ...fields }, key === null ? {} : { key });
-  /** What a call is rejected with; it must be of this class. */
+  /** The error of a rejected call; asserts its class. */
   async function rejection<E extends APIError>(kind: new (...args: never[]) => E, call: Promise<unknown>): Promise<E> {
     const error = await call.then(
       () => assert.fail("not rejected"),
@@ -99,7 +99,7 @@ describe("the OpenAI surface", () => {
     return json.messages.map(({ role, content }: { role: string; content: string }) => [role, content]);
   };
 
-  test("fields that are null say nothing, and what an assistant has refused with is what it has said", async () => {
+  test("null fields are ignored, and an assistant's refusal counts as its text", async () => {
     const refused = [{ type: "refusal", refusal: "Not that." }];
     const messages = [
       { role: "user", content: "One", name: null, tool_call_id: null },
@@ -462,7 +462,7 @@ describe("the OpenAI surface", () => {
       user: "openai-busy",
       stream: true,
     });
-    // The stream opens when the turn is accepted, which may be before the model is asked.
+    // The stream opens when the turn is accepted, which may be before the model call starts.
     await eventually(
       "the model is asked",
       async () => mock.requests.some(({ model }) => model === "held") || undefined,

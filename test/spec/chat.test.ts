@@ -1,4 +1,4 @@
-// POST /chat: its fields, its answer, its messages, and its refusals.
+// POST /chat: its fields, its answer, its messages and its refusals.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { errorTable } from "../../bus/errors.ts";
@@ -26,7 +26,7 @@ describe("POST /chat", () => {
     mock.answer("echo", ({ body }) => ({ text: JSON.stringify(body.messages) }));
   });
 
-  /** What a field that does not fit is answered. */
+  /** Status, code, location and type of the refusal of an invalid field. */
   async function refusedAs(body: object, path: string = routes[0]) {
     const { status, json } = await server.post(path, body);
     return [status, json.error, json.detail?.[0]?.loc, json.detail?.[0]?.type];
@@ -170,7 +170,7 @@ describe("POST /chat", () => {
     }
   });
 
-  test("CHAT-008 a message of which every part is dropped is refused with what was dropped", async () => {
+  test("CHAT-008 a message whose parts are all dropped is refused with the list of them", async () => {
     const content = [
       { type: "input_audio", input_audio: {} },
       { type: "file", file: { file_data: "x" } },

@@ -1,5 +1,5 @@
-// What an existing web client reads (shapes, section 13), as a contract: what it calls, what it takes from the answers, and what it
-// makes of them. Its reading stands here as code, so that a field that goes missing is a client that breaks.
+// The contract with an existing web client (shapes, section 13): its requests, and the fields of answers that it reads.
+// The client's parsing is repeated here as code, so a missing field breaks a test before it breaks the client.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, gate, inTurn, says, startChat, turn } from "../support/chat.ts";
@@ -14,9 +14,9 @@ import { cleanup } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({ web: { sub: "web", scopes: ["*"] } });
 const sum = ["calculator", { expression: "6*7" }] as const;
-/** Equal calls share a request, so that each test has a sum of its own. */
+/** Returns a call with its own sum for each test, because equal calls share one approval request. */
 const sumOf = (n: number) => calls(["calculator", { expression: `1+${n}` }]);
-/** The default of a deadline that the client applies to rows without one. */
+/** The deadline that the client assumes for rows without one. */
 const clientDeadlineMs = 300_000;
 
 describe("the web client's contract", () => {
@@ -63,7 +63,7 @@ describe("the web client's contract", () => {
   });
 
   const fresh = (): string => `w${++threads}`;
-  /** The id as the client knows a thread: what is behind the last colon. */
+  /** The id by which the client knows a thread: the part after the last colon. */
   const suffixOf = (id: string): string => id.slice(id.lastIndexOf(":") + 1);
   const as = (headers: Readonly<Record<string, string>> = {}) => ({ key: keys.web, headers });
   const get = async (path: string) => ok(await server.get(path, as())).json;
@@ -120,12 +120,12 @@ describe("the web client's contract", () => {
         ...as(),
         ...(method === "POST" && { body: {} }),
       });
-      // Not there, or there under another name, would be a 404 of the router, a 405 or a redirect.
+      // A missing or renamed route would give the router's 404, a 405 or a redirect.
       assert.ok(sent.status < 300 || sent.status === 422 || sent.json.detail === "not_found", `${each}: ${sent.text}`);
     }
   });
 
-  test("OPS-013 who watches, and who has no lease, reads so from 409 and its detail; the token of who drives opens", async () => {
+  test("OPS-013 409 and its detail tell watchers and unleased clients apart; the token opens", async () => {
     const thread = fresh();
     await say(thread);
     const lease = (fields: object) => post("/chat/sessions/lease", { thread_id: thread, ...fields });
@@ -157,7 +157,7 @@ describe("the web client's contract", () => {
     }
     const held = await get(`/chat/sessions/${thread}/lease`);
     assert.deepEqual([held.locked, held.attached, held.mode, held.observers], [true, true, "exclusive", 1]);
-    // Who watches makes a thread of its own, and says what it thinks of an answer.
+    // Watchers may fork the thread and rate an answer.
     await post("/chat/fork", { thread_id: thread, new_thread_id: fresh() });
     await post("/chat/sessions/feedback", { thread_id: thread, event_id, rating: "up" });
   });
@@ -214,7 +214,7 @@ describe("the web client's contract", () => {
     }
   });
 
-  test("OPS-013 /v1/models lists manifests by their names, and what the service says of each is under svc", async () => {
+  test("OPS-013 /v1/models lists manifests by name, with details under svc", async () => {
     const { data } = await get("/v1/models");
 
     const agent = data.find(({ id }: { id: string }) => id === "agent");
@@ -229,7 +229,7 @@ describe("the web client's contract", () => {
     assert.equal(data.find(({ id }: { id: string }) => id === "thinker").svc.contextWindow, 200_000);
   });
 
-  test("OPS-013 a row of the list is found again by what is behind the last colon of its id", async () => {
+  test("OPS-013 a row of the list is found by the part after the last colon of its id", async () => {
     const [thread, fork] = [fresh(), fresh()];
     await say(thread);
     await post("/chat/sessions/name", { thread_id: thread, name: "A name" });
@@ -281,7 +281,7 @@ describe("the web client's contract", () => {
 
   const leafOf = async (thread: string): Promise<string> => (await get(`/chat/sessions/${thread}`)).leafId;
 
-  test("OPS-013 a transcript that is cut at its leaf is the active branch, also after a rewind; marks and wake stand beside it", async () => {
+  test("OPS-013 a transcript cut at its leaf is the active branch, with marks and wake", async () => {
     const thread = fresh();
     const first = await say(thread);
     await say(thread);
@@ -303,12 +303,12 @@ describe("the web client's contract", () => {
     assert.deepEqual(Object.keys(snapshot.feedback[leaf]).sort(), ["at", "note", "rating"]);
     assert.deepEqual(Object.keys(snapshot.wake), ["fresh", "headSeq", "endedOnAssistant", "pendingToolCalls"]);
     assert.equal(snapshot.wake.endedOnAssistant, true);
-    // Absent would be an old server.
+    // An old server would leave these fields out.
     assert.equal(snapshot.activeRun, null);
     assert.equal(snapshot.phase, "idle");
   });
 
-  test("OPS-013 thinking is read in blocks of text; of what proves it nothing is sent", async () => {
+  test("OPS-013 thinking is read as text blocks, and signatures are never sent", async () => {
     const thread = fresh();
     claude.answer("claude-a", {
       parts: [{ thinking: "Six by seven." }, { redacted: true }, { text: "42." }],
@@ -362,7 +362,7 @@ describe("the web client's contract", () => {
       );
       assert.equal(row.expires_at !== null, hasDeadline);
       assert.equal(asked.expires_at, row.expires_at);
-      // The client drops a row whose deadline is over by its own reckoning: none that waits is.
+      // The client drops a row whose computed deadline has passed; no pending row has such a deadline.
       assert.ok(hasDeadline || row.created_at + clientDeadlineMs > Date.now());
       if (!hasDeadline)
         await post(`/approvals/${row.approval_id}/decide`, {
@@ -381,7 +381,7 @@ describe("the web client's contract", () => {
     }
   });
 
-  test("OPS-013 a refused call is told by its note: the decider's own, or denied; of a turn without a thread thread_id is empty", async () => {
+  test("OPS-013 a refused call carries the decider's note or denied, without a thread too", async () => {
     for (const [note, told] of [
       ["Too dear.", "Too dear."],
       ["", "denied"],
@@ -430,7 +430,7 @@ describe("the web client's contract", () => {
     assert.deepEqual((await get(`/plans?thread_id=${thread}`)).plans, []);
   });
 
-  test("OPS-013 an upload that does not fit, has no store or is no image is told apart by its status; data is what was sent", async () => {
+  test("OPS-013 statuses tell apart upload errors, and data is the sent bytes", async () => {
     const upload = (to: TestServer, media_type = "image/gif") =>
       to.post("/files", { data: gif.toString("base64"), media_type }, as());
     const full = await startServer({ atEnd, env: { ...env, SVC_ATTACHMENTS_MAX_BYTES_PER_TENANT: "1" } });
@@ -446,7 +446,7 @@ describe("the web client's contract", () => {
     );
   });
 
-  test("OPS-013 SIGNIN-001 who asks how to sign in needs no credentials, and is told whether calls need a bearer", async () => {
+  test("OPS-013 SIGNIN-001 the sign-in route needs no credentials and says if calls need a bearer", async () => {
     const open = await startServer({ atEnd });
     const closed = { github_device: false, github_redirect: false, google_redirect: false, github_signup: "off" };
 

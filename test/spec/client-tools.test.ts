@@ -1,4 +1,5 @@
-// spec.client_tools: calls that the client makes, over HTTP: who is asked, who may answer, and what becomes of the turn.
+// spec.client_tools over HTTP: calls that the client runs, their recipients and permitted answers, and the rest of the
+// turn.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { untilMetric } from "../security/support.ts";
@@ -188,7 +189,7 @@ describe("client tools", () => {
       await result(ids, "stranger"),
     ].map(({ status, json }) => [status, json.ok, json.signaled]);
     assert.deepEqual(none, Array(5).fill([200, true, false]));
-    // Whoever of the tenant, by the suffix or by what the frame has told.
+    // Any subject of the tenant may answer, by the suffix or by the full id from the frame.
     const race = await Promise.all([
       result({ ...ids, content: "A" }, "bob"),
       result({ ...ids, thread_id: one.thread_id, content: "B" }, "alice"),
@@ -204,7 +205,7 @@ describe("client tools", () => {
     assert.deepEqual(outputs(await second.rest()), ["C"]);
   });
 
-  test("STREAM-005 nobody answers: a tool error says so when the time is over, and the turn goes on", async () => {
+  test("STREAM-005 an unanswered call becomes a tool error at its deadline, and the turn continues", async () => {
     for (const thread of [fresh(), null]) {
       say(asks(), { text: "Done." });
       const streamed = await stream("brief", thread);
@@ -248,7 +249,7 @@ describe("client tools", () => {
     assert.equal(forked.status, 400);
   });
 
-  test("GOV-020 where no stream could carry the request, the call fails at once and the turn goes on", async () => {
+  test("GOV-020 a call fails at once when no stream can carry it, and the turn continues", async () => {
     say(asks(), { text: "Done." });
     const expected = "[tool error/transport_unavailable] client tool pick_file unavailable: no client connected";
     for (const thread of [fresh(), null]) {
@@ -266,7 +267,7 @@ describe("client tools", () => {
     assert.deepEqual(shownResults(), [expected]);
   });
 
-  test("GOV-020 a fatal tool that fails ends the run: its result is in the log, and so are those of the calls beside it", async () => {
+  test("GOV-020 a failing fatal tool ends the run and logs all results of the step", async () => {
     say(calls(["pick_file", { path: "a" }], ["pick_file", { path: "b" }]), { text: "Never." });
     const thread = fresh();
     const streamed = await stream("fatal", thread);
@@ -287,7 +288,7 @@ describe("client tools", () => {
     assert.equal(frames.at(-4)?.json.data.message, failure);
     assert.equal((await result({ thread_id: thread, tool_call_id: two.id })).json.signaled, false);
     listener.close();
-    // The thread is free, and the next turn reads both.
+    // The thread is free again, and the next turn reads both results.
     say({ text: "Again." });
     const next = await server.post("/chat", body("fatal", thread), as("alice"));
     assert.equal(next.json.final.content, "Again.");
@@ -364,7 +365,7 @@ describe("client tools", () => {
     assert.match(frames.at(-2)?.json.data.final.content, /run limit reached: max_wall_clock_seconds/);
   });
 
-  test("STREAM-032 whoever comes to listen is told of open calls, each once, without approvals:read; also over a cursor", async () => {
+  test("STREAM-032 a new listener receives each open call once, without approvals:read", async () => {
     const thread = fresh();
     say(calls(["pick_file", { path: "a" }], ["pick_file", { path: "b" }]), { text: "Done." });
     const early = await listen(thread);
@@ -404,7 +405,7 @@ describe("client tools", () => {
     say(asks(), { text: "Done." });
     const streamed = await stream("agent", thread);
     const request = await asked(streamed);
-    // Between the two a kill would end the run.
+    // A kill between these two steps would end the run.
     await untilMetric(server, "svc_live_runs", (live) => live === 0, as("reader"));
     await server.kill();
     await server.restart();

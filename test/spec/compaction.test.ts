@@ -1,4 +1,4 @@
-// Conversations that are summed up: when they get too long, after a turn, on request, and when a provider has refused them.
+// Compaction of conversations: at a length limit, after a turn, on request, and after a provider's refusal.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,18 +36,18 @@ const models = [
   "narrow",
   "reads",
 ];
-/** Some 150 tokens. */
+/** About 150 tokens. */
 const long = (word: string) => `${word} ${"x".repeat(600)}`;
 const isSummary = (body: Readonly<Record<string, unknown>>) =>
   String((body.messages as readonly Message[])[0]?.content).startsWith("You sum up");
-/** Sums up when it is asked to, and else does what the other says. */
+/** Answers requests for a summary; passes all others to the other behaviour. */
 const summing =
   (other: Behaviour): Behaviour =>
   (request) => {
     if (isSummary(request.body)) return { text: "They spoke of tea." };
     return typeof other === "function" ? other(request) : other;
   };
-/** Refuses what is longer than so many characters. */
+/** Refuses requests longer than this number of characters. */
 const bounded = (charsMax: number, refusal: Reply): Behaviour =>
   summing(({ body }) => (JSON.stringify(body.messages).length > charsMax ? refusal : { text: "The answer." }));
 const refusals = {
@@ -228,7 +228,7 @@ describe("a conversation that is compacted", () => {
     assert.ok(lastAsked().some(({ content }) => content === long("please")) || (await compactionsOf("cut")).length > 1);
   });
 
-  test("SESS-028 compact_after_turn compacts behind the reply, which is the last message all the same", async () => {
+  test("SESS-028 compact_after_turn compacts after the reply, which stays the last message", async () => {
     await say("after", "after", long("one"));
 
     const frames = await stream("after", "after", long("two"));
@@ -245,7 +245,7 @@ describe("a conversation that is compacted", () => {
     assert.ok(lastAsked()[0]?.content.startsWith(summary));
   });
 
-  test("SESS-026 without a summary the turn goes on with all there is, and nothing is lost", async () => {
+  test("SESS-026 a turn without a summary continues with the whole history", async () => {
     for (const word of ["one", "two"]) await say("small", "without", long(word), { model: "failing" });
 
     const { final } = await say("small", "without", long("three"), { model: "failing" });
@@ -371,7 +371,7 @@ describe("a conversation that is compacted", () => {
         assert.equal((await compactionsOf(thread)).length, 1);
       });
 
-  test("SESS-026 what is refused again behind a compaction fails as it does; so does what cannot be compacted", async () => {
+  test("SESS-026 a second refusal fails the turn, and so does one that compaction cannot cure", async () => {
     for (const word of ["one", "two", "three", "four", "five", "six"]) await say("plain", "over", word);
 
     const twice = await server.post("/chat", turn("plain", "three", { thread_id: "over", model: "always-over" }));
@@ -401,7 +401,7 @@ describe("a conversation that is compacted", () => {
     assert.ok(json.messages[0].content.startsWith(summary));
   });
 
-  test("SESS-009 SESS-010 SESS-007 a fork keeps the compaction, and a rewind behind it undoes it", async () => {
+  test("SESS-009 SESS-010 SESS-007 a fork keeps the compaction, and a rewind to before it undoes it", async () => {
     for (const word of ["one", "two", "three"]) await say("plain", "tree", word);
     await compact("tree", "plain");
     await server.post("/chat/fork", { thread_id: "tree", new_thread_id: "copied" });

@@ -1,5 +1,5 @@
-// What is on record of each model call (decision 86): with the log it leads to the request that was sent, byte for byte, also where
-// something was shown that is in no log.
+// Context records (decision 86: each model call records the inputs that its log lacks). With the log, a record rebuilds
+// the sent request byte for byte, including parts that no log holds.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, gate, says, startChat, turn } from "../support/chat.ts";
@@ -34,7 +34,7 @@ const shape = { type: "object", properties: { n: { type: "integer" } }, required
 const overflow = jsonScript(400, {
   error: { message: "Too long.", type: "invalid_request_error", param: "messages", code: "context_length_exceeded" },
 });
-/** Gives each of these to one request after the other, and the last one to all that follow. */
+/** Gives one behaviour to each request in order, and the last one to all later requests. */
 const inOrder =
   (...replies: readonly Behaviour[]): Behaviour =>
   (request) => {
@@ -43,7 +43,7 @@ const inOrder =
   };
 const json = (value: unknown) => ({ text: [JSON.stringify(value)] });
 
-describe("what is on record of model calls", () => {
+describe("context records of model calls", () => {
   const atEnd = cleanup();
   const { env, keys } = apiKeys({
     one: { tenant_id: "one", scopes: ["chat", "chat:write", "chat:read", "runs:read", "manifests:read"] },
@@ -87,7 +87,7 @@ describe("what is on record of model calls", () => {
   };
   const recordsOf = (model: Model) => callsOf(server.dataDir, model, "one");
 
-  /** Holds every request that models got of a conversation against its record: those of members that work side by side come in any order. */
+  /** Compares every request to the models of a conversation with its record. Parallel sub-agents come in any order. */
   async function checkAll(thread: Model, of: readonly string[] = [thread], found = recordsOf(thread)) {
     const sent = mock.requests.filter(({ model }) => of.includes(model)).map(({ body }) => textOf(body));
     const records = await found;
@@ -95,7 +95,7 @@ describe("what is on record of model calls", () => {
     for (const record of records) {
       const { messages, tools, problems } = await rebuilt(server.dataDir, record, "one");
       assert.deepEqual(problems, [], JSON.stringify(record.facts));
-      // A call that was made again is one record with several tries.
+      // A retried call is one record with several tries.
       for (const _ of record.facts.tries) made.push(`${messages} ${tools}`);
     }
     assert.deepEqual(made.toSorted(), sent.toSorted());
@@ -106,7 +106,7 @@ describe("what is on record of model calls", () => {
     return `${JSON.stringify(messages)} ${tools === undefined ? null : JSON.stringify(tools)}`;
   }
 
-  test("words that a continuation says and nobody keeps", async () => {
+  test("the continuation's instruction, which is not logged", async () => {
     mock.answer("nudged", inOrder({ text: "One moment.", ...calls(sum(1)) }, { text: "Done." }));
     await say("nudged", "Go.");
 
@@ -141,7 +141,7 @@ describe("what is on record of model calls", () => {
     assert.ok((last?.shown ?? []).filter((item) => Array.isArray(item)).length > 1, JSON.stringify(last?.shown));
   });
 
-  test("agents that work for another: what they are told is in no log, and what they say is in events of their own", async () => {
+  test("sub-agents: their instructions are in no log, and their replies are events", async () => {
     mock.answer("chatty", (request) =>
       JSON.stringify(request.body.messages).includes("You are chatty-a") && request.earlier === 0
         ? calls(sum(1))
@@ -248,7 +248,7 @@ describe("what is on record of model calls", () => {
     assert.deepEqual([failed?.outcome, failed?.first_token, failed?.usage], ["error", null, null]);
   });
 
-  test("a call that somebody has stopped", async () => {
+  test("an aborted call", async () => {
     const held = gate();
     mock.answer("stopped", says("Once upon", held.opened));
     const stream = await server.stream("/chat/stream", turn("stopped", "Go.", { thread_id: "stopped" }), as);
@@ -263,7 +263,7 @@ describe("what is on record of model calls", () => {
     assert.ok(stopped?.first_token !== null);
   });
 
-  test("what a client adds while a run goes on is not shown by it, and is by the next one", async () => {
+  test("a client's event during a run appears in the next run's prompt only", async () => {
     const held = gate();
     mock.answer("added", ({ earlier }) =>
       earlier === 0
@@ -306,7 +306,7 @@ describe("what is on record of model calls", () => {
     assert.equal(facts.find(({ outcome }) => outcome === "error")?.tries.length, 1);
   });
 
-  test("a turn without a thread leaves digests and no word of what was said", async () => {
+  test("a turn without a thread leaves digests and no text", async () => {
     mock.answer("alone", { text: "Nobody keeps this zyxwv." });
     await server.post("/chat", turn("alone", "Nobody keeps that zyxwv."), as);
 
@@ -323,7 +323,7 @@ describe("what is on record of model calls", () => {
     assert.deepEqual([status, told.bodies.messages, told.shown], [200, null, null]);
   });
 
-  test("operators see digests, and with manifests:read what was sent; nobody else sees anything", async () => {
+  test("operators see digests, and request texts with manifests:read", async () => {
     mock.answer("shown", inOrder(calls(sum(1)), { text: "Done." }));
     await say("shown", "Go.");
     const [{ run_id } = { run_id: "" }] = await recordsOf("shown");

@@ -3,23 +3,23 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-// requirements.tsv holds what the specification asks for, a row for each requirement: its id, the area, the document, the
-// requirement, how to check it, and its status: `built` in this version, `later`, or `part` when it is built and the check cannot be
-// carried out in full; then one more cell says what is missing. A test covers a row when its name begins with the id, or with
-// several: "CHAT-011 …", "CHAT-011, CHAT-013 …".
+// requirements.tsv holds the requirements of the specification, one row each: id, area, document, requirement, check,
+// and status. The status is `built` in this version, `later`, or `part` when the check cannot be carried out in full;
+// then one more cell says what is missing. A test covers a row when its name begins with the row's id, or with several
+// ids: "CHAT-011 …", "CHAT-011, CHAT-013 …".
 //
-//   npm run coverage                    the rows, built or in part, that no test is named after, and what is missing of those in part
-//   npm run coverage -- --all           all rows that no test is named after
-//   npm run coverage -- --prefix CHAT   the same for the rows of one prefix, or of several: CHAT,STREAM
+// npm run coverage                    lists rows, built or in part, without a test, and the gaps of those in part
+// npm run coverage -- --all           lists all rows without a test
+// npm run coverage -- --prefix CHAT   the same for the rows of one prefix, or of several: CHAT,STREAM
 
-/** What a requirement of this version needs a test for. */
+/** A requirement that a test of this version must cover. */
 export interface Requirement {
   readonly id: string;
   readonly area: string;
   readonly requirement: string;
   readonly check: string;
   readonly status: "built" | "part" | "later";
-  /** What of the check cannot be carried out; null unless the status is `part`. */
+  /** The part of the check that cannot be carried out; null unless the status is `part`. */
   readonly missing: string | null;
 }
 
@@ -27,7 +27,7 @@ const here = new URL(".", import.meta.url);
 const columns = "id\tarea\tdoc\trequirement\tcheck\tstatus\tmissing";
 const testDirectory = fileURLToPath(new URL("..", here));
 
-/** The rows of requirements.tsv. Throws when the file is not in its form. */
+/** Returns the rows of requirements.tsv. Throws if the file is malformed. */
 export function readRequirements(
   text = readFileSync(new URL("requirements.tsv", here), "utf8"),
 ): readonly Requirement[] {
@@ -46,7 +46,7 @@ export function readRequirements(
   });
 }
 
-/** The ids that the names of tests begin with. */
+/** Returns the ids at the start of test names. */
 export function idsInTests(texts: Iterable<string>): ReadonlySet<string> {
   const found = new Set<string>();
   for (const text of texts)
@@ -55,7 +55,7 @@ export function idsInTests(texts: Iterable<string>): ReadonlySet<string> {
   return found;
 }
 
-/** The texts of the project's test files. */
+/** Yields the texts of the project's test files. */
 export function* testTexts(): Generator<string> {
   for (const path of readdirSync(testDirectory, { recursive: true, encoding: "utf8" }))
     if (path.endsWith(".test.ts")) yield readFileSync(join(testDirectory, path), "utf8");

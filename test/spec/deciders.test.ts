@@ -1,4 +1,5 @@
-// Deciders: what is sent to them and by which road, who follows them and when, what they cost, and what becomes of a bad one.
+// Deciders, the models that make choices for agents: their requests, the use of their choices, their cost, and their
+// failures.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { compileProblems, parseProblems, agent as spec } from "../manifests/support.ts";
@@ -13,13 +14,13 @@ import { cleanup } from "../support/temp.ts";
 const models = ["boss", "a", "b", "strong", "verifier", "clef", "own-1", "jev-latest", "gpt-4.1-mini"] as const;
 const long = "This is a whole answer, and there is nothing in it that anybody has to doubt.";
 
-/** The answer of a model that decides. */
+/** The answer of a deciding model. */
 function decision(choice: string, confidence: number | null, probabilities: object | null = null, tokens = 1_000) {
   const answer = { type: "choice", choice, ...(confidence !== null && { confidence }), probabilities };
   return { model: "m", answers: { decision: answer }, usage: { input_tokens: tokens, output_tokens: 0 } };
 }
 const decides = (...of: Parameters<typeof decision>): Behaviour => jsonScript(200, decision(...of));
-/** The same in the envelope of Workers AI. */
+/** The same answer in the envelope of Workers AI. */
 const enveloped = (...of: Parameters<typeof decision>): Behaviour =>
   jsonScript(200, { result: decision(...of), success: true, errors: [], messages: [] });
 
@@ -246,7 +247,7 @@ describe("deciders", () => {
       assert.ok(row.tokens_input > 0 && row.tokens_output < 1_000, JSON.stringify(row));
   });
 
-  test("keyword compares words with what agents say of themselves, asks nobody, and is unsure where nothing fits", async () => {
+  test("keyword matches words of agents' descriptions, asks no model, and may be unsure", async () => {
     const of = (text: string) => server.post("/chat", turn("words", text), as);
     const count = script({ boss: [{ text: ['{"agent":"one-a"}'] }], a: [{ text: ["A."] }], b: [{ text: ["B."] }] });
 
@@ -268,7 +269,7 @@ describe("deciders", () => {
     const kinds = (await usageOf("chatty")).map(({ model_id, kind }: Record<string, string>) => `${model_id} ${kind}`);
     assert.deepEqual(kinds.toSorted(), ["b tokens", "verifier decider", "verifier decider"]);
 
-    // The small model of the provider of the default model.
+    // The provider of the default model offers this small model for decisions.
     script({ "gpt-4.1-mini": [{ text: ['{"choice":"one-a"}'] }], a: [{ text: ["A."] }] });
     assert.equal(agentOf((await ask("small")).json), "A.");
     const [format] = [askedOf("gpt-4.1-mini").at(-1)?.body.response_format] as [{ json_schema: { schema: unknown } }];
@@ -283,7 +284,7 @@ describe("deciders", () => {
     assert.deepEqual(unread("verifier", "boss"), [2, 1]);
   });
 
-  test("SPEC-018 SPEC-060 the decider judges answers in the place of markers and length; unsure or failed, they hold", async () => {
+  test("SPEC-018 SPEC-060 a decider replaces markers and length, which hold if it is unsure or fails", async () => {
     const hedged = "I don't know whether that is what anybody would want to hear of me.";
     for (const [first, answer, read, method] of [
       [long, enveloped("doubtful", 0.9), "Strong.", "decider"],
@@ -323,7 +324,7 @@ describe("deciders", () => {
     assert.doesNotMatch(JSON.stringify(askedOf("clef").at(-1)?.body), /6\*7/);
   });
 
-  test("money for a decision is set aside before it is asked: where none is left, nobody is asked", async () => {
+  test("a decision reserves money first, and is skipped when none is left", async () => {
     const usage = { prompt_tokens: 100, completion_tokens: 150, total_tokens: 250 };
     const count = script({
       a: [{ text: [long], usage }],

@@ -1,4 +1,5 @@
-// Tasks that wait for somebody: they and the run above are put aside, and go on when they are answered. See actors/run/child-runs/tasks.ts.
+// Tasks that wait for an answer: they and their parent run suspend, and resume when the answer comes. See
+// actors/run/child-runs/tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
@@ -76,7 +77,7 @@ describe("tasks that wait", () => {
     throw new Error(stream.text);
   };
 
-  /** Rows of runs that are not over, by the thread's suffix. */
+  /** Statuses of unfinished runs, by thread suffix. */
   function live(): Record<string, string> {
     const config = sqliteIn(server.dataDir);
     assert.ok(config.engine === "sqlite");
@@ -89,7 +90,7 @@ describe("tasks that wait", () => {
     db.close();
     return Object.fromEntries(rows.map(({ suffix, status }) => [suffix, status]));
   }
-  /** What the run of a thread has used of its limits, as who goes on with it reads it. */
+  /** The used limits of a thread's run, as the resuming process reads them from the row. */
   function spentOn(suffix: string): Record<string, number> {
     const config = sqliteIn(server.dataDir);
     assert.ok(config.engine === "sqlite");
@@ -102,7 +103,7 @@ describe("tasks that wait", () => {
     db.close();
     return JSON.parse(row?.spent ?? "{}");
   }
-  /** Waits until the run of a thread and so many tasks are put aside. */
+  /** Waits until a thread's run and this number of tasks are suspended. */
   const aside = (thread: string, tasks = 1) =>
     eventually("runs that are put aside", async () => {
       const rows = live();
@@ -112,7 +113,7 @@ describe("tasks that wait", () => {
   const over = (thread: string) =>
     eventually("the end of all runs", async () => {
       const isLive = Object.keys(live()).some((suffix) => suffix === thread || suffix.startsWith("task-"));
-      // What we read in the file the server may not have been told of yet.
+      // The file may already show a state that the server has not yet learned.
       return isLive || (await snapshot(thread)).phase === "turn" ? undefined : true;
     });
   const restart = async () => {
@@ -161,7 +162,7 @@ describe("tasks that wait", () => {
     const { output_tokens, input_tokens } = spentOn(thread);
     await server.restart();
     held.open();
-    // What came of the task is a question to a person, which nobody answers here.
+    // The outcome of the task is unknown, which opens a request that this test leaves undecided.
     await aside(thread, 0);
     await server.post("/chat/abort", { thread_id: thread }, as("alice"));
     await over(thread);
@@ -170,7 +171,7 @@ describe("tasks that wait", () => {
     assert.ok(input_tokens !== undefined && input_tokens > 0);
   });
 
-  test("DEL-004 DUR-008 a durable run whose task waits holds no slot, and both go on after a SIGKILL and the decision", async () => {
+  test("DEL-004 DUR-008 a durable run with a waiting task holds no slot; both resume after a SIGKILL", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("gated")), calls(task("helper")), { text: "It lasted." }));
     mock.answer("worker", inTurn(calls(unique()), { text: "Counted." }));
@@ -265,7 +266,7 @@ describe("tasks that wait", () => {
     }
   });
 
-  test("DEL-004 a task below a task waits with both runs above it, and each goes on behind the next", async () => {
+  test("DEL-004 a nested task suspends with both runs above it, and they resume in order", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("middle")), { text: "Boss done." }));
     mock.answer("other", inTurn(calls(task("gated")), { text: "Middle done." }));
@@ -293,7 +294,7 @@ describe("tasks that wait", () => {
       return rows.reduce((sum: number, row: { tokens_input: number }) => sum + row.tokens_input, 0);
     };
     const [streamed, whole] = [fresh(), fresh()];
-    // Its last call is another one's size, and so is what the window is full of.
+    // The last call has another size, so its context size differs from that of the other calls.
     const last = { text: "Done.", usage: { ...usage, prompt_tokens: 50, total_tokens: 60 } };
     mock.answer("boss", inTurn(counted(calls(task("middle"))), last));
     mock.answer("other", inTurn(counted(calls(task("gated"))), counted({ text: "Middle." })));
@@ -318,7 +319,7 @@ describe("tasks that wait", () => {
     assert.equal(answer.approvals[0].status, "approved");
   });
 
-  test("DEL-005 an abort of a run that waits ends its tasks, and what they ask", async () => {
+  test("DEL-005 an abort of a waiting run ends its tasks and closes their requests", async () => {
     for (const isKilled of [false, true]) {
       const thread = fresh();
       mock.answer("boss", inTurn(calls(task("middle")), { text: "Never." }));
@@ -380,7 +381,7 @@ describe("tasks that wait", () => {
     assert.equal((await server.request("DELETE", `/chat/history/${other}`, as("alice"))).status, 200);
   });
 
-  test("DEL-005 STEER-001 what is said to a run whose task waits ends the question, and is read behind the task", async () => {
+  test("DEL-005 STEER-001 a steer to a run with a waiting task ends the question and is read afterwards", async () => {
     const thread = fresh();
     mock.answer("boss", ({ body }) =>
       JSON.stringify(body).includes("Leave it") ? { text: "Heard." } : calls(task("gated"), task("helper")),
@@ -437,7 +438,7 @@ describe("tasks that wait", () => {
     held.open();
   });
 
-  test("DEL-005 tasks that wait side by side go on as each is answered, whatever the order, also behind a SIGKILL", async () => {
+  test("DEL-005 parallel waiting tasks resume in any order of answers, also after a SIGKILL", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("gated"), task("asker"), task("helper")), { text: "Done." }));
     mock.answer("worker", inTurn(calls(unique()), calls(unique()), { text: "Counted." }));
@@ -495,7 +496,7 @@ describe("tasks that wait", () => {
     }
   });
 
-  test("DEL-005 a member's task asks nobody who is at work above it", async () => {
+  test("DEL-005 a sub-agent's task asks none of the agents above it", async () => {
     const thread = fresh();
     mock.answer("boss", { text: "Together." });
     mock.answer("other", inTurn(calls(task("gated")), { text: "Mine." }));
@@ -512,7 +513,7 @@ describe("tasks that wait", () => {
     );
   });
 
-  test("SESS-008 a continuation goes on behind an abort, of a task that waited too, and the thread is aborted no more", async () => {
+  test("SESS-008 a continuation works after an abort, of a waiting task too, and clears it", async () => {
     const [said, waited] = [fresh(), fresh()];
     mock.answer("boss", inTurn(calls(task("gated")), { text: "Never." }));
     mock.answer("worker", inTurn(calls(unique()), { text: "Never." }));

@@ -1,4 +1,4 @@
-// Tasks: what an agent hands to others, over real requests. See actors/run/child-runs/tasks.ts.
+// Tasks, the work that an agent delegates to other agents, over real requests. See actors/run/child-runs/tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
@@ -23,7 +23,7 @@ const to = (...names: string[]) => ({
 const sum = (expression: string) => ["calculator", { expression }] as const;
 const task = (agent: string, prompt = "Do it.") => ["task", { agent, prompt }] as const;
 
-test("DEL-002 delegation names agents, each once and not itself; what is not built is refused by name", () => {
+test("DEL-002 delegation names each agent once and not itself; unbuilt fields are refused", () => {
   const given = (delegation: object) => ({ delegation: { agents: [{ name: "y" }], ...delegation } });
 
   assert.deepEqual(compileProblems(given({ worktree: false, background: false, max_background: 16 })), []);
@@ -258,7 +258,7 @@ describe("tasks", () => {
     );
   });
 
-  /** Thinks, and breaks off. */
+  /** Thinks, then loses its connection. */
   const brokenOff = (): Script => ({
     steps: [{ send: chunk({ reasoning_content: "Let me see." }, null) }, { cut: "reset" }],
   });
@@ -290,7 +290,7 @@ describe("tasks", () => {
     assert.equal(asked, 3);
   });
 
-  test("DEL-005 a task's call that cannot be made again because a limit is in the way is on record with what it has used", async () => {
+  test("DEL-005 a task's call that a limit keeps from being retried is recorded with its usage", async () => {
     let asked = 0;
     mock.answer("boss", inTurn(calls(task("helper", "word ".repeat(1_600))), { text: "Never." }));
     mock.answer("worker", () => {

@@ -1,4 +1,4 @@
-// A todo_write that governance denies has not happened: for the snapshot, for the stream, and for who listens.
+// A denied todo_write changes nothing: not the snapshot, not the stream, not the listeners.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, framesUntil, inTurn, isReply, startChat, turn } from "../support/chat.ts";
@@ -34,7 +34,7 @@ describe("a denied todo_write", () => {
     return stream.rest();
   }
 
-  test("SESS-018 leaves the list as it was, and nobody hears of another", async () => {
+  test("SESS-018 leaves the list unchanged and emits no todo_updated frame", async () => {
     mock.answer("scripted", inTurn(calls(list("Allowed")), { text: "Listed." }));
     const allowed = await framesOf("guarded", "guarded", keys.operator);
     mock.answer("scripted", inTurn(calls(list("Denied")), { text: "Not listed." }));

@@ -1,4 +1,4 @@
-// Durable runs whose client comes back with the key of its request, or with the token of its run.
+// Durable runs whose client returns with the key of its request or with the token of its run.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { framesUntil, gate, never, says, startChatProcess, turn } from "../support/chat.ts";
@@ -37,7 +37,7 @@ describe("a durable run whose client comes back", () => {
   const abort = (token: string, options: object = alice) =>
     server.post(`/chat/runs/${token}/abort`, undefined, options);
 
-  test("IDEM-011 a stream that is asked for again joins the run while it goes on: one run, told whole to both", async () => {
+  test("IDEM-011 a stream request with the same key joins the live run and gets all its frames", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello", held.opened, " there."));
     const body = turn("agent", "hi", { thread_id: "joined" });
@@ -86,7 +86,7 @@ describe("a durable run whose client comes back", () => {
     assert.equal(frames.at(-2)?.json.data.run.resume_token, accepted?.json.data.resume_token);
   });
 
-  test("DUR-006 a run without a conversation is stopped by its token, once, by who may chat in its tenant", async () => {
+  test("DUR-006 a run without a thread is cancelled once, by its token and with chat scope", async () => {
     mock.answer("scripted", says("Hello", never));
     const { json } = await server.post("/chat", turn("agent", "hi"), alice);
     const token = json.resume_token;

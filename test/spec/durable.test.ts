@@ -1,4 +1,4 @@
-// Durable runs over HTTP: accepted, watched, stopped, and carried to their end whatever becomes of the process.
+// Durable runs over HTTP: accepted, watched, cancelled, and finished despite crashes of the process.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, framesUntil, gate, inTurn, never, says, shown, startChat, turn } from "../support/chat.ts";
@@ -21,7 +21,7 @@ const sum = (expression: string) => ["calculator", { expression }] as const;
 const isoPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const over = ["completed", "failed", "expired", "dead"];
 
-/** What a run was told to be, and what becomes of it. */
+/** The fields of a run's record. */
 const recordKeys = ["error", "expires_at", "fiber_id", "final", "manifest_id", "resume_token", "status"];
 
 function clientOf(server: () => TestServer) {
@@ -126,7 +126,7 @@ describe("durable runs", () => {
     }
   });
 
-  test("DUR-003 DUR-006 the record says where the run stands, and what it has answered", async () => {
+  test("DUR-003 DUR-006 the record shows the run's status and its answer", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello ", held.opened, "there."));
     const token = await accept("agent", "hi");
@@ -186,7 +186,7 @@ describe("durable runs", () => {
       ["/chat/stream/owned?resume_token=unknown", keys.alice],
       [`/runs/${token}`, keys.stranger],
       ["/runs/unknown", keys.watcher],
-      // No length tells a token that there is not from another one.
+      // A token of any other length is answered like an unknown one.
       ...["", "/stream"].map((rest) => [`/chat/runs/${"f".repeat(65)}${rest}`, keys.alice] as const),
       [`/chat/stream/owned?resume_token=${"f".repeat(65)}`, keys.alice],
       ...["", "/timeline", "/requests/1"].map((rest) => [`/runs/${"f".repeat(2000)}${rest}`, keys.watcher] as const),
@@ -204,8 +204,8 @@ describe("durable runs", () => {
     }
   });
 
-  test("DUR-014 a stream begins with run_accepted, tells what is said and where the run stands, and ends with final", async () => {
-    // One that is over at once may be told as completed alone.
+  test("DUR-014 a stream begins with run_accepted, shows text and status, and ends with final", async () => {
+    // A run that finishes at once may publish its completed state alone, so hold the reply.
     const held = gate();
     mock.answer("scripted", inTurn(calls(sum("6*7")), says(held.opened, "It is 42.")));
 
@@ -254,7 +254,7 @@ describe("durable runs", () => {
     assert.deepEqual(run, await record(token));
   });
 
-  test("DUR-014 who has lost its connection joins again, by token or thread, also behind a cursor and after the end", async () => {
+  test("DUR-014 a client rejoins by token or thread, with a cursor and after the end", async () => {
     const held = gate();
     mock.answer("scripted", inTurn(calls(sum("1+1")), says("Two", held.opened, ", it is.")));
     const first = await server.stream("/chat/stream", turn("agent", "sum", { thread_id: "joined" }), {
@@ -303,7 +303,7 @@ describe("durable runs", () => {
     assert.deepEqual(await words(second), ["2", "said 2"]);
   });
 
-  test("SESS-009 a second turn beside a run is 409 with the token of the run, and /chat/abort stops the run", async () => {
+  test("SESS-009 a second turn is 409 with the run's token, and /chat/abort ends the run", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello ", held.opened));
     const token = await accept("agent", "hi", { thread_id: "busy" });
@@ -396,7 +396,7 @@ describe("durable runs", () => {
     assert.ok(words.some(({ content }) => content === "clicked"));
   });
 
-  test("STREAM-050 STREAM-051 a gate is told once, to those who may read approvals, and a waiting run holds no slot", async () => {
+  test("STREAM-050 STREAM-051 a gate is announced once, to approval readers; a waiting run holds no slot", async () => {
     mock.answer("scripted", inTurn(calls(sum("6*7")), says("Done.")));
     const body = turn("gated", "sum", { thread_id: "gated" });
     const stream = await server.stream("/chat/stream", body, { key: keys.gatekeeper });
@@ -430,7 +430,7 @@ describe("durable runs", () => {
     assert.ok((await record(token)).status === "completed");
   });
 
-  test("DUR-006 operators see the tenant's runs, stop one, and nobody without the scope does", async () => {
+  test("DUR-006 operators list the tenant's runs and cancel one, only with the scope", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello ", held.opened));
     const token = await accept("agent", "hi");

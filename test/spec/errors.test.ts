@@ -1,5 +1,5 @@
-// Refusals to the letter: status and body of every row that the specification prints, and of the service's own codes on the
-// routes that there are. Rows of the middleware and of failing models have their tests beside what they are about.
+// Exact refusals: status and body of every row that the specification prints, and of the service's own codes on
+// existing routes. Rows of middleware and of failing models are tested with their subject.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type ErrorCode, errorTable } from "../../bus/errors.ts";
@@ -20,13 +20,16 @@ const surfaces = ["/chat", "/chat/stream"] as const;
 
 const noKey = "No credential is configured for xai: the operator of this server sets SVC_XAI_API_KEY.";
 const misnamed = "metadata.name is clerk, but the path has other: they must be the same.";
-/** Of other statuses than those that always have a sentence. */
+/** Codes with a sentence whose statuses do not always require one. */
 const spoken: ErrorCode[] = ["messages_or_template_required", "unresolved_secret", "unsupported_part"];
 
-/** A body that carries its code under both keys (decision 2), and a sentence where the table has one for newcomers. */
+/**
+ * A body with its code under both keys (decision 2: `error` and `detail` both carry the code), and a sentence where the
+ * table has one.
+ */
 const both = (code: string, detail = code, message = sentence(code)) =>
   JSON.stringify({ error: code, detail, message });
-/** The body for a whole id of a thread, as answers have it. */
+/** The body for a full thread id, as answers contain it, in a request. */
 const wholeId = (suffix: string) =>
   both(
     "invalid_thread_id",
@@ -330,7 +333,7 @@ describe("refusals", () => {
       assert.deepEqual(told(await as(keys.ann, "GET", path)), [403, '{"detail":"missing scopes: usage:read"}']);
   });
 
-  test("ERR-002 ERR-003 every refusal is JSON, names its request and can be told from a defect", async () => {
+  test("ERR-002 ERR-003 every refusal is JSON, names its request and differs from a crash", async () => {
     const refused = [
       await server.post("/chat", {}),
       await send("/chat", turn("nobody", "hi")),

@@ -1,4 +1,5 @@
-// Answers that are not sure of themselves: who is asked again, what a client reads, what it costs, and what becomes of the first answer.
+// Escalation of unsure answers: which model is asked again, what the client reads, the cost, and the fate of the first
+// answer.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { compileProblems, parseProblems, agent as spec } from "../manifests/support.ts";
@@ -87,7 +88,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
   };
   const transcript = async (thread: string) => (await server.get(`/chat/sessions/${thread}`, as)).json.transcript;
 
-  test("a hedged or a short answer is put aside unread, and the stronger model makes it anew of the same conversation", async () => {
+  test("a hedged or short answer stays hidden, and the stronger model answers anew", async () => {
     const before = await counted("svc_model_switch_total", 'from="weak"', 'to="strong"', 'reason="low_confidence"');
     for (const [thread, first] of [
       ["hedged", hedged],
@@ -115,7 +116,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.ok((await counted("svc_escalation_check_total", 'method="heuristic"', 'manifest_id="doubter"')) >= 2);
   });
 
-  test("an answer that is sure of itself is read as it is, in one piece, and nobody else is asked", async () => {
+  test("a confident answer is sent unchanged in one piece, without a second model", async () => {
     const count = script({ weak: [{ text: [long.slice(0, 30), long.slice(30)] }], strong: [{ text: [strong] }] });
 
     const frames = await streamed("doubter");
@@ -138,7 +139,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.equal((await ask("off")).json.final.content, "Six.");
   });
 
-  test("tools run in both: what the first one found is known to the second, which spends what is left of the steps", async () => {
+  test("both models run tools, share their results, and share the steps", async () => {
     const count = script({
       weak: [inTurn({ ...calls(["calculator", { expression: "6*7" }]), text: ["Look. "] }, { text: [hedged] })],
       strong: [calls(["calculator", { expression: "40+2" }]), { text: ["It is 42, and that is certain."] }],
@@ -163,7 +164,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     const spent = script({ weak: [inTurn(sum, { text: [hedged] })], strong: [sum] });
     assert.equal((await ask("three")).json.stop_reason, "max_turns");
     assert.deepEqual(spent(), [2, 1]);
-    // One step at least.
+    // The stronger model gets at least one step.
     const least = script({ weak: [{ text: [hedged] }], strong: [sum] });
     assert.equal((await ask("brief")).json.stop_reason, "max_turns");
     assert.deepEqual(least(), [1, 1]);
@@ -187,7 +188,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.equal((await ask("unkeyed")).json.final.content, "Well.");
   });
 
-  test("a stronger model that fails behind its first words, or its tools, ends the turn with what was read", async () => {
+  test("a stronger model that fails after its first words or tools ends the turn", async () => {
     script({ weak: [{ text: [hedged] }], strong: [calls(["calculator", { expression: "1" }]), failure(400)] });
     const { status, json } = await ask("doubter");
     assert.equal(status, 502);
@@ -216,7 +217,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     }
   });
 
-  test("who asks for the stronger model gets it at once, and its short answers as they are", async () => {
+  test("a request for the stronger model gets it at once, short answers included", async () => {
     const count = script({ strong: [{ text: ["No."] }] });
 
     const frames = await streamed("doubter", { model: "strong" });
@@ -273,14 +274,14 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.ok(frames.some(({ name }) => name === "aborted"));
   });
 
-  test("the server is killed while a call of the stronger model waits: it goes on there, and the first model is not asked again", async () => {
+  test("a killed server resumes a waiting call of the stronger model", async () => {
     const count = script({
       weak: [{ text: [hedged] }],
       strong: [calls(["calculator", { expression: "6*7" }]), { text: ["No."] }],
     });
     const cut = ask("gated", { thread_id: "killed" }).catch(() => null);
     const { approval_id: id } = await eventually("a call that waits", async () => {
-      // Its run has begun by then; that it lives no more says that the call is put aside.
+      // The run has begun by now; no live run means that its call has suspended it.
       const [asked] = (await server.get("/approvals?status=pending", as)).json.items;
       const { text } = await server.get("/metrics", as);
       return /^svc_live_runs 0$/m.test(text) ? asked : undefined;
@@ -298,7 +299,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.deepEqual(count(), [1, 2]);
   });
 
-  test("a member's answer is looked at by its own manifest, and a question beside the conversation is not", async () => {
+  test("a sub-agent's own manifest judges its answer, and side questions are not judged", async () => {
     const count = script({ weak: [{ text: [hedged] }, { text: ["Merged."] }], strong: [{ text: [strong] }] });
     const { json } = await ask("parent");
     assert.equal(json.final.content, "Merged.");
@@ -326,7 +327,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.deepEqual(count(), [2, 1]);
   });
 
-  test("limits of the fields, and what cannot be honoured is refused at compile", () => {
+  test("field bounds hold, and impossible combinations fail to compile", () => {
     const of = (fields: object, more: object = {}) => ({
       model: { confidence_escalation: { enabled: true, escalate_to: "large", ...fields } },
       ...more,

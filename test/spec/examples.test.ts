@@ -1,4 +1,4 @@
-// The manifests of examples/, each asked as examples/README.md says, and held against what it says of them.
+// The manifests of examples/: each runs with the requests of examples/README.md and must do what that file says.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { before, describe, test } from "node:test";
@@ -15,13 +15,13 @@ const readme = readFileSync(`${directory}README.md`, "utf8");
 const examples = readdirSync(directory).flatMap((file) => (file.endsWith(".yaml") ? [file.slice(0, -5)] : []));
 const commands = [...readme.matchAll(/^curl (?:-N )?"?http:\/\/127\.0\.0\.1:8080([^\s"]+)"?(?:.* -d '(.*)')?$/gm)];
 
-/** What a request of the README to `path` sends, of those that name `name`. */
+/** The body of the README's request to `path` that names `name`. */
 function body(path: string, name: string): Record<string, unknown> {
   const [, , json = ""] = commands.find(([, to, sent]) => to === path && sent?.includes(`"${name}"`)) ?? [];
   return JSON.parse(json.replace(/'\$\w+'/g, "given"));
 }
 
-// Words of a request by which the model knows whose it is.
+// Words of a prompt by which the mock recognises the role.
 const judges = "You judge the answer";
 const chooses = "Choose who answers";
 const plans = "You plan the work";
@@ -29,10 +29,10 @@ const proofreads = "You write short, exact texts";
 const budgets = "You work out budgets";
 const quickly = "You are svc's quick agent";
 
-/** The model with open weights that the bundled oss-only names. */
+/** The open-weights model that the bundled manifest oss-only names. */
 const openModel = "gpt-oss-120b-cf";
 
-/** The cheap model that the bundled hybrid-router chooses with. */
+/** The cheap model that the bundled manifest hybrid-router chooses with. */
 const smallModel = "claude-haiku";
 
 const verdict = (score: number) => ({ text: JSON.stringify({ score, feedback: "Shorter." }) });
@@ -53,7 +53,7 @@ describe("examples", () => {
     }));
   });
 
-  /** Lets the model answer each request by the first words of these that it has; gives the words that were known, in their order. */
+  /** Answers each request by the first of these words in its prompt. Returns the matched words in order. */
   function script(parts: Readonly<Record<string, Behaviour | readonly Behaviour[]>>): string[] {
     const known: string[] = [];
     mock.answer("scripted", (request) => {
@@ -91,7 +91,7 @@ describe("examples", () => {
       assert.equal((await server.get(path)).status, 200, path);
   });
 
-  test("editor writes a file when somebody has approved it", async () => {
+  test("editor writes a file after a person approves it", async () => {
     const path = "/approvals/$APPROVAL_ID/decide";
     script({
       "files in your workspace": inTurn(calls(["write_file", { path: "notes.md", content: "buy milk\n" }]), {
@@ -153,7 +153,7 @@ describe("examples", () => {
     assert.deepEqual(known, [proofreads, judges, proofreads, judges]);
   });
 
-  test("errands does its subtasks one after the other and answers from what came of them", async () => {
+  test("errands runs its subtasks in order and answers from their results", async () => {
     const known = script({
       [plans]: plan("nights", "meals"),
       "It costs 170.": [{ text: "It costs 84." }, { text: "254 in all." }],
@@ -167,7 +167,7 @@ describe("examples", () => {
     assert.deepEqual(known, [plans, budgets, budgets, "It costs 170.", "It costs 170."]);
   });
 
-  test("reception lets the one answer who is chosen, and quick when nobody is", async () => {
+  test("reception uses the chosen agent, and quick when no choice is made", async () => {
     const parts = { [judges]: verdict(1), [proofreads]: { text: "I ask for a refund." }, [quickly]: { text: "Hm." } };
 
     const known = script({ [chooses]: { text: '{"agent":"proofread"}' }, ...parts });
@@ -198,7 +198,7 @@ describe("examples", () => {
     for (const words of ["It is cheaper.", "Yes."]) assert.ok(asked.includes(words), words);
   });
 
-  test("lead hands both parts to others, who are told of their own part only", async () => {
+  test("lead delegates both parts, and each sub-agent sees its own part only", async () => {
     script({
       "You answer for the whole task": inTurn(
         calls(

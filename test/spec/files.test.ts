@@ -65,7 +65,7 @@ describe("files", () => {
     assert.equal(unknown.status, 422);
   });
 
-  test("FILE-001 of a name its last part stays, without what nobody can see", async () => {
+  test("FILE-001 a file name keeps its last path segment without invisible characters", async () => {
     for (const [filename, kept] of [
       ["../../etc/passwd", "passwd"],
       ["C:\\temp\\x.png", "x.png"],
@@ -164,7 +164,7 @@ describe("files", () => {
     const { file_id } = (await post(uploadOf(gif, "image/gif"), keys.writer)).json;
 
     assert.equal((await get(file_id, keys.reader)).status, 200);
-    // Who may write may read.
+    // The write scope includes reading.
     assert.equal((await get(file_id, keys.writer)).status, 200);
     for (const [method, key] of [
       ["POST", keys.reader],
@@ -202,7 +202,7 @@ describe("files", () => {
 describe("the quota of files", () => {
   const atEnd = cleanup();
 
-  test("FILE-008 bytes beyond the quota are 409, what is deleted frees its bytes, and tenants have one each", async () => {
+  test("FILE-008 bytes above the tenant's quota are 409, and deletion frees them", async () => {
     const server = await startServer({
       env: { ...env, SVC_ATTACHMENTS_MAX_BYTES_PER_TENANT: String(2 * gif.length) },
       atEnd,

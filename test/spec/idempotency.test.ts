@@ -1,4 +1,4 @@
-// Idempotency-Key on POST /chat and POST /chat/stream: every row of the tables of document 1, and their edges.
+// Idempotency-Key on POST /chat and POST /chat/stream: every row of the tables of document 1, and edge cases.
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { before, describe, test } from "node:test";
@@ -27,7 +27,7 @@ const models = [
 ];
 const routes = ["/chat", "/chat/stream"] as const;
 type Route = (typeof routes)[number];
-/** The route as a part of a name. */
+/** The route in a form that can be part of a name. */
 const slug = (route: Route) => route.replaceAll("/", "-");
 
 const { env: keyed, keys } = apiKeys({
@@ -395,7 +395,7 @@ describe("Idempotency-Key", () => {
     assert.deepEqual([answer.status, replayed(answer), await userMessages("half-sent")], [200, undefined, 1]);
   });
 
-  test("IDEM-008 the run of a client that went away goes on, and the resend gets all of it", async () => {
+  test("IDEM-008 a run continues after its client disconnects, and a resend gets all frames", async () => {
     const more = gate();
     mock.answer("held-left", says("So ", more.opened, "far."));
     const first = await server.stream("/chat/stream", bodyOf({ thread: "left", model: "held-left" }), {
@@ -419,7 +419,7 @@ describe("Idempotency-Key", () => {
     assert.equal(asked("held-left"), 1);
   });
 
-  test("IDEM-008 of a thread that was deleted meanwhile nothing is replayed", async () => {
+  test("IDEM-008 nothing is replayed from a deleted thread", async () => {
     await send("/chat/stream", "deleted", { thread: "deleted" });
     await server.request("DELETE", "/chat/history/deleted", { key: keys.ann });
 

@@ -1,4 +1,4 @@
-// Jobs: what agents are asked again and again, by a schedule or by hand.
+// Jobs: prompts that agents get on a schedule or by hand.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
@@ -22,7 +22,7 @@ const { env, keys } = apiKeys({
 const minuteMs = 60_000;
 const everyMinute = "* * * * *";
 const dayMs = 24 * 60 * minuteMs;
-/** Its next time is twelve hours away, so that none but those that a test makes comes while it runs. */
+/** A schedule whose next time is twelve hours away, so jobs fire only when a test fires them. */
 const daily = `0 ${(new Date().getUTCHours() + 12) % 24} * * *`;
 
 describe("jobs", () => {
@@ -69,11 +69,11 @@ describe("jobs", () => {
   const audited = (type: string, name: string) =>
     eventually(`${type} of ${name}`, async () => {
       const { json } = await get(`/audit?event_type=${type}&limit=200`);
-      // The first of them.
+      // The first such event; the list is newest first.
       return json.items.findLast(({ payload }: { payload: { job: string } }) => payload.job === name);
     });
 
-  /** As if this much time had gone by for a job. */
+  /** Moves a job's next time into the past by this duration. */
   function later(name: string, ms: number): void {
     const changes = write(
       "UPDATE jobs SET next_run_at = next_run_at - ? WHERE name = ? AND next_run_at IS NOT NULL",
@@ -83,7 +83,7 @@ describe("jobs", () => {
     assert.equal(changes, 1);
   }
 
-  /** Changes rows past the server; answers how many. */
+  /** Changes rows directly in the database. Returns the number of changed rows. */
   function write(sql: string, ...values: (string | number)[]): number {
     const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
     try {
@@ -247,13 +247,13 @@ describe("jobs", () => {
     const since = Date.now();
     await put(name, { schedule: everyMinute });
 
-    // Ten of its times have gone by.
+    // Ten scheduled times have passed.
     later(name, 10 * minuteMs);
     const ended = await eventually("its run", () => runsWhere(name, ({ status }) => status === "ok"));
     const runs = await runsOf(name);
     const { json: job } = await get(`/jobs/${name}`);
     const first = ended.at(-1);
-    // Some of its times may come while the test runs.
+    // More scheduled times may pass while the test runs.
     const minutes = Math.floor(Date.now() / minuteMs) - Math.floor(since / minuteMs);
 
     assert.ok(runs.length <= 1 + minutes, `${runs.length} runs in ${minutes} minutes`);
@@ -274,7 +274,7 @@ describe("jobs", () => {
     );
   });
 
-  test("JOB-005 each firing is held against the manifest: cron must be let in, with the scopes of who wrote the job last", async () => {
+  test("JOB-005 a firing needs cron in the manifest and the scopes of the job's last author", async () => {
     const [name, manifest] = [fresh(), `tightened-${count}`];
     const firing = async () => (await run(name, "operator")).json;
     await publish(manifest, {});
@@ -321,7 +321,7 @@ describe("jobs", () => {
     );
   });
 
-  test("JOB-006 a run that fails is tried again and is answered as running meanwhile; when it is dead it is told as an error", async () => {
+  test("JOB-006 a failed run shows as running until its retry, and as an error once dead", async () => {
     const name = fresh();
     const headers = { "content-type": "application/json" };
     mock.answer("failing", () => ({ status: 400, headers, steps: [{ send: "{}" }] }));
@@ -352,7 +352,7 @@ describe("jobs", () => {
       own.server.request(method, `/jobs/${path}`, { ...as("writer"), body });
     await ask("PUT", "report");
     await ask("POST", "report/run");
-    // The run that waits for a person keeps its conversation, so that the next one does not come to its end.
+    // The run that waits for a person keeps its thread busy, so the next run cannot finish.
     await ask("DELETE", "report");
     await ask("PUT", "report");
     const answering = ask("POST", "report/run");
@@ -368,7 +368,7 @@ describe("jobs", () => {
     assert.deepEqual([answer.status, answer.json.status, answer.json.run_id], [200, "running", begun.run_id]);
   });
 
-  test("JOB-006 a run that waits for a person is answered as running, and another does not begin beside it", async () => {
+  test("JOB-006 a run that waits for a person shows as running and blocks the next firing", async () => {
     const name = fresh();
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), { text: "It is 42." }));
     await put(name, { manifest_id: "gated", schedule: daily });
@@ -471,7 +471,7 @@ describe("jobs", () => {
     assert.deepEqual(asStranger[4]?.json.messages, []);
     assert.deepEqual(theirs.json.items, []);
     assert.equal(anonymous.status, 401);
-    // A job of the same name in another tenant is another job.
+    // A job of the same name in another tenant is independent.
     await put(name, { payload: { prompt: "Theirs." } }, "stranger");
     assert.equal((await get(`/jobs/${name}`)).json.payload.prompt, "Report.");
     assert.equal((await remove(name, "stranger")).status, 200);
@@ -507,7 +507,7 @@ describe("jobs", () => {
     assert.equal((await run(name)).json.status, "ok");
   });
 
-  test("JOB-003 a tenant has at most 1,000 jobs; those that are there are replaced all the same", async () => {
+  test("JOB-003 a tenant has at most 1,000 jobs; existing ones can still be replaced", async () => {
     const spare = as("spare");
     const body = { manifest_id: "agent", payload: { prompt: "Report." } };
     const first = await server.request("PUT", "/jobs/first", { ...spare, body });
@@ -542,7 +542,7 @@ describe("jobs", () => {
     await eventually("the model is asked", async () => mock.requests.some(({ body }) => body.model === "held"));
 
     await server.kill();
-    // What a process leaves that ends between the batch of a firing and the run.
+    // The rows that a process leaves if it dies between the batch of a firing and the start of the run.
     const run_id = "0123456789abcdef".repeat(2);
     const at = Date.now();
     write("UPDATE jobs SET last_run_at = ?, last_status = 'running' WHERE name = ?", at, lost);
@@ -607,7 +607,7 @@ describe("jobs", () => {
     assert.equal((await run(name)).json.status, "ok");
   });
 
-  /** The runs of a job of which this is true, once there are some. */
+  /** The runs of a job that satisfy the predicate; undefined if there are none yet. */
   async function runsWhere(name: string, holds: (run: Run) => boolean): Promise<Run[] | undefined> {
     const runs = (await runsOf(name)).filter(holds);
     return runs.length > 0 ? runs : undefined;

@@ -1,4 +1,4 @@
-// Idempotency-Key of a turn that waits for a person: the client may leave, and the server may restart.
+// Idempotency-Key of a turn that waits for a person: the client may disconnect and the server may restart.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
@@ -10,7 +10,7 @@ import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
 const gated = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] };
-/** Each manifest, and what its model asks for when it is told a sum. Equal sums would share a request for approval. */
+/** Each manifest with the call its model makes. Sums differ, because equal sums would share an approval request. */
 const waits = {
   clicks: () => ["click", {}],
   asks: () => ["ask_user", { question: "Which?" }],
@@ -19,7 +19,7 @@ const waits = {
   delegates: (prompt: string) => ["task", { agent: "gated", prompt }],
 } satisfies Record<string, (asked: string) => readonly [name: string, args: object]>;
 type Manifest = keyof typeof waits;
-/** Whoever waits for a JSON answer hears no question: that is put to a person elsewhere. */
+/** A client of POST /chat cannot be asked questions, so only waits that other people answer apply there. */
 const cases: readonly (readonly [route: "/chat/stream" | "/chat", manifest: Manifest])[] = [
   ...(["clicks", "asks", "gated", "delegates"] as const).map((manifest) => ["/chat/stream", manifest] as const),
   ...(["gated", "delegates"] as const).map((manifest) => ["/chat", manifest] as const),
@@ -27,7 +27,7 @@ const cases: readonly (readonly [route: "/chat/stream" | "/chat", manifest: Mani
 
 const replayed = ({ status, headers }: Answer) => [status, headers["idempotent-replayed"]];
 
-/** An answer without what differs between two turns that are alike. */
+/** Returns an answer without the values that differ between two equal turns. */
 function alike({ text }: Answer, thread: string): unknown {
   return JSON.parse(text.replaceAll(`:${thread}"`, ':thread"').replace(/\d+\*0/g, "n*0"), (name, value) =>
     ["leaf_id", "approval_id", "id", "tool_call_id", "expires_at"].includes(name) ? name : value,
@@ -51,7 +51,7 @@ for (const dialect of gateDialects)
           lasting: { model: { id: "lasting" }, ...gated, execution: { mode: "durable" } },
           delegates: { model: { id: "delegates" }, delegation: { agents: [{ name: "gated" }] } },
         },
-        // What is claimed before the restart would be forgotten by its end.
+        // Keys claimed before the restart would expire before it ends.
         env: { ...database.env, SVC_IDEMPOTENCY_TTL_SECONDS: "0.001" },
       });
       for (const model of Object.keys(waits) as Manifest[])
@@ -80,7 +80,7 @@ for (const dialect of gateDialects)
           await server.post("/chat/ui", { thread_id: thread, request_id: data.request_id, value: "this" });
         else await server.post("/chat/tool_result", { thread_id: thread, tool_call_id: data.id, content: "clicked" });
       }
-      // Turns that are never interrupted, to hold the others against.
+      // Uninterrupted turns, to compare the others with.
       const whole = new Map<string, Answer>();
       for (const { route, manifest } of turns) {
         if (route !== "/chat") continue;
@@ -96,7 +96,7 @@ for (const dialect of gateDialects)
       for (const each of turns) void send(each).catch(() => {});
       const accepted = await lasting();
       for (const { thread } of [...turns, { thread: "lasting" }]) await questionOn(thread);
-      // Two are tasks, and one is the durable run.
+      // Two more runs are tasks, and one is the durable run.
       await eventually("runs that are put aside", async () => {
         const aside = await database.rows("SELECT 1 AS run FROM runs WHERE status = 'waiting'", server.dataDir);
         return aside.length === turns.length + 3 || undefined;
@@ -138,7 +138,7 @@ for (const dialect of gateDialects)
         [202, "true"],
       ]);
       for (const { json } of [joined, ended]) assert.equal(json.resume_token, resume_token);
-      // Each is asked once more, behind the answer; so are the two tasks and the durable run.
+      // Each turn makes one more model call after its answer, and so do the two tasks and the durable run.
       assert.equal(mock.requests.length - asked, turns.length + 3);
       for (const [at, each] of turns.entries()) {
         const answer = again[at] as Answer;

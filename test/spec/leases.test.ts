@@ -1,4 +1,4 @@
-// Leases of threads: who drives, who watches, and what is kept out, over HTTP; in both modes.
+// Leases of threads over HTTP, in both modes: drivers, watchers, and refused requests.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
@@ -20,7 +20,7 @@ const { env, keys } = apiKeys({
 });
 type Name = keyof typeof keys;
 
-/** Every route that drives a thread; those that are not built yet are not looked for. */
+/** All routes that drive a thread. Routes that do not exist yet are skipped. */
 const driving = [
   ..."chat chat/stream chat/continue chat/abort chat/steer chat/tool_result chat/ui chat/compact chat/thinking".split(
     " ",
@@ -70,7 +70,7 @@ for (const mode of ["advisory", "strict"] as const)
       server.post("/chat", turn("agent", "hi", { thread_id: thread, ...fields }), as(token));
     const countOf = async (thread: string): Promise<number> =>
       (await server.get(`/chat/history/${thread}`, as())).json.messages.length;
-    /** As if so much time had passed for all leases of the server. */
+    /** Moves all leases of the server this far into the past. */
     function later(seconds: number): void {
       const config = sqliteIn(server.dataDir);
       assert.ok(config.engine === "sqlite");
@@ -78,7 +78,7 @@ for (const mode of ["advisory", "strict"] as const)
       db.prepare("UPDATE thread_leases SET expires_at = expires_at - ?").run(seconds * 1000);
       db.close();
     }
-    /** What a client without a token meets on a thread that somebody drives. */
+    /** The refusal of a client without a token on a thread that another client drives. */
     const without = mode === "strict" ? [409, "lease_held"] : null;
     const meets = (answer: Answer) => (answer.status === 200 ? null : code(answer));
 
@@ -188,7 +188,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.equal((await release("never-there")).json.snapshot.createdAt, null);
     });
 
-    test("LEASE-006 one drives and others watch; who watches may not drive", async () => {
+    test("LEASE-006 one client drives and others watch; a watcher cannot drive", async () => {
       const watching = await take("watched", { mode: "shared" }, "bo");
       const watcher: string = watching.json.token;
       const driver = await tokenOf(take("watched"));
@@ -211,7 +211,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.deepEqual(code(await say("watched", watcher)), [409, "lease_read_only"]);
     });
 
-    test("LEASE-006 who drives steps down and keeps its token; who watches may come to drive", async () => {
+    test("LEASE-006 a driver steps down and keeps its token; a watcher can become the driver", async () => {
       const driver = await tokenOf(take("roles"));
       const watcher = await tokenOf(take("roles", { mode: "shared" }, "bo"));
       assert.deepEqual(code(await take("roles", { token: watcher }, "bo")), [409, "lease_held"]);
@@ -238,7 +238,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.deepEqual(code(await say("driven", unknown)), [409, "lease_held"]);
       assert.deepEqual(code(await say("driven", "x".repeat(4000))), [409, "lease_held"]);
       assert.ok(ok(await say("driven", driver)));
-      // Of another thread, it is none of this one's.
+      // The token of another thread is not valid for this one.
       assert.deepEqual(code(await say("driven", watcher)), [409, "lease_held"]);
       for (const thread of ["unheld", "only-watched"]) {
         assert.ok(ok(await say(thread)), thread);
@@ -302,7 +302,7 @@ for (const mode of ["advisory", "strict"] as const)
         );
         assert.match(JSON.stringify(responses[409]), /lease_read_only/, name);
       }
-      // What only reads, and what makes a thread of its own, is for everybody.
+      // Reads, and requests that create a thread of their own, need no lease.
       assert.ok(
         ok(await server.post("/chat/fork", { thread_id: "closed", new_thread_id: "a-fork" }, as("C".repeat(22), "bo"))),
       );
@@ -350,7 +350,7 @@ for (const mode of ["advisory", "strict"] as const)
 
       assert.deepEqual([nobody.status, reader.status, taking.status], [401, 403, 403]);
       assert.deepEqual(elsewhere.json.messages, []);
-      // A lease of the same suffix in another tenant is another lease.
+      // A lease on the same suffix in another tenant is independent.
       assert.equal((await statusOf("no-grant", "other")).attached, false);
       assert.deepEqual(code(await take("no-grant", { token: "E".repeat(22) }, "bo")), [409, "lease_held"]);
       const own = await take("no-grant", { token }, "other");
@@ -380,7 +380,7 @@ for (const mode of ["advisory", "strict"] as const)
       }
     });
 
-    test("LEASE-003 a lease is looked at behind the manifest and before the live run; it does not stop a run that was accepted", async () => {
+    test("LEASE-003 a lease is checked after the manifest and before the live run", async () => {
       const more = gate();
       mock.answer("held", says("Begun", more.opened, "."));
       const live = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "live", model: "held" }), as());
@@ -402,7 +402,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.ok(ok(await say("live", driver, { model: "tools" })));
     });
 
-    test("LEASE-009 a lease on an unknown thread makes it, in no list before something is said in it", async () => {
+    test("LEASE-009 a lease creates an unknown thread, which is listed after its first message", async () => {
       const listed = async () =>
         (await server.get("/chat/sessions?limit=500", as())).json.sessions.map(({ id }: { id: string }) => id);
       const token = await tokenOf(take("unborn"));
@@ -416,7 +416,7 @@ for (const mode of ["advisory", "strict"] as const)
         assert.deepEqual(code(await take(thread_id)), [400, "invalid_thread_id"], thread_id);
     });
 
-    test("LEASE-009 a lease that is over counts for nothing, and its token opens a thread that nobody drives", async () => {
+    test("LEASE-009 an expired lease counts for nothing, and its token drives a free thread", async () => {
       const token = await tokenOf(take("lapsed", { ttl_seconds: 5 }));
       const watcher = await tokenOf(take("lapsed", { mode: "shared", ttl_seconds: 86_400 }, "bo"));
       later(6);

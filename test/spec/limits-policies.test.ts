@@ -1,4 +1,4 @@
-// Limits and policies of runs: what is denied, and where a denial shows: to the model, to the client, in the audit and in the
+// Limits and policies of runs: what they deny, and how a denial reaches the model, the client, the audit and the
 // metrics.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
@@ -85,7 +85,7 @@ describe("limits and policies", () => {
     readonly stateless?: boolean;
   }
 
-  /** Runs a turn whose model gives these replies one after the other. */
+  /** Runs a turn whose model gives these replies in order. */
   async function run(manifest: string, replies: readonly Reply[], { key = keys.caller, model, stateless }: Run = {}) {
     const thread = `t${++threads}`;
     const asked = mock.requests.length;
@@ -101,7 +101,7 @@ describe("limits and policies", () => {
   const outputs = (frames: readonly Frame[]): string[] =>
     frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
 
-  /** The audit events of a thread, oldest first, when the last of them can be read. */
+  /** The audit events of a thread, oldest first, once the last of them is readable. */
   function eventsOf(thread: string): Promise<Event[]> {
     return eventually(`final_response of ${thread}`, async () => {
       const { json } = await server.get("/audit?limit=500", { key: keys.operator });
@@ -110,7 +110,7 @@ describe("limits and policies", () => {
     });
   }
 
-  /** The value of the one series of a counter that has these labels; 0 when there is none. */
+  /** The value of the counter's only series with these labels; 0 if there is none. */
   async function counter(name: string, labels: Readonly<Record<string, string>>): Promise<number> {
     const { text } = await server.get("/metrics", { key: keys.operator });
     const found = text.split("\n").filter((line) => {
@@ -121,7 +121,7 @@ describe("limits and policies", () => {
     return found.length === 0 ? 0 : Number(found[0]?.split(" ").at(-1));
   }
 
-  /** What PUT says of a manifest with this spec: its status, and its problems. */
+  /** Stores a manifest with this spec. Returns the status and the problems of the answer. */
   async function put(spec: object): Promise<[number, string[]]> {
     const name = `put-${++threads}`;
     const body = { manifest: { metadata: { name }, spec } };
@@ -173,10 +173,10 @@ describe("limits and policies", () => {
     assert.ok(!outputs(unselected.frames)[0]?.startsWith("denied"));
   });
 
-  test("GOV-010 every policy that selects the tool must be met; the first that is not is told, with all that it lacks", async () => {
+  test("GOV-010 every policy that selects the tool must pass; the first failure is reported", async () => {
     const { frames } = await run("guarded-twice", [calls(add("6*7")), { text: "I may not." }]);
 
-    // sums:write, which the caller has, is sums:read too.
+    // The caller's scope sums:write includes sums:read.
     assert.deepEqual(outputs(frames), ["denied by policy: both requires scope numbers:use, vault:open"]);
   });
 
@@ -239,7 +239,7 @@ describe("limits and policies", () => {
     ]);
   });
 
-  test("GOV-021 GOV-010 a call of no tool, or that does not fit its tool, is told so: no policy denies it and no limit counts it", async () => {
+  test("GOV-021 GOV-010 an unknown tool or invalid arguments are an error, not a denial or a counted call", async () => {
     const { thread, frames } = await run("guarded-limited", [
       calls(["launch", {}], ["calculator", { sum: 1 }], add("1+1"), add("2+2")),
       { text: "Ok." },
@@ -282,7 +282,7 @@ describe("limits and policies", () => {
     assert.deepEqual(await put({ limits: { max_tool_calls: 500 } }), [200, []]);
   });
 
-  test("GOV-022 max_wall_clock_seconds ends a run while its model speaks, and keeps what was said", async () => {
+  test("GOV-022 max_wall_clock_seconds ends a run mid-reply and keeps its text", async () => {
     const { thread, frames, done, requests } = await run("hasty", [says("Half", never)]);
 
     assert.deepEqual(outline(frames), ["session_progress", "text", "on_chain_end", "done", "[DONE]"]);
@@ -333,7 +333,7 @@ describe("limits and policies", () => {
     assert.equal(final?.status, "error");
   });
 
-  test("GOV-024 input tokens of a run add up, cached ones too, by what the provider has counted", async () => {
+  test("GOV-024 input tokens of a run add up as the provider counts them, cached ones too", async () => {
     const cached = { ...spent(990, 5), prompt_tokens_details: { cached_tokens: 900 } };
     const first = { ...calls(add("1+1")), usage: cached };
 
@@ -346,7 +346,7 @@ describe("limits and policies", () => {
     assert.deepEqual(await put({ limits: { max_input_tokens: 20_000_000 } }), [200, []]);
   });
 
-  test("GOV-025 max_output_tokens bounds what each call may ask for, by what is left", async () => {
+  test("GOV-025 the rest of max_output_tokens bounds each call's request", async () => {
     const first = { ...calls(add("1+1")), usage: spent(10, 30) };
     const last = { text: "Two.", usage: spent(10, 20) };
 
@@ -385,13 +385,13 @@ describe("limits and policies", () => {
   });
 
   test("GOV-026 a call asks for no more output than can be paid, and the cost of a run adds up", async () => {
-    // 5,000 tokens in are 0.01 USD, 600 out 0.0048: with them 0.0002 are left of 0.015.
+    // 5,000 input tokens cost 0.01 USD and 600 output tokens 0.0048, which leaves 0.0002 of 0.015.
     const first = { ...calls(add("1+1")), usage: spent(5_000, 600) };
 
     const { done, requests } = await run("cent-and-a-half", [first, { text: "Never asked for." }]);
 
     const wanted = Number(requests[0]?.body.max_tokens ?? requests[0]?.body.max_completion_tokens);
-    // All of it for output would be 1,875 tokens; some of it is set aside for the prompt.
+    // The whole remainder would buy 1,875 output tokens; a part is reserved for the prompt.
     assert.ok(wanted > 1_000 && wanted < 1_875, String(wanted));
     assert.equal(requests.length, 1);
     assert.deepEqual([done.final.content, done.usage.cost.total], ["run limit reached: max_cost_usd", 0.0148]);

@@ -64,7 +64,7 @@ test("SPEC-024 a declared max_cost_usd is refused on routes without rates unless
     "the cap that is not declared stands and reads zero",
   );
   assert.equal(compileSpec({ model: { id: "free" } }).limits.max_cost_usd, 1000);
-  // A fallback is metered at its own rates, so the manifest's price does not speak for it.
+  // A fallback is metered at its own rates, so the manifest's price does not cover it.
   assert.deepEqual(compileProblems({ limits, model: { fallbacks: ["free"] } }), refused);
   assert.deepEqual(compileProblems({ limits, model: { fallbacks: ["free"], price } }), refused);
 });
@@ -107,7 +107,7 @@ test("SPEC-027 files are appended after base and inline, the tenant's before the
   ]);
 });
 
-test("SPEC-028 system_md replaces soul, base, inline and files; append_system_md is appended to what there is", () => {
+test("SPEC-028 system_md replaces soul, base, inline and files; append_system_md appends", () => {
   const parts = { soul: true, base: "B", inline: "I", files: ["gone.md"] };
 
   assert.equal(promptOf({ ...parts, system_md: "All of it." }), "All of it.");
@@ -138,7 +138,7 @@ test("SPEC-030 parts are joined by a horizontal rule in the order soul, base, in
   assert.equal(promptOf({}), "");
 });
 
-test("SPEC-041 tool_guidance lines are told for bound tools, by name or glob, identical lines once", () => {
+test("SPEC-041 tool_guidance lines appear for bound tools, by name or glob, without repeats", () => {
   const guidance = (tools: string[], tool_guidance: Record<string, string>) => promptOf({}, { tools, tool_guidance });
   const heading = "## Tool guidance\n\n";
 
@@ -158,7 +158,7 @@ test("SPEC-041 tool_guidance lines are told for bound tools, by name or glob, id
   assert.equal(guidance([], { "*": "No tools." }), "");
 });
 
-test("a tool_guidance key that matches no bound tool is told as a rule that targets nothing", () => {
+test("a tool_guidance key that matches no bound tool is reported as targeting nothing", () => {
   const { emptyRules } = compileSpec({
     tools: ["calculator"],
     tool_guidance: { calculator: "a", calculater: "b", "read_*": "c", "calc*": "d" },

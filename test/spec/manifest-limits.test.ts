@@ -12,7 +12,7 @@ const entries = (count: number, value: unknown) =>
 const full = fullManifest(manifestSchema);
 const steps = (path: string) => path.split(".").map((step) => (/^\d+$/.test(step) ? Number(step) : step));
 
-/** Kinds of problem that one field alone can have. */
+/** Kinds of problem that a single field can cause. */
 const ofOneField = ["too_long", "too_short", "out_of_range", "pattern", "enum", "type_error"];
 
 function takes(path: string, values: readonly unknown[]): void {
@@ -36,7 +36,7 @@ function refuses(path: string, type: string, values: readonly unknown[]): void {
   }
 }
 
-/** A number that must lie between two others, ends included. */
+/** Checks a number with these bounds, both included. */
 function between(path: string, least: number, most: number, step = 1): void {
   takes(path, [least, most]);
   refuses(path, "out_of_range", [least - step, most + step]);
@@ -47,7 +47,7 @@ function atLeast(path: string, least: number, step = 1): void {
   refuses(path, "out_of_range", [least - step]);
 }
 
-/** A text that has at least one character. */
+/** Checks a text with a length between these bounds. */
 function textUpTo(path: string, most: number, least = 1): void {
   takes(path, [text(least), text(most)]);
   refuses(path, "too_long", [text(most + 1)]);
@@ -78,7 +78,7 @@ test("SPEC-010 metadata.greeting has a headline of 1 to 80 and perhaps a subtitl
   takes("metadata.greeting", [null, { headline: "h" }]);
   textUpTo("metadata.greeting.headline", 80);
   textUpTo("metadata.greeting.subtitle", 300);
-  // Characters, not UTF-16 units.
+  // Lengths count characters, not UTF-16 units.
   takes("metadata.greeting.headline", ["😀".repeat(80)]);
   refuses("metadata.greeting.headline", "too_long", ["😀".repeat(81)]);
 });

@@ -1,4 +1,4 @@
-// A manifest with nothing but a name, and what its name is.
+// A manifest with only a name, and the places in which its name appears.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ const { env: keyed, keys } = apiKeys({
   stranger: { tenant_id: "globex", scopes: ["admin"] },
 });
 
-/** Names of every kind that the pattern allows: each is a segment of keys and of paths as it stands. */
+/** Names of every kind that the pattern allows. Each is used unescaped as a segment of keys and paths. */
 const names = [
   "a",
   "Agent.v2_x-1",
@@ -57,7 +57,7 @@ describe("manifests and their names", () => {
     });
   });
 
-  /** Puts a manifest of tenant acme where the object store has it under `segment`. */
+  /** Writes a manifest of tenant acme to its place in the object store, under `segment`. */
   function place(segment: string, name: string): void {
     const folder = join(objects, "manifests", "acme");
     mkdirSync(folder, { recursive: true });
@@ -93,7 +93,7 @@ describe("manifests and their names", () => {
         { key: keys.alice },
       );
 
-      // A react agent without tools and words of its own, on the default model, that remembers its conversation.
+      // The defaults: a react agent with the default model and memory, without tools or prompt.
       assert.deepEqual([whole.status, whole.json.final.content, whole.json.model], [200, "hello", "default-model"]);
       assert.equal(done.json.data.final.content, "hello");
       assert.equal(more.json.messages.length, 4);
@@ -142,7 +142,7 @@ describe("manifests and their names", () => {
       const audit = await untilAudited(name);
       const foreign = await chat(name, keys.stranger);
 
-      // The object at manifests/acme/{name}.json is the manifest of this id.
+      // The object manifests/acme/{name}.json is the manifest with this id.
       assert.equal(turn.status, 200, turn.text);
       assert.equal(got.json.manifest.metadata.name, name);
       const { items } = listed.json as { items: { name: string; source: string }[] };
@@ -150,17 +150,17 @@ describe("manifests and their names", () => {
         items.filter((item) => item.name === name).map(({ source }) => source),
         ["object"],
       );
-      // The model of the OpenAI protocol.
+      // The name is the model id in the OpenAI protocol.
       assert.equal(completion.model, name);
       assert.equal(models.filter(({ id }) => id === name).length, 1);
-      // The audit rows of both turns.
+      // Both turns have audit rows.
       assert.ok(audit.some(({ payload }) => JSON.stringify(payload).includes("hi")));
-      // And nobody else's, for the object lies in the tenant's own folder.
+      // Other tenants do not see the manifest, because its object lies in the tenant's own folder.
       assert.deepEqual([foreign.status, foreign.json.error], [404, `unknown_manifest:${name}`]);
     });
   }
 
-  /** What the audit has of a manifest by its id, when both turns are there. */
+  /** The audit rows of a manifest, once both turns are there. */
   function untilAudited(name: string): Promise<{ manifest_id: string; event_type: string; payload: object }[]> {
     return eventually("two turns in the audit", async () => {
       const { json } = await server.get(`/audit?manifest_id=${encodeURIComponent(name)}`, { key: keys.alice });

@@ -23,7 +23,7 @@ const { prompts } = compileSpec(
   { texts: new Map([["prompts/default/kept.md", "From a file: $1."]]) },
 );
 
-/** What becomes of one user message. */
+/** The text of one user message after expansion of slash commands. */
 function sent(content: string): unknown {
   return expandCommands(prompts, [{ role: "user", content }])[0]?.content;
 }
@@ -168,7 +168,7 @@ test("SPEC-032 bodies expand $1, $@ and a default in braces", () => {
   assert.equal(expandBody("$1", []), "");
 });
 
-test("a prompt whose file is not there is unresolved, and one that is a slash command is told apart", () => {
+test("a prompt records its command flag and its name as declared", () => {
   assert.equal(prompts.get("greet")?.command, true);
   assert.equal(prompts.get("sum-up_2")?.name, "Sum-Up_2");
   assert.equal(prompts.get("two words")?.command, false);

@@ -31,7 +31,7 @@ test("MANI-001 the side of a thread is a hash of tenant, thread, manifest and bo
   assert.equal(canaries(sides({ canary_weight: 100 })), 50);
   assert.equal(canaries(sides({ canary_version: null, canary_weight: 100 })), 0);
   assert.equal(chooseVariant({ ...choice, canary_weight: 100, threadSuffix: null }), "stable");
-  // SHA-256 of "acme|t|a|1|2" begins 8b1344ab: 2333295787 % 100 is 87.
+  // SHA-256 of "acme|t|a|1|2" begins with 8b1344ab, and 2333295787 % 100 is 87.
   assert.equal(chooseVariant({ ...choice, threadSuffix: "t", canary_weight: 87 }), "stable");
   assert.equal(chooseVariant({ ...choice, threadSuffix: "t", canary_weight: 88 }), "canary");
 });

@@ -5,7 +5,7 @@ import { agent, compileProblems, compileSpec, parseProblems, problemsOf } from "
 
 const multi = ["router", "parallel", "groupchat"];
 
-/** What the manifests of a table are refused for; the empty list is a manifest that is taken. */
+/** Asserts the problems of each spec; an empty list means that the manifest is valid. */
 function holds(table: readonly (readonly [object, readonly string[]])[]): void {
   for (const [spec, problems] of table) assert.deepEqual(parseProblems(agent(spec)), problems, JSON.stringify(spec));
 }
@@ -169,7 +169,7 @@ test("SPEC-047 skill_authoring publish needs approval rules for create_skill and
     [publish({ id: "a", tools: ["create_skill"] }, { id: "b", tools: ["update_skill"], when_args: ["name"] }), refused],
     [publish({ id: "a", tools: ["create_skill", "update_skill"] }), []],
     [publish({ id: "a", tools: ["*_skill"] }), []],
-    // The last rule that matches decides, and a name goes before a glob.
+    // The last matching rule decides, and an exact name beats a glob.
     [publish({ id: "a", tools: ["*_skill"] }, { id: "b", tools: ["update_*"], when_args: ["name"] }), refused],
     [publish({ id: "a", tools: ["update_*"], when_args: ["name"] }, { id: "b", tools: ["*_skill"] }), []],
     [publish({ id: "a", tools: ["update_skill"], when_args: ["name"] }, { id: "b", tools: ["*_skill"] }), refused],
@@ -235,7 +235,7 @@ test("policies have tools and scopes, none of them blank", () => {
   ]);
 });
 
-test("what is said of a tool's nature says something", () => {
+test("an entry of tool_effects needs a known effect or risk", () => {
   holds([
     [{ tool_effects: { calculator: "read", "x*": { effect: "read", risk: "speaks" }, y: { risk: "reads" } } }, []],
     [{ tool_effects: { calculator: {} } }, ["missing spec.tool_effects.calculator"]],
@@ -359,7 +359,7 @@ test("frameworks are named only by manifests that live up to them", () => {
   ]);
 });
 
-test("rules between fields are told together, each in a sentence that begins with its path", () => {
+test("all broken rules between fields are reported, each with its path first", () => {
   const problems = problemsOf(() =>
     parseManifest(agent({ pattern: "router", personal_skills: "write", execution: { webhooks: ["a"] } })),
   );

@@ -23,7 +23,7 @@ test("SPEC-001 unknown keys are refused at every level of a manifest", () => {
 
   for (const { path } of closed) {
     const at = [...path, "no_such_key"];
-    // The full manifest breaks rules between fields, which are told as well.
+    // The full manifest also breaks rules between fields, which add other problems.
     const unknown = parseProblems(withValue(full, at, 1)).filter((problem) => problem.startsWith("extra_forbidden"));
     assert.deepEqual(unknown, [`extra_forbidden ${at.join(".")}`]);
   }

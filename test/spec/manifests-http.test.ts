@@ -1,4 +1,4 @@
-// The tenant's own manifests over HTTP: versions, canary, rollback, and which manifest a turn gets.
+// The tenant's own manifests over HTTP: versions, canary, rollback, and the choice of a turn's manifest.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -121,7 +121,7 @@ describe("stored manifests", () => {
     for (const name of ["one", "two", "broken"]) assert.equal((await get(`/manifests/${name}`)).status, 404);
   });
 
-  test("MANI-004 a manifest with mistakes of every stage is told all of them, the same by PUT, /chat and validate-manifest", async () => {
+  test("MANI-004 PUT, /chat and validate-manifest report the same problems of all stages", async () => {
     const spec = {
       pattern: "router",
       sub_agents: ["quick", "no one"],
@@ -165,7 +165,7 @@ describe("stored manifests", () => {
     assert.deepEqual(JSON.parse(checked.stdout).detail, named);
   });
 
-  test("MANI-002 the list has what is bundled and what is stored, under both keys", async () => {
+  test("MANI-002 the list has bundled and stored manifests, under both keys", async () => {
     await put("listed", manifest("listed"));
 
     const { status, json } = await get("/manifests");
@@ -242,7 +242,7 @@ describe("stored manifests", () => {
 
     for (const { status, text } of answers) {
       assert.equal(status, 200);
-      // A known secret is left as it came, or masking would tell who writes a guess that it is right (decision 77).
+      // A known secret is stored unmasked: masking would confirm a correct guess to its author (decision 77).
       assert.ok(text.includes(`The key is [REDACTED], not ${planted}.`) && !text.includes(credential), text);
     }
   });
@@ -377,7 +377,7 @@ describe("stored manifests", () => {
     assert.equal((await get("/manifests/rolled")).json.version, 1);
   });
 
-  test("MANI-011 metadata.version is free text beside the store's numbers", async () => {
+  test("MANI-011 metadata.version is free text, independent of the store's numbers", async () => {
     const one = await put("free", manifest("free", "old-model", {}, { version: "2026-spring" }));
     const two = await put("free", manifest("free", "new-model", {}, { version: "2026-spring" }));
 

@@ -1,4 +1,4 @@
-// Models over HTTP as a turn meets them: fallbacks, retries, timeouts, and answers that break, on every entry point.
+// Model failures over HTTP, on every entry point: fallbacks, retries, timeouts and broken answers.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, chunk, inTurn, outline, shown, startChatProcess, turn, wordsOf } from "../support/chat.ts";
@@ -7,7 +7,7 @@ import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
 const spent = { prompt_tokens: 1_000, completion_tokens: 500, total_tokens: 1_500 };
-/** Models whose answer breaks after its first word, and how. */
+/** Models whose answer breaks after its first word, with the error text. */
 const breaks = {
   "mock-truncated": "the connection was lost",
   unfinished: "the stream ended before the answer did",
@@ -15,7 +15,7 @@ const breaks = {
   "mock-error-in-stream": "The mock broke.",
   malformed: "a line of the stream is not JSON",
 } as const;
-/** Models that give no answer at all, and what is said of it. */
+/** Models that give no answer, with the error text. */
 const refusals = {
   "mock-status-400": "status 400: The mock answers 400.",
   "mock-status-401": "status 401: The mock answers 401.",
@@ -25,7 +25,7 @@ const refusals = {
   "mock-retry-date-3600": "status 429: The mock answers 429.",
 } as const;
 
-/** The body of POST /chat when the model has failed: the code under both keys, and the words that streams have. */
+/** The body of POST /chat after a model failure: the code under both keys, and the message that streams have. */
 const failed = (words: string) =>
   JSON.stringify({
     ...{ error: "model_provider_error", detail: "model_provider_error" },
@@ -151,7 +151,7 @@ describe("models over HTTP", () => {
     assert.deepEqual(asked(from), ["cut-later", "cut-later", "cheap-wire"]);
     assert.deepEqual([json.final.content, json.model], ["The cheap answer.", "cheap"]);
     assert.deepEqual(shown(mock.requests.at(-1)).at(-1)?.content, "42");
-    // 1,000 in and 500 out are 0.006 at the rates of the first model, and 0.0015 at those of the fallback.
+    // 1,000 input and 500 output tokens cost 0.006 at the first model's rates and 0.0015 at the fallback's.
     assert.deepEqual(items.map((row: Record<string, unknown>) => [row.model_id, row.cost_usd]).reverse(), [
       ["cut-later", 0.006],
       ["cheap", 0.0015],
@@ -159,7 +159,7 @@ describe("models over HTTP", () => {
     assert.equal(json.usage.cost.total, 0.0075);
   });
 
-  test("ERR-008 where every model fails, the last failure is told, and the calls were made once each", async () => {
+  test("ERR-008 the last failure is reported when every model fails, after one call each", async () => {
     const from = mock.requests.length;
     const chat = await server.post("/chat", turn("none-left", "go"));
     const { frames, done, failure } = await stream("none-left");
@@ -171,7 +171,7 @@ describe("models over HTTP", () => {
     assert.deepEqual([done.final, done.stop_reason], [null, "unknown"]);
   });
 
-  test("SPEC-016 once a word was said no fallback answers: the client has read it", async () => {
+  test("SPEC-016 no fallback answers after the first word, which the client has read", async () => {
     const from = mock.requests.length;
     const { frames, done } = await stream("too-late");
 
@@ -226,7 +226,7 @@ describe("models over HTTP", () => {
     assert.equal(await metric("svc_model_timeout_total", 'provider="groq"'), before + 2);
   });
 
-  test("a provider that falls silent in mid-answer is given up, and what it has said is kept", async () => {
+  test("a provider that stalls mid-answer is dropped, and its text is kept", async () => {
     const fields = { model: "mock-hang-between-in-groq", thread_id: "fell-silent" };
     const { frames, done, failure } = await stream("agent", fields);
     const { json } = await server.get("/chat/sessions/fell-silent");
@@ -303,7 +303,7 @@ describe("models over HTTP", () => {
     }
   });
 
-  test("a 500 is tried three times, a malformed answer once, and both are told at last", async () => {
+  test("a 500 is tried three times and a malformed answer once, then both are reported", async () => {
     for (const [model, tries, words] of [
       ["mock-status-500", 3, "status 500: The mock answers 500."],
       ["mock-not-json", 1, "a line of the stream is not JSON"],
@@ -343,7 +343,7 @@ describe("models over HTTP", () => {
     assert.ok(shown(mock.requests.at(-1)).some(({ role, content }) => role === "tool" && content === "42"));
   });
 
-  test("after a failure the thread takes the next message, with what was said in between", async () => {
+  test("the thread accepts the next message after a failure, with the partial answer", async () => {
     await stream("agent", { model: "mock-truncated", thread_id: "goes-on" });
 
     const { done } = await stream("agent", { model: "mock-text", thread_id: "goes-on" });

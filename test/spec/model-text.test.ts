@@ -1,5 +1,5 @@
-// What a model writes that is not text everywhere: NUL, and halves of surrogate pairs. Whoever reads of it, when and where, reads
-// the same, on both engines: frames, answers, the log, replays, and the model at its next step.
+// Model text that not every system can store: NUL, and halves of surrogate pairs. All readers see the same replacement
+// on both engines: frames, answers, the log, replays, and the model's next step.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { migrate } from "../../storage/migrate.ts";
@@ -12,7 +12,7 @@ import type { Frame } from "../support/sse-frames.ts";
 import { gateDialects } from "../support/stores.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** Events that each come by themselves. */
+/** A reply in separate events. */
 function inPieces(deltas: readonly object[], finish: string): Script {
   const events = [...deltas.map((delta) => chunk(delta, null)), `${chunk({}, finish)}data: [DONE]\n\n`];
   return { steps: [{ paced: events, gapMs: 2 } satisfies Step] };
@@ -48,7 +48,7 @@ for (const dialect of gateDialects) {
       mock.answer("says", inPieces(say, "stop"));
       mock.answer("thinks", inPieces([...pieces.map((reasoning_content) => ({ reasoning_content })), ...say], "stop"));
       const call = (part: object) => ({ tool_calls: [{ index: 0, ...part }] });
-      // What is told of it is cut through the pair.
+      // The error text is cut in the middle of the surrogate pair.
       const unknown = `{"expression":"1","${"x".repeat(99)}😀":1}`;
       mock.answer(
         "calls",
@@ -106,14 +106,14 @@ for (const dialect of gateDialects) {
       assert.deepEqual((await transcript("thinks")).at(-1).metadata.thinking, [{ type: "thinking", thinking: whole }]);
     });
 
-    test("is the same in a call: its frames, the log, and what the model is shown", async () => {
+    test("tool calls have the same text in frames, in the log and in the next prompt", async () => {
       const body = turn("agent", "go", { model: "calls", thread_id: "calls" });
 
       const frames = await (await server.stream("/chat/stream", body)).rest();
 
       const [started] = dataOf(frames, "tool_start");
       const [ended, cut] = dataOf(frames, "tool_end");
-      // The tool is not called with what the model did not write.
+      // The tool is not called with arguments that the model did not write.
       assert.match(ended.output, /^\[tool error\/invalid_arguments\] the JSON of the arguments/);
       assert.deepEqual(started, { name: "calculator", input: args, id: "call\ufffd\ufffd" });
       const log = await transcript("calls");

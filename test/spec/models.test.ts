@@ -1,4 +1,4 @@
-// GET /v1/models: what a client can learn of a manifest before it talks to it.
+// GET /v1/models: the properties of a manifest that a client can read before it runs one.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { apiKeys, startServer } from "../support/server.ts";
@@ -38,7 +38,7 @@ describe("GET /v1/models", () => {
     assert.equal(list.object, "list");
     assert.deepEqual(
       list.data.map(({ id }) => id),
-      // Whoever takes the first one gets the default.
+      // A client that picks the first item gets the default manifest.
       ["quick", "hybrid-router", "oss-only", "router", "silent", "told"],
     );
     for (const item of Object.values(items)) {

@@ -1,4 +1,4 @@
-// Agents that are made of others: what is compiled, who is asked, what a client reads, and what binds all of them together.
+// Agents made of sub-agents: compilation, choice of agents, the client's frames, and shared limits.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, gate, inTurn, says, startChat, turn, wordsOf } from "../support/chat.ts";
@@ -13,7 +13,7 @@ const chooses = (agent: string) => ({ text: [JSON.stringify({ agent })] });
 const asks = { approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }] };
 const member = (id: string, more: object = {}) => ({ model: { id }, tools: ["calculator"], ...more });
 
-/** An event of a transcript; one of a member has its message within. */
+/** An event of a transcript; an event of a sub-agent contains its message. */
 interface Item {
   readonly metadata: { readonly type?: string; readonly inner?: Inner } | null;
 }
@@ -117,7 +117,7 @@ describe("agents made of others", () => {
     assert.deepEqual(rows, ["one-b b", "one-b b", "router boss", "router boss"]);
   });
 
-  test("a choice that cannot be read, or names nobody, leads to the first sub-agent", async () => {
+  test("an unreadable choice or an unknown agent leads to the first sub-agent", async () => {
     for (const garbage of [{ text: ["Whoever."] }, chooses("nobody"), failure(400)]) {
       const count = script({ boss: [garbage], a: [{ text: ["A."] }] });
 
@@ -166,7 +166,7 @@ describe("agents made of others", () => {
     assert.ok(!wordsTo("a").includes("Both say."));
   });
 
-  test("one that fails is said to have failed, and the turn fails when all have", async () => {
+  test("a failed sub-agent is marked as failed, and the turn fails when all have", async () => {
     script({ a: [failure(400)], b: [{ text: ["B."] }], boss: [{ text: ["Only B."] }] });
     const one = await ask("parallel");
     assert.equal(one.json.final.content, "Only B.");
@@ -337,7 +337,7 @@ describe("agents made of others", () => {
       );
     });
 
-  test("STEER-001 what is said to a parallel agent while its members work is read by who makes the answer", async () => {
+  test("STEER-001 a steer to a parallel agent is read by the agent that merges the answers", async () => {
     const thread_id = "steered-parallel";
     const { opened, open } = gate();
     const count = script({ a: [says("A.", opened)], b: [{ text: ["B."] }], boss: [{ text: ["Short."] }] });
@@ -369,12 +369,12 @@ describe("agents made of others", () => {
       (await problems("level-4", router("level-2")))[0],
       /^conflict spec,sub_agents,0 .*level-2 > level-3 > level-4 is a circle/,
     );
-    // Another tenant's manifests are none.
+    // Another tenant's manifests do not resolve.
     assert.match((await problems("foreign", router("level-4"), "two"))[0], /^unresolved/);
     assert.equal((await put("changed", router("level-2"))).status, 200);
     script({ a: [{ text: ["Deep down."] }] });
     assert.equal((await ask("changed")).json.final.content, "Deep down.");
-    // What it leads to is looked up for each turn.
+    // Sub-agents are resolved again for each turn.
     assert.equal((await put("level-3", { model: { id: "b" } })).status, 200);
     script({ b: [{ text: ["Changed."] }] });
     assert.equal((await ask("changed")).json.final.content, "Changed.");

@@ -1,4 +1,4 @@
-// The reference: whether it is valid, whether it is whole, and whether what the server answers is what it says.
+// The API reference: it is valid and complete, and the server's answers match it.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -63,7 +63,7 @@ describe("the reference", () => {
     );
   }
 
-  /** Fails unless the reference has the answer's status, content type and form of body for this operation. */
+  /** Fails unless the reference has the answer's status, content type and body schema for this operation. */
   function assertTold(method: string, path: string, answer: Answer): void {
     const where = `${method} ${path} ${answer.status}`;
     const response = reference.paths[path]?.[method.toLowerCase()]?.responses[answer.status];

@@ -1,4 +1,4 @@
-// spec.output_schema (shapes 8.15): providers are given it, and what a client reads as the answer fits it.
+// spec.output_schema (shapes 8.15): providers receive the schema, and the answer that a client reads conforms to it.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { compileProblems, compileSpec } from "../manifests/support.ts";
@@ -87,7 +87,7 @@ describe("an answer with a schema", () => {
     assert.deepEqual(body?.output_config, { format: { type: "json_schema", schema: city } });
   });
 
-  test("a provider that refuses the schema is told in words, and the next request begins with them", async () => {
+  test("a provider that refuses the schema gets it as text, in later requests at once", async () => {
     const strictOnly: Reply[] = [refused("Invalid schema for response_format 'answer'"), { text: [bern] }];
     mock.answer("no-strict", ...strictOnly);
     mock.answer("no-schema", refused("response_format is not supported"), refused("response_format is not supported"), {
@@ -135,7 +135,7 @@ describe("an answer with a schema", () => {
     assert.equal(json.transcript.findLast(isAnswer).content, bern);
   });
 
-  test("an answer that does not fit is not shown, and asked for once more with what is wrong", async () => {
+  test("an invalid answer is hidden and requested once more with its errors", async () => {
     mock.answer("wrong", { text: ['{"name":"Bern","people":0}'] }, { text: [bern] });
 
     const frames = await streamed("wrong", { thread_id: "wrong" });
@@ -187,7 +187,7 @@ describe("an answer with a schema", () => {
   });
 });
 
-test("a schema is bounded, and refused where it cannot be held against an answer", () => {
+test("a schema is bounded, and refused if answers cannot be validated against it", () => {
   const at = (schema: object) => compileProblems({ output_schema: schema });
   const deep = (levels: number): object =>
     levels === 0 ? { type: "string" } : { type: "object", properties: { a: deep(levels - 1), b: deep(levels - 1) } };

@@ -1,4 +1,4 @@
-// Styles of answering: what a manifest declares, what a conversation has picked, and what the model is then told.
+// Output styles: their declaration in a manifest, the choice of a thread, and the resulting prompt.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { framesUntil, gate, says, shown, startChatProcess, systemOf, turn } from "../support/chat.ts";
@@ -53,7 +53,7 @@ describe("output styles", () => {
     (await server.get("/chat/sessions?limit=500", as(key))).json.sessions;
   const isListed = async (thread: string) => (await listed()).some(({ id }) => id === `one:${thread}`);
 
-  test("SPEC-037 the style stands at the end of the system prompt, and alone where there is no other", async () => {
+  test("SPEC-037 the style is the end of the system prompt, or all of it", async () => {
     await say("styled", "ends");
     await pick("ends", "pirate");
 
@@ -64,7 +64,7 @@ describe("output styles", () => {
     assert.equal(await say("mute"), undefined, "no style is picked, and none is the default");
   });
 
-  test("SPEC-035 a fork has the default style, whatever its source has picked", async () => {
+  test("SPEC-035 a fork has the default style although its source has another", async () => {
     await say("defaulted", "source");
     await pick("source", "pirate");
 
@@ -109,7 +109,7 @@ describe("output styles", () => {
     assert.equal(frames.at(-1)?.json.data.outputStyle, "pirate");
   });
 
-  test("SESS-012 a style that is not declared is 404 unknown_style, and what was picked stays", async () => {
+  test("SESS-012 an undeclared style is 404 unknown_style, and the chosen style stays", async () => {
     await say("styled", "refused");
     await pick("refused", "pirate");
 
@@ -170,7 +170,7 @@ describe("output styles", () => {
     assert.equal((await snapshot("guarded")).outputStyle, "pirate");
   });
 
-  test("SESS-012 a style makes a thread that is not listed before something is said in it", async () => {
+  test("SESS-012 choosing a style creates a thread that is listed after its first message", async () => {
     const { status } = await pick("early", "pirate", { manifest: "styled" });
     const empty = await snapshot("early");
     const before = await isListed("early");
@@ -229,7 +229,7 @@ describe("output styles", () => {
     assert.ok(ids.indexOf("one:newer") < ids.indexOf("one:older"));
   });
 
-  test("SESS-012 beside a live run a style is kept, and holds from the next turn on", async () => {
+  test("SESS-012 a style that is set during a run applies from the next turn", async () => {
     const { opened, open } = gate();
     mock.answer("held", says("One", opened, " two."), { text: "Next." });
     await pick("live", "terse", { manifest: "styled" });

@@ -1,4 +1,4 @@
-// Permission modes over HTTP: who may set them, what they let runs do, and how a run leaves plan mode.
+// Permission modes over HTTP: the permission to set them, their effect on runs, and the end of plan mode.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -79,7 +79,7 @@ describe("permission modes", () => {
       .map(({ content }: { content: string }) => content);
   const outputs = (frames: readonly Frame[]): string[] =>
     frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
-  /** Rows of the audit that are about a thread, when there are so many. */
+  /** The audit rows of a thread, once there are this many. */
   const audited = (event: string, thread: string, count: number) =>
     eventually("audit rows", async () => {
       const { items } = (await server.get(`/audit?event_type=${event}`, as("admin"))).json;
@@ -93,7 +93,7 @@ describe("permission modes", () => {
       const { text } = await server.get("/metrics", as("admin"));
       return /^svc_live_runs 0$/m.test(text) || undefined;
     });
-  /** What the model was told of its tools in its newest request. */
+  /** The tools of the model's newest request. */
   const offered = (): string[] => {
     const body = mock.requests.findLast(({ model }) => model === "scripted")?.body as
       | { tools?: { function: { name: string } }[] }
@@ -157,7 +157,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("SESS-011 a thread that is not there is made, and listed when something is said in it", async () => {
+  test("SESS-011 setting a mode creates a thread that is listed after its first message", async () => {
     const thread = fresh();
     const listed = async () => {
       const { text } = await server.get("/chat/sessions?limit=500", as("alice"));
@@ -210,7 +210,7 @@ describe("permission modes", () => {
     assert.deepEqual(found, table);
   });
 
-  test("GOV-017 accept_edits waives no rule that wants somebody other than the asker", async () => {
+  test("GOV-017 accept_edits waives no rule that requires another person", async () => {
     const thread = fresh();
     assert.equal((await setMode(thread, "accept_edits", "alice", { manifest: "strict" })).status, 200);
     say(calls(write("strict.txt")), { text: "Done." });
@@ -409,7 +409,7 @@ describe("permission modes", () => {
     assert.match(refused.text, /names the tool exit_plan_mode, which does not exist/);
   });
 
-  test("SESS-011 a run keeps the mode that it began in, whatever is set meanwhile", async () => {
+  test("SESS-011 a run keeps the mode that it started with", async () => {
     const thread = fresh();
     const more = gate();
     mock.answer("slow", says("So far", more.opened));
@@ -431,7 +431,7 @@ describe("permission modes", () => {
     assert.deepEqual(results(told), ["wrote meanwhile.txt (1 bytes)"]);
   });
 
-  test("SESS-011 a run that waits in plan mode goes on in it, though another mode was set; its plan still ends it", async () => {
+  test("SESS-011 a run that waits in plan mode stays in it until its plan is approved", async () => {
     const thread = fresh();
     await setMode(thread, "plan");
     say(calls(plan("first")), calls(write("waited.txt")), calls(plan("second")), calls(write("then.txt")), {
@@ -446,7 +446,7 @@ describe("permission modes", () => {
       return next.approval_id === row.approval_id ? undefined : next;
     });
     await decide(again.approval_id, { decision: "approved" });
-    // In mode default, which the run is in now, the edit waits; the mode that was set is gone with the approval.
+    // The run is in mode default now, so the edit waits; the approval has ended the mode that was set.
     const edit = await pending(thread);
     assert.equal((await decide(edit.approval_id, { decision: "denied" })).status, 200);
 
@@ -475,7 +475,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("SESS-011 STREAM-041 killed while a plan waits, the server has the mode, takes the answer and goes on in the new one", async () => {
+  test("SESS-011 STREAM-041 the server keeps mode and plan across a kill, and continues in the new mode", async () => {
     const [thread, kept] = [fresh(), fresh()];
     await setMode(thread, "plan");
     await setMode(kept, "accept_edits");
@@ -495,7 +495,7 @@ describe("permission modes", () => {
     await listener.until("snapshot");
     assert.equal((await decide(id, { decision: "approved" })).status, 200);
     const heard = await listener.until("permission_mode_changed");
-    // It is put aside once more, and taken up from its row: the new mode is in there.
+    // The run suspends again, and resumes from its row, which holds the new mode.
     const edit = await pending(thread);
     await noRunIsLive();
     await server.kill();

@@ -1,4 +1,4 @@
-// Plans: what agents of the pattern deep write down, and what people make of it by /plans.
+// Plans: agents of the pattern deep write them, and people read and edit them through /plans.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
@@ -44,7 +44,7 @@ describe("plans", () => {
   const remove = (id: string, who: keyof typeof keys = "planner") => server.request("DELETE", `/plans/${id}`, as(who));
   const newestRequest = () => mock.requests.at(-1)?.body as { messages: { role: string; content: string }[] };
 
-  /** One turn in which the model says these; the texts of the tools' results, in their order. */
+  /** Runs one turn with these replies of the model. Returns the texts of the tool results in order. */
   async function run(thread: string | null, replies: Reply[], manifest = "deep"): Promise<string[]> {
     mock.answer("scripted", inTurn(...replies, { text: "Done." }));
     const answer = await server.post(
@@ -62,7 +62,7 @@ describe("plans", () => {
     return JSON.parse(text) as { plan_id: string; updated_at: number; plan: { steps: { id: string }[] } };
   }
 
-  test("PAT-004 deep binds the plan tools behind those of the manifest, and what they write is on /plans with the thread", async () => {
+  test("PAT-004 deep binds the plan tools last, and /plans shows their plans with the thread", async () => {
     const made = await planned("deep-1");
     const toolsOf = () => (mock.requests.at(-1)?.body.tools as { function: { name: string } }[] | undefined) ?? [];
     const names = () => toolsOf().map((tool) => tool.function.name);
@@ -97,7 +97,7 @@ describe("plans", () => {
     });
   });
 
-  test("PAT-004 a step is changed in place, what a person has written stays, and the agent reads it", async () => {
+  test("PAT-004 a step changes in place, a person's text stays, and the agent reads it", async () => {
     const { plan_id } = await planned("deep-3");
     const { json: before } = await get(`/plans/${plan_id}`);
     const edited = { ...before.plan, budget: 5, steps: [...before.plan.steps, { id: "mine", title: "Rest" }] };
@@ -206,7 +206,7 @@ describe("plans", () => {
     await eventually("the plan", async () => (await get(`/plans/${id}`)).status === 200);
 
     await remove(id);
-    // A plan is told from another one under its id by when it was made, to the millisecond.
+    // Two plans with one id are distinguished by their creation time in milliseconds.
     await setTimeout(5);
     await put(id, { plan: { title: "By hand" } });
     open();
@@ -217,7 +217,7 @@ describe("plans", () => {
     assert.equal((await get(`/plans/${id}`)).json.plan.title, "By hand");
   });
 
-  test("PAT-004 what does not make a plan is told to the model: no steps, ids twice, too much, too many", async () => {
+  test("PAT-004 an invalid plan is an error for the model: no steps, repeated ids, too large", async () => {
     const long = "x".repeat(2000);
     const large = Array.from({ length: 40 }, (_, at) => ({ title: "t", note: `${at}${long}`.slice(0, 2000) }));
     const results = await run("deep-7", [
@@ -299,7 +299,7 @@ describe("plans", () => {
     assert.equal(made.json.thread_id, "");
   });
 
-  test("PLAN-003 edited says who and when, whatever the caller says", async () => {
+  test("PLAN-003 edited has the caller's subject and the time, whatever the body contains", async () => {
     const id = fresh();
     const before = Date.now();
 
@@ -331,7 +331,7 @@ describe("plans", () => {
     assert.ok(none.json.items.every((row: { thread_id: string }) => row.thread_id === ""));
   });
 
-  test("AUTH-013 PLAN-004 scopes: a reader reads, a writer does both, who has neither does neither", async () => {
+  test("AUTH-013 PLAN-004 scopes: a reader reads, a writer does both, and others do neither", async () => {
     const id = fresh();
     assert.equal((await put(id, { plan: {} }, "writer")).status, 200);
     assert.equal((await get(`/plans/${id}`, "reader")).status, 200);
@@ -416,7 +416,7 @@ describe("plans", () => {
       ({ kind }: { kind: string }) => kind === "custom",
     );
   const noteOf = (id: string) => `[plan] The user changed the plan "${id}". Read it again before you go on by it.`;
-  /** A turn whose model has begun to answer, and says no more until it is let. */
+  /** Starts a turn whose model pauses after its first word until the gate opens. */
   async function begun(thread: string, ...next: Reply[]) {
     const more = gate();
     let count = 0;
@@ -478,7 +478,7 @@ describe("plans", () => {
     assert.equal((await notes("told-2")).length, 1);
   });
 
-  test("PLAN-009 a plan of no conversation tells nobody: one that a person has made, and another tenant's of the same id", async () => {
+  test("PLAN-009 editing a plan without a thread notifies no agent, nor does another tenant's", async () => {
     const { plan_id } = await planned("told-4");
     const mine = await put(fresh(), { plan: {} });
     const theirs = await put(plan_id, { plan: {} }, "stranger");
@@ -489,7 +489,7 @@ describe("plans", () => {
     assert.equal((await server.get("/chat/sessions/told-4", as("stranger"))).json.createdAt, null);
   });
 
-  test("PLAN-009 an edit stands when its agent cannot be told, because too much waits for it", async () => {
+  test("PLAN-009 an edit is stored even when too many notes wait for its agent", async () => {
     const { plan_id } = await planned("told-5");
     const run = await begun("told-5");
     for (let at = 0; at < notesMax; at++) {
@@ -541,7 +541,7 @@ describe("plans", () => {
   });
 });
 
-test("PLAN-001 plans count for what a tenant may store, over a restart, and no longer when they are gone", async () => {
+test("PLAN-001 plans count for the tenant's quota, across a restart, until they are deleted", async () => {
   const atEnd = cleanup();
   const dataDir = tempDir(atEnd);
   const limited = { ...env, SVC_TENANT_STORED_BYTES: "3000" };

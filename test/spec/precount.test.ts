@@ -1,4 +1,4 @@
-// Prompts that are counted before they are sent, as the model counts them.
+// Prompts are counted before a call with the tokenizer of the model.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { startChat, turn } from "../support/chat.ts";
@@ -6,7 +6,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** 1,001 tokens of gpt-4.1, of which an estimate makes 1,750. */
+/** 1,001 tokens of gpt-4.1; the estimate would be 1,750. */
 const long = "another ".repeat(875);
 const limited = "run limit reached: max_input_tokens";
 
@@ -42,13 +42,13 @@ describe("a prompt that is counted", () => {
     assert.equal(await ask("counted", `${long}${"another ".repeat(500)}`), limited, "what is counted is too long");
   });
 
-  test("a model whose way to count nobody knows is counted by the estimate", async () => {
+  test("a model without a known tokenizer is counted by the estimate", async () => {
     assert.equal(await ask("unknown", long), limited);
     assert.equal(await ask("unknown", "short"), "The answer.");
   });
 
   test("SESS-026 a conversation is compacted by what the model counts: a text may be denser than an estimate", async () => {
-    // Some 700 tokens each, of which an estimate makes 250.
+    // About 700 tokens each; the estimate would be 250.
     const dense = "犇猋骉麤毳淼焱垚".repeat(70);
     const kinds = async () =>
       (await server.get("/chat/sessions/dense")).json.transcript.map(({ kind }: { kind: string }) => kind);

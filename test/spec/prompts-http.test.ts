@@ -92,7 +92,7 @@ describe("prompts", () => {
     writeFileSync(path, text);
   }
   const newest = () => mock.requests.at(-1);
-  /** What the model is told when the user has sent this. */
+  /** The text that the model receives after the user sends this content. */
   async function told(content: string): Promise<string | undefined> {
     const { status, text } = await server.post("/chat", turn("commands", content));
     assert.equal(status, 200, text);

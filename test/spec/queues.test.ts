@@ -1,4 +1,4 @@
-// spec.queues: calls that consumers outside take from a list of Redis, and what they say of them.
+// spec.queues: external consumers take calls from a Redis list and send back results.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, type TestContext, test } from "node:test";
@@ -71,7 +71,7 @@ describe("queues", () => {
     }));
   });
 
-  /** A test that needs a Redis. */
+  /** A test that needs a Redis server. */
   const check = (words: string, body: (client: TestRedis["client"], context: TestContext) => Promise<void>) =>
     test(words, async (context) => {
       if (has(context, redis !== null, "needs redis-server") && redis !== null) await body(redis.client, context);
@@ -92,7 +92,7 @@ describe("queues", () => {
       { headers: { "x-svc-consumer-secret": secret } },
     );
   const lastResult = () => shown(mock.requests.at(-1)).findLast(({ role }) => role === "tool")?.content ?? "";
-  /** What is to be pushed again of a call, as its wait has it. */
+  /** The call's payload that its wait row keeps for another push. */
   const kept = (id: string): string | null | undefined => {
     const db = new Database(join(server.dataDir, "svc.db"), { readonly: true });
     try {
@@ -180,7 +180,7 @@ describe("queues", () => {
     assert.equal(told.json.signaled, true);
     assert.equal(record.status, "completed");
     assert.equal(JSON.parse(lastResult()).content, "late but in time");
-    // Pushed once, whatever has become of the process.
+    // The call was pushed once, despite the restart.
     assert.equal(await client.llen("durable"), 0);
   });
 
@@ -256,7 +256,7 @@ describe("queues", () => {
       await answer(at("acme:nobody"), { content: "x" }),
       await answer(at(`acme:once-${"0".repeat(32)}`), { content: "x" }),
     ];
-    // Who chats has another way to answer, and not to these calls.
+    // A chat client has another route for answers, which does not apply to these calls.
     const asClient = await server.post("/chat/tool_result", { thread_id: thread, tool_call_id, content: "x" }, alice);
 
     for (const { status, json } of unheard)
@@ -327,7 +327,7 @@ describe("queues", () => {
   });
 
   check("QUEUE-001 a push whose answer is lost is not made again, and its consumer is waited for", async (client) => {
-    // The connection of the thread that pushes is there.
+    // The thread that pushes has opened its connection.
     say(asks, "rendered");
     const first = chat("agent");
     await answer(await taken(client, "agent"), { content: "first" });

@@ -1,4 +1,4 @@
-// GET /chat/stream/{thread_id}: snapshot or replay, then what a live run has said, then everything that happens.
+// GET /chat/stream/{thread_id}: a snapshot or a replay, then the text of a live run, then all later frames.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import {
@@ -58,7 +58,7 @@ describe("reattaching", () => {
   test("STREAM-008 without a cursor the stream opens with one snapshot of the thread, which is that of GET /chat/sessions", async () => {
     await say("opened", "tools");
     const stream = await listen("opened");
-    // What is asked follows a stream's snapshot as frames of its own.
+    // Open questions follow a stream's snapshot as separate frames.
     const { openQuestions, ...json } = (await server.get("/chat/sessions/opened")).json;
 
     const first = await stream.next();
@@ -199,7 +199,7 @@ describe("reattaching", () => {
     assert.ok(outline(own).includes("tool_start"));
   });
 
-  test("STREAM-010 todo_updated is heard by who listens too", async () => {
+  test("STREAM-010 todo_updated reaches listeners as well", async () => {
     const stream = await listen("todo-tail");
     await stream.until("snapshot");
 
@@ -254,7 +254,7 @@ describe("reattaching", () => {
     assert.equal(rest.at(-1)?.json.data.content, "So far, so good.");
   });
 
-  test("STREAM-009 who comes back in mid-run with a cursor gets the events from there, then what was said since the last", async () => {
+  test("STREAM-009 a cursor in mid-run gets later events, then the text since the last one", async () => {
     const more = gate();
     mock.answer(
       "held-tool",
@@ -300,7 +300,7 @@ describe("reattaching", () => {
     assert.equal(rest.at(-1)?.json.data.content, `${long} end`);
   });
 
-  test("STREAM-010 a run goes on without its client, to its end", async () => {
+  test("STREAM-010 a run continues to its end after its client disconnects", async () => {
     const more = gate();
     mock.answer("leaving", says("Half", more.opened, " and whole."));
     const own = await start("left", "leaving");

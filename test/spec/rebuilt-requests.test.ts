@@ -1,5 +1,5 @@
-// Every request that a model gets can be made again from the log alone, whatever has shortened, steered or interrupted the
-// conversation: what is in the log is what was sent, and nothing was sent that the log does not have.
+// Every model request can be rebuilt from the log alone, whatever shortened, steered or interrupted the conversation.
+// The log contains all that was sent, and nothing was sent that it lacks.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { replayCommand } from "../../host/cli/replay.ts";
@@ -31,7 +31,7 @@ const long = (word: string) => `${word} ${"x".repeat(600)}`;
 const cleared = { keep_turns: 1, min_chars: 1 };
 const windowed = 4;
 
-/** Sums up when it is asked to, and else does what the other says. */
+/** Answers requests for a summary; passes all others to the other behaviour. */
 const summing =
   (other: Behaviour): Behaviour =>
   (request) =>
@@ -78,7 +78,7 @@ describe("requests made again from the log", () => {
   const logOf = async (thread: string): Promise<LoggedEntry[]> =>
     (await server.get(`/chat/sessions/${thread}`)).json.transcript;
 
-  /** Holds what the model got, byte for byte, against what the records of the conversation's calls and its log lead to. */
+  /** Compares the bytes that the model received with those that the context records and the log rebuild. */
   async function checkRecords(model: Model, hasImages = false) {
     const sent = mock.requests.filter(({ model: asked }) => asked === model);
     const calls = await callsOf(server.dataDir, model);
@@ -98,7 +98,7 @@ describe("requests made again from the log", () => {
     }
   }
 
-  /** Holds each request of the model against the reply that it has led to. Answers how many there were. */
+  /** Compares each request of the model with the one that the log rebuilds before its reply. Returns their number. */
   async function checkRequests(model: Model, shortening: Shortening = {}, bytes?: ReadonlyMap<string, string>) {
     await checkRecords(model, bytes !== undefined);
     const log = await logOf(model);
@@ -117,7 +117,7 @@ describe("requests made again from the log", () => {
     return requests.length;
   }
 
-  test("of steps with tools, over turns, a restart, and what a client has added between them", async () => {
+  test("of steps with tools, over turns, a restart and a client's own events", async () => {
     mock.answer("steps", inTurn({ text: "First.", ...calls(sum(1), sum(2)) }, calls(sum(3)), { text: "Done." }));
 
     await say("steps", "One.");
@@ -145,7 +145,7 @@ describe("requests made again from the log", () => {
 
   test("of a window: the running turn's own words, then the newest whole groups", async () => {
     const replies = [calls(sum(1), sum(2)), calls(sum(3)), { text: "Done." }];
-    // A window hides from the model what it has said.
+    // The session window hides the model's older replies from it.
     mock.answer("windowed", ({ earlier }) => replies[earlier % replies.length] ?? {});
 
     for (const words of ["One.", "Two.", "Three."]) await say("windowed", words);
@@ -156,7 +156,7 @@ describe("requests made again from the log", () => {
     assert.ok(rebuiltRequest(log, last, last - 1, { windowed }).length < rebuiltRequest(log, last, 0).length);
   });
 
-  test("of a conversation that was compacted, by itself and on request: the summary, and what is kept behind it", async () => {
+  test("of a compacted conversation: the summary and the messages kept after it", async () => {
     mock.answer("compacting", summing({ text: "The answer." }));
 
     for (let at = 0; at < 8; at++) await say("compacting", long(`part ${at}`));
@@ -167,7 +167,7 @@ describe("requests made again from the log", () => {
     assert.ok((await logOf("compacting")).filter(({ kind }) => kind === "compaction").length > 1);
   });
 
-  test("of results that were cleared from what is shown, and are whole in the log", async () => {
+  test("of results that the prompt leaves out and the log keeps whole", async () => {
     mock.answer("cleared", inTurn(calls(["calculator", { expression: "123*456" }]), { text: "Done." }));
 
     await say("cleared", "One.");
@@ -210,7 +210,7 @@ describe("requests made again from the log", () => {
     assert.ok(!JSON.stringify(await logOf("eyes")).includes(gif.toString("base64")));
   });
 
-  test("of a run that was put aside, killed while it waited, and went on in another process", async () => {
+  test("of a run that was suspended, killed while it waited, and resumed elsewhere", async () => {
     mock.answer("asked", inTurn(calls(sum(1)), { text: "Done." }));
     const cut = say("asked", "Go.").catch(() => null);
     const row = await eventually("a request", async () => (await server.get("/approvals")).json.requests[0]);
@@ -227,7 +227,7 @@ describe("requests made again from the log", () => {
     assert.equal(await checkRequests("asked"), 2);
   });
 
-  test("of a workspace that was edited meanwhile, which the model is told of once", async () => {
+  test("of a workspace with edits during the run, which the model sees once", async () => {
     const held = gate();
     mock.answer("edited", ({ earlier }) =>
       earlier === 0 ? { steps: [{ hold: held.opened }, ...says("Wait.").steps] } : { text: "Done." },

@@ -1,4 +1,4 @@
-// Dead letters over HTTP: runs that have died are looked through, and gone on with one by one or all at once.
+// Dead letters over HTTP: dead runs are listed and requeued, one by one or in bulk.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, chunk, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
@@ -116,7 +116,7 @@ describe("dead runs", () => {
     assert.ok(!JSON.stringify(json).includes("It is 4"), token);
   });
 
-  test("DUR-006 only a dead run is requeued, by who may, beside no other run and behind nothing that was said since", async () => {
+  test("DUR-006 only a dead run with no live or newer run is requeued, by permitted callers", async () => {
     mock.answer("scripted", says("Hello."));
     const { json: fine } = await server.post("/chat", turn("agent", "hi"), alice);
     await ended(fine.resume_token);
@@ -151,7 +151,7 @@ describe("dead runs", () => {
     assert.equal((await ended(token)).requeued_as, null);
   });
 
-  test("DUR-006 GET /runs?status=dead shows dead runs, and POST /runs/requeue goes on with those of a manifest and a time", async () => {
+  test("DUR-006 GET /runs?status=dead lists dead runs, and POST /runs/requeue filters them", async () => {
     mock.answer("other", broken);
     const old = [await dead("bulk"), await dead("bulk")];
     const until = (await ended(old[1] as string)).ended_at;
@@ -214,7 +214,7 @@ describe("dead runs", () => {
     await server.restart(env);
   });
 
-  test("DUR-007 a dead run of somebody whose key is gone is not requeued; in bulk it is skipped, and says why", async () => {
+  test("DUR-007 a dead run of a removed key is refused; in bulk it is skipped with a reason", async () => {
     mock.answer("other", broken);
     const token = await dead("bulk");
     const { SVC_AUTH_API_KEYS } = apiKeys({ operator: { scopes: ["runs:write"] } }).env as {

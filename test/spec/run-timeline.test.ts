@@ -1,4 +1,4 @@
-// What a durable run has done, as operators are shown it.
+// The timeline of a durable run, as operators see it.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, says, startChat, turn } from "../support/chat.ts";
@@ -54,7 +54,7 @@ describe("the timeline of a run", () => {
     server.get(`/runs/${token}/timeline${query}`, options);
   const kinds = (items: readonly Item[]) => items.map(({ kind }) => kind);
 
-  test("DUR-008 a timeline tells calls, waits and ends with their times, and nothing of what was said", async () => {
+  test("DUR-008 a timeline shows calls, waits and ends with times, and no message text", async () => {
     mock.answer("scripted", inTurn(calls(sum("6*7")), says("It is 42.")));
     const { json } = await server.post("/chat", turn("gated", "a secret sum", { thread_id: "told" }), alice);
     const token = json.resume_token;
@@ -138,7 +138,7 @@ describe("the timeline of a run", () => {
     assert.deepEqual([kind, attempts, again], ["retry", 1, wake_at]);
   });
 
-  test("DUR-005 a timeline is shown to who may read runs of the tenant; bad pages are refused by name", async () => {
+  test("DUR-005 a timeline needs the scope to read runs; bad pages are refused by name", async () => {
     mock.answer("scripted", says("Hello."));
     const { json } = await server.post("/chat", turn("agent", "hi"), alice);
     const token = json.resume_token;
@@ -160,7 +160,7 @@ describe("the timeline of a run", () => {
   });
 });
 
-/** Of a result whose intent is on the page before nobody knows how long it took. */
+/** Clears the duration of a result whose intent is on an earlier page, because it is unknown there. */
 function withMs(item: Item, paged: readonly Item[]): Item {
   return { ...item, ms: paged.find(({ seq }) => seq === item.seq)?.ms ?? null };
 }

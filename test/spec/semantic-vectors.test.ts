@@ -1,4 +1,4 @@
-// spec.session.strategy semantic:N with an embedding route: what is found, what it costs, and what becomes of a turn without vectors.
+// spec.session.strategy semantic:N with an embedding route: the matches, their cost, and turns without vectors.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { shown, startChatProcess, turn } from "../support/chat.ts";
@@ -14,11 +14,11 @@ const { env, keys } = apiKeys({
   ann: { scopes: ["*"] },
   stranger: { tenant_id: "globex", scopes: ["*"] },
 });
-/** What texts are about: no two of these share a word. */
+/** The topics of the texts; no two texts on one topic share a word. */
 const topics = [/zeppelin|airship/i, /tea|brew/i, /boat|vessel/i, /bread|butter/i, /rain|snow/i];
 const said = ["The zeppelin is red", "Tea at five", "A boat on the lake", "Bread and butter", "Rain again", "Snow"];
 
-/** A model of meanings: a direction for each topic. */
+/** An embedding model with one dimension for each topic. */
 function meanings(body: Readonly<Record<string, unknown>>) {
   const inputs = body.input as readonly string[];
   const data = inputs.map((text, index) => ({
@@ -135,7 +135,7 @@ describe("semantic:N with an embedding route", () => {
     assert.ok(lastAsked().includes("The zeppelin is red"), "words are compared");
   });
 
-  test("SESS-025 vectors use at most a quarter of what the run may be given, and the turn goes on", async () => {
+  test("SESS-025 vectors use at most a quarter of the run's budget, and the turn continues", async () => {
     const from = mock.requests.length;
     for (const words of said) await say("whole", "small", words.padEnd(160, " and so on"));
 

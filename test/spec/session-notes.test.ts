@@ -1,4 +1,4 @@
-// What is said of conversations and their events: names, labels, ratings, entries of clients.
+// Annotations of conversations and events: names, labels, ratings, and events of clients.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
@@ -7,7 +7,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-describe("what is said of a conversation", () => {
+describe("annotations of a conversation", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
@@ -163,7 +163,7 @@ describe("what is said of a conversation", () => {
     );
   });
 
-  test("SESS-021 SESS-022 SESS-023 SESS-024 bad requests are told which field is wrong, and what is not there is 404", async () => {
+  test("SESS-021 SESS-022 SESS-023 SESS-024 a bad request names its invalid field, and unknown ids are 404", async () => {
     const { leaf_id } = (await say("bad")).json;
     const [user] = (await snapshot("bad")).transcript;
     const at = (event_id: string) => ({ thread_id: "bad", event_id });

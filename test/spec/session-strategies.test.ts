@@ -1,4 +1,4 @@
-// What a manifest's session section makes of a conversation before the model is shown it.
+// The session section of a manifest: which messages of a conversation the model receives.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, shown, startChat, turn } from "../support/chat.ts";
@@ -9,7 +9,7 @@ import { cleanup } from "../support/temp.ts";
 const long = "7".repeat(300);
 const models = ["plain", "sums"];
 
-describe("what the model is shown of a conversation", () => {
+describe("the messages that the model receives", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
@@ -29,7 +29,7 @@ describe("what the model is shown of a conversation", () => {
       summaries.push(JSON.stringify(body.messages));
       return { text: `Summary ${summaries.length}.` };
     });
-    // The first result is short, the second one long.
+    // The first result is short, and the second one is long.
     const short = ["calculator", { expression: "1+1" }] as const;
     const big = ["calculator", { expression: long }] as const;
     mock.answer("sums", inTurn(calls(short, big), { text: "Summed." }));
@@ -63,7 +63,7 @@ describe("what the model is shown of a conversation", () => {
     assert.deepEqual(results(json.messages), [short, whole]);
   });
 
-  test("SESS-025 summarizing:N shows a summary of what is older than the last messages, and asks for it now and then", async () => {
+  test("SESS-025 summarizing:N shows a summary of older messages and renews it at times", async () => {
     const shownIn: string[][] = [];
     for (let turnAt = 0; turnAt < 10; turnAt++) {
       if (turnAt === 6) await server.restart();

@@ -1,4 +1,4 @@
-// Conversations as trees: forks, rewinds with their summaries, exports, and deletion that leaves nothing.
+// Conversations as trees: forks, rewinds with their summaries, exports, and complete deletion.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
@@ -66,7 +66,7 @@ describe("the tree of a conversation", () => {
     server.post("/chat/fork", { thread_id, new_thread_id, ...fields });
   const historyOf = async (thread: string, query = "") => (await server.get(`/chat/history/${thread}${query}`)).json;
 
-  test("SESS-010 rewind moves the leaf back: the next turn, snapshot and history know nothing of what was left", async () => {
+  test("SESS-010 rewind moves the leaf back, and later turns and reads ignore the left branch", async () => {
     for (const words of ["one", "two", "three"]) await say("back", words);
     const all = await itemsOf("back");
 
@@ -119,7 +119,7 @@ describe("the tree of a conversation", () => {
     assert.equal((await server.get("/chat/sessions/tree?branches=some")).status, 422);
   });
 
-  test("SESS-028 SESS-010 what is left is summed up by the manifest's model, metered, and kept behind the target", async () => {
+  test("SESS-028 SESS-010 the manifest's model summarizes a left branch, metered, after the target", async () => {
     await say("summed", "one");
     await say("summed", "work", { model: "works" });
     const all = await itemsOf("summed");
@@ -143,12 +143,12 @@ describe("the tree of a conversation", () => {
     const usage = (await server.get("/usage?thread_id=summed")).json.items;
     const purposes = usage.map(({ meta_json }: { meta_json: string }) => JSON.parse(meta_json).purpose);
     assert.equal(purposes.filter((purpose: unknown) => purpose === "branch_summary").length, 1);
-    // It is for people: the model does not read it.
+    // The summary is for people; the model does not receive it.
     await say("summed", "two");
     assert.deepEqual(wordsIn(shown(mock.requests.at(-1)) as unknown as Item[]), ["one", "The answer.", "two"]);
   });
 
-  test("SESS-028 session.branch_summary false leaves it away, and the request may ask for it all the same", async () => {
+  test("SESS-028 branch_summary false skips the summary, unless the request asks for it", async () => {
     for (const words of ["one", "two"]) await say("quiet", words, { manifest: "quiet" });
     const [, first, , last] = await itemsOf("quiet");
 
@@ -160,7 +160,7 @@ describe("the tree of a conversation", () => {
     assert.equal(asked.json.branch_summary.summary, "They tried tea.");
   });
 
-  test("SESS-028 a model that fails, or a limit in its way, costs nobody the rewind: the branch is quoted", async () => {
+  test("SESS-028 a failed or unaffordable summary does not stop a rewind: it quotes the branch", async () => {
     for (const manifest of ["breaking", "capped"]) {
       for (const words of ["one", "two"]) await say(manifest, words);
       const [, target] = await itemsOf(manifest);
@@ -236,7 +236,7 @@ describe("the tree of a conversation", () => {
     assert.equal(nothing?.name, ":");
   });
 
-  test("SESS-018 todos revert when what wrote them is left", async () => {
+  test("SESS-018 todos revert when a rewind leaves the event that wrote them", async () => {
     await say("todos", "one", { model: "lists" });
     const before = await snapshot("todos");
     await say("todos", "two", { model: "lists" });
@@ -249,7 +249,7 @@ describe("the tree of a conversation", () => {
     assert.deepEqual(listed(await snapshot("todos")), ["first"]);
   });
 
-  test("SESS-009 fork copies the active branch under new ids and records the parent; both go on apart", async () => {
+  test("SESS-009 fork copies the active branch under new ids and records its parent", async () => {
     for (const words of ["one", "left"]) await say("origin", words);
     const [, kept] = await itemsOf("origin");
     await rewind("origin", kept?.id as string, { summarize: false });
@@ -374,7 +374,7 @@ describe("the tree of a conversation", () => {
     assert.deepEqual([nobody.status, nobody.text], [200, ""]);
   });
 
-  test("SESS-015 after DELETE no table holds a word of the thread, of its runs or of its answers; who listens is told", async () => {
+  test("SESS-015 DELETE removes every word of the thread, its runs and its answers", async () => {
     const word = "zyxwvplanted";
     const headers = { "idempotency-key": "planted-key" };
     const body = turn("agent", `remember ${word}`, { thread_id: "doomed" });
@@ -387,7 +387,7 @@ describe("the tree of a conversation", () => {
     await server.post("/chat/sessions/name", { thread_id: "doomed", name: word });
     await server.post("/chat/sessions/custom", { thread_id: "doomed", metadata: { word } });
     assert.equal((await server.get(`/chat/sessions/search?q=${word}`)).json.hits.length, 2);
-    // A summary is made from the words themselves, which are on record with its call.
+    // The summary's model call has a context record with the words of the thread.
     await server.post("/chat/compact", { thread_id: "doomed", manifest: "agent" });
     assert.ok((await callsOf(server.dataDir, "doomed")).some(({ bodies }) => JSON.stringify(bodies).includes(word)));
     const listener = await server.listen("/chat/stream/doomed?last_event_id=99");
@@ -405,7 +405,7 @@ describe("the tree of a conversation", () => {
     const found: string[] = [];
     const tables = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'event_search%'");
     for (const { name } of tables.all() as { name: string }[]) {
-      // What was done is on record all the same (decision 67).
+      // The audit keeps its rows after a deletion (decision 67: a deletion removes content, not the record of actions).
       if (name === "audit") continue;
       const rows = db.prepare(`SELECT * FROM ${name}`).all();
       if (JSON.stringify(rows).includes(word)) found.push(name);
@@ -413,7 +413,7 @@ describe("the tree of a conversation", () => {
     const indexed = db.prepare("SELECT rowid FROM event_search WHERE event_search MATCH ?").all(word);
     db.close();
     assert.deepEqual([found, indexed], [[], []]);
-    // The key went with what it was answered: the request runs anew.
+    // The key was deleted with its answer, so the request runs again.
     const anew = await server.post("/chat", body, { headers });
     assert.deepEqual([anew.status, anew.headers["idempotent-replayed"]], [200, undefined]);
   });

@@ -1,4 +1,4 @@
-// What is kept of conversations: history, snapshots, lists and search; aborting, continuing and deleting them.
+// Stored conversations: history, snapshots, lists, search, abort, continue and delete.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, gate, inTurn, never, says, shown, startChat, turn, wordsOf } from "../support/chat.ts";
@@ -225,7 +225,7 @@ describe("conversations", () => {
     assert.deepEqual(todos, [{ id: "1", content: "Second", status: "in_progress", active_form: "" }]);
   });
 
-  test("SESS-005 POST /chat/abort ends a turn of POST /chat, which answers 200 with what was said", async () => {
+  test("SESS-005 POST /chat/abort ends a turn of POST /chat, which answers 200 with its text", async () => {
     mock.answer("half-json", says("So much", never));
     const asked = say("abort-json", "go", { model: "half-json" });
     const listener = await server.listen("/chat/stream/abort-json");
@@ -331,7 +331,7 @@ describe("conversations", () => {
     assert.deepEqual(texts((await historyOf("after-error")).messages), texts(json.messages));
   });
 
-  test("SESS-008 continue after the run was out of steps goes on from the results that were not", async () => {
+  test("SESS-008 continue after a step limit starts from the results that were not answered", async () => {
     const truncated = await server.post("/chat", turn("hasty", "go", { thread_id: "out-of-steps" }));
 
     const { status, json } = await server.post("/chat/continue", {
@@ -438,7 +438,7 @@ describe("conversations", () => {
   });
 
   test("SESS-016 a row has the keys of the specification; its preview is the first user message, cut, and masked of credentials", async () => {
-    // Whoever writes a guess of a secret does not learn from the preview that it is right (decision 77).
+    // The preview shows a known secret unmasked: masking would confirm a correct guess to its author (decision 77).
     await say("row", `Look:\n  ghp_${"aB3".repeat(12)}  ${planted} ${"x".repeat(300)}`);
     await server.post("/chat", turn("other", "later", { thread_id: "row" }));
 
@@ -516,7 +516,7 @@ describe("conversations", () => {
     assert.equal((await historyOf("of-windowed")).messages.length, 8, "the log has all of it");
   });
 
-  test("SESS-025 a window never parts a tool call from its results: what does not fit whole is left out", async () => {
+  test("SESS-025 a window keeps a tool call with its results, or leaves out both", async () => {
     const thread_id = "window-tools";
     await server.post("/chat", turn("windowed", "go", { thread_id, model: "calculates" }));
 

@@ -1,4 +1,4 @@
-// Requirements about settings, as far as they are decided when the environment is read.
+// Requirements about settings that are decided when the environment is read.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";

@@ -1,4 +1,4 @@
-// reflect and plan_execute as a conversation meets them: what is asked of whom, what a client reads, what the log keeps, what limits do.
+// The patterns reflect and plan_execute in a conversation: model requests, client frames, the log, and limits.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { compileProblems, parseProblems, agent as spec } from "../manifests/support.ts";
@@ -77,7 +77,7 @@ describe("patterns of one agent", () => {
   }
   const transcript = async (thread: string) => (await server.get(`/chat/sessions/${thread}`, as)).json.transcript;
 
-  test("PAT-005 a draft below the threshold is tried again with what is wrong with it, and the last one is read", async () => {
+  test("PAT-005 a draft below the threshold is retried with feedback, and the last one is sent", async () => {
     const count = script({
       agent: [{ text: ["Short."] }, { text: ["Long ", "and good."] }],
       verifier: [verdict(0.2), verdict(0.9)],
@@ -159,7 +159,7 @@ describe("patterns of one agent", () => {
     assert.ok(JSON.stringify(askedOf("verifier").at(-1)?.body).includes('{\\\\\\"n\\\\\\":1}'));
   });
 
-  test("what a limit leaves no room to judge stands as it is", async () => {
+  test("a draft that the limits leave unjudged is the answer", async () => {
     const usage = { prompt_tokens: 20_000, completion_tokens: 1_000, total_tokens: 21_000 };
     const count = script({ agent: [{ text: ["Dear."], usage }], verifier: [verdict(0)] });
 
@@ -215,7 +215,7 @@ describe("patterns of one agent", () => {
     assert.equal(frames.filter(({ name }) => name === "tool_end").length, 1);
   });
 
-  test("a subtask that fails is planned anew, at most max_replans times, with what was done", async () => {
+  test("a failed subtask is planned anew with the results so far, up to max_replans", async () => {
     const count = script({
       planner: [plan("one", "two"), plan("three"), plan("four")],
       executor: [{ text: ["First done."] }, { text: ["FAILED: no way."] }, { text: ["FAILED again."] }],

@@ -1,4 +1,4 @@
-// What is said to a thread beside its turns: steers, follow-ups and edits of the workspace, over HTTP.
+// Messages to a thread outside its turns, over HTTP: steers, follow-ups and edits of the workspace.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, framesUntil, gate, inTurn, never, says, shown, startChatProcess, turn } from "../support/chat.ts";
@@ -12,7 +12,7 @@ const models = ["plain", "tools", "gated", "held", "late", "killed", "edits", "r
 const sum = ["calculator", { expression: "1+1" }] as const;
 const skipped = "[tool error/interrupted] not run: superseded by what the user has said since";
 
-describe("what is said to a thread", () => {
+describe("messages to a thread outside its turns", () => {
   const atEnd = cleanup();
   const { env, keys } = apiKeys({
     one: { tenant_id: "one", scopes: ["chat:write", "chat:read", "approvals:read", "audit:read"] },
@@ -43,7 +43,7 @@ describe("what is said to a thread", () => {
     (await server.get(`/chat/sessions/${thread}`, as(key))).json;
   const open = (manifest: string, thread_id: string) =>
     server.stream("/chat/stream", turn(manifest, "go", { thread_id }), as());
-  /** The log in words. */
+  /** The log as a list of short texts. */
   const logOf = async (thread: string, key: keyof typeof keys = "one"): Promise<string[]> =>
     (await snapshot(thread, key)).transcript
       .filter(({ kind }: { kind: string }) => kind !== "audit" && kind !== "tool_call")
@@ -84,7 +84,7 @@ describe("what is said to a thread", () => {
     listener.close();
   });
 
-  test("STEER-001 a steer takes up a run that waits for an approval, which is denied as superseded", async () => {
+  test("STEER-001 a steer resumes a run that waits for an approval, which is denied as superseded", async () => {
     mock.answer("gated", inTurn(calls(sum)), { text: "Fine." });
     const stream = await open("gated", "approved");
     await framesUntil(stream, ({ name }) => name === "approval_required");
@@ -134,7 +134,7 @@ describe("what is said to a thread", () => {
     });
   });
 
-  test("STEER-003 STEER-005 SESS-027 what is said to a thread without a run waits for the next one, steers before its answer", async () => {
+  test("STEER-003 STEER-005 SESS-027 steers and follow-ups to an idle thread wait for its next run, steers first", async () => {
     mock.answer("late", { text: "Said." });
     for (const text of ["A", "B"]) await steer("held", text);
     for (const text of ["X", "Y"]) await steer("held", text, { kind: "follow_up" });
@@ -156,7 +156,7 @@ describe("what is said to a thread", () => {
     assert.equal(json.final.content, "Said.");
   });
 
-  test("STEER-004 the body is held to its shape, and to what may wait", async () => {
+  test("STEER-004 the body must fit its schema, and the queue is bounded", async () => {
     for (const [fields, status] of [
       [{ thread_id: "shape", text: "" }, 422],
       [{ thread_id: "shape" }, 422],

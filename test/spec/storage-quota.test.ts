@@ -1,4 +1,4 @@
-// SVC_TENANT_STORED_BYTES over HTTP: what a tenant may store, across a restart and beside another tenant.
+// SVC_TENANT_STORED_BYTES over HTTP: a tenant's storage quota, across a restart and independent of other tenants.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { apiKeys, startServerProcess } from "../support/server.ts";

@@ -1,4 +1,4 @@
-// How long streams and runs live when nobody listens, or nobody speaks.
+// The lifetime of streams and runs without listeners or without output.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
@@ -42,7 +42,7 @@ describe("streams and runs with short lives", () => {
     const stream = await server.listen("/chat/stream/busy");
     const quiet = await server.listen("/chat/stream/another");
 
-    // One that nothing happens on ends meanwhile.
+    // A stream without any frames ends in this time.
     const ended = await quiet.rest();
     more.open();
     const frames = await stream.rest();
@@ -88,7 +88,7 @@ describe("streams and runs with short lives", () => {
     );
   });
 
-  test("STREAM-010 SVC_DETACHED_RUN_SECONDS bounds a run that nobody watches, and what it has said is kept", async () => {
+  test("STREAM-010 SVC_DETACHED_RUN_SECONDS ends an unwatched run and keeps its text", async () => {
     mock.answer("leaving", says("Half", never));
     const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "bounded", model: "leaving" }));
     await own.until("text_delta");

@@ -147,7 +147,7 @@ describe("POST /chat/stream", () => {
     ]);
   });
 
-  test("STREAM-027 STREAM-046 the deltas of a turn of several steps are all that was said, and final is the last of it", async () => {
+  test("STREAM-027 STREAM-046 the deltas of a turn with several steps are its whole text; final is the last", async () => {
     const frames = await framesOf("two-steps", { thread_id: "steps" });
 
     assert.equal(wordsOf(frames), "First. Then. Done.");
@@ -159,7 +159,7 @@ describe("POST /chat/stream", () => {
     ]);
   });
 
-  test("STREAM-019 STREAM-020 in every frame event and type are one name, and text is what the data says", async () => {
+  test("STREAM-019 STREAM-020 event and type of every frame are equal, and text repeats the data", async () => {
     const streams = [
       await framesOf("tool-turn", { thread_id: "envelope" }),
       await framesOf("mock-reasoning"),

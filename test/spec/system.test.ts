@@ -1,4 +1,4 @@
-// Probes, metrics, the reference's access, and what every request meets on its way.
+// Probes, metrics, access to the API reference, and the middleware that every request passes.
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -76,7 +76,7 @@ describe("probes", () => {
     assert.equal(health.status, 200);
   });
 
-  test("OPS-007 OPS-006 with Redis down /ready is 503 and names it, turns go on, and no log has its password", async (context) => {
+  test("OPS-007 OPS-006 /ready is 503 and names Redis while it is down; turns work; logs hide its password", async (context) => {
     const redis = await startRedis(atEnd, "a-password-of-redis");
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
     const proxy = await tcpProxy(redis.url, atEnd);
@@ -99,7 +99,7 @@ describe("probes", () => {
     assert.ok(!served.output.includes("a-password-of-redis"));
   });
 
-  test("OPS-007 a Redis that is a replica, or full, is not ok for /ready, and what is tried leaves nothing there", async (context) => {
+  test("OPS-007 /ready rejects a Redis that is a replica or full, and its probe leaves no key", async (context) => {
     const redis = await startRedis(atEnd);
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
     const served = await startServerProcess({ atEnd, env: { SVC_REDIS_URL: redis.url } });
@@ -176,7 +176,7 @@ describe("probes", () => {
     assert.equal(after.status, 200);
   });
 
-  test("a Postgres that was not migrated is told of in one line, and what is done by itself begins when it is", {
+  test("an unmigrated Postgres is logged in one line, and work starts after migration", {
     skip: noServer,
   }, async () => {
     const database = await testDatabase(atEnd);
@@ -184,7 +184,7 @@ describe("probes", () => {
     const loud = () => empty.logs.filter(({ level }) => level !== "info");
     const run = () => empty.post("/tasks/lapsed_rows/run", undefined);
 
-    // What is asked for comes behind what is done at the start; that it fails is told of the store.
+    // The requested task runs after the tasks of the start, so their log lines are complete by then.
     const before = await run();
     const ready = await empty.get("/ready");
     const linesBefore = loud().filter(({ msg }) => !msg.includes("does not work"));
@@ -215,7 +215,8 @@ describe("probes", () => {
       const running = await startServerProcess({ atEnd, dataDir, env });
       const ready = await running.get("/ready");
 
-      // By one revision: without its row in `hosts` a process ends itself, since another may have taken it for gone (decision 83).
+      // Downgrade by one revision: a process without its row in `hosts` would end itself (decision 83: another may have
+      // closed its runs).
       await migrate(config, { target: migrations.at(-2)?.revision ?? "", downgrade: true });
       const behind = await running.get("/ready");
       await migrate(config, { target: "head", downgrade: false });
@@ -234,7 +235,7 @@ describe("probes", () => {
     const nothing = await guarded.get("/.well-known/agent-card.json");
     const otherMethod = await guarded.request("DELETE", "/health");
 
-    // This version has no A2A, so there is no card: the path is answered as one that does not exist.
+    // This version has no A2A, so its card's path is answered like an unknown path.
     const message = "No route has this path.";
     assert.deepEqual([nothing.status, nothing.json], [404, { error: "not_found", detail: "not_found", message }]);
     assert.deepEqual([otherMethod.status, otherMethod.headers.allow], [405, "GET, HEAD, OPTIONS"]);
@@ -250,7 +251,7 @@ describe("mode jwt", () => {
   before(async () => {
     const { publicKey, privateKey } = await generateKeyPair("EdDSA", { extractable: true });
     jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: "one", alg: "EdDSA", use: "sig" }] };
-    // Keycloak publishes an encryption key beside the signing key.
+    // Keycloak publishes an encryption key next to the signing key.
     const published = { keys: [...jwks.keys, { ...jwks.keys[0], kid: "enc", alg: "RSA-OAEP", use: "enc" }] };
     token = await new SignJWT({ tenant: "acme", scope: "audit:read" })
       .setProtectedHeader({ alg: "EdDSA", kid: "one" })

@@ -1,4 +1,4 @@
-// Periodic tasks under their names: each does what it is there for when it is asked for, on a running server.
+// Periodic tasks by name: each does its work on a running server when requested.
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -56,7 +56,7 @@ describe("tasks", () => {
     assert.equal(status, 200, text);
   }
 
-  /** Changes rows past the server; answers how many. */
+  /** Changes rows directly in the database. Returns the number of changed rows. */
   function write(sql: string, ...values: (string | number)[]): number {
     const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
     try {
@@ -163,7 +163,7 @@ describe("tasks", () => {
         files.alice?.some((id) => String(path).endsWith(id)),
       );
     await server.stop();
-    // As if all of these had happened earlier, of one tenant alone.
+    // Moves all of these into the past, for one tenant only.
     const ago = 11 * dayMs;
     assert.equal(
       write("UPDATE threads SET updated_at = updated_at - ? WHERE tenant_id = 'acme' AND suffix = 'old'", ago),
@@ -218,7 +218,7 @@ describe("tasks", () => {
     });
     assert.deepEqual([stored, objects().length], [2, 1]);
 
-    // Somebody has said something meanwhile, whatever the row says that the sweep has read.
+    // A new message makes the thread young again, although its row was old when the sweep read it.
     mock.answer("scripted", says("Still here."));
     await post("/chat", turn("agent", "hi", { thread_id: "young" }));
     assert.equal(
@@ -229,7 +229,7 @@ describe("tasks", () => {
     assert.deepEqual((await seen("alice")).threads, [false, true]);
   });
 
-  test("TASK-012 conversations in which nothing was ever said go by when they were made, with what waits in them", async () => {
+  test("TASK-012 empty conversations expire by their creation time, with the notes that wait", async () => {
     const steer = (thread_id: string) => post("/chat/steer", { thread_id, text: "5 Elm Street", kind: "follow_up" });
     const lease = (thread_id: string, ttl_seconds: number) =>
       post("/chat/sessions/lease", { thread_id, holder_id: "me", ttl_seconds });

@@ -1,4 +1,5 @@
-// Thinking, prompt caching and native Anthropic models, as a turn meets them: over HTTP, in the log, across a restart and a fallback.
+// Thinking, prompt caching and native Anthropic models in a turn: over HTTP, in the log, after a restart and with a
+// fallback.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { agent, parseProblems } from "../manifests/support.ts";
@@ -313,7 +314,7 @@ describe("thinking", () => {
     assert.equal((await snapshot("level")).thinkingLevel, "off");
   });
 
-  test("SESS-013 a thread that is not there is made, listed from its first turn on, and nobody else's", async () => {
+  test("SESS-013 setting a level creates a private thread that is listed after its first turn", async () => {
     claude.answer("claude-level", {});
     const listed = async () =>
       (await server.get("/chat/sessions", as())).json.sessions.filter(({ id }: { id: string }) => id === "one:new");

@@ -1,4 +1,4 @@
-// How much a thread may hold, and all threads and workspaces of a tenant, over HTTP.
+// Size limits over HTTP: of one thread, and of all threads and workspaces of a tenant.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ describe("bounds of threads", () => {
   const eventsOf = async (thread: string, key = keys.ann) =>
     (await server.get(`/chat/history/${thread}`, { key })).json.events.length;
 
-  test("what would make a log too long is refused before anything is appended, on each way in", async () => {
+  test("each entry point refuses a message that would make the log too long", async () => {
     const text = "x".repeat(9_000);
     const first = await say("full", text);
     const second = await say("full", text);
@@ -77,7 +77,7 @@ describe("bounds of threads", () => {
     mkdirSync(own, { recursive: true });
     writeFileSync(join(own, "notes.txt"), "x".repeat(20_000));
     await server.restart();
-    // The quota is looked at before the thread's own bound, which refuses it in any case.
+    // The quota is checked before the thread's own limit, which would refuse the message in any case.
     await eventually("the sums", async () => {
       const { json } = await say("a", "x".repeat(19_500), keys.bob);
       return json.error === "storage_quota_exceeded" ? true : undefined;

@@ -1,5 +1,5 @@
-// Turns with tools: the loop of the pattern react, calls in sequence and side by side, what is logged of them, and where the
-// loop ends.
+// Turns with tools: the loop of the pattern react, sequential and parallel calls, their log entries, and the end of the
+// loop.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, outline, shown, startChat, turn } from "../support/chat.ts";
@@ -47,7 +47,7 @@ describe("turns with tools", () => {
     }));
   });
 
-  /** Runs a turn whose model gives these replies one after the other. */
+  /** Runs a turn whose model gives these replies in order. */
   async function run(manifest: string, thread: string | null, ...replies: Reply[]) {
     const asked = mock.requests.length;
     mock.answer("scripted", inTurn(...replies));
@@ -60,7 +60,7 @@ describe("turns with tools", () => {
   }
   const eventsOf = async (thread: string): Promise<Event[]> =>
     (await server.get(`/chat/sessions/${thread}`)).json.transcript;
-  /** The frames of tool calls in their order: what happened to which call. */
+  /** The frames of tool calls in order, as pairs of frame and call. */
   const steps = (frames: readonly Frame[]) =>
     frames
       .filter(({ name }) => name === "tool_start" || name === "tool_end")
@@ -116,7 +116,7 @@ describe("turns with tools", () => {
     for (const tool of first ?? []) assert.deepEqual(Object.keys(tool.function), ["name", "description", "parameters"]);
   });
 
-  test("PAT-003 a call that fails is a result for the model, and the loop goes on", async () => {
+  test("PAT-003 a failed call is a result for the model, and the loop continues", async () => {
     const { frames, done, requests } = await run(
       "agent",
       "failing",

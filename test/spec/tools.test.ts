@@ -651,7 +651,7 @@ describe("workspace", () => {
   });
 });
 
-test("each tool declares how often a call may run and what it may do to others, by the strictest of its uses, and whether it works on files", () => {
+test("each tool declares its effect, its risk and whether it works on files", () => {
   const declared = builtInTools.map((tool) => [tool.name, tool.effect, tool.risk, tool.workspace]);
 
   assert.deepEqual(declared, [

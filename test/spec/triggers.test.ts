@@ -1,4 +1,4 @@
-// Triggers over HTTP: who may set a run going, once, and what its model is told.
+// Triggers over HTTP: which deliveries start a run, exactly once, and the text that the model receives.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { before, describe, test } from "node:test";
@@ -43,13 +43,13 @@ const tools = ["trigger_event"];
 
 type Headers = Record<string, string>;
 
-/** Headers with which Standard Webhooks are sent. */
+/** The headers of a Standard Webhooks delivery. */
 function signed(id: string, body: string | Buffer, key: string | Buffer = secret, at = Math.floor(Date.now() / 1000)) {
   const hash = createHmac("sha256", key).update(`${id}.${at}.`).update(body).digest("base64");
   return { "webhook-id": id, "webhook-timestamp": `${at}`, "webhook-signature": `v1,${hash}` };
 }
 
-/** Headers with which GitHub sends. */
+/** The headers of a GitHub delivery. */
 function fromGithub(event: string, body: string, delivery = "72d3162e-cc78-11e3-81ab-4c9367dc0958") {
   const hex = createHmac("sha256", secret).update(body).digest("hex");
   return { "x-github-event": event, "x-github-delivery": delivery, "x-hub-signature-256": `sha256=${hex}` };
@@ -92,7 +92,7 @@ describe("triggers", () => {
     const body = JSON.stringify(payload);
     return send(trigger, signed(id, body), body, to);
   };
-  /** The run's record when it is over. */
+  /** The run's record after its end. */
   const ended = (runId: string, key = keys.reader, of: ProcessServer = server) =>
     eventually("a run that is over", async () => {
       const { json } = await of.get(`/chat/runs/${runId}`, { key });
@@ -145,7 +145,7 @@ describe("triggers", () => {
     assert.ok(told?.content?.includes('"x":"\ufffd\ufffd"'), told?.content);
   });
 
-  test("TRIG-013 a payload of more than 64 KiB is told as the beginning of its text", async () => {
+  test("TRIG-013 a payload above 64 KiB is passed as the beginning of its text", async () => {
     const id = fresh();
     const { json } = await deliver("deploys", { type: "large", text: "x".repeat(100_000) }, id);
     await ended(json.run_id);
@@ -154,7 +154,7 @@ describe("triggers", () => {
     assert.equal(payload, `{"type":"large","text":"${"x".repeat(100_000)}`.slice(0, 64 * 1024));
   });
 
-  test("TOOL-001 a name of an event that goes on and on is told as its beginning", async () => {
+  test("TOOL-001 a long event name is passed as its beginning", async () => {
     const id = fresh();
     const { json } = await deliver("deploys", { type: "x".repeat(200_000) }, id);
     await ended(json.run_id);
@@ -162,7 +162,7 @@ describe("triggers", () => {
     assert.equal(JSON.parse(told?.content ?? "").event, "x".repeat(255));
   });
 
-  test("TRIG-013 in a run that nobody's trigger has begun the tool knows of no event", async () => {
+  test("TRIG-013 the tool reports no event in a run that no trigger started", async () => {
     const body = { manifest: "agent", messages: [{ role: "user", content: "go" }] };
     const { json } = await server.post("/chat", body, { key: keys.reader });
     const told = json.messages.find(({ role }: { role: string }) => role === "tool");
@@ -218,7 +218,7 @@ describe("triggers", () => {
     const again = await deliver("deploys", { type: "twice" }, id);
     assert.deepEqual([again.status, again.text], [202, first.text]);
     assert.deepEqual([first.headers["idempotent-replayed"], again.headers["idempotent-replayed"]], [undefined, "true"]);
-    // Another trigger has deliveries of its own.
+    // Delivery ids of another trigger are independent.
     assert.notEqual((await deliver("scoped", { type: "twice" }, id)).json.run_id, first.json.run_id);
 
     const body = JSON.stringify({ only: "once" });
@@ -232,12 +232,12 @@ describe("triggers", () => {
       atEnd,
       env: { ...server.environment, SVC_DATA_DIR: tempDir(atEnd), SVC_IDEMPOTENCY_TTL_SECONDS: "0.001" },
     });
-    // Of a sender whose clock is ahead.
+    // The sender's clock is ahead.
     const at = Math.floor(Date.now() / 1000) + 200;
 
     for (const [type, status] of [
       ["seen by others", 202],
-      // It is ignored.
+      // An event of this type is ignored.
       ["ping", 200],
     ] as const) {
       const body = JSON.stringify({ type });
@@ -250,7 +250,7 @@ describe("triggers", () => {
     }
   });
 
-  test("TRIG-005 TRIG-008 many at once make one run; who is not answered like the first is told to come back", async () => {
+  test("TRIG-005 TRIG-008 concurrent deliveries make one run, and the others get a retryable refusal", async () => {
     const id = fresh();
     const answers = await Promise.all(Array.from({ length: 12 }, () => deliver("deploys", { type: "crowd" }, id)));
     const runs = new Set(answers.flatMap(({ status, json }) => (status === 202 ? [json.run_id] : [])));
@@ -260,7 +260,7 @@ describe("triggers", () => {
     assert.equal((await deliver("deploys", { type: "crowd" }, id)).json.run_id, [...runs][0]);
   });
 
-  test("TRIG-006 a ping, or what is not listed, is ignored, and that is remembered", async () => {
+  test("TRIG-006 a ping or an unlisted event is ignored and remembered", async () => {
     for (const [event, payload, status] of [
       ["ping", { zen: "x" }, 200],
       ["release", { n: 1 }, 200],
@@ -306,7 +306,7 @@ describe("triggers", () => {
     assert.deepEqual([other.status, other.json.error], [409, "delivery_id_reused"]);
   });
 
-  test("TRIG-010 a form, as GitHub sends it unless it is told otherwise, is 422 with what to choose", async () => {
+  test("TRIG-010 GitHub's form encoding is 422 with the setting to change", async () => {
     const form = `payload=${encodeURIComponent(JSON.stringify({ ref: "main" }))}`;
     const headers = { ...fromGithub("push", form), "content-type": "application/x-www-form-urlencoded" };
     const { status, json } = await send("all", headers, form);
@@ -323,7 +323,7 @@ describe("triggers", () => {
     }
   });
 
-  test("TRIG-011 LIM-004 what is beyond the minute is 429 and not remembered; what was taken is answered all the same", async () => {
+  test("TRIG-011 LIM-004 deliveries above the rate are 429 and not remembered; repeats are answered", async () => {
     const ids = [fresh(), fresh(), fresh()];
     const answers: Answer[] = [];
     for (const id of ids) answers.push(await deliver("rare", { id }, id));

@@ -1,5 +1,4 @@
-// In which order a turn is checked: of two things that are wrong with a request, the earlier one is told, and nothing of the
-// later steps has happened.
+// The order of a turn's checks. If a request has two errors, the earlier one is reported and no later step has run.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, gate, says, startChat, turn } from "../support/chat.ts";
@@ -34,7 +33,7 @@ describe("the order of a turn", () => {
     mock.answer("plain", { text: "The answer." });
   });
 
-  /** Status and code of a refusal, on whichever entry point. */
+  /** Status and code of a refusal, on any entry point. */
   async function refusal(path: string, body: object, key?: string, headers: Record<string, string> = {}) {
     const { status, json } = await server.post(path, body, { ...(key !== undefined && { key }), headers });
     const code = typeof json.error === "object" ? json.error.code : (json.error ?? json.detail);
@@ -118,7 +117,7 @@ describe("the order of a turn", () => {
     assert.match(busy, /^409 run_in_progress:[0-9a-f]{32}$/);
   });
 
-  test("OPS-016 the model comes before what is said to it", async () => {
+  test("OPS-016 the model is checked before the messages", async () => {
     const listed = { manifest: "greeter", model: "no-such-model", messages: [{ role: "user", content: "/empty" }] };
     const configured = { ...listed, model: "keyless" };
     const said = { ...listed, model: "plain" };
@@ -186,7 +185,7 @@ describe("the order of a turn", () => {
 describe("the order of a turn under a rate limit", () => {
   const atEnd = cleanup();
 
-  test("OPS-016 a spent rate limit is told before anything about the turn, and after a bad key", async () => {
+  test("OPS-016 an exhausted rate limit is reported after a bad key and before the turn", async () => {
     const env = { ...keyed, SVC_RATE_LIMIT: "1", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" };
     const { server, mock } = await startChat(atEnd, { models: ["plain"], env });
     mock.answer("plain", { text: "The answer." });

@@ -1,4 +1,4 @@
-// What turns cost: the figures in their answers, in the rows of GET /usage and in the metrics are the same, however a turn ends.
+// The cost of turns: answers, rows of GET /usage and metrics have the same figures, however a turn ends.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
@@ -7,7 +7,8 @@ import type { MockModel } from "../support/mock-model.ts";
 import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-// At 2 USD a million tokens in, 8 out, 0.5 for what a cache reads and 2 for what it keeps: 0.006, and 0.0098 with the cached ones.
+// USD per million tokens: 2 input, 8 output, 0.5 cache reads, 2 cache writes. The costs are 0.006, and 0.0098 with
+// caching.
 const plain = { prompt_tokens: 1_000, completion_tokens: 500, total_tokens: 1_500 };
 const cached = {
   prompt_tokens: 3_000,
@@ -15,7 +16,7 @@ const cached = {
   total_tokens: 4_000,
   prompt_tokens_details: { cached_tokens: 2_800, cache_creation_tokens: 0 },
 };
-/** At 4 USD for what a cache keeps: 0.001 in, 0.004 out, 0.0001 and 0.0032. */
+/** Cache writes cost 4 USD a million here: 0.001 input, 0.004 output, 0.0001 cache reads and 0.0032 cache writes. */
 const kept = {
   prompt_tokens: 1_500,
   completion_tokens: 500,
@@ -48,7 +49,7 @@ describe("what a turn costs", () => {
         agent: { tools: ["calculator"] },
         priced: { model: { id: "scripted", price: { input: 3, output: 10 } } },
         brief: { tools: ["calculator"], recursion_limit: 1 },
-        // The first call of a turn uses all of it.
+        // The first call of a turn uses the whole limit.
         capped: { tools: ["calculator"], limits: { max_input_tokens: 1_500 } },
         cheap: { tools: ["calculator"], limits: { max_cost_usd: 0.0083 } },
       },
@@ -244,7 +245,7 @@ describe("what a turn costs", () => {
     const [row, ...more] = await rowsOf("unmetered");
     const prompt = mock.requests.at(-1)?.body ?? {};
     const characters = JSON.stringify(prompt.messages).length + JSON.stringify(prompt.tools).length;
-    // "Hello from the mock." in five pieces, each of them a token.
+    // "Hello from the mock." arrives in five deltas, each counted as a token.
     assert.deepEqual([row?.tokens_input, row?.tokens_output, more], [Math.ceil(characters / 4), 5, []]);
     assert.equal(row?.cost_usd, ((row?.tokens_input ?? 0) * 2 + 5 * 8) / 1e6);
     assert.deepEqual([row?.estimated, JSON.parse(row?.meta_json ?? "{}").estimated], [true, true]);

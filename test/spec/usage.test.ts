@@ -1,5 +1,5 @@
-// What model calls used and cost: rows of real turns at known rates, and sums over rows that were put there. Both engines are
-// under test in test/storage/tables/usage.test.ts; here the routes are.
+// Usage and cost of model calls: rows of real turns at known rates, and sums over rows that the test inserts. This file
+// tests the routes; test/storage/tables/usage.test.ts tests both engines.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { insertUsageOp, type UsageRow } from "../../storage/tables/usage.ts";
@@ -43,7 +43,7 @@ const sums = (calls: number) => ({
   tokens_output: 10 * calls,
   cache_creation: calls,
   cache_read: 2 * calls,
-  // Tenths are added up without the error of binary fractions, to 8 decimals.
+  // Tenths are summed to 8 decimals without the error of binary fractions.
   cost_usd: Number((0.1 * calls).toFixed(8)),
 });
 
@@ -97,7 +97,7 @@ describe("the usage routes", () => {
     assert.deepEqual((await get("/usage?thread_id=nobodys")).json, { items: [], next_cursor: null });
   });
 
-  test("USAGE-001 a full id of another tenant, a cursor of nobody and a limit out of range are refused", async () => {
+  test("USAGE-001 another tenant's id, an unknown cursor or a bad limit is refused", async () => {
     const foreign = await get("/usage?thread_id=globex:t1");
     const cursor = await get("/usage?cursor=abc");
 

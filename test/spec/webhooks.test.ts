@@ -1,4 +1,4 @@
-// Completion webhooks over HTTP: a server, its durable runs, and endpoints that check what they are sent as anybody would.
+// Completion webhooks over HTTP: a server, its durable runs, and endpoints that verify deliveries like a real receiver.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ const secrets = {
 };
 const durable = (...webhooks: string[]) => ({ execution: { mode: "durable", webhooks } });
 
-/** Holds what was received against the package that a receiver would use. */
+/** Verifies a delivery with the package that receivers use. */
 function verified(secret: string, { headers, body }: ReceivedWebhook) {
   const isKey = secret.startsWith("whsec_");
   const webhook = isKey ? new Webhook(secret) : new Webhook(new TextEncoder().encode(secret), { format: "raw" });
@@ -92,7 +92,7 @@ function recordWhen(server: ProcessServer, token: string, isReached: (record: an
   });
 }
 
-/** The first request with the word of a run's end. */
+/** The nth request whose body contains the token of a run. */
 function receivedOf(receiver: WebhookReceiver, token: string, nth = 0): Promise<ReceivedWebhook> {
   return eventually(`a webhook of ${token}`, async () =>
     receiver.received.filter(({ body }) => body.includes(token)).at(nth),
@@ -108,7 +108,7 @@ describe("webhooks of runs that end", () => {
     ({ server, mock, receiver } = await setUp(atEnd));
   });
 
-  test("HOOK-001 HOOK-003 HOOK-014 the end of a run is told at once, with exactly its record", async () => {
+  test("HOOK-001 HOOK-003 HOOK-014 the end of a run is delivered at once, as exactly its record", async () => {
     mock.answer("scripted", says("Grüße, 你好."));
     receiver.answer = () => "hang";
 
@@ -125,7 +125,7 @@ describe("webhooks of runs that end", () => {
     assert.deepEqual(told.run.webhooks, { ops: "pending" });
   });
 
-  test("HOOK-002 a run that has failed, died or expired is told as that", async () => {
+  test("HOOK-002 a run that failed, died or expired is delivered with that status", async () => {
     receiver.answer = () => 200;
     mock.answer("scripted", says("Hel", never));
     const { resume_token: failed } = await accept(server, "told", { thread_id: "fails" });
@@ -236,7 +236,7 @@ describe("webhooks of runs that end", () => {
     assert.equal(status, 202);
   });
 
-  test("DUR-004 a run without webhooks has no map of them, and nobody is told", async () => {
+  test("DUR-004 a run without webhooks has no map of them and sends nothing", async () => {
     mock.answer("scripted", says("Done."));
 
     const { resume_token } = await accept(server, "silent");
@@ -310,7 +310,7 @@ test("the receiver of docs/webhooks.md takes what is signed, once, and nothing e
 describe("webhooks and the end of the process", () => {
   const atEnd = cleanup();
 
-  test("DUR-004 HOOK-004 HOOK-016 a server that is killed between the end and the delivery sends it when it is back, and not to who was taken away", async () => {
+  test("DUR-004 HOOK-004 HOOK-016 a server killed before a delivery sends it later, except to removed endpoints", async () => {
     const { server, mock, receiver, endpoints } = await setUp(atEnd);
     mock.answer("scripted", says("Done."));
     receiver.answer = () => "hang";
@@ -339,7 +339,7 @@ describe("webhooks and the end of the process", () => {
     assert.equal(receiver.received.filter(({ body }) => body.includes(later)).length, 1);
   });
 
-  test("HOOK-002 a run whose time was over while nobody ran is told as expired", async () => {
+  test("HOOK-002 a run that expired while no server ran is delivered as expired", async () => {
     const { server, mock, receiver } = await setUp(atEnd);
     mock.answer("scripted", { toolCalls: [{ id: "call_1", name: "calculator", arguments: '{"expression":"1+1"}' }] });
     const { resume_token } = await accept(server, "gated", { thread_id: "late" });

@@ -1,4 +1,4 @@
-// The files of a thread, as people see and change them over HTTP beside its agent.
+// The files of a thread, as people read and change them over HTTP next to its agent.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -153,13 +153,13 @@ describe("the workspace pane", () => {
     for (const limit of ["0", "5001", "x"]) assert.equal((await tree("many", { limit })).status, 422);
   });
 
-  test("WS-001 a tree of a great many files keeps nobody waiting, and is cut where a request stops looking", async () => {
+  test("WS-001 a huge tree delays no other request and is cut at the scan limit", async () => {
     const dir = dirOf("huge");
     mkdirSync(dir, { recursive: true });
-    // Links cost a name each and are not shown, so that the limit of the answer is not what cuts it.
+    // Each link costs a name and is not listed, so the scan's limit ends the listing, not the answer's.
     for (let at = 0; at < 60_000; at++) symlinkSync("nowhere", join(dir, `l${at}`));
     put("huge", "zzz", "x");
-    // That took a while, in which connections at rest may have been closed.
+    // The links took a while to create, and idle connections may have been closed since.
     server.close();
 
     const cut = tree("huge");
@@ -243,7 +243,7 @@ describe("the workspace pane", () => {
     const large = await write("stale", "a", "mine", { expected_sha256: seen });
     assert.deepEqual([large.status, large.json], [409, changed(null, 512_001)]);
     assert.deepEqual(readdirSync(dirOf("stale")), ["a"]);
-    // Without a hash whatever is there is replaced.
+    // A write without a hash replaces any file.
     assert.equal((await write("stale", "a", "mine")).status, 200);
     assert.equal((await change("delete", "stale", { path: "a", expected_sha256: hashOf("mine") })).status, 200);
     for (const hash of ["", "x".repeat(64), "0".repeat(63)])
@@ -276,7 +276,7 @@ describe("the workspace pane", () => {
       if (status !== 200) assert.deepEqual([status, json.sha256, json.bytes], [409, hashOf(content), 2]);
   });
 
-  test("WS-004 a file is deleted; a folder is none, and what is not there is 404", async () => {
+  test("WS-004 DELETE removes a file and refuses a folder; a missing path is 404", async () => {
     put("deletes", "a", "x");
     put("deletes", "dir/b", "x");
 
@@ -406,7 +406,7 @@ describe("the workspace pane", () => {
       assert.deepEqual(code(await change("rename_folder", "shifts", fields)), refusal, JSON.stringify(fields));
   });
 
-  test("WS-005 a folder is deleted however deep somebody has made it", async () => {
+  test("WS-005 a folder of any depth is deleted", async () => {
     for (const name of ["a", "b"]) put("deepest", `top/${name}/${"d/".repeat(200)}f`, "x");
     put("deepest", "other", "x");
 
@@ -416,7 +416,7 @@ describe("the workspace pane", () => {
     assert.deepEqual(await pathsOf("deepest"), ["other"]);
   });
 
-  test("WS-007 a folder is not moved to where what is in it would lie deeper than any path leads", async () => {
+  test("WS-007 a folder is not moved to where its content would exceed the depth limit", async () => {
     const chain = (names: number) => Array.from({ length: names }, () => "d").join("/");
     put("depths", chain(64), "x");
     const deeper = { path: "d", to_path: "e/d" };
@@ -426,7 +426,7 @@ describe("the workspace pane", () => {
     const up = await change("rename_folder", "depths", { path: "c/d", to_path: "d" });
     const down = await change("rename_folder", "depths", deeper);
 
-    // Somebody else has made it too deep; that it lies elsewhere makes it no deeper.
+    // The folder is too deep already, and its move makes it no deeper.
     put("depths", `deep/${chain(70)}`, "x");
     const asDeep = await change("rename_folder", "depths", { path: "deep", to_path: "elsewhere" });
 
@@ -439,7 +439,7 @@ describe("the workspace pane", () => {
     assert.deepEqual(await pathsOf("depths"), ["c/"]);
   });
 
-  test("WS-003 WS-004 WS-006 the agent is told of each change: at once in the log, or before its next call while a run has the thread", async () => {
+  test("WS-003 WS-004 WS-006 the agent learns of each change: from the log, or before a live run's next call", async () => {
     const say = (model: string) => server.post("/chat", turn("agent", "hi", { thread_id: "told", model }), as());
     await say("plain");
     const done = [
@@ -534,7 +534,7 @@ describe("the workspace pane", () => {
         assert.deepEqual(code(answer), [status, expected], `${JSON.stringify(path)} ${answer.text}`);
         assert.ok(!answer.text.includes(root) && !answer.text.includes("/proc/"), answer.text);
       }
-      // Something is there already, or it is no place to go.
+      // The target exists already or is invalid.
       const moved = await change("rename", "hostile", { path: "plain", to_path: path });
       assert.ok([400, 409].includes(moved.status), `${path} ${moved.text}`);
       const folder = await change("delete_folder", "hostile", { path });
@@ -596,7 +596,7 @@ describe("the workspace pane", () => {
     );
   });
 
-  test("who may not run the manifest may not see its files, who may only read changes none, and another tenant has its own", async () => {
+  test("files need the right to run the manifest, changes need write, per tenant", async () => {
     put("doors", "a", "secret");
     const guarded = { manifest: "guarded" };
     assert.equal((await tree("doors", guarded, "vip")).status, 200);
@@ -626,7 +626,7 @@ describe("the workspace pane", () => {
     await write("ended", "b", "x");
     await server.post("/chat/workspace/write", { thread_id: "ended", path: "c", content: "theirs" }, as("other"));
     await write("ended-shared", "ours", "x", { manifest: "shared" });
-    // Its rows are gone, or there never were any.
+    // The thread's rows are deleted, or never existed.
     put("unbegun", "a", "x");
     const erase = (thread: string) => server.request("DELETE", `/chat/history/${thread}`, as());
 
@@ -664,7 +664,7 @@ describe("the workspace pane", () => {
     assert.ok(existsSync(join(dirOf("stuck-place"), "a")));
   });
 
-  test("what was written is there after a restart, and only what fits the shape is taken", async () => {
+  test("written files survive a restart, and only valid bodies are accepted", async () => {
     await write("kept", "a/b", "still");
     await server.restart();
 
@@ -691,7 +691,7 @@ describe("without a directory for workspaces", () => {
     test(`every route of the pane says so when ${what}`, async () => {
       const path = root === null ? {} : { SVC_WORKSPACE_ROOT: join(tempDir(atEnd), root) };
       const server = await startServer({ atEnd, env: path }).catch(() => null);
-      // A directory that is not there may end the start.
+      // A missing directory may end the start.
       if (server === null) return assert.notEqual(root, null);
       const answers = [
         await server.get("/chat/workspace/tree?thread_id=t"),
