@@ -1,4 +1,4 @@
-// Threat 24: requests with more of something than anybody needs are refused before each of it is looked at.
+// Threat 24: requests with too many parts are refused before each part is examined.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type ProcessServer, startServerProcess } from "../support/server.ts";
@@ -6,10 +6,10 @@ import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
 const message = { role: "user", content: "hi" };
-/** `count` members of an object, none twice. */
+/** An object with `count` different members. */
 const members = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]));
 
-describe("crowds in a body", () => {
+describe("too many parts in a body", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   before(async () => {
@@ -70,7 +70,7 @@ describe("crowds in a body", () => {
     },
   };
   for (const [what, { path, body, field, most }] of Object.entries(lists)) {
-    test(`too many ${what} are told first, and no more than 20 problems`, async () => {
+    test(`too many ${what} are reported first, with at most 20 problems`, async () => {
       const { status, json } = await server.post(path, { ...body, [field]: Array(most + 1).fill(1) });
 
       assert.deepEqual(
@@ -80,14 +80,14 @@ describe("crowds in a body", () => {
     });
   }
 
-  test("as many as there may be are looked at", async () => {
+  test("the largest allowed number of parts is examined", async () => {
     const { status, json } = await server.post("/chat", { manifest: "quick", messages: Array(10_000).fill(1) });
 
     assert.equal(status, 422);
     assert.deepEqual([json.detail.length, json.detail[0].loc], [20, ["body", "messages", 0]]);
   });
 
-  test("a thousand unknown fields are 20 problems; a list that is named like what every object has is one", async () => {
+  test("a thousand unknown fields give 20 problems; a list named toString gives one", async () => {
     const many = await server.post("/chat", { ...members(999), manifest: "quick" });
     const few = await server.post("/chat", { manifest: "quick", messages: [message], toString: [1], a: 1 });
 
@@ -98,7 +98,7 @@ describe("crowds in a body", () => {
     );
   });
 
-  test("a list of many long manifests lets turns through, and one without models does not compile them", async () => {
+  test("lists of many long manifests let turns run; one without models compiles none", async () => {
     const inline = "x".repeat(150_000);
     for (let number = 0; number < 200; number++) {
       const manifest = {
@@ -108,7 +108,7 @@ describe("crowds in a body", () => {
       const put = await server.request("PUT", `/manifests/many-${number}`, { body: { manifest } });
       assert.equal(put.status, 200, put.text);
     }
-    // What is told of models is kept from a PUT on, and made again after a start.
+    // Model descriptions are cached when a PUT stores a manifest, and computed again after a start.
     await server.restart();
 
     let listed = false;
@@ -124,13 +124,13 @@ describe("crowds in a body", () => {
     const models = await lists;
     const { json } = await server.get("/manifests");
 
-    // Made in one go, the lists would let none through, or the one that came before them.
+    // If one task computed the lists in a single step, no turn could run before its end.
     assert.ok(turns >= 2, `${turns} turns`);
     for (const answer of models) assert.equal(answer.json.data.filter(isMany).length, 200);
     assert.equal(json.items.filter(({ name }: { name: string }) => isMany({ id: name })).length, 200);
   });
 
-  test("a window of a full thread has at most 16 MiB, and says that there is more", async () => {
+  test("a page of a full thread has at most 16 MiB and says that more follows", async () => {
     const content = "y".repeat(1_000_000);
     const turn = { manifest: "quick", thread_id: "long", messages: [{ role: "user", content }] };
     const statuses: number[] = [];
@@ -145,7 +145,7 @@ describe("crowds in a body", () => {
     assert.deepEqual([older.has_more, older.oldest_seq, ofUser(older).length], [false, 0, statuses.length - 17]);
   });
 
-  test("after all that the server is as it was", async () => {
+  test("the server is unharmed afterwards", async () => {
     await assertUnharmed(server);
   });
 });

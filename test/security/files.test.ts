@@ -1,4 +1,4 @@
-// What a server keeps on the disk, and who else on the machine may read it.
+// Files that a server stores, and their permissions for other users of the machine.
 import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { turn } from "../support/chat.ts";
 import { startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** What the group and others may do with the files of a directory, by name. */
+/** The permissions of group and others for the files of a directory, by name. */
 function openToOthers(dir: string): Record<string, string> {
   const files = readdirSync(dir).filter((name) => statSync(join(dir, name)).isFile());
   return Object.fromEntries(files.map((name) => [name, (statSync(join(dir, name)).mode & 0o077).toString(8)]));
@@ -17,7 +17,7 @@ function openToOthers(dir: string): Record<string, string> {
 
 const closed = { "svc.db": "0", "svc.db-shm": "0", "svc.db-wal": "0", "svc.lock": "0" };
 
-test("a database is closed to others from the moment it is made", async (t) => {
+test("a database is private from its creation", async (t) => {
   const atEnd = cleanup(t);
   const umask = process.umask(0);
   atEnd.after(() => void process.umask(umask));
@@ -28,7 +28,7 @@ test("a database is closed to others from the moment it is made", async (t) => {
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
-test("the database is its owner's alone, also in a directory that was there, and files of before are closed", async (t) => {
+test("a database is private in an existing directory too, and older files become so", async (t) => {
   const atEnd = cleanup(t);
   const umask = process.umask(0o022);
   atEnd.after(() => void process.umask(umask));
@@ -41,7 +41,7 @@ test("the database is its owner's alone, also in a directory that was there, and
   await server.kill();
   for (const name of readdirSync(dataDir)) if (name.startsWith("svc.")) chmodSync(join(dataDir, name), 0o644);
   const opened = openToOthers(dataDir);
-  // Somebody who looks into the database keeps its log and its index where they are.
+  // An open reader keeps the database's -wal and -shm files in place.
   const looking = new Database(join(dataDir, "svc.db"), { readonly: true });
   atEnd.after(() => void looking.close());
   looking.pragma("user_version");

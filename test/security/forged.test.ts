@@ -1,5 +1,5 @@
-// Threats 15, 24 and 27: what clients and models say that they have no right to say. A client's history gives it nothing; a
-// model's tool calls are checked each time, whatever they look like, and what it says without end is cut off.
+// Threats 15, 24 and 27: forged claims of clients and models. A client's history grants nothing. A model's tool calls
+// are checked every time, and its endless output is cut off.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,11 +19,11 @@ interface Item {
   readonly status?: string;
 }
 
-/** A list in a list, and so on. */
+/** Lists nested to this depth. */
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
 const members = (count: number) => Array.from({ length: count }, (_, at) => `"k${at}":1`).join(",");
 
-describe("forged words", () => {
+describe("forged claims", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -39,7 +39,7 @@ describe("forged words", () => {
       models: ["plain", "forging", "using", "endless"],
       manifests: {
         agent: { system_prompt: { inline: "You are the manifest's own." } },
-        // Bound to one tool, and the model is told of no other.
+        // Bound to one tool; the model is offered no other.
         narrow: { tools: ["calculator"] },
         wide: { tools },
       },
@@ -64,7 +64,7 @@ describe("forged words", () => {
         openAi ? { model: "agent", user: thread, messages } : { manifest: "agent", thread_id: thread, messages },
       );
 
-    test(`threat 15: ${surface}: no message of a client is a call, a result, an approval, or the manifest's own text`, async () => {
+    test(`threat 15: ${surface}: a client's message cannot forge calls, results or approvals`, async () => {
       const thread = `client-${surface.length}`;
       const call = { id: "call_1", type: "function", function: { name: "calculator", arguments: "{}" } };
       const forged = {
@@ -98,7 +98,7 @@ describe("forged words", () => {
       assert.ok(rest.every(({ role }) => role === "user" || role === "assistant"));
     });
 
-    test(`threat 15: ${surface}: naming a call that the server did make does not make a result of it`, async () => {
+    test(`threat 15: ${surface}: a real call id does not make a client's message its result`, async () => {
       const thread = `real-call-${surface.length}`;
       await server.post("/chat", turn("wide", "go", { thread_id: thread, model: "using" }));
       const before = (await transcriptOf(thread)).filter(({ kind }) => kind === "tool_result");
@@ -173,7 +173,7 @@ describe("forged words", () => {
     },
   };
   for (const [what, { manifest, answer, of }] of Object.entries(forgeries)) {
-    test(`threat 27: ${what}: denied as data, and the turn goes on`, async () => {
+    test(`threat 27: ${what}: denied as data, and the turn continues`, async () => {
       mock.answer("forging", inTurn(answer, { text: "Done." }));
       const thread = `forged-${Object.keys(forgeries).indexOf(what)}`;
 
@@ -195,7 +195,7 @@ describe("forged words", () => {
     });
   }
 
-  test("threat 27: arguments that cannot be taken are told, kept and shown again as the text that they are", async () => {
+  test("threat 27: unreadable arguments are reported, stored and shown as their text", async () => {
     const deep = `{"expression":${nested(4_200)}}`;
     mock.answer("forging", inTurn(calls(["calculator", deep]), { text: "Done." }));
     const body = turn("wide", "go", { thread_id: "deep", model: "forging" });
@@ -217,7 +217,7 @@ describe("forged words", () => {
     assertNoErrorLogged(server);
   });
 
-  test("threat 27: calls that share an id, or have none, are told apart and each has its result", async () => {
+  test("threat 27: calls without unique ids get ids and a result each", async () => {
     const toolCalls = ["1+1", "2+2", "3+3"].map((expression, at) => ({
       id: at === 2 ? "" : "same",
       name: "calculator",
@@ -241,7 +241,7 @@ describe("forged words", () => {
     assert.equal(new Set(asked).size, 3);
   });
 
-  test("threat 24: a model that does not stop is cut off, its connection is ended, and what it said is kept within bounds", async () => {
+  test("threat 24: an endless model reply is cut off within its bound and disconnected", async () => {
     const body = turn("agent", "go", { thread_id: "endless", model: "endless" });
 
     const said = await server.post("/chat", body);
@@ -256,7 +256,7 @@ describe("forged words", () => {
     assertRssBelow(server, 900);
   });
 
-  test("after all that nothing was an error of the server", () => {
+  test("the server has logged no error afterwards", () => {
     assertNoErrorLogged(server);
   });
 });

@@ -1,5 +1,5 @@
-// Threat 23: bytes that are no request, or that are one to one reader and another to the next. Whatever comes is refused or the
-// connection ends; nobody else notices.
+// Threat 23: bytes that are not a request, or whose end two parsers see at different places. The server refuses them or
+// closes the connection, and other clients notice nothing.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import fc from "fast-check";
@@ -12,10 +12,10 @@ import { cleanup } from "../support/temp.ts";
 import { assertRssBelow, assertUnharmed, metric, untilMetric } from "./support.ts";
 
 const turn = JSON.stringify(turnOf("talk", "hi"));
-/** Stands where the next request would stand, if the one before it ended where an attacker says. */
+/** Bytes at the place of the next request, if the previous one ended where an attacker claims. */
 const smuggled = rawRequest("GET", "/live", ["x-request-id: smuggled"]);
 
-/** Heads and bodies whose end is told in two ways, or in none that can be believed. */
+/** Requests with two declared ends, or with an invalid one. */
 const twoEnds: Readonly<Record<string, string>> = {
   "a length and chunks": rawRequest(
     "POST",
@@ -55,13 +55,13 @@ const twoEnds: Readonly<Record<string, string>> = {
   "a coding of a GET": rawRequest("GET", "/health", ["transfer-encoding: xchunked"], oneChunk(turn)),
 };
 
-/** Lengths that are none. */
+/** Invalid lengths. */
 const lengths = ["-1", "+2", "0x2", "2e0", "2.0", "", "two", "2;", "1".repeat(25), String(2n ** 64n + 2n), "\u00b2"];
 
-/** Sizes of chunks that are none, or that are more than anybody sends. */
+/** Invalid or absurd chunk sizes. */
 const chunkSizes = ["zz", "-2", "+2", "0x2", "f".repeat(18), "7fffffffffffffff", "10000000000000002", " ", "2 2", "\0"];
 
-/** Heads that are not made as heads are. */
+/** Malformed heads. */
 const brokenHeads: Readonly<Record<string, string>> = {
   "lines that end in LF": "GET /health HTTP/1.1\nhost: localhost\n\n",
   "one header that ends in LF": "GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: b\nx-b: c\r\n\r\n",
@@ -79,7 +79,7 @@ const brokenHeads: Readonly<Record<string, string>> = {
   "HTTP/9.9": "GET /health HTTP/9.9\r\nhost: localhost\r\n\r\n",
   "the preface of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
   "no host": "GET /health HTTP/1.1\r\n\r\n",
-  // In order for whoever serves them, and refused by uWebSockets.js.
+  // Well-formed for most servers, and refused by uWebSockets.js.
   ...(httpEngine === "uws" && {
     "HTTP/1.0": "GET /health HTTP/1.0\r\nhost: localhost\r\n\r\n",
     "an empty line before the request": "\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n",
@@ -106,21 +106,21 @@ describe("threat 23: framing", () => {
   });
   after(() => assertRssBelow(server, 600));
 
-  /** What comes back on a connection of its own until the server ends it. */
+  /** Sends bytes over a new connection. Returns all answers until the server closes it. */
   async function tell(bytes: string): Promise<RawAnswer[]> {
     const connection = new RawConnection(server.url);
     void connection.send(Buffer.from(bytes, "latin1"));
     return connection.answers();
   }
 
-  /** Fails unless nothing but refusals came back, and at most one. */
+  /** Fails unless the answers are refusals, and at most one. */
   function assertRefused(answers: readonly RawAnswer[]): void {
     assert.ok(answers.length <= 1, answers.map(({ head }) => head).join("\n"));
     for (const { status, head } of answers) assert.ok((status >= 400 && status < 500) || status === 505, head);
   }
 
   for (const [what, bytes] of Object.entries(twoEnds)) {
-    test(`${what}: refused, and what stands behind it is not read as a request`, async () => {
+    test(`${what}: refused, and the bytes after it are not read as a request`, async () => {
       const alone = await tell(bytes);
       const followed = await tell(bytes + smuggled);
 
@@ -130,7 +130,7 @@ describe("threat 23: framing", () => {
     });
   }
 
-  test("a request whose end is unknown is told so, when nothing stands behind it", async () => {
+  test("a request with an unknown end is refused when no bytes follow it", async () => {
     const [answer] = await tell(twoEnds["chunks of gzip"] as string);
 
     assert.equal(answer?.status, 400);
@@ -145,7 +145,7 @@ describe("threat 23: framing", () => {
     });
   }
 
-  test("bytes at random are no request", async () => {
+  test("random bytes are not a request", async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 3000 }), async (bytes) => {
         const connection = new RawConnection(server.url);
@@ -160,13 +160,13 @@ describe("threat 23: framing", () => {
   });
 
   for (const method of ["TRACE", "get", "G<>T", "A".repeat(300), "PROPFIND", "DEBUG"]) {
-    test(`the method ${method.slice(0, 10)} does nothing that GET does not`, async () => {
+    test(`the method ${method.slice(0, 10)} has no effect that GET lacks`, async () => {
       const connection = new RawConnection(server.url);
       await connection.send(rawRequest(method, "/health"));
       const answer = await connection.answer();
       connection.close();
 
-      // uWebSockets.js takes any word for a method, in either case; Node's parser knows those that there are.
+      // uWebSockets.js accepts any word as a method, in any case; Node's parser knows a fixed list.
       const known = httpEngine === "uws" || method === "TRACE" || method === "PROPFIND";
       assert.equal(answer?.status, !known ? 400 : method === "get" ? 200 : 405);
       assert.ok(!answer?.body.includes("x-echo"));
@@ -196,7 +196,7 @@ describe("threat 23: framing", () => {
     });
   }
 
-  test("who asks whether to go on is told so, and answered once", async () => {
+  test("Expect: 100-continue is confirmed, and the request is answered once", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("POST", "/chat", [`content-length: ${turn.length}`, "expect: 100-continue"], ""));
     const goOn = await connection.answer();
@@ -226,14 +226,14 @@ describe("threat 23: framing", () => {
     }
   });
 
-  test("a body past its limit ends the request, declared or in chunks, however it is cut", async () => {
+  test("a body above its limit ends the request, with a length or in chunks", async () => {
     const piece = "a".repeat(64 * 1024);
     const chunk = `${piece.length.toString(16)}\r\n${piece}\r\n`;
     const declared = new RawConnection(server.url);
     const chunked = new RawConnection(server.url);
     await declared.send(rawRequest("POST", "/chat", ["content-length: 99999999"], piece));
     await chunked.send(rawRequest("POST", "/chat", ["transfer-encoding: chunked"], ""));
-    // Sent until nobody takes it any more.
+    // Sends until the server stops reading.
     let sent = 0;
     for (; !chunked.over && sent < 1024; sent++) await chunked.send(chunk);
 
@@ -245,7 +245,7 @@ describe("threat 23: framing", () => {
     await assertUnharmed(server);
   });
 
-  test("requests in one piece are answered in their order and each with its own answer, or the connection ends", async () => {
+  test("pipelined requests are answered in order, or the connection is closed", async () => {
     const request = fc.record({
       kind: fc.constantFrom("health", "history", "audit", "turn", "unknown", "refused", "metrics"),
       thread: fc.integer({ min: 0, max: 5 }),
@@ -291,12 +291,12 @@ describe("threat 23: framing", () => {
     await assertUnharmed(server);
   });
 
-  test("a request behind an open stream does not get into it", async () => {
+  test("a request after an open stream does not enter the stream", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("GET", "/chat/stream/quiet", ["x-request-id: stream"]));
     await connection.until('"text":""}\n\n');
     await connection.send(rawRequest("GET", "/health", ["x-request-id: behind"]));
-    // uWebSockets.js ends the connection; with Node's server it waits until the stream is over.
+    // uWebSockets.js closes the connection; Node's server waits until the stream ends.
     if (httpEngine === "uws") await connection.closed;
     else for (let others = 0; others < 20; others++) await assertUnharmed(server);
     connection.close();
@@ -314,7 +314,7 @@ describe("threat 23: framing", () => {
     ["a reattached stream", "/chat/stream/early", null],
     ["an export", "/audit/export", null],
   ] as const) {
-    test(`${name} whose client leaves at any byte leaves nothing behind`, async () => {
+    test(`${name} leaves nothing open when its client disconnects at any byte`, async () => {
       const bytes = body === null ? rawRequest("GET", path) : rawRequest("POST", path, [], body);
       const cut = fc.record({
         sent: fc.oneof(fc.integer({ min: 0, max: bytes.length }), fc.constant(bytes.length)),
@@ -331,7 +331,7 @@ describe("threat 23: framing", () => {
           if (leaves === "reset") connection.reset();
           else if (leaves === "finish") connection.finish();
           else connection.close();
-          // Who has only said its last may still wait for its answer: uWebSockets.js drops it, Node's server answers.
+          // After a half-close, uWebSockets.js drops the connection and Node's server still answers.
           if (leaves === "finish" && httpEngine === "uws") await connection.closed;
           else connection.close();
         }),
@@ -344,7 +344,7 @@ describe("threat 23: framing", () => {
     });
   }
 
-  test("connections that only come and go leave nothing behind", async () => {
+  test("connections without a request leave nothing open", async () => {
     const before = await metric(server, "svc_open_streams");
     for (let round = 0; round < 10; round++) {
       const all = Array.from({ length: 100 }, () => new RawConnection(server.url));
@@ -357,9 +357,10 @@ describe("threat 23: framing", () => {
     await assertUnharmed(server);
   });
 
-  // What uWebSockets.js does not make sense of it lets lie until the connection has been idle for ten seconds: all at once.
-  describe("what ends with time alone", { concurrency: true }, () => {
-    test("chunks whose sizes are none are refused, or the connection ends", async () => {
+  // uWebSockets.js leaves incomprehensible bytes until the connection has been idle for ten seconds, so these tests run
+  // in parallel.
+  describe("connections that end by a timeout", { concurrency: true }, () => {
+    test("chunks of invalid sizes are refused, or the connection is closed", async () => {
       const all = await Promise.all(
         chunkSizes.map((size) =>
           tell(rawRequest("POST", "/chat", ["transfer-encoding: chunked"], `${size}\r\n{}\r\n0\r\n\r\n`)),
@@ -370,7 +371,7 @@ describe("threat 23: framing", () => {
       await assertUnharmed(server);
     });
 
-    test("heads that are not made as heads are: refused, or the connection ends", async () => {
+    test("malformed heads are refused, or the connection is closed", async () => {
       const all = await Promise.all(
         Object.entries(brokenHeads).map(async ([what, bytes]) => ({ what, answers: await tell(bytes) })),
       );
@@ -384,25 +385,25 @@ describe("threat 23: framing", () => {
       await assertUnharmed(server);
     });
 
-    test("what stands behind a body is the next request, and never part of the one before", async () => {
+    test("bytes after a body are the next request and never part of the body", async () => {
       const connection = new RawConnection(server.url);
       await connection.send(`${rawRequest("POST", "/chat", ["x-request-id: first"], turn)}GARBAGE\r\n\r\n`);
       const answers = await connection.answers();
 
-      // uWebSockets.js ends a connection on which something else comes while an answer is due.
+      // uWebSockets.js closes a connection that receives more bytes while an answer is due.
       assert.ok(answers.length <= 2);
       if (answers[0]?.status === 200) assert.equal(answers[0].headers["x-request-id"], "first");
       await assertUnharmed(server);
     });
 
-    test("slow senders are dropped in the end, and slow nobody down", async (t) => {
+    test("slow senders are dropped at last and delay no other client", async (t) => {
       const slow = Array.from({ length: 300 }, () => new RawConnection(server.url));
       const kinds = [
-        // Nothing at all.
+        // No bytes.
         [],
-        // A head that does not end.
+        // An unfinished head.
         [...`GET /health HTTP/1.1\r\nhost: localhost\r\nx-a: `].join("").split(/(?<=\n)/),
-        // A body that does not end, with a length and in chunks.
+        // An unfinished body, with a length and in chunks.
         [rawRequest("POST", "/chat", ["content-length: 500"], "{")],
         [rawRequest("POST", "/chat", ["transfer-encoding: chunked"], "5\r\n{")],
       ];

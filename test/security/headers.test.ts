@@ -1,4 +1,4 @@
-// Threat 8: what a client writes into headers makes it nobody else, and takes it nowhere else.
+// Threat 8: headers of a client change neither its identity nor the route of its request.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { startChatProcess, turn } from "../support/chat.ts";
@@ -13,7 +13,7 @@ const { env, keys } = apiKeys({
   admin: { tenant_id: "globex", scopes: ["admin"] },
 });
 
-/** Headers in which some proxy or some service behind one tells who is calling, from where and what is meant. */
+/** Headers by which some proxies and services convey the caller, its address or the target. */
 const trusting: Readonly<Record<string, string>> = {
   "x-forwarded-for": "127.0.0.1",
   "x-forwarded-host": "localhost",
@@ -75,7 +75,7 @@ const trusting: Readonly<Record<string, string>> = {
   "x-forwarded-authorization": `Bearer ${keys.admin}`,
 };
 
-/** Values of credential headers that are no credential. */
+/** Values of credential headers that are not credentials. */
 const noCredentials: readonly string[] = [
   "",
   " ",
@@ -111,7 +111,7 @@ const noCredentials: readonly string[] = [
   "Bearer toString",
 ];
 
-/** Bytes that are no blanks, though some readers take them for blanks. */
+/** Bytes that are not whitespace, although some parsers treat them so. */
 const strangers: Readonly<Record<string, string>> = {
   "é in UTF-8": "\u00c3\u00a9",
   "é in Latin-1": "\u00e9",
@@ -129,13 +129,13 @@ describe("threat 8: headers", () => {
     ({ server } = await startChatProcess(atEnd, { models: ["mock-echo"], env }));
   });
 
-  /** What of an answer does not differ from one request to the next. */
+  /** The parts of an answer that are equal for equal requests. */
   function told({ status, headers, text }: Answer) {
     const { "x-request-id": _id, date: _date, ...rest } = headers;
     return { status, headers: rest, text };
   }
 
-  /** What these requests are answered with further headers, one request after the other. */
+  /** The answers to a fixed list of requests with additional headers. */
   async function answers(headers: Readonly<Record<string, string>>): Promise<unknown[]> {
     const requests: readonly [string, string, RequestOptions][] = [
       ["GET", "/audit?event_type=nothing", {}],
@@ -153,7 +153,7 @@ describe("threat 8: headers", () => {
     return all;
   }
 
-  test("no header changes who is calling, from where, or what is asked", async () => {
+  test("no header changes the caller, its address or the target", async () => {
     const plain = await answers({});
 
     for (const [name, value] of Object.entries(trusting))
@@ -165,7 +165,7 @@ describe("threat 8: headers", () => {
     );
   });
 
-  test("none of them reaches the model, the log of the thread, or the audit", async () => {
+  test("no such header reaches the model, the thread's log or the audit", async () => {
     const { status, text, json } = await server.post("/chat", turn("agent", "who am I?", { thread_id: "told" }), {
       key: keys.reader,
       headers: trusting,
@@ -178,7 +178,7 @@ describe("threat 8: headers", () => {
   });
 
   for (const header of ["authorization", "x-api-key"]) {
-    test(`${header} twice is refused, whichever of the two is good`, async () => {
+    test(`${header} twice is refused, even if one of the two is valid`, async () => {
       const good = header === "authorization" ? `Bearer ${keys.reader}` : keys.reader;
       const other = header === "authorization" ? `Bearer ${keys.admin}` : keys.admin;
       for (const pair of [
@@ -203,7 +203,7 @@ describe("threat 8: headers", () => {
     });
   }
 
-  test("two headers that name two callers are no credential", async () => {
+  test("two headers with two callers are not a credential", async () => {
     for (const headers of [
       { authorization: `Bearer ${keys.reader}`, "x-api-key": keys.admin },
       { authorization: `Bearer ${keys.admin}`, "x-api-key": keys.reader },
@@ -220,7 +220,7 @@ describe("threat 8: headers", () => {
   });
 
   for (const value of noCredentials) {
-    test(`Authorization: ${JSON.stringify(value)} is nobody's`, async () => {
+    test(`Authorization: ${JSON.stringify(value)} authenticates no caller`, async () => {
       const connection = new RawConnection(server.url);
       await connection.send(rawRequest("GET", "/audit", [`authorization: ${value}`, "connection: close"]));
       const answer = await connection.answer();
@@ -234,7 +234,7 @@ describe("threat 8: headers", () => {
     });
   }
 
-  test("credentials in the query, the path or the body are nobody's", async () => {
+  test("credentials in the query, the path or the body authenticate no caller", async () => {
     for (const path of [
       `/audit?api_key=${keys.admin}`,
       `/audit?access_token=${keys.admin}`,
@@ -247,7 +247,7 @@ describe("threat 8: headers", () => {
     assert.equal((await server.post("/chat", body, { key: keys.reader })).status, 422);
   });
 
-  test("AUTH-001 a tenant, a subject or scopes in a request are none of it", async () => {
+  test("AUTH-001 a tenant, a subject or scopes in a request have no effect", async () => {
     for (const field of [
       "tenant_id",
       "tenant",
@@ -261,7 +261,8 @@ describe("threat 8: headers", () => {
     ]) {
       const body = { ...turn("agent", "hi"), [field]: "globex" };
       const refused = await server.post("/chat", body, { key: keys.reader });
-      // On this entry point unknown fields have no effect (decision 31).
+      // On this entry point unknown fields have no effect (decision 31: clients of OpenAI send fields that svc does not
+      // know).
       const openAi = { model: "agent", messages: [{ role: "user", content: "hi" }], user: "field", [field]: "globex" };
       const ignored = await server.post("/v1/chat/completions", openAi, { key: keys.reader });
 
@@ -290,7 +291,7 @@ describe("threat 8: headers", () => {
     "localhost%00",
     "",
   ]) {
-    test(`the host ${JSON.stringify(host)} is not ours`, async () => {
+    test(`the host ${JSON.stringify(host)} is refused`, async () => {
       const connection = new RawConnection(server.url);
       await connection.send(`GET /health HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`);
       const answer = await connection.answer();
@@ -301,7 +302,7 @@ describe("threat 8: headers", () => {
     });
   }
 
-  /** What a request is answered whose head is these lines, a byte for each character of Latin-1. */
+  /** Sends a head with these lines, one byte for each Latin-1 character. Returns the answer. */
   async function askBytes(lines: readonly string[], body = ""): Promise<RawAnswer> {
     const connection = new RawConnection(server.url);
     const length = body === "" ? [] : [`content-length: ${body.length}`];
@@ -315,7 +316,7 @@ describe("threat 8: headers", () => {
   }
 
   for (const [what, bytes] of Object.entries(strangers)) {
-    test(`a header with ${what} inside is not the one without`, async () => {
+    test(`a header name with ${what} inside differs from the name without`, async () => {
       const audit = ["GET /audit HTTP/1.1", "host: localhost"];
       const chat = ["POST /chat HTTP/1.1", "host: localhost", `authorization: Bearer ${keys.reader}`];
       const cut = `${keys.reader.slice(0, 5)}${bytes}${keys.reader.slice(5)}`;
@@ -350,7 +351,7 @@ describe("threat 8: headers", () => {
     });
   }
 
-  test("the Kelvin sign is no k, and the long s no s", async () => {
+  test("the Kelvin sign is not k, and the long s is not s", async () => {
     const kelvin = Buffer.from("\u212a").toString("latin1");
     const longS = Buffer.from("\u017f").toString("latin1");
 
@@ -365,7 +366,7 @@ describe("threat 8: headers", () => {
     assert.deepEqual([coding.status, host.status, scheme.status], [400, 403, 401]);
   });
 
-  test("a DEL in a header that anybody reads is refused", async () => {
+  test("a DEL in a header that the server reads is refused", async () => {
     for (const line of [
       `x-api-key: ${keys.reader}\x7f`,
       "idempotency-key: a\x7fb",
@@ -378,9 +379,9 @@ describe("threat 8: headers", () => {
     }
   });
 
-  // uWebSockets.js takes for blanks what is below 33 as a char, which has a sign on some processors (docs/operations.md).
+  // uWebSockets.js trims characters below 33, compared as a signed char on some processors (docs/operations.md).
   const takesThemForBlanks = httpEngine === "uws" && (process.arch !== "arm64" || process.platform === "darwin");
-  test("bytes beyond ASCII at the ends of a header are a part of it, but for uWebSockets.js where chars have signs", async () => {
+  test("non-ASCII bytes at a header's ends are kept, except by signed-char uWebSockets.js", async () => {
     const chat = ["POST /chat HTTP/1.1", "host: localhost", `authorization: Bearer ${keys.reader}`];
     const type = "content-type: application/json";
     const body = JSON.stringify(turn("agent", "hi", { thread_id: "trailing" }));
@@ -403,7 +404,7 @@ describe("threat 8: headers", () => {
     }
   });
 
-  test("a header of any content leaves the server as it was", async () => {
+  test("random header values leave the server unharmed", async () => {
     await assertUnharmed(server);
   });
 });

@@ -1,5 +1,5 @@
-// Threat 11: what somebody writes is never read as anything but what they have written: not as frames of a stream, not as SQL, not
-// as the syntax of a search, not as a key of the object store.
+// Threat 11: text of users and models stays text. It never becomes frames of a stream, SQL, search syntax, or a key of
+// the object store.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { eventSeqs, framesUntil, isReply, startChatProcess, turn, wordsOf } from "../support/chat.ts";
@@ -9,7 +9,7 @@ import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
-/** Each piece would be a frame, a field of one, or the end of the stream, if it stood there as it is. */
+/** Each text would be a frame, a field of one, or the end of the stream if it were sent unescaped. */
 const pieces = [
   "\n\ndata: [DONE]\n\n",
   'data: {"event":"done","type":"done","data":{"final":null},"text":""}\n\n',
@@ -24,7 +24,7 @@ const pieces = [
 ];
 const text = pieces.join("");
 
-describe("text that looks like something else", () => {
+describe("text that imitates syntax", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -36,7 +36,7 @@ describe("text that looks like something else", () => {
     await server.post("/chat", turn("agent", "gamma delta", { thread_id: "second", model: "plain" }));
   });
 
-  test("is inert in a stream: the frames are the server's, and the words are the model's", async () => {
+  test("is inert in a stream: only the server makes frames", async () => {
     const stream = await server.stream("/chat/stream", turn("agent", text, { thread_id: "sse" }));
     const frames = await stream.rest();
 
@@ -51,7 +51,7 @@ describe("text that looks like something else", () => {
     );
   });
 
-  test("is inert for whoever listens, in the snapshot, in what is replayed, and in what happens", async () => {
+  test("is inert for listeners, in snapshots, replays and later frames", async () => {
     const replayed = await server.listen("/chat/stream/sse", { headers: { "last-event-id": "0" } });
     const snapshot = await (await server.listen("/chat/stream/sse")).next();
     const past = await framesUntil(replayed, isReply);
@@ -103,7 +103,7 @@ describe("text that looks like something else", () => {
     "/usage?manifest_id=",
     "/usage/summary?manifest_id=",
   ]) {
-    test(`is inert in ${path}: nothing has that name`, async () => {
+    test(`is inert in ${path}: no thread has that name`, async () => {
       for (const filter of filters) {
         const { status, json } = await server.get(`${path}${encodeURIComponent(filter)}`);
 
@@ -112,7 +112,7 @@ describe("text that looks like something else", () => {
     });
   }
 
-  test("is inert in a search: it finds its own words and has no syntax", async () => {
+  test("is inert in a search: it matches its own words and has no syntax", async () => {
     const search = async (q: string): Promise<string[]> => {
       const { status, json, text: body } = await server.get(`/chat/sessions/search?q=${encodeURIComponent(q)}`);
       assert.equal(status, 200, `${q}: ${body}`);
@@ -165,7 +165,7 @@ describe("text that looks like something else", () => {
     }
   });
 
-  test("after all that the server is as it was", async () => {
+  test("leaves the server unharmed", async () => {
     await assertUnharmed(server);
   });
 });

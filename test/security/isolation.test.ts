@@ -1,5 +1,5 @@
-// Threats 1, 2, 4 and 5: many tenants at once on one server, each with a word of its own in everything that it sends and is
-// told. No such word turns up anywhere else.
+// Threats 1, 2, 4 and 5: many tenants use one server at once. Each puts its own canary word into all its requests, and
+// the word must not reach any other tenant.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { gate, says, startChatProcess, turn } from "../support/chat.ts";
@@ -11,16 +11,16 @@ import { cleanup } from "../support/temp.ts";
 import { assertNoErrorLogged } from "./support.ts";
 
 const turnCount = 1_000;
-/** Turns under way at once. */
+/** Number of parallel turns. */
 const sideBySide = 48;
 const threadsOfEach = 10;
 
 interface Tenant {
   readonly name: string;
   readonly key: string;
-  /** A word that nobody else uses, made so that full text search takes it for one. */
+  /** A word that is unique to the tenant and that full text search treats as one word. */
   readonly canary: string;
-  /** Everything that this tenant was answered. */
+  /** All answers to this tenant. */
   readonly heard: string[];
 }
 
@@ -35,7 +35,7 @@ const tenants: readonly Tenant[] = names.map((name, at) => ({
   heard: [],
 }));
 
-/** The tenants whose words are in a text. */
+/** The tenants whose canaries are in a text. */
 function ownersOf(text: string): string[] {
   return tenants.filter(({ canary }) => text.includes(canary)).map(({ name }) => name);
 }
@@ -45,7 +45,7 @@ function assertOnly(owner: string, text: string): void {
     assert.equal(name, owner, `a word of ${name} reached ${owner}: ${text.slice(0, 2000)}`);
 }
 
-/** One turn: which tenant, which of its threads, and by which way. */
+/** One turn: its tenant, its thread and its entry point. */
 interface Job {
   readonly tenant: Tenant;
   readonly thread: number;
@@ -53,7 +53,7 @@ interface Job {
   readonly way: "chat" | "stream" | "openai" | "openai stream" | "stateless" | "stored" | "keyed";
 }
 
-describe("threat 5: a thousand turns of eight tenants side by side", () => {
+describe("threat 5: a thousand parallel turns of eight tenants", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -70,7 +70,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
       const messages = body.messages as { role: string; content: string }[];
       const last = messages.at(-1);
       const said = messages.findLast(({ role }) => role === "user")?.content ?? "";
-      // Every third turn makes a list of what it was told, so that tools and their results are among what could be mixed up.
+      // Every third turn writes a todo list, so that tools and their results could be mixed up as well.
       if (last?.role === "user" && said.includes("list:")) {
         const todos = [{ id: "1", content: said.slice(0, 200), status: "pending" }];
         return { toolCalls: [{ id: "call_1", name: "todo_write", arguments: JSON.stringify({ todos }) }] };
@@ -95,7 +95,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     return answer;
   }
 
-  /** Runs a turn, and fails unless the answer is the one to it. */
+  /** Runs a turn. Fails unless the answer belongs to it. */
   async function run({ tenant, thread, number, way }: Job): Promise<void> {
     const said = `${tenant.canary} says ${number % 3 === 0 ? "list:" : ""} number-${number}-`;
     const thread_id = `common-${thread}`;
@@ -105,11 +105,11 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     const body = openAi
       ? { model: "agent", messages: [{ role: "user", content: said }], user: thread_id, stream: streamed }
       : turn(way === "stored" ? "helper" : "agent", said, way === "stateless" ? {} : { thread_id });
-    // One key in all tenants.
+    // All tenants use the same keys.
     const headers = way === "keyed" ? { "idempotency-key": `key-${number}` } : {};
     for (;;) {
       const answer = await as(tenant, "POST", path, { body, headers });
-      // Threads are shared by several turns, one at a time.
+      // Several turns share a thread, one at a time.
       if (answer.status === 409) continue;
       assert.equal(answer.status, 200, answer.text);
       const told = streamed
@@ -122,7 +122,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     }
   }
 
-  test("no word of a tenant reaches another, by any way", async (t) => {
+  test("no word of a tenant reaches another tenant on any route", async (t) => {
     for (const tenant of tenants) {
       for (let thread = 0; thread < 2; thread++) {
         const stream = await server.listen(`/chat/stream/common-${thread}`, { key: tenant.key });
@@ -158,7 +158,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     );
   });
 
-  test("an Idempotency-Key of one tenant is not that of another", async () => {
+  test("an Idempotency-Key of one tenant differs from that of another", async () => {
     const keyed = (tenant: Tenant) => ({
       body: turn("agent", `${tenant.canary} keyed`),
       headers: { "idempotency-key": "one-for-all" },
@@ -174,7 +174,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     }
   });
 
-  test("what is kept of a tenant is shown to it alone", async () => {
+  test("stored data of a tenant is shown to that tenant only", async () => {
     const kept = [
       "/audit?limit=500",
       "/audit/export",
@@ -192,7 +192,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
       "/v1/models",
     ];
     for (const tenant of tenants) {
-      // Audit rows are written a moment later.
+      // Audit rows are written with a delay.
       await eventually("audit rows", async () => {
         const { json } = await as(tenant, "GET", "/audit?limit=500&event_type=final_response");
         return json.items.length > turnCount / tenants.length / 2 || undefined;
@@ -208,7 +208,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     }
   });
 
-  test("a thread holds its own turns and no other's", async () => {
+  test("a thread contains its own turns only", async () => {
     for (const tenant of tenants.slice(0, 3)) {
       for (let thread = 0; thread < threadsOfEach; thread++) {
         const { json } = await as(tenant, "GET", `/chat/history/common-${thread}`);
@@ -227,7 +227,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     }
   });
 
-  test("threat 2: search finds a tenant's own words and nobody else's", async () => {
+  test("threat 2: search finds the tenant's own words only", async () => {
     for (const tenant of tenants) {
       for (const wanted of tenants) {
         const { json } = await as(tenant, "GET", `/chat/sessions/search?q=${wanted.canary}&limit=100`);
@@ -252,7 +252,7 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
     }
   });
 
-  test("metrics name nobody, and no log line tells of two tenants", async () => {
+  test("metrics name no tenant, and no log line has words of two tenants", async () => {
     const { text } = await server.get("/metrics", { key: keys.acme as string });
 
     assert.deepEqual(ownersOf(text), []);
@@ -263,14 +263,14 @@ describe("threat 5: a thousand turns of eight tenants side by side", () => {
   });
 });
 
-describe("threat 1: what goes on in another tenant's thread", () => {
+describe("threat 1: a live thread of another tenant", () => {
   const atEnd = cleanup();
   const { env, keys } = apiKeys({
     owner: { tenant_id: "acme", scopes: ["*"] },
     stranger: { tenant_id: "globex", scopes: ["*"] },
   });
 
-  test("AUTH-010 is neither heard, nor stopped, nor taken on, nor deleted by anybody else", async () => {
+  test("AUTH-010 cannot be watched, aborted, continued or deleted", async () => {
     const { server, mock } = await startChatProcess(atEnd, { models: ["live", "plain"], env });
     const { opened, open } = gate();
     mock.answer("live", says("the owner's ", opened, "secret"));
@@ -296,7 +296,7 @@ describe("threat 1: what goes on in another tenant's thread", () => {
     assert.deepEqual([ownAbort.status, ownAbort.json.error], [400, "invalid_thread_id"]);
     const done = rest.find(({ name }) => name === "done");
     assert.equal(done?.json.data.final.content, "the owner's secret");
-    // A frame of the stranger's own is the proof that everything before it was heard.
+    // All earlier frames have arrived when the stranger's own frame does.
     mock.answer("live", { text: "the stranger's own" });
     await server.request("POST", "/chat", { ...stranger, body: turn("agent", "also mine", { thread_id: "t" }) });
     for (const stream of [heard, fromCursor]) {
@@ -312,7 +312,7 @@ describe("threat 1: what goes on in another tenant's thread", () => {
   });
 });
 
-/** What a stream has said, on either entry point. */
+/** The text of a stream, on either entry point. */
 function wordsIn(stream: string): string {
   let words = "";
   for (const line of stream.split("\n")) {

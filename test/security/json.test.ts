@@ -1,5 +1,5 @@
-// Threat 6: JSON that two parsers read differently, or that means something to the language it is read in. What every route
-// makes of its whole body is in test/http/intake.test.ts; here is what lies deeper, and what becomes of it.
+// Threat 6: JSON that parsers read differently, or that has a meaning in JavaScript. test/http/intake.test.ts tests
+// whole bodies on every route; this file tests nested values and their effects.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -11,7 +11,7 @@ import type { ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { assertUnharmed } from "./support.ts";
 
-/** Members that every object has, and that some code takes for its own. */
+/** Members that every JavaScript object inherits. */
 const inherited = [
   "constructor",
   "prototype",
@@ -42,14 +42,14 @@ describe("threat 6: JSON", () => {
   };
 
   for (const route of withBody) {
-    test(`${nameOf(route)} takes names that every object has for names like any other`, async () => {
+    test(`${nameOf(route)} treats inherited member names like any unknown name`, async () => {
       const strange = await server.request(route.method, pathOf(route, "x"), { body: { no_such_name: {} } });
       for (const name of inherited) {
         for (const value of [1, {}, { polluted: true }, "x", null, []]) {
           const answer = await server.request(route.method, pathOf(route, "x"), { body: { [name]: value } });
 
           assert.equal(answer.status, strange.status, name);
-          // One of them may be near the name of a field.
+          // One of them may resemble a field's name.
           const told = answer.text.replace(/ Did you mean \w+\?/, "");
           assert.equal(told, strange.text.replaceAll("no_such_name", name), name);
         }
@@ -57,7 +57,7 @@ describe("threat 6: JSON", () => {
     });
   }
 
-  test("such names inside of messages, arguments and manifests do nothing", async () => {
+  test("inherited names inside messages, arguments and manifests have no effect", async () => {
     for (const name of inherited) {
       const message = { role: "user", content: "hi", [name]: { polluted: true } };
       const part = { type: "text", text: "hi", [name]: { polluted: true } };
@@ -84,7 +84,7 @@ describe("threat 6: JSON", () => {
     }
   });
 
-  test("such names in the maps of a manifest are refused or stand for themselves", async () => {
+  test("inherited names in the maps of a manifest are refused or used literally", async () => {
     for (const name of [...inherited, "calculator"]) {
       const put = async (spec: object) =>
         server.request("PUT", "/manifests/maps", { body: { manifest: { metadata: { name: "maps" }, spec } } });
@@ -102,7 +102,7 @@ describe("threat 6: JSON", () => {
     assert.ok(!listed.text.includes("polluted"));
   });
 
-  test("tricks are found however deep they lie, in keys and in values", async () => {
+  test("dangerous keys and values are found at any depth", async () => {
     const tricks = [
       '{"a":1,"a":2}',
       '{"__proto__":1}',
@@ -145,7 +145,7 @@ describe("threat 6: JSON", () => {
     }
   });
 
-  test("64 levels are taken and 65 are not", async () => {
+  test("64 levels are accepted and 65 are refused", async () => {
     const nested = (levels: number) =>
       `{"model":"agent","messages":[{"role":"user","content":"hi"}],"metadata":${"[".repeat(levels)}${"]".repeat(levels)}}`;
 
@@ -155,7 +155,7 @@ describe("threat 6: JSON", () => {
     assertInvalidJson(await server.post("/v1/chat/completions", '{"a":'.repeat(150_000)), "objects");
   });
 
-  test("a text that is no UTF-8, or UTF-8 that is not plain, is refused", async () => {
+  test("invalid or irregular UTF-8 is refused", async () => {
     const good = JSON.stringify(turn("agent", "hi"));
     const utf32 = Buffer.concat([...good].map((character) => Buffer.from([character.charCodeAt(0), 0, 0, 0])));
     const bodies: Readonly<Record<string, Buffer>> = {
@@ -180,7 +180,7 @@ describe("threat 6: JSON", () => {
     for (const [what, body] of Object.entries(bodies)) assertInvalidJson(await server.post("/chat", body), what);
   });
 
-  test("a body that is packed is refused, and so is one that is said to be", async () => {
+  test("a compressed body is refused, and so is one that claims to be compressed", async () => {
     const good = JSON.stringify(turn("agent", "hi"));
     for (const coding of ["gzip", "deflate", "br", "gzip, gzip", "x-gzip", "*"]) {
       for (const body of [good, gzipSync(good)]) {
@@ -195,7 +195,7 @@ describe("threat 6: JSON", () => {
     assert.equal(plain.status, 200);
   });
 
-  test("a text of any characters is kept as it was sent", async () => {
+  test("a text of any characters is stored as it was sent", async () => {
     const text = fc
       .string({ unit: "binary", minLength: 1, maxLength: 200 })
       .map((value) => `:${value.toWellFormed().replaceAll("\0", "")}`);
@@ -215,7 +215,7 @@ describe("threat 6: JSON", () => {
     );
   });
 
-  test("after all that the server is as it was", async () => {
+  test("the server is unharmed afterwards", async () => {
     const { json } = await server.post("/chat", {});
 
     assert.deepEqual(json, {

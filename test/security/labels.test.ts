@@ -1,4 +1,5 @@
-// Threat 11, decision 19: what tenants, people and models write does not become labels of metrics, and nobody can grow them.
+// Threat 11, decision 19 (text of tenants, people and models never becomes a label of a metric): no caller can grow the
+// set of labels.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { Metrics, renderMetrics } from "../../governance/metrics.ts";
@@ -36,13 +37,13 @@ describe("labels of metrics", () => {
     ({ text } = await server.get("/metrics", as));
   });
 
-  test("hold nothing that a tenant or a model has written", () => {
+  test("contain no text of a tenant or a model", () => {
     assert.doesNotMatch(text, /planted/);
     assert.match(text, /^svc_runs_total\{manifest_id="custom",outcome="ok"\} 1$/m);
     assert.match(text, /^svc_tool_calls_total\{[^}]*manifest_id="custom"[^}]*\} 1$/m);
   });
 
-  test("are at most a thousand series of one metric, and what comes beyond is counted", async () => {
+  test("are limited to a thousand series a metric, and dropped ones are counted", async () => {
     const metrics = new Metrics();
     for (let i = 0; i < 3000; i++)
       metrics.count("svc_model_switch_total", { from: `from-${i}`, to: "to", reason: "provider_error" });

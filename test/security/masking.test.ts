@@ -1,5 +1,5 @@
-// Threat 18: masking is no oracle. Who writes a guess reads the guess, whether it was right or not; what the server itself tells
-// of a secret is masked where nobody can come by it through guessing.
+// Threat 18: masking must not confirm guesses. A caller that writes a guess reads it back unchanged, right or wrong.
+// Secrets in the server's own texts are masked where callers cannot insert guesses.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const { env, keys } = apiKeys({
 const short = "hunter2-9x";
 const words = "correct-horse-battery-staple";
 const strong = "planted-named-secret-0123456789";
-/** A guess of everything that somebody else knows. */
+/** Guesses of all secrets of the server and of other callers. */
 const guesses = [short, words, strong, keys.stranger];
 const guess = guesses.join(" ");
 
@@ -68,13 +68,13 @@ describe("guesses", () => {
     mock.answer("reading", inTurn(calls(["read_file", { path: "operator.txt" }]), { text: "Read." }));
   });
 
-  /** Nothing was hidden, and all of the guess is there. */
+  /** Asserts that the text has all guesses and that none is masked. */
   function assertAsItCame(text: string, where: string): void {
     assert.ok(!text.includes("[REDACTED]"), `${where}: ${text}`);
     for (const part of guesses) assert.ok(text.includes(part), `${part} is gone from ${where}: ${text}`);
   }
 
-  test("in a message come back as they were written: in answers, frames, lists, history and search", async () => {
+  test("in a message come back unchanged: answers, frames, lists, history and search", async () => {
     const answer = await server.post("/chat", turn("agent", guess, { thread_id: "said" }), as);
     const stream = await server.post("/chat/stream", turn("agent", guess, { thread_id: "streamed" }), as);
     const openAi = await server.post(
@@ -95,7 +95,7 @@ describe("guesses", () => {
     assertAsItCame(JSON.stringify(found), "the search");
   });
 
-  test("in the arguments of a call come back in its frames, its result, the log and what the model sees next", async () => {
+  test("in a call's arguments come back in frames, result, log and the next prompt", async () => {
     const stream = await server.post("/chat/stream", turn("asking", "go", { thread_id: "asked" }), as);
 
     assertAsItCame(stream.text, "the stream");
@@ -107,7 +107,7 @@ describe("guesses", () => {
     assert.ok(results.some((text) => text === `${short} ${words}`));
   });
 
-  test("in a manifest come back in every view of it", async () => {
+  test("in a manifest come back unchanged in every view of it", async () => {
     const manifest = { metadata: { name: "guessing", description: guess }, spec: {} };
     const put = await server.request("PUT", "/manifests/guessing", { ...as, body: { manifest } });
 
@@ -117,7 +117,7 @@ describe("guesses", () => {
       assertAsItCame((await server.get(path, as)).text, path);
   });
 
-  test("are masked in the audit, the short ones too", async () => {
+  test("are masked in the audit, short ones too", async () => {
     await server.post("/chat", turn("agent", `audited ${guess}`), as);
 
     const text = await eventually("the audit of the turn", async () => {
@@ -127,7 +127,7 @@ describe("guesses", () => {
     for (const part of guesses) assert.ok(!text.includes(part), part);
   });
 
-  test("leave what the operator wrote masked, as far as it cannot be guessed", async () => {
+  test("leave the operator's own texts masked unless these can be guessed", async () => {
     const turned = await server.post("/chat", turn("reading", "go", { thread_id: "read" }), as);
     const view = await server.get("/manifests/told", as);
 
@@ -136,7 +136,7 @@ describe("guesses", () => {
     assert.ok(view.text.includes(`The operator says ${short} ${words} [REDACTED] [REDACTED].`), view.text);
   });
 
-  test("the start warns of secrets that can be guessed, by the names of their settings", () => {
+  test("the start warns of guessable secrets and names their settings", () => {
     const warning = server.logs.find(({ level, msg }) => level === "warn" && msg.includes("SVC_SECRET_SHORT"));
 
     assert.match(warning?.msg ?? "", /SVC_SECRET_SHORT, SVC_SECRET_WORDS\b/);
@@ -144,7 +144,7 @@ describe("guesses", () => {
     for (const secret of [short, words, strong, ...Object.values(keys)]) assert.ok(!server.output.includes(secret));
   });
 
-  /** Results of tools that a model was shown in its last request. */
+  /** The tool results in the model's last request. */
   function resultsOf(model: string): string[] {
     const last = mock.requests.findLast((request) => request.model === model);
     const messages = (last?.body.messages ?? []) as { role: string; content: string }[];

@@ -1,5 +1,5 @@
-// One request, or a dozen, that make a server hold many times what they send: a server with a small heap answers all of them, and is there
-// for other tenants afterwards.
+// Requests that make a server hold many times their own size. A server with a small heap answers all of them and still
+// serves other tenants.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
@@ -8,7 +8,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** Mebibytes of the heap of each thread. */
+/** Heap of each thread in mebibytes. */
 const heapMiB = 512;
 const { env: keyed, keys } = apiKeys({ ann: { scopes: ["*"] }, bob: { tenant_id: "globex", scopes: ["*"] } });
 const as = (key: string) => ({ key });
@@ -60,7 +60,7 @@ describe("a server with a small heap", () => {
     await isThere();
   });
 
-  test("takes a dozen turns of threads that are as long as a turn may load", async () => {
+  test("runs a dozen turns of threads that have the largest loadable size", async () => {
     const question = "x".repeat(900_000);
     const say = (thread_id: string, content: string, manifest = "brief") =>
       server.post("/chat", turn(manifest, content, { thread_id }), as(keys.ann));
@@ -90,7 +90,7 @@ describe("a server with a small heap", () => {
     await isThere();
   });
 
-  test("ends a durable run at once whose thread has outgrown what a turn may load while the run waited", async () => {
+  test("ends a durable run whose thread outgrew the loadable size while the run waited", async () => {
     const thread_id = "outgrown";
     const { json } = await server.post("/chat", turn("gated", "sum", { thread_id }), as(keys.ann));
     const runOf = async () => (await server.get(`/runs/${json.resume_token}`, as(keys.ann))).json;

@@ -1,4 +1,4 @@
-// What others write into names, texts and requests is text wherever a browser may show it: no route renders any of it as a page.
+// Text of other users is never rendered as a page: every route sends it as a type that browsers show as text.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { nameOf, pathOf, routes } from "../http/support.ts";
@@ -8,7 +8,7 @@ import { cleanup } from "../support/temp.ts";
 
 const hostile = `"'><img src=x onerror=alert(1)><script>alert(2)</script>`;
 const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-/** What a browser shows without running any of it. */
+/** Types that a browser shows without running them. */
 const inertTypes =
   /^(?:application\/(?:json|x-ndjson)|text\/(?:plain|markdown|css|javascript|event-stream)|image\/png)(?:;|$)/;
 
@@ -48,7 +48,7 @@ describe("pages", () => {
 
   const gets = routes.filter(({ method, path }) => method === "GET" && path !== "/chat/stream/{thread_id}");
 
-  test("no route answers a browser with a page that has anything of others in it", async () => {
+  test("no route answers a browser with a page that contains text of other users", async () => {
     let withNames = 0;
     for (const route of gets)
       for (const id of ["hostile", hostile]) {
@@ -68,7 +68,7 @@ describe("pages", () => {
     assert.ok(withNames >= 5, `${withNames} answers have hostile texts in them`);
   });
 
-  test("no refusal is a page, whatever a browser has asked for", async () => {
+  test("no refusal is a page, whatever the browser accepts", async () => {
     const said = [
       await server.get(`/${encodeURIComponent(hostile)}`, { headers: { accept } }),
       await server.get(`/docs/${encodeURIComponent(hostile)}`, { headers: { accept } }),

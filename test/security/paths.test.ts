@@ -1,5 +1,5 @@
-// Threat 7: a path that one reader takes for this and the next for that. What is authenticated is what is routed: a path is
-// read in one way or refused.
+// Threat 7: paths that two parsers read differently. The server authenticates the path that it routes: it reads a path
+// in one way or refuses it.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
@@ -18,7 +18,7 @@ const { env, keys } = apiKeys({
 
 const percent = (character: string) => `%${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
 
-/** Ways to write a path that some server or proxy takes for the same path, or for another. */
+/** Variants of a path that some server or proxy treats as the same path or as another. */
 const spellings: Readonly<Record<string, (path: string) => string>> = {
   "capital letters": (path) => path.toUpperCase(),
   "one capital letter": (path) => path.replace(/[a-z]/, (letter) => letter.toUpperCase()),
@@ -72,7 +72,7 @@ describe("threat 7: paths", () => {
     assert.equal(status, 200);
   });
 
-  /** What a path is answered, byte for byte as it is written. */
+  /** Sends the path byte for byte. Returns the answer. */
   async function ask(method: string, path: string, key?: string): Promise<RawAnswer> {
     const connection = new RawConnection(server.url);
     const credential = key === undefined ? [] : [`authorization: Bearer ${key}`];
@@ -89,7 +89,7 @@ describe("threat 7: paths", () => {
 
   for (const route of protectedRoutes) {
     const path = pathOf(route, "T1");
-    test(`${nameOf(route)} is behind authentication in every spelling`, async () => {
+    test(`${nameOf(route)} requires authentication in every spelling`, async () => {
       for (const [what, spelling] of Object.entries(spellings)) {
         const answer = await ask(route.method, spelling(path));
 
@@ -99,7 +99,7 @@ describe("threat 7: paths", () => {
     });
 
     if (!Array.isArray(route.access)) continue;
-    test(`${nameOf(route)} asks for its scope in every spelling`, async () => {
+    test(`${nameOf(route)} requires its scope in every spelling`, async () => {
       for (const [what, spelling] of Object.entries(spellings)) {
         const answer = await ask(route.method, spelling(path), keys.weak);
 
@@ -108,7 +108,7 @@ describe("threat 7: paths", () => {
     });
   }
 
-  test("a spelling is the plain path, or no path at all", async () => {
+  test("a spelling is the plain path or not a route", async () => {
     for (const route of routes.filter(
       ({ method, reply }) => method === "GET" && reply.contentType === "application/json",
     )) {
@@ -116,19 +116,19 @@ describe("threat 7: paths", () => {
       for (const [what, spelling] of Object.entries(spellings)) {
         const answer = await ask("GET", spelling(pathOf(route, "T1")), keys.owner);
 
-        // Beside /chat/sessions/search stands a route that takes any other word for a thread.
+        // A neighbour of /chat/sessions/search accepts any other word as a thread.
         const plainOnly = route.params === null && route.path !== "/chat/sessions/search";
         if (answer.status === 200 && plainOnly) assert.equal(shape(answer), shape(plain), what);
         else if (answer.status === 200)
           assert.ok(!answer.body.includes('"content":"hi"') || shape(answer) === shape(plain), what);
-        // One that asks for more than its path is refused like the plain one.
+        // A route that needs more than its path is refused like its plain spelling.
         else if (answer.status !== 422 || plain.status !== 422)
           assert.ok(refusals.includes(answer.status), `${what} of ${route.path}: ${answer.status}`);
       }
     }
   });
 
-  test("the thread in a path is the thread of the answer, or there is no answer", async () => {
+  test("an answer is about the thread in the path", async () => {
     const piece = fc.oneof(
       fc.constantFrom(
         "..",
@@ -179,7 +179,7 @@ describe("threat 7: paths", () => {
     );
   });
 
-  test("ids are not folded: case, accents and look-alikes are other ids", async () => {
+  test("ids are not folded: case, accents and look-alikes make different ids", async () => {
     for (const other of ["t1", "T1 ", " T1", "%EF%BC%B41", "T%CC%811", "T1%E2%80%8B", "T1.", "T1%C2%AD", "T01"]) {
       const { status, json } = await server.get(`/chat/history/${other.replaceAll(" ", "%20")}`, { key: keys.owner });
 
@@ -188,7 +188,7 @@ describe("threat 7: paths", () => {
     }
   });
 
-  test("a parameter that stands twice is refused wherever it is read", async () => {
+  test("a repeated parameter is refused on every route that reads it", async () => {
     for (const route of protectedRoutes) {
       const properties = Object.keys((route.query as { properties?: object } | null)?.properties ?? {});
       for (const name of properties) {
@@ -209,7 +209,7 @@ describe("threat 7: paths", () => {
     }
   });
 
-  test("parameters that look like others change nothing", async () => {
+  test("parameters with similar names have no effect", async () => {
     const plain = await server.get("/audit?limit=1&event_type=user_input", { key: keys.owner });
     for (const more of [
       "limit%00=500",
@@ -232,7 +232,7 @@ describe("threat 7: paths", () => {
     }
   });
 
-  test("a path or a query of any length is answered or refused, and nobody else notices", async () => {
+  test("paths and queries of any length are answered or refused, without side effects", async () => {
     for (const length of [2000, 3900, 4200, 20_000, 200_000]) {
       for (const path of [
         `/chat/history/${"a".repeat(length)}`,
@@ -249,7 +249,7 @@ describe("threat 7: paths", () => {
   });
 });
 
-/** Of an answer what two requests of one thing have alike. */
+/** The parts of an answer that are equal for equal requests. */
 function shape({ status, body }: RawAnswer): string {
   return `${status} ${body.replaceAll(/\d+(\.\d+)?/g, "0")}`;
 }

@@ -1,4 +1,5 @@
-// Threat 34: each field of a request and each list of a manifest, at its bound and in hostile forms, leaves the thread to others in time.
+// Threat 34: each field of a request and each list of a manifest, at its limit and in hostile forms, must not block its
+// thread for long.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { allDuties } from "../../governance/settings/duties.ts";
@@ -12,10 +13,13 @@ import { startMockModel } from "../support/mock-model.ts";
 import { manifestEnv, modelEnv } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** Processor time without a yield that a request may cost, and how often one that costs more is tried: code warms up, and garbage goes. */
+/**
+ * Max processor time of a request without a yield, and the number of tries for a slower one: early tries include
+ * compilation and garbage collection.
+ */
 const msMax = 50;
 const triesMax = 6;
-/** Characters of a field: a body has a mebibyte, of which a sign takes up to three bytes. */
+/** Characters of a field: a body has at most a mebibyte, at up to three bytes a character. */
 const room = 300_000;
 
 describe("processor time without a yield", () => {
@@ -40,14 +44,14 @@ describe("processor time without a yield", () => {
     });
   });
 
-  /** A thread with a short turn in it: what earlier tries have said is not read again. */
+  /** A thread with one short turn, so that the text of earlier tries is not loaded. */
   async function freshThread(): Promise<string> {
     const thread_id = `t${threads++}`;
     await server.post("/chat", turn("agent", "hi", { thread_id }));
     return thread_id;
   }
 
-  /** Fails when each of several tries costs too much. Refusals are as good as answers; a failure of the server is none. */
+  /** Fails if every try takes too long. Refusals are acceptable, server failures are not. */
   async function costsLittle(
     what: string,
     request: () => Promise<() => Promise<{ status: number; text: string }>>,
@@ -66,7 +70,7 @@ describe("processor time without a yield", () => {
     assert.ok(least <= msMax, `${what} takes ${Math.round(least)} ms without a yield`);
   }
 
-  test("an answer of a model costs little to hold against the schema of a request", async () => {
+  test("a model's answer is validated against the request's schema in time", async () => {
     const response_format = { type: "json_schema", json_schema: { name: "answer", schema: unions } };
     const body = JSON.stringify({ ...turn("answering", "hi"), model: "answering", response_format });
     const ask = () => server.post("/v1/chat/completions", body);
@@ -76,7 +80,7 @@ describe("processor time without a yield", () => {
     assert.match((await ask()).text, /takes more than 1000000 steps to check/);
   });
 
-  test("arguments of a model cost little to hold against the schema of their tool", async () => {
+  test("a model's arguments are validated against the tool's schema in time", async () => {
     await costsLittle("arguments", async () => () => server.post("/chat", turn("calling", "hi")));
 
     const { json } = await server.post("/chat", turn("calling", "hi"));
@@ -84,7 +88,7 @@ describe("processor time without a yield", () => {
     assert.match(JSON.stringify(json.messages), /takes more than 1000000 steps to check/);
   });
 
-  test("a question costs little to compare with many messages", async () => {
+  test("a question is compared with many messages in time", async () => {
     const messages = filled({ type: "array", maxItems: 1_000, items: message }, "messages", "Han signs", room);
     await costsLittle("a question", async () => {
       const thread_id = `t${threads++}`;
@@ -95,7 +99,7 @@ describe("processor time without a yield", () => {
   });
 
   for (const { name, path, field, schema, bodyWith } of fields())
-    test(`a field at its bound costs little: ${name}`, async () => {
+    test(`a field at its limit is processed in time: ${name}`, async () => {
       for (const form of forms) {
         const value = filled(schema, field, form, room);
         await costsLittle(`${name}: ${form}`, async () => {
@@ -106,7 +110,7 @@ describe("processor time without a yield", () => {
     });
 
   for (const { name, schema, manifestWith } of lists())
-    test(`a list of a manifest at its bound costs little: ${name}`, async () => {
+    test(`a list of a manifest at its limit is processed in time: ${name}`, async () => {
       for (const form of forms) {
         const manifest = manifestWith(filled(schema, name, form, room));
         const body = JSON.stringify({ manifest });
@@ -115,7 +119,7 @@ describe("processor time without a yield", () => {
     });
 });
 
-/** Values of a list are held against many alternatives, and fit the last. */
+/** Each value of a list is compared with many alternatives and matches the last one. */
 const unions = {
   type: "object",
   properties: { list: { items: { anyOf: [...Array.from({ length: 480 }, (_, at) => ({ const: `x${at}` })), {}] } } },
@@ -126,7 +130,10 @@ const message: Schema = {
   required: ["role", "content"],
 };
 
-/** Every field of a body that whoever may chat can send. Fields of one name and one schema are read alike: they are sent once. */
+/**
+ * Every body field that a caller with the chat scope can send. Fields with the same name and schema are validated
+ * alike, so each is sent once.
+ */
 function fields() {
   const seen = new Set<string>();
   const routes = allRoutes({ manifestSource: "store", triggers: null, duties: allDuties });
@@ -153,7 +160,7 @@ interface ManifestList {
   manifestWith(value: unknown): unknown;
 }
 
-/** Every list and map of a manifest, and every object whose keys are free. */
+/** Every list and map of a manifest, and every object with free keys. */
 function lists(): ManifestList[] {
   const found: ManifestList[] = [];
   const seen = new Set<string>();
@@ -183,7 +190,7 @@ function metadataOf(manifest: unknown): object {
   return { ...(manifest as { metadata?: object }).metadata, name: "hostile" };
 }
 
-/** What must be written of an object, and no more. */
+/** An object with the required fields only. */
 function least(schema: Schema): object {
   return filled(schema, "", "one word", 16) as object;
 }

@@ -1,5 +1,5 @@
-// Threat 18: what is secret is planted wherever it could be kept or told again, and looked for in everything that comes out.
-// Threat 11: what others have written does not make log lines.
+// Threat 18: secrets are planted wherever svc could store or repeat them, and then searched for in all its output.
+// Threat 11: text of callers makes no log lines of its own.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { before, describe, test } from "node:test";
@@ -17,7 +17,7 @@ const { env, keys } = apiKeys({
 });
 const named = "planted-named-secret-0123456789";
 const providerKey = "mock-provider-key";
-/** Known by its form alone. */
+/** A secret that only its form identifies. */
 const formed = `sk-${"a1B2".repeat(8)}`;
 const secrets = [keys.alice, keys.bob, keys.stranger, named, providerKey, formed];
 
@@ -28,7 +28,7 @@ function assertNone(text: string, where: string): void {
   }
 }
 
-describe("secrets in odd places", () => {
+describe("secrets in unexpected places", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -58,14 +58,17 @@ describe("secrets in odd places", () => {
         { text: "Done." },
       ),
     );
-    // A provider that tells what it was sent, the key with it.
+    // A provider that repeats the request's key in its error.
     mock.answer(
       "echoing",
       jsonScript(401, { error: { message: `Incorrect API key provided: ${providerKey}. ${named}` } }),
     );
   });
 
-  /** Requests with a secret where none belongs; what they are answered does not matter, but for credentials in manifests. */
+  /**
+   * Sends requests with a secret in wrong places. Only credentials in manifests must be refused; other answers do not
+   * matter.
+   */
   async function plant(secret: string): Promise<void> {
     const segment = encodeURIComponent(secret);
     const asNobody = { headers: { authorization: `Bearer ${secret}x`, "x-api-key": `${secret}y` } };
@@ -99,7 +102,7 @@ describe("secrets in odd places", () => {
     assert.ok(!JSON.stringify(put.json.manifest).includes(formed));
   }
 
-  test("none is in the log, the audit, the usage, the metrics, or a view of a manifest", async () => {
+  test("no secret is in the log, audit, usage, metrics or views of a manifest", async () => {
     for (const secret of secrets) await plant(secret);
     const leaked = await server.post("/chat", turn("leaking", "go", { thread_id: "leaking" }), as);
     assert.equal(leaked.status, 200, leaked.text);
@@ -120,7 +123,7 @@ describe("secrets in odd places", () => {
     assert.ok(server.output.includes("[REDACTED]") || server.logs.length > 0);
   });
 
-  test("what a tool has read is masked before the model sees it", () => {
+  test("a tool's result is masked before the model receives it", () => {
     const last = mock.requests.findLast(({ model }) => model === "leaking");
     const shown = (last?.body.messages ?? []) as { role: string; content: string }[];
     const results = shown.filter(({ role }) => role === "tool");
@@ -130,11 +133,11 @@ describe("secrets in odd places", () => {
       JSON.stringify(results),
     );
     const read = results.filter(({ content }) => content.includes("[REDACTED]"));
-    // A word that can be guessed is left: the mask would tell who writes it that it is right (decision 77).
+    // A guessable secret stays: masking it would confirm a correct guess to its author (decision 77).
     for (const { content } of read) assertNone(content.replace(providerKey, ""), "a tool's result");
   });
 
-  test("what a provider says of its key is masked for whoever is told of the failure", async () => {
+  test("a provider's error with its key is masked for every reader", async () => {
     const put = { metadata: { name: "echoing" }, spec: { model: { id: "echoing" } } };
     await server.request("PUT", "/manifests/echoing", { ...as, body: { manifest: put } });
     const body = turn("echoing", "hi", { thread_id: "echoing" });
@@ -151,7 +154,7 @@ describe("secrets in odd places", () => {
     assertNone(server.output, "the log");
   });
 
-  test("the provider is sent its own key, and no caller's", () => {
+  test("the provider receives its own key and none of a caller", () => {
     for (const { headers, text } of mock.requests.filter(({ model }) => model === "echoing")) {
       assert.equal(headers.authorization, `Bearer ${providerKey}`);
       for (const key of Object.values(keys)) assert.ok(!(JSON.stringify(headers) + text).includes(key));
@@ -159,8 +162,8 @@ describe("secrets in odd places", () => {
   });
 });
 
-describe("log lines for people", () => {
-  /** What a logger in words writes of these values. */
+describe("human-readable log lines", () => {
+  /** The output of the human-readable logger for these values. */
   function written(values: object, secrets: readonly string[] = []): string {
     const script = `
       import { createLogger } from "./governance/log.ts";
@@ -176,7 +179,7 @@ describe("log lines for people", () => {
     );
   }
 
-  test("are one line each, whatever is in them, and nothing in them moves a terminal", () => {
+  test("are one line each, and no value controls the terminal", () => {
     const nasty = "x\n00:00:00.000 ERROR forged\r\u001b[2J\u009b31m\u202eevil\u2028y";
 
     const line = written({ thread: nasty, deep: { [nasty]: [nasty] }, plain: "as it is" });
@@ -188,7 +191,7 @@ describe("log lines for people", () => {
     assert.match(line, / plain=as it is/);
   });
 
-  test("hide every secret of at least eight characters, those that can be guessed too", () => {
+  test("mask every secret of at least eight characters, guessable ones too", () => {
     const line = written({ plain: "hunter2-9x or a-secret or planted-0123456789 or seven-7" }, [
       "hunter2-9x",
       "a-secret",
@@ -199,7 +202,7 @@ describe("log lines for people", () => {
     assert.match(line, /plain=\[REDACTED\] or \[REDACTED\] or \[REDACTED\] or seven-7/);
   });
 
-  test("tell where an error comes from, without its control characters", () => {
+  test("show the origin of an error without its control characters", () => {
     const text = written({ message: "bad \u001b[31mred\u202e" });
 
     assert.match(text, /Error: bad \\u001b\[31mred\\u202e\n {4}at /);

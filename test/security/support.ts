@@ -5,9 +5,9 @@ import type { RequestOptions } from "../support/http-client.ts";
 import { RawConnection, rawRequest } from "../support/raw-http.ts";
 import type { ProcessServer } from "../support/server.ts";
 
-/** Fails unless the server still answers and has logged nothing at level error or above. */
+/** Fails unless the server answers and has logged nothing at level error or above. */
 export async function assertUnharmed(server: ProcessServer): Promise<void> {
-  // Not over a connection from before, which may just have been idle for too long.
+  // A new connection, because an older one may just have reached its idle limit.
   const connection = new RawConnection(server.url);
   await connection.send(rawRequest("GET", "/health"));
   const health = await connection.answer();
@@ -16,18 +16,18 @@ export async function assertUnharmed(server: ProcessServer): Promise<void> {
   assertNoErrorLogged(server);
 }
 
-/** Fails when the server has logged something at level error or above. */
+/** Fails if the server has logged something at level error or above. */
 export function assertNoErrorLogged(server: ProcessServer): void {
   const errors = server.logs.filter(({ level }) => level === "error" || level === "fatal");
   assert.deepEqual(errors, []);
 }
 
-/** Resident memory of the server in MiB; NaN where the system does not tell. */
+/** Resident memory of the server in MiB; NaN where the system does not report it. */
 function rssMib(server: ProcessServer): number {
   return readRssKib([server.pid]) / 1024;
 }
 
-/** Fails when the server has more resident memory than `mib`, where the system tells it. */
+/** Fails if the server has more resident memory than `mib`, where the system reports it. */
 export function assertRssBelow(server: ProcessServer, mib: number): void {
   const now = rssMib(server);
   assert.ok(!(now > mib), `${Math.round(now)} MiB resident`);

@@ -14,8 +14,8 @@ import { systemEnv } from "../../bus/env.ts";
 import { type Fixture, openFixture } from "../actors/tools/workspace/workspace-fixture.ts";
 import { runs } from "../support/effort.ts";
 
-describe("threat 21: regular expressions and globs that explode elsewhere", () => {
-  /** A text that counts how often the engine looks at one of its characters. */
+describe("threat 21: regular expressions and globs that explode in other engines", () => {
+  /** A text that counts the engine's reads of its characters. */
   class CountedText extends String {
     looks = 0;
     override charCodeAt(at: number): number {
@@ -35,7 +35,7 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     "([a-c]*a[a-c]{20})+[xy]",
   ];
   for (const pattern of explosive) {
-    test(`${pattern} looks at each character a bounded number of times`, async () => {
+    test(`${pattern} reads each character a bounded number of times`, async () => {
       const query = await regexQuery(pattern);
       const looks = [2000, 4000].map((length) => {
         const text = new CountedText(`${"a".repeat(length)}!`);
@@ -43,7 +43,7 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
         return text.looks;
       });
 
-      // A look costs at most one step for each instruction of the program, however the text goes on.
+      // A read costs at most one step for each instruction of the program, whatever follows in the text.
       for (const [at, length] of [2000, 4000].entries())
         assert.ok((looks[at] as number) <= 12 * length, `${looks[at]} looks at ${length} characters`);
       assert.ok(query.stepsPerChar <= 250);
@@ -71,19 +71,19 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     "(?i)\\b(todo|fixme)\\b.{0,80}$",
     "\\bfunction\\s+\\w+\\(",
   ]) {
-    test(`${pattern} is an ordinary expression and is taken`, async () => {
+    test(`${pattern} is an ordinary expression and is accepted`, async () => {
       assert.ok((await regexQuery(pattern)).stepsPerChar <= 250);
     });
   }
 
-  test("backreferences and lookarounds, which need going back, are no part of the syntax", async (t) => {
+  test("backreferences and lookarounds are refused, because they need backtracking", async (t) => {
     const fixture = openFixture(t);
 
     for (const query of ["(a)\\1", "a(?=b)", "(?<!a)b"])
       assert.match((await fixture.call("search_files", { query, regex: true })).text, /^invalid regular expression/);
   });
 
-  test("the dearest glob tries each name against each of its parts once", () => {
+  test("the most expensive glob compares each name with each of its parts once", () => {
     const { parts } = parsePattern("**/*a*a/**/*a*a/**/*a*a/**/*a*b");
     const name = "a".repeat(255);
     const counter = { steps: 0 };
@@ -94,7 +94,7 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
       assert.ok(places.length <= parts.length + 1);
     }
 
-    // 64 names, each against at most 8 parts, a part of 4 or 5 characters against a name of 255.
+    // 64 names against at most 8 parts; a part has 4 or 5 characters and a name has 255.
     assert.ok(counter.steps <= 64 * parts.length * 5 * 255, `${counter.steps}`);
   });
 
@@ -104,11 +104,11 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     list_dir: {},
   };
 
-  test("50,000 names are looked at, and the result says when there are more", async (t) => {
+  test("a search reads 50,000 names, and the result says that there are more", async (t) => {
     const fixture = openFixture(t);
-    // Links are passed by, so that nothing is spent on opening them.
+    // Links are skipped, so this costs no time to open files.
     for (let i = 0; i < 50_000; i++) symlinkSync("nowhere", fixture.at(`f${i}`));
-    // A clock that stands still.
+    // A clock that never advances.
     const env = { ...systemEnv(), monotonic: () => 0 };
     const results = async () => {
       const texts: string[] = [];
@@ -128,7 +128,7 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     ]);
   });
 
-  test("names of all directories count together", async (t) => {
+  test("the names of all directories count together", async (t) => {
     const fixture = openFixture(t);
     for (let d = 0; d < 11; d++) {
       mkdirSync(fixture.at(`d${d}`));
@@ -141,11 +141,11 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     assert.equal(text, "[stopped after 50000 names: give a path]");
   });
 
-  test("two seconds are looked, and what was found by then is given", async (t) => {
+  test("a search takes two seconds and returns its matches so far", async (t) => {
     const fixture = openFixture(t);
     for (let i = 0; i < 100; i++) fixture.put(`f${String(i).padStart(3, "0")}`, "needle\n");
     let looks = 0;
-    /** Each look at the clock takes `stepMs`, the first none. */
+    /** Each read of the clock after the first advances it by `stepMs`. */
     const slow = (stepMs: number) => {
       looks = 0;
       return { env: { ...systemEnv(), monotonic: () => stepMs * looks++ } };
@@ -169,7 +169,7 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
     assert.ok(lines.length > 0 && lines.length < 20, listed);
   });
 
-  test("a regular expression stops in the middle of a file when the time is over", async (t) => {
+  test("a regular expression stops inside a file at the time limit", async (t) => {
     const fixture = openFixture(t);
     fixture.put("long.txt", "no\n".repeat(80_000));
     let looks = 0;
@@ -183,7 +183,7 @@ describe("threat 21: regular expressions and globs that explode elsewhere", () =
 });
 
 describe("threat 27: forged arguments", () => {
-  test("no arguments make a tool throw, or reach outside of the workspace", async (t) => {
+  test("no arguments make a tool throw or leave the workspace", async (t) => {
     const fixture = openFixture(t);
     writeFileSync(join(fixture.outside, "secret"), "canary-7f3a");
     fixture.put("a/b.txt", "text\n");
@@ -252,7 +252,7 @@ describe("threat 27: forged arguments", () => {
     assert.equal(readFileSync(join(fixture.outside, "secret"), "utf8"), "canary-7f3a");
   });
 
-  test("keys that lead to prototypes are refused as data, and nothing is changed by them", async () => {
+  test("keys that lead to prototypes are refused as data and change nothing", async () => {
     for (const tool of builtInTools)
       for (const key of ["__proto__", "constructor", "prototype", "\\u005f_proto__"]) {
         const checked = await checkArguments(tool, `{"${key}":{"polluted":true}}`, { defer: setImmediate });
@@ -263,7 +263,7 @@ describe("threat 27: forged arguments", () => {
 });
 
 describe("threat 28: file safety", () => {
-  /** Swaps a directory and a file for links to the outside and back, as fast as it can, until it is told to stop. */
+  /** Swaps a directory and a file with links to the outside and back, as fast as it can, until it is stopped. */
   const swapper = `
     const { workerData } = require("node:worker_threads");
     const fs = require("node:fs");
@@ -280,7 +280,7 @@ describe("threat 28: file safety", () => {
         try {
           fs.renameSync(real, root + "/" + name);
         } catch {
-          // A write has made a directory or a file of its own in the gap, and may be making more while it is removed.
+          // A write may have created a directory or a file in the gap, and may add more during the removal.
           try {
             fs.rmSync(root + "/" + name, { recursive: true, force: true });
           } catch {}
@@ -294,7 +294,7 @@ describe("threat 28: file safety", () => {
     }
   `;
 
-  test("what is swapped for a link between a check and an open is never followed", async (t) => {
+  test("a path that becomes a link between check and open is not followed", async (t) => {
     const fixture = openFixture(t);
     mkdirSync(join(fixture.outside, "sub"));
     for (const path of ["file", "sub/file"]) writeFileSync(join(fixture.outside, path), "canary-7f3a");
@@ -356,7 +356,7 @@ describe("threat 28: file safety", () => {
     const server = createServer().listen(fixture.at("socket"));
     t.after(() => server.close());
     await new Promise((resolve) => server.once("listening", resolve));
-    // Only root may make one.
+    // Only root can create a device.
     const device = spawnSync("mknod", [fixture.at("device"), "c", "1", "5"]).status === 0;
 
     for (const name of device ? ["fifo", "socket", "device"] : ["fifo", "socket"])
@@ -366,7 +366,7 @@ describe("threat 28: file safety", () => {
     assert.equal(await fixture.text("search_files", { query: "x" }), "[no matches]");
   });
 
-  test("the directories of scopes are not reached through a link either", async (t) => {
+  test("no link leads into the directories of scopes", async (t) => {
     const scope = { workspaceScope: "thread" as const };
     for (const link of [
       ".svc-scopes",
@@ -387,7 +387,7 @@ describe("threat 28: file safety", () => {
     }
   });
 
-  test("tenants and threads whose names are attacks get directories of their own", async (t) => {
+  test("hostile names of tenants and threads get separate directories", async (t) => {
     const fixture = openFixture(t);
     const names = [
       "..",
@@ -437,7 +437,7 @@ describe("threat 28: file safety", () => {
     assert.deepEqual(readdirSync(fixture.outside), []);
   });
 
-  test(".git is not written in any case or spelling that a file system may fold", async (t) => {
+  test(".git is not written in any case or spelling that file systems may fold", async (t) => {
     const fixture = openFixture(t);
     fixture.put(".git/config", "old");
 
@@ -450,7 +450,7 @@ describe("threat 28: file safety", () => {
     assert.equal(readFileSync(fixture.at(".git/config"), "utf8"), "old");
   });
 
-  test("a call that was given up changes nothing", async (t) => {
+  test("a cancelled call changes nothing", async (t) => {
     const fixture = openFixture(t);
     fixture.put("a", "old");
     const signal = AbortSignal.abort();
@@ -467,7 +467,7 @@ describe("threat 28: file safety", () => {
     assert.equal(readFileSync(fixture.at("a"), "utf8"), "old");
   });
 
-  test("a root that is not there is told without its place", async (t) => {
+  test("a missing root is reported without its path", async (t) => {
     const fixture = openFixture(t);
     writeFileSync(fixture.at("file"), "");
 
@@ -478,7 +478,7 @@ describe("threat 28: file safety", () => {
     }
   });
 
-  /** Every tool that opens a file by its name says why it does not open this one. */
+  /** Asserts that every tool that opens a file by name refuses this one for the reason. */
   async function refusesAll(fixture: Fixture, path: string, reason: RegExp): Promise<void> {
     const edit = { old_string: "a", new_string: "b" };
     for (const [tool, args] of [
