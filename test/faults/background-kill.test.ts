@@ -1,4 +1,4 @@
-// Tasks in the background whose server is killed while they are worked on, on both engines. See actors/run/child-runs/background-tasks.ts.
+// Background tasks whose server is killed during their work, on both engines. See actors/run/child-runs/background-tasks.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, never, says, turn } from "../support/chat.ts";
@@ -14,7 +14,7 @@ const beside = (agent: string) => ["task", { agent, prompt: "Do it.", background
 const words = 30;
 
 for (const dialect of gateDialects) {
-  describe(`tasks in the background and SIGKILL, on ${dialect}`, {
+  describe(`background tasks and SIGKILL, on ${dialect}`, {
     skip: dialect === "postgres" && skipPostgres,
   }, () => {
     const atEnd = cleanup();
@@ -45,7 +45,7 @@ for (const dialect of gateDialects) {
     // biome-ignore lint/suspicious/noExplicitAny: looked into field by field
     const runs = async (): Promise<any[]> => (await server.get("/runs", alice)).json.items;
 
-    test("DEL-006 killed three times while tasks are worked on, all end once, with what each had set aside given back", async () => {
+    test("DEL-006 tasks survive three kills, end once each, and release their reservations", async () => {
       const sum = ["calculator", { expression: "6*7" }] as const;
       mock.answer("boss", inTurn(calls(beside("helper"), beside("second"), beside("second")), says("Begun.", never)));
       mock.answer("worker", inTurn(calls(sum), says("word", never)));
@@ -55,7 +55,7 @@ for (const dialect of gateDialects) {
 
       for (let kill = 1; kill <= 3; kill++) {
         const others = asked("other");
-        // With what three kills have left set aside there would be nothing to be had any more.
+        // If each kill leaked its reservations, the third start would find no budget left.
         if (kill === 1) await eventually("calls under way", async () => asked("other") === 2 || undefined);
         await eventually("its last call", async () => asked("worker") === kill + 1 || undefined);
         await server.kill();

@@ -1,5 +1,5 @@
-// A data directory that is taken away from a running server: nothing is acknowledged any more, and nobody who comes after is
-// disturbed.
+// A running server loses its data directory: it acknowledges nothing more, and does not disturb a server that starts on
+// the path.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { cpSync, renameSync, rmSync } from "node:fs";
@@ -29,9 +29,9 @@ function say(server: ProcessServer, words: string, thread_id = "t") {
   return server.post("/chat", turn("agent", `say ${words}`, { thread_id }));
 }
 
-/** What a server says that has lost its files: on every way to them, and on /ready. */
+/** Asserts the refusals of a server without its files, on all routes to them and on /ready. */
 async function assertLost(server: ProcessServer): Promise<void> {
-  // One look at the files counts for a moment.
+  // The result of one check of the files is cached for a moment.
   await eventually("a look", async () => (await server.get("/chat/history/t")).status === 503);
   const reads = [await server.get("/chat/history/t"), await server.get("/chat/sessions/search?q=kept")];
 
@@ -55,7 +55,7 @@ async function transcriptOf(server: ProcessServer, thread: string): Promise<stri
 }
 
 describe("a server whose data directory is", () => {
-  test("removed answers 503, whatever it was doing, and one that starts on the path has it for itself", async (t) => {
+  test("removed answers 503, and a server that starts on the path owns it", async (t) => {
     const atEnd = cleanup(t);
     const { server, mock } = await start(atEnd);
     assert.equal((await say(server, "kept")).status, 200);
@@ -94,7 +94,7 @@ describe("a server whose data directory is", () => {
     );
   });
 
-  test("without its lock does not write beside one that has taken the directory", async (t) => {
+  test("without its lock does not write next to a new owner of the directory", async (t) => {
     const atEnd = cleanup(t);
     const { server } = await start(atEnd);
     await say(server, "kept");
@@ -112,7 +112,7 @@ describe("a server whose data directory is", () => {
     ]);
   });
 
-  test("put in the place of another one does not take the other's rows for its own", async (t) => {
+  test("replaced by another one does not take that one's rows for its own", async (t) => {
     const atEnd = cleanup(t);
     const { server } = await start(atEnd);
     await say(server, "kept");
@@ -126,7 +126,7 @@ describe("a server whose data directory is", () => {
     await assertLost(server);
   });
 
-  test("moved away works again when it is back", async (t) => {
+  test("moved away works again once it is back", async (t) => {
     const atEnd = cleanup(t);
     const { server } = await start(atEnd);
     await say(server, "kept");
@@ -146,7 +146,7 @@ describe("a server whose data directory is", () => {
     ]);
   });
 
-  test("moved away under a run that makes calls side by side ends the run, still answers, and closes it when it is back", async (t) => {
+  test("moved away during parallel calls ends their run and closes it once it is back", async (t) => {
     const atEnd = cleanup(t);
     const mock = await startMockModel();
     atEnd.after(() => mock.close());
@@ -200,7 +200,7 @@ describe("a server whose data directory is", () => {
     );
   });
 
-  test("robbed of its write-ahead log loses nothing that it has acknowledged", async (t) => {
+  test("without its write-ahead log loses nothing that was acknowledged", async (t) => {
     const atEnd = cleanup(t);
     const { server } = await start(atEnd);
     await say(server, "kept");

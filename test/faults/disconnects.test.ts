@@ -1,5 +1,5 @@
-// Clients that leave, at every byte of what they send and of what they are sent: nobody else notices, and a turn that was asked
-// for in full is run to its end.
+// Clients that disconnect at every byte of their request and of their answer. Other clients notice nothing, and a turn
+// whose request arrived whole runs to its end.
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { before, describe, test } from "node:test";
@@ -10,11 +10,14 @@ import { httpEngine, manifestEnv, modelEnv, type ProcessServer, startServerProce
 import { cleanup } from "../support/temp.ts";
 import { brief, snapshotOf } from "./support.ts";
 
-/** How a client leaves: it says goodbye, it is gone, or its system has forgotten it. */
+/** Ways to disconnect: half-close, close, and reset. */
 const leavings = ["end", "destroy", "resetAndDestroy"] as const;
 type Leaving = (typeof leavings)[number];
 
-/** Sends `sent` and leaves when so many bytes of the answer have come, or these words, at once for 0. Resolves with what came. */
+/**
+ * Sends `sent`. Disconnects after this many bytes of the answer (at once for 0), or after this text. Resolves with the
+ * received bytes.
+ */
 function leave(url: string, sent: string, until: number | string, how: Leaving): Promise<string> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -24,7 +27,7 @@ function leave(url: string, sent: string, until: number | string, how: Leaving):
       socket.removeAllListeners("data");
       if (how === "end") socket.end();
       else socket[how]();
-      // Who has said goodbye still takes what comes, and goes for good.
+      // A half-closed client still receives, and then disconnects for good.
       if (how === "end") setImmediate(() => socket.destroy());
     };
     socket.on("error", reject);
@@ -46,7 +49,7 @@ function requestText(method: string, path: string, body?: object, more: readonly
   return `${headers.join("\r\n")}\r\n\r\n${text}`;
 }
 
-describe("clients that leave", () => {
+describe("disconnecting clients", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -56,7 +59,7 @@ describe("clients that leave", () => {
     mock = await startMockModel();
     atEnd.after(() => mock.close());
     mock.answer("brief", says("one ", "two ", "three ", "four"));
-    // Ends when it is told to, and not before.
+    // Ends only when the test ends it.
     mock.answer("hanging", says("one ", never));
     mock.answer("gated", says("one ", ending.opened, "two"));
     const models = ["brief", "hanging", "gated"];
@@ -71,7 +74,7 @@ describe("clients that leave", () => {
   const chat = (path: string, thread_id: string): string =>
     requestText("POST", path, turn("agent", "hello", { thread_id }));
 
-  /** Waits until no stream is open and nothing runs. */
+  /** Waits until no stream is open and no run is live. */
   async function untilQuiet(): Promise<void> {
     await eventually("a quiet server", async () => {
       const { text } = await server.get("/metrics");
@@ -93,7 +96,7 @@ describe("clients that leave", () => {
   }
 
   for (const path of ["/chat", "/chat/stream"]) {
-    test(`${path}: within the request nothing was asked, and after it the turn is run`, async () => {
+    test(`${path}: a cut request starts nothing, and a whole one runs its turn`, async () => {
       const cuts: { thread: string; whole: boolean }[] = [];
       const name = path.replaceAll("/", "-").slice(1);
       for (let at = 0; ; at += 9) {
@@ -102,7 +105,7 @@ describe("clients that leave", () => {
         const request = chat(path, thread);
         const whole = at >= request.length;
         cuts.push({ thread, whole });
-        // A reset takes with it what the other side has not read yet: it may be that nothing was asked.
+        // A reset discards bytes that the server has not read, so the request may not have arrived.
         await leave(server.url, request.slice(0, at), 0, whole ? "end" : how);
         if (whole) break;
       }
@@ -116,7 +119,7 @@ describe("clients that leave", () => {
   }
 
   for (const how of leavings) {
-    test(`by ${how}, anywhere within a stream: the turn is run to its end`, async () => {
+    test(`by ${how}, anywhere in a stream: the turn runs to its end`, async () => {
       const threads: string[] = [];
       for (let bytes = 1; bytes < answerLength; bytes += Math.ceil(answerLength / 20)) {
         const thread = `${how}-${bytes}`;
@@ -130,7 +133,7 @@ describe("clients that leave", () => {
       await untilQuiet();
     });
 
-    test(`by ${how}, while they are answered from the store`, async () => {
+    test(`by ${how}, during an answer from the store`, async () => {
       const paths = [
         "/chat/stream/whole",
         "/chat/sessions/whole",
@@ -153,7 +156,7 @@ describe("clients that leave", () => {
 
   type Asked = MockModel["requests"][number];
 
-  /** The request that a model gets next, when it is there. */
+  /** The next request to a model, once it has arrived. */
   function nextOf(model: string): () => Promise<Asked> {
     const all = () => mock.requests.filter((request) => request.model === model);
     const earlier = all().length;
@@ -178,7 +181,7 @@ describe("clients that leave", () => {
   const stateless = (path: string, manifest = "hanging", headers: string[] = []): string =>
     requestText("POST", path, turn(manifest, "hello"), headers);
 
-  /** Sends a request whose answer nobody waits for. */
+  /** Sends a request without waiting for its answer. */
   function send(text: string): Socket {
     const { hostname, port } = new URL(server.url);
     const socket = connect(Number(port), hostname);
@@ -187,7 +190,7 @@ describe("clients that leave", () => {
   }
 
   for (const how of leavings) {
-    test(`by ${how}, of a stream without a thread: the turn ends with them, and its model is left`, async () => {
+    test(`by ${how}, from a stream without a thread: turn and model call end`, async () => {
       const asked = nextOf("hanging");
 
       await leave(server.url, stateless("/chat/stream"), "one ", how);
@@ -196,12 +199,12 @@ describe("clients that leave", () => {
       await untilQuiet();
     });
 
-    test(`by ${how}, who wait for the answer of a turn without a thread: it ends with them, and its model is left`, async () => {
+    test(`by ${how}, before the answer of a turn without a thread: turn and model call end`, async () => {
       const asked = nextOf("hanging");
       const socket = send(stateless("/chat"));
       const request = await asked();
 
-      // uWebSockets.js takes who has said goodbye for gone; Node's server answers them as long as they are there.
+      // uWebSockets.js treats a half-closed client as gone; Node's server still answers it.
       if (how !== "end") socket[how]();
       else socket.end(() => httpEngine === "node" && socket.destroy());
 
@@ -210,21 +213,21 @@ describe("clients that leave", () => {
     });
   }
 
-  test("before it is known whether there is a run: a turn without a thread ends all the same", async () => {
+  test("before the run exists: a turn without a thread ends too", async () => {
     for (const path of ["/chat", "/chat/stream"])
       for (let at = 0; at < 10; at++) await leave(server.url, stateless(path), 0, "end");
 
     await untilQuiet();
   });
 
-  test("with an Idempotency-Key the answer of a turn without a thread can be asked for: it goes on to its end", async () => {
+  test("with an Idempotency-Key: a turn without a thread ends normally for a resend", async () => {
     const asked = nextOf("gated");
     const headers = { "idempotency-key": "left-alone" };
     const socket = send(stateless("/chat", "gated", ["idempotency-key: left-alone"]));
     const request = await asked();
 
     socket.destroy();
-    // What is sent after it is known to have left.
+    // The client sends after the server has noticed its disconnect.
     await leave(server.url, stateless("/chat"), 0, "end");
     await eventually("its run alone", async () => {
       const { text } = await server.get("/metrics");

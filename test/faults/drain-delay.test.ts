@@ -1,4 +1,5 @@
-// A server that is asked to end and still serves for a while, so that whoever spreads requests may notice first (decision 44).
+// A server still serves for a while after SIGTERM, so that a load balancer can notice first (decision 44: drain before
+// exit).
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { gate, never, turn } from "../support/chat.ts";
@@ -9,10 +10,10 @@ import { type Env, manifestEnv, modelEnv, type ProcessServer, startServerProcess
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { obedient } from "./support.ts";
 
-/** Signals that come closer together than this are one. */
+/** Signals closer together than this count as one. */
 const sameSignalMs = 300;
 
-/** A server with a turn under way, whose model goes on when it is released. */
+/** A server with a live turn whose model continues after `release`. */
 async function start(atEnd: Cleanup, release: Promise<unknown>, env: Env) {
   const mock = await startMockModel();
   atEnd.after(() => mock.close());
@@ -24,7 +25,7 @@ async function start(atEnd: Cleanup, release: Promise<unknown>, env: Env) {
   return { server, stream };
 }
 
-/** Asks over a connection that was not there before. */
+/** Sends a request over a new connection. */
 async function afresh<T>(server: ProcessServer, ask: (client: HttpClient) => Promise<T>): Promise<T> {
   const client = new HttpClient(() => server.url);
   try {
@@ -51,10 +52,10 @@ for (const threads of ["1", "2"]) {
   describe(`SVC_DRAIN_DELAY_SECONDS with ${threads} http and actor threads`, () => {
     const threadsEnv = { SVC_HTTP_THREADS: threads, SVC_ACTOR_THREADS: threads };
 
-    test("until it is over everything is served and /ready is red; then the port closes and live turns end whole", async (t) => {
+    test("serves all with a red /ready until it is over, then closes and ends turns whole", async (t) => {
       const atEnd = cleanup(t);
       const held = gate();
-      // Live turns have their time from when the port is closed: the delay alone is longer than it.
+      // The grace for live turns starts when the port closes: the delay alone is longer than it.
       const env = { SVC_DRAIN_DELAY_SECONDS: "4", SVC_GRACEFUL_SHUTDOWN_SECONDS: "3.5", ...threadsEnv };
       const { server, stream } = await start(atEnd, held.opened, env);
 
@@ -85,7 +86,7 @@ for (const threads of ["1", "2"]) {
       assert.match(refusal, /ECONNREFUSED|ECONNRESET/);
       for (const each of [stream, begun]) assert.deepEqual(await namesAtEnd(each), ["done", "[DONE]"]);
       assert.deepEqual(await server.exited, { code: 0, signal: null });
-      // Each thread that runs turns says how many it has.
+      // Each thread that runs turns logs their number.
       const words = [...new Set(server.logs.map(({ msg }) => msg))].slice(-4);
       const waiting = "waiting for running turns; press Ctrl-C again to end them at once";
       assert.deepEqual(words, [
@@ -98,7 +99,7 @@ for (const threads of ["1", "2"]) {
   });
 }
 
-test("a second signal within the delay ends the server at once, also in the middle of a turn", async (t) => {
+test("a second signal during the delay ends the server at once, in mid-turn too", async (t) => {
   const atEnd = cleanup(t);
   const { server } = await start(atEnd, never, { SVC_DRAIN_DELAY_SECONDS: "600" });
 
@@ -114,7 +115,7 @@ test("a second signal within the delay ends the server at once, also in the midd
   assert.deepEqual(await server.exited, { code: 1, signal: null });
 });
 
-test("a store that is lost within the delay ends the server with a failure", async (t) => {
+test("losing the store during the delay ends the server with a failure", async (t) => {
   const atEnd = cleanup(t);
   const killOnSignal = 'process.once("worker", (store) => process.on("SIGUSR2", () => store.terminate()));';
   const preload = `--import=data:text/javascript,${encodeURIComponent(killOnSignal)}`;

@@ -1,4 +1,5 @@
-// A server that is asked to end in the middle of turns (decision 44).
+// A server that receives SIGTERM in the middle of turns (decision 44: live turns get a grace, then are marked
+// interrupted).
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { connect } from "node:net";
@@ -18,7 +19,7 @@ const secret = "a secret of some length";
 const deploys = { tenant: "anonymous", manifest: "agent", scheme: "standard", secret: "secret:HOOK", prompt: "Go." };
 const triggerEnv = { SVC_TRIGGERS: JSON.stringify({ deploys }), SVC_SECRET_HOOK: secret };
 
-/** A delivery of that trigger, signed as Standard Webhooks are. */
+/** A delivery to the trigger, signed as Standard Webhooks specifies. */
 function delivery(id: string): string {
   const at = Math.floor(Date.now() / 1000);
   const signature = createHmac("sha256", secret).update(`${id}.${at}.{}`).digest("base64");
@@ -58,7 +59,7 @@ async function start(atEnd: Cleanup, held: Promise<unknown>, env: Env): Promise<
   return { server, mock };
 }
 
-/** True if the server takes no new connection. */
+/** True if the server accepts no new connection. */
 function isRefused({ url }: ProcessServer): Promise<boolean> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -67,7 +68,7 @@ function isRefused({ url }: ProcessServer): Promise<boolean> {
   }).finally(() => socket.destroy()) as Promise<boolean>;
 }
 
-/** Waits for the log to say it; asks over an open connection meanwhile. */
+/** Waits for the log line, and polls over an open connection. */
 async function untilDraining(server: ProcessServer): Promise<{ status: number; word: string }> {
   return eventually("draining", async () => {
     const { status, json } = await server.get("/ready");
@@ -82,7 +83,7 @@ for (const dialect of dialects) {
     }, () => {
       const threadsEnv = { SVC_HTTP_THREADS: threads, SVC_ACTOR_THREADS: threads };
 
-      test("every turn under way ends whole, nothing new begins, and the process ends with 0", async (t) => {
+      test("every live turn ends whole, no new run starts, and the process exits with 0", async (t) => {
         const atEnd = cleanup(t);
         const held = gate();
         const database = await databaseOf(dialect, atEnd);
@@ -98,14 +99,14 @@ for (const dialect of dialects) {
         const listener = await server.listen("/chat/stream/a");
         await listener.until("snapshot");
         while (mock.requests.length < 6) await mock.next();
-        // Connections that stay open: a draining server answers on them.
+        // These connections stay open, and a draining server answers on them.
         await Promise.all(Array.from({ length: 8 }, () => server.get("/live")));
 
         process.kill(server.pid, "SIGTERM");
         const draining = await untilDraining(server);
         const late = await server.post("/chat", turn("agent", "late", { thread_id: "late" }));
         const alsoLate = await server.get("/chat/sessions");
-        // Each thread says how many it waits for, and its line may come after an answer of another.
+        // Each thread logs the number it waits for, perhaps after another thread's answer.
         await eventually("the log says that it waits for six turns", async () => {
           const waiting = server.logs.filter(({ msg }) => msg.startsWith("waiting for turns"));
           return waiting.reduce((sum, { turns }) => sum + Number(turns), 0) === 6;
@@ -140,7 +141,7 @@ for (const dialect of dialects) {
         assert.deepEqual((await snapshotOf(server, "late")).transcript, []);
       });
 
-      test("a request under way is answered, and what would set a run going and comes too late is refused", async (t) => {
+      test("a request in transit is answered, or refused if it would start a run", async (t) => {
         const atEnd = cleanup(t);
         const database = await databaseOf(dialect, atEnd);
         const { server } = await start(atEnd, never, { ...threadsEnv, ...database.env, ...triggerEnv });
@@ -158,7 +159,7 @@ for (const dialect of dialects) {
 
         process.kill(server.pid, "SIGTERM");
         await eventually("draining", async () => server.logs.some(({ msg }) => msg === "draining"));
-        // The last of the HTTP threads to close its listening socket refuses whatever begins a run from then on.
+        // After the last HTTP thread has closed its listening socket, requests that start a run are refused.
         await eventually("no thread accepts connections", () => isRefused(server));
         await Promise.all(sent.map(({ request, connection }) => connection.send(request.slice(-1))));
 
@@ -173,14 +174,14 @@ for (const dialect of dialects) {
 
         const { items } = (await server.get("/audit?event_type=manifest_published")).json;
         assert.equal(items.length, 1);
-        // What was refused is not remembered.
+        // A refused delivery is not remembered.
         assert.equal((await server.get("/runs")).json.items.length, 0);
         const again = new RawConnection(server.url);
         await again.send(delivery("late"));
         assert.equal((await again.answer())?.status, 202);
       });
 
-      test("a turn that waits is suspended at once, its client is told, and the next process resumes it", async (t) => {
+      test("a waiting turn is suspended, its client is notified, the next process resumes it", async (t) => {
         const atEnd = cleanup(t);
         const database = await databaseOf(dialect, atEnd);
         // Longer than the test waits for the process.
@@ -243,7 +244,7 @@ for (const dialect of dialects) {
         }
       });
 
-      test("a turn that waits for its client is suspended behind the other calls of its batch; one without a thread has the grace", async (t) => {
+      test("a turn waiting for its client suspends after its other calls, or gets the grace", async (t) => {
         const atEnd = cleanup(t);
         const held = gate();
         const database = await databaseOf(dialect, atEnd);
@@ -311,7 +312,7 @@ for (const dialect of dialects) {
         assert.equal(mock.requests.filter(({ model }) => model === "helper").length, 1);
       });
 
-      test("what is not over in time is marked interrupted, its clients are told, and it can be taken on", async (t) => {
+      test("a turn beyond the grace is marked interrupted, and its thread can continue", async (t) => {
         const atEnd = cleanup(t);
         const database = await databaseOf(dialect, atEnd);
         const env = { SVC_GRACEFUL_SHUTDOWN_SECONDS: "0.3", ...threadsEnv, ...database.env };

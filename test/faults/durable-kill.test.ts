@@ -1,4 +1,4 @@
-// Durable runs whose server is killed at several moments, on both engines: the next one carries them to their end, once.
+// Durable runs whose server is killed at several moments, on both engines: the next server finishes them, once.
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const { env, keys } = apiKeys({
 const sum = ["calculator", { expression: "6*7" }] as const;
 const over = ["completed", "failed", "expired", "dead"];
 
-/** A plugin with a tool whose calls may be made once. */
+/** A plugin with a tool of effect once. */
 const payingPlugin = (held: string, paid: string): string => `import { appendFileSync, existsSync } from "node:fs";
 import { defineTool } from "svc/actors/tools/tool.ts";
 import { Type } from "typebox";
@@ -40,7 +40,7 @@ for (const dialect of dialects) {
     const alice = { key: keys.alice };
     let server: ProcessServer;
     let mock: MockModel;
-    /** The tool does not come back while the first is there, and writes each of its calls into the second. */
+    /** The tool does not return while the first file exists, and appends each of its calls to the second. */
     let held: string;
     let paid: string;
     before(async () => {
@@ -94,7 +94,7 @@ for (const dialect of dialects) {
         return statuses.includes(json.status) ? json : undefined;
       });
     const asked = (model: string) => mock.requests.filter((request) => request.model === model).length;
-    /** What the log of a run has, in words. */
+    /** The event log of a run as short texts. */
     async function eventsOf(token: string): Promise<string[]> {
       const frames = await (await server.listen(`/chat/runs/${token}/stream`, alice)).rest();
       return frames
@@ -102,7 +102,7 @@ for (const dialect of dialects) {
         .map(({ json }) => `${json.data.kind} ${json.data.role ?? ""} ${json.data.content}`.replace(/ +/g, " ").trim());
     }
 
-    test("DUR-008 killed in its first and in its last model call, a run goes on where it was, without being looked for", async () => {
+    test("DUR-008 a run killed in its first or last model call resumes there without a poll", async () => {
       mock.answer("first", inTurn(calls(sum), says("It is", never)));
       mock.answer("second", says("Hel", never));
       const inLast = await accept("first", { thread_id: "in-last" });
@@ -112,7 +112,7 @@ for (const dialect of dialects) {
       await server.kill();
       mock.answer("first", inTurn(calls(sum), says("It is 42.")));
       mock.answer("second", says("Hello."));
-      // Nobody looks for what is due before a minute is over.
+      // The poll for due runs is a minute away, so the start itself must find them.
       await server.restart({ SVC_FIBER_POLL_SECONDS: "60" });
       await eventually("both calls again", async () => (asked("first") === 3 && asked("second") === 2) || undefined);
       const ended = await Promise.all([inLast, inFirst].map((token) => until(token, ...over)));
@@ -135,7 +135,7 @@ for (const dialect of dialects) {
       assert.equal(asked("first"), 3, "the answer that the log has is not asked for again");
     });
 
-    test("DUR-008 a run that waits for a person goes on when it is answered, by a server that it was not begun on", async () => {
+    test("DUR-008 a waiting run resumes on its answer, on another server", async () => {
       mock.answer("third", inTurn(calls(sum), says("It is 42.")));
       const token = await accept("third", { thread_id: "waits" });
       const waiting = await until(token, "waiting");
@@ -151,7 +151,7 @@ for (const dialect of dialects) {
       assert.equal(asked("third"), 2);
     });
 
-    test("DUR-008 AUTH-012 killed in a call that is made once, a run waits for who may decide what came of it", async () => {
+    test("DUR-008 AUTH-012 a run killed in a once call waits for a person to decide its outcome", async () => {
       const reviewer = { key: keys.reviewer };
       mock.answer("lead", inTurn(calls(["pay", {}]), says("It is done.")));
       const tokens = [await accept("lead", { thread_id: "cut" }), await accept("lead")];
@@ -231,7 +231,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("DUR-007 a run goes on as who has asked for it, and not for somebody who could not ask any more", async () => {
+    test("DUR-007 a run resumes as its requester, unless that principal has lost access", async () => {
       const held = gate();
       mock.answer("fourth", says("Hmm", held.opened));
       const [ours, theirs] = [await accept("fourth"), await accept("fourth", {}, keys.bob)];
@@ -254,7 +254,7 @@ for (const dialect of dialects) {
       assert.match(results.join(), /denied by policy: spends requires scope spend/);
     });
 
-    test("DUR-011 runs that were accepted and have no slot are begun by the next server, so many at once", async () => {
+    test("DUR-011 accepted runs without a slot start on the next server, as many as slots", async () => {
       const held = gate();
       mock.answer("slow", says("Hello", held.opened, "."));
       await server.restart({ SVC_FIBER_CONCURRENCY: "2" });
@@ -275,7 +275,7 @@ for (const dialect of dialects) {
       assert.equal(asked("slow"), 8, "each is asked once, and twice where the server was killed in it");
     });
 
-    test("DUR-008 a server that is asked to end puts runs aside behind their step, and the next one ends them", async () => {
+    test("DUR-008 SIGTERM suspends runs after their step, and the next server finishes them", async () => {
       mock.answer("first", inTurn({ ...calls(sum), wire: { gapMs: 300 } }, says("It is 42.")));
       const before = asked("first");
       const token = await accept("first", { thread_id: "drained" });

@@ -1,4 +1,4 @@
-// The manifest of a durable run: whatever becomes of it, the run goes on by the text that it was accepted with (decision 101).
+// A durable run resumes with the manifest text of its acceptance, whatever happens to the manifest (decision 101).
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const { env, keys } = apiKeys({
 });
 const over = ["completed", "failed", "expired", "dead"];
 const gate = [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }];
-/** A plugin whose provider asks for one sum. */
+/** A plugin whose provider calls for one sum. */
 const askerPlugin = `
 const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
 const start = ({ messages }) => {
@@ -80,14 +80,14 @@ for (const dialect of gateDialects) {
       await server.post(`/approvals/${approval}/decide`, { decision: "approved" }, { key });
       return until(token, key, ...over);
     }
-    /** What the model was shown last, with the tools that it was offered. */
+    /** The model's last messages and its offered tools. */
     const last = () => {
       const request = mock.requests.at(-1);
       const tools = (request?.body.tools ?? []) as { function: { name: string } }[];
       return { words: systemOf(request) ?? "", tools: tools.map((tool) => tool.function.name) };
     };
 
-    test("DUR-008 a run goes on by the text that it was accepted with, when that has changed, is gone, or is another tenant's too", async () => {
+    test("DUR-008 a run resumes with its accepted text after changes, deletion or another's upload", async () => {
       mock.answer("first", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
       await put("agent", "The old words.", asks);
       await put("agent", "The words of globex.", asks, keys.eve);
@@ -118,7 +118,7 @@ for (const dialect of gateDialects) {
       assert.deepEqual([refused.status, refused.json.error], [404, "unknown_manifest:filed"]);
     });
 
-    test("DUR-008 settings that a run cannot go on with are a failed step of it: the start says how many, and they are mended", async () => {
+    test("DUR-008 a resume without its settings is a failed step, counted at start and curable", async () => {
       mock.answer("first", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
       mock.answer("second", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
       await put("lacks-route", "Second.", { ...asks, model: { id: "second" } });
@@ -168,7 +168,7 @@ for (const dialect of gateDialects) {
       );
     });
 
-    test("DUR-012 so is a provider without its credential or its plugin: who has died of it is requeued when it is back", async () => {
+    test("DUR-012 so is a provider without credential or plugin; its dead run can be requeued", async () => {
       mock.answer("lent", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
       const asker = join(tempDir(atEnd), "asker.js");
       writeFileSync(asker, askerPlugin);
@@ -227,7 +227,7 @@ for (const dialect of gateDialects) {
       await server.restart(good);
     });
 
-    test("DUR-008 so do the agents that it is made of", async () => {
+    test("DUR-008 sub-agents resume with their accepted text too", async () => {
       const member = inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42."));
       mock.answer("second", member);
       mock.answer("first", says("Merged."));

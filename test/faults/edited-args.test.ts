@@ -1,4 +1,5 @@
-// Calls whose arguments a person has edited: the model, its later turns and the frames name what ran, on both engines and over a kill.
+// Calls with arguments that a person has edited: the model, later turns and the frames show the executed arguments, on
+// both engines and after a kill.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, turn } from "../support/chat.ts";
@@ -64,13 +65,13 @@ for (const dialect of gateDialects) {
       );
       assert.equal(status, 200, text);
     }
-    /** Arguments that a person puts in the place of the model's, and what the model reads of the call. */
+    /** Arguments that replace the model's, and the text about them that the model reads. */
     function edit(): { edited: { expression: string }; told: string } {
       const number = sum();
       const edited = { expression: `2+${number}` };
       return { edited, told: named(edited, String(2 + number)) };
     }
-    /** The results that a model read in its last request. */
+    /** The tool results in a model's last request. */
     const read = (model: string): string[] => {
       const messages = mock.requests.findLast((request) => request.model === model)?.body.messages;
       return (messages as { role: string; content: string }[])

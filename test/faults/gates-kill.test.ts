@@ -1,4 +1,5 @@
-// Questions of runs whose server is killed before they are suspended, on both engines: the next server takes no answer to them.
+// Open requests of runs whose server is killed before they suspend, on both engines: the next server accepts no answer
+// to them.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, never, says, turn } from "../support/chat.ts";
@@ -17,7 +18,7 @@ const to = (...names: string[]) => ({
 });
 const gate = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"], ttl_seconds: 600 }] };
 
-/** An event of a transcript; one of a member has its message within. */
+/** An event of a transcript; an event of a sub-agent contains its message. */
 interface Item {
   readonly metadata: { readonly type?: string; readonly inner?: Inner } | null;
 }
@@ -27,7 +28,7 @@ interface Inner {
   readonly tool_calls?: readonly { readonly id: string }[];
 }
 
-/** Each run has something at work beside its gate, so that it is not suspended when the server is killed. */
+/** Each run has other work besides its gate, so that it is not suspended when the server is killed. */
 const cases: Readonly<
   Record<string, { readonly manifest: string; readonly isStateless?: true; readonly gates: number }>
 > = {
@@ -80,7 +81,7 @@ for (const dialect of gateDialects) {
       mock.answer("middle", inTurn(calls(task("gated")), { text: "Done." }));
     });
 
-    test("APPR-009 a decision on a request of a run that is lost is refused, and nothing waits for it", async () => {
+    test("APPR-009 a decision on a request of a lost run is refused, and no wait row remains", async () => {
       const asked: { name: string; ids: string[] }[] = [];
       for (const [name, { manifest, isStateless, gates }] of Object.entries(cases)) {
         const wanted = manifest === "chief" ? [task("middle"), task("gated")] : [task("gated")];
@@ -124,7 +125,7 @@ for (const dialect of gateDialects) {
       });
     });
 
-    test("APPR-009 each call of a member that waits has a result once its run is lost, and a suspended run waits on", async () => {
+    test("APPR-009 a lost run's waiting calls all get results, and a suspended run still waits", async () => {
       mock.answer("asker", () => calls(["ask_user", { question: "Which?" }]));
       mock.answer("picker", () => calls(["pick", {}]));
       const gates: string[] = [];

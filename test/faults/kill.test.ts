@@ -1,4 +1,4 @@
-// A server that is killed in the middle of turns, and what its successor finds.
+// A server that is killed in the middle of turns, and the state that its successor finds.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { says, shown, turn } from "../support/chat.ts";
@@ -91,7 +91,7 @@ for (const dialect of dialects) {
       await server.restart();
     });
 
-    test("every event that an answer or a frame has spoken of is there, in its place", async () => {
+    test("every event that an answer or a frame has named is in the log, in its place", async () => {
       const one = await snapshotOf(server, "answered");
       const two = await snapshotOf(server, "streamed");
       const five = await snapshotOf(server, "calculated");
@@ -120,7 +120,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("a turn that was over is not marked, and nothing is left of live runs and claimed keys", async () => {
+    test("a finished turn is not marked, and no live run or claimed key remains", async () => {
       const { transcript } = await snapshotOf(server, "answered");
       const runs = await database.rows("SELECT * FROM runs WHERE ended_at IS NULL", server.dataDir);
       const claims = await database.rows("SELECT * FROM idempotency WHERE state = 'in_progress'", server.dataDir);
@@ -131,7 +131,7 @@ for (const dialect of dialects) {
       assert.deepEqual([runs, claims], [[], []]);
     });
 
-    test("the mark is for those who look into the log: history does not show it, a reattached stream does", async () => {
+    test("the mark is in the log and in reattached streams, but not in the history", async () => {
       const history = await server.get("/chat/history/midway");
       const stream = await server.listen("/chat/stream/midway", { headers: { "last-event-id": "2" } });
       const events = [await stream.next(), await stream.next()];
@@ -151,7 +151,7 @@ for (const dialect of dialects) {
       assert.ok(durableUpTo(midway) <= 4);
     });
 
-    test("IDEM-008 a keyed stream that was cut off is answered with its events, an error frame and [DONE]; nothing runs", async () => {
+    test("IDEM-008 a cut keyed stream is replayed with its events, an error frame and [DONE]", async () => {
       const asked = mock.requests.length;
 
       const again = await server.stream("/chat/stream", begin("six", "keyed-stream"), keyed("k1"));
@@ -171,7 +171,7 @@ for (const dialect of dialects) {
       assert.equal(mock.requests.length, asked);
     });
 
-    test("IDEM-012 a keyed POST /chat that was cut off runs again, on a thread and without one", async () => {
+    test("IDEM-012 a cut keyed POST /chat runs again, with a thread and without", async () => {
       mock.answer("obedient", says("at last"));
 
       const onThread = await server.post("/chat", begin("keyed json", "keyed-json"), keyed("k2"));
@@ -186,7 +186,7 @@ for (const dialect of dialects) {
       assert.deepEqual([resent.text, resent.headers["idempotent-replayed"]], [onThread.text, "true"]);
     });
 
-    test("SESS-008 POST /chat/continue takes the thread on without another user message", async () => {
+    test("SESS-008 POST /chat/continue continues the thread without another user message", async () => {
       const { status, json } = await server.post("/chat/continue", { thread_id: "midway", manifest: "successor" });
 
       assert.deepEqual([status, json.final?.content], [200, "taken on"]);
@@ -201,7 +201,7 @@ for (const dialect of dialects) {
       ]);
     });
 
-    test("a new message takes the thread on, also between a tool's result and the answer", async () => {
+    test("a new message continues the thread, also after a tool's last result", async () => {
       const waiting = await server.post("/chat", turn("successor", "and now?", { thread_id: "waiting" }));
       const calculated = await server.post("/chat", turn("successor", "and now?", { thread_id: "calculated" }));
 

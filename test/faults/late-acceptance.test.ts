@@ -1,4 +1,4 @@
-// A store that stands still for longer than a request waits, and then goes on: what it carries out late is a run that somebody runs.
+// A store that stalls for longer than a request waits and then recovers: a run that it accepts late still runs.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
@@ -12,7 +12,7 @@ import { gateDialects } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { brief, type Database, databaseOf, skipPostgres, snapshotOf } from "./support.ts";
 
-/** Lets no other connection write what a durable run is accepted with, until what it answers is called. */
+/** Blocks writes of the acceptance of durable runs. The returned function ends the block. */
 async function hold({ env }: Database, { dataDir }: ProcessServer): Promise<() => Promise<void>> {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   if (env.SVC_DATABASE_URL === undefined) {
@@ -62,12 +62,12 @@ for (const dialect of gateDialects) {
       server = await startServerProcess({ atEnd, env });
     });
 
-    test("is a run that goes on by itself, once, though its client was told 503", async () => {
-      // Numbers of conversations are taken from the store by the block.
+    test("is a run that continues alone, once, although its client got 503", async () => {
+      // Thread numbers are allocated from the store in blocks, so take a block first.
       await server.post("/chat", turn("plain", "takes a block", { thread_id: "before" }));
       const release = await hold(database, server);
-      // SQLite waits five seconds for another writer, with whatever comes first; what comes behind that waits again. The model is asked
-      // beside the first batch of a turn.
+      // SQLite waits five seconds for another writer's lock, and each later batch waits again. The model is called in
+      // parallel to a turn's first batch.
       const first = server.post("/chat", turn("plain", "occupies the store", { thread_id: "first" }));
       await eventually("a batch on its way", async () => mock.requests[1]);
       const asked = turn("durable", "go", { thread_id: "late" });

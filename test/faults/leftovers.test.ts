@@ -1,4 +1,4 @@
-// What a server that was killed in the middle of a write has left among the files of agents.
+// Temporary files of agents' writes that a killed server leaves behind.
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-test("a draft of more than an hour ago is removed by the server that comes after", async (t) => {
+test("the next server removes a draft older than an hour", async (t) => {
   const atEnd = cleanup(t);
   const root = tempDir(atEnd);
   const place = join(root, ".svc-scopes/acme/threads/t");

@@ -8,25 +8,28 @@ import { manifestEnv, modelEnv, type ProcessServer, startServerProcess } from ".
 import { cleanup } from "../support/temp.ts";
 import { databaseOf, type Item, orLost, snapshotOf, untilCut } from "./support.ts";
 
-// Conversations of all kinds, side by side, on a server that is killed again and again; and what they were told, held against
-// what its successor has.
+// Parallel conversations of all kinds on a server that is killed repeatedly. The answers to the clients are compared
+// with the successor's data.
 
 const clientCount = 12;
-/** Turns of a conversation before its client begins another one. */
+/** Turns of a conversation before its client starts another one. */
 const turnsPerThread = 8;
-/** Manifests, each with a model of its own: slow enough to be cut in the middle, quick enough to end in between, with tools. */
+/**
+ * Manifests with models of different speed: slow enough to be cut mid-reply, fast enough to finish between kills, and
+ * one with tools.
+ */
 const manifests = ["mock-paced-3", "mock-trickle", "mock-burst", "mock-tools"] as const;
 
-/** A conversation, and what its client was told of it. */
+/** A conversation with the facts that its client has received. */
 class Conversation {
   readonly thread: string;
-  /** Events below this are durable. */
+  /** Events below this number are durable. */
   durable = 0;
-  /** User messages whose turn has ended, in their order. */
+  /** User messages of ended turns, in order. */
   readonly ended: string[] = [];
-  /** Last events that answers have named. */
+  /** Leaf ids that answers have named. */
   readonly leaves: string[] = [];
-  /** Turns whose end the client has not seen. */
+  /** Number of turns whose end the client has not seen. */
   cut = 0;
   turns = 0;
 
@@ -35,7 +38,7 @@ class Conversation {
   }
 }
 
-/** Clients that talk until they are told to stop. When a turn is cut off they wait for the server, and take the thread on. */
+/** Clients that run turns until they are stopped. After a cut turn they wait for the server and continue the thread. */
 class Load {
   readonly conversations: Conversation[] = [];
   framesSeen = 0;
@@ -50,14 +53,14 @@ class Load {
     this.#clients = Array.from({ length: clientCount }, (_, client) => this.#talk(client));
   }
 
-  /** Resolves when clients have seen this many frames and answers more. */
+  /** Resolves after clients have received this many more frames and answers. */
   seen(count: number): Promise<void> {
     return new Promise((reached) => {
       this.#watcher = { count: this.framesSeen + count, reached };
     });
   }
 
-  /** From now on who is cut off waits for `back`. */
+  /** From now on, clients with a cut turn wait for `back`. */
   pauseUntil(back: Promise<void>): void {
     this.#serverIsBack = back;
   }
@@ -88,7 +91,7 @@ class Load {
     }
   }
 
-  /** A thread that was cut off answers to a continuation, unless its turn had ended unseen or never begun. */
+  /** A cut thread accepts a continuation, unless its turn had ended unseen or never begun. */
   async #goOn(conversation: Conversation, manifest: string): Promise<void> {
     const body = { thread_id: conversation.thread, manifest };
     const answer = await orLost(this.#server.post("/chat/continue", body));
@@ -113,11 +116,11 @@ class Load {
 interface Turn {
   readonly text: string;
   readonly manifest: string;
-  /** To be called for each frame and answer. */
+  /** Called for each frame and answer. */
   frame(): void;
 }
 
-/** Runs a turn and notes what it was told. Answers whether it has seen the end. */
+/** Runs a turn and records its answer. Returns true if the client has seen the end. */
 type TurnKind = (server: ProcessServer, conversation: Conversation, turn: Turn) => Promise<boolean>;
 
 const turnKinds: readonly TurnKind[] = [streamed, answered, streamed, keyedStream, viaOpenAi];
@@ -138,7 +141,7 @@ async function streamed(
   let done = false;
   await untilCut(stream, ({ name, id }) => {
     turn.frame();
-    // The server is alive: whatever it says must be good.
+    // The server is alive, so this frame must not be an error.
     assert.notEqual(name, "error");
     if (id !== null) conversation.durable = Math.max(conversation.durable, Number(id));
     if (name === "done") done = true;
@@ -169,7 +172,7 @@ async function viaOpenAi(server: ProcessServer, conversation: Conversation, turn
   return true;
 }
 
-/** Kills a server under load this many times, and each time holds what it has against what its clients were told. */
+/** Kills a server under load this many times, and compares the store with the clients' records after each kill. */
 export async function killUnderLoad(t: TestContext, dialect: Dialect, times: number): Promise<void> {
   const atEnd = cleanup(t);
   const mock = await startMockModel({ record: false });
@@ -179,7 +182,7 @@ export async function killUnderLoad(t: TestContext, dialect: Dialect, times: num
   const load = new Load(server);
 
   for (let round = 0; round < times; round++) {
-    // Another moment each time: what is under way then is at another place.
+    // Kill at a different moment each time.
     await load.seen(300 + round * 37);
     const back = Promise.withResolvers<void>();
     load.pauseUntil(back.promise);
@@ -216,7 +219,7 @@ function checkIntegrity(dataDir: string): void {
   }
 }
 
-/** Everything that was acknowledged is there, in order; every turn has an end; nothing is live. */
+/** Asserts that every acknowledged event is there in order, every turn has an end, and no run is live. */
 async function checkConversation(server: ProcessServer, told: Conversation): Promise<void> {
   const { thread } = told;
   const { transcript, phase } = await snapshotOf(server, thread);
@@ -234,7 +237,7 @@ async function checkConversation(server: ProcessServer, told: Conversation): Pro
   assert.equal(new Set(marks.map(({ metadata }) => metadata.run_id)).size, marks.length, `${thread}: marked twice`);
 }
 
-/** Between a user's message and the next there is an answer, or the mark of an interruption. */
+/** Asserts an answer or an interruption mark between each two user messages. */
 function checkEnds(thread: string, transcript: readonly Item[]): void {
   let open = false;
   for (const { kind, role, metadata, toolCalls, seq } of transcript) {

@@ -1,4 +1,4 @@
-// A rate outlives the process that counts it, on a real server and on both engines.
+// A rate limit outlives the process that counts it, on a real server and on both engines.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type LimiterDeps, limiterActor } from "../../actors/limiter/limiter-actor.ts";
@@ -20,7 +20,7 @@ const { env, keys } = apiKeys({
 const limit = 24;
 const limited = { ...env, SVC_RATE_LIMIT: String(limit), SVC_RATE_LIMIT_WINDOW_SECONDS: "86400" };
 
-/** Asks so often; how many requests passed, and what the refused were told. */
+/** Sends this many requests. Returns the number of accepted ones and the Retry-After values of the others. */
 async function knock(server: ProcessServer, count: number, key = keys.acme) {
   let passed = 0;
   const retryAfter: number[] = [];
@@ -39,7 +39,7 @@ for (const dialect of dialects)
   describe(`on ${dialect}`, { skip: dialect === "postgres" && skipPostgres }, () => {
     const atEnd = cleanup();
 
-    test("ERR-005 LIM-002 a server that ends in order gives back what nobody has used, and the next goes on", async () => {
+    test("ERR-005 LIM-002 an orderly exit returns unused requests, and the next server continues", async () => {
       const database = await databaseOf(dialect, atEnd);
       const server = await startServerProcess({ atEnd, env: { ...limited, ...database.env } });
       const before = await knock(server, 10);
@@ -54,7 +54,7 @@ for (const dialect of dialects)
       for (const seconds of after.retryAfter) assert.ok(seconds >= 1 && seconds <= 86_400 / limit, `${seconds}`);
     });
 
-    test("ERR-005 a server that is killed again and again lets pass no more than the limit", async () => {
+    test("ERR-005 a server that is killed repeatedly never exceeds the limit", async () => {
       const database = await databaseOf(dialect, atEnd);
       const server = await startServerProcess({ atEnd, env: { ...limited, ...database.env } });
       let passed = 0;
@@ -67,12 +67,12 @@ for (const dialect of dialects)
       const rest = await knock(server, limit);
 
       assert.equal(passed, 9);
-      // What was in hand when it was killed counts as spent: up to a quarter of what is left, each time.
+      // A killed server's prefetched requests count as spent: up to a quarter of the remainder each time.
       assert.ok(passed + rest.passed <= limit && passed + rest.passed >= limit / 3, `${passed + rest.passed}`);
       assert.equal((await knock(server, 1)).passed, 0);
     });
 
-    test("two processes that race on one store share one limit", async () => {
+    test("two concurrent processes on one store share one limit", async () => {
       const database = await testStore(dialect, atEnd);
       const asks = ["one", "two"].map((name) =>
         startLimiters(name, name === "one" ? database.store : database.another()),
@@ -85,12 +85,12 @@ for (const dialect of dialects)
       }
       const other = await asks[0]?.("globex");
 
-      // Nothing is told to the other of what one of them has in hand and nobody asks it for.
+      // One process does not know of the other's unused prefetch.
       assert.ok(passed <= limit && passed >= limit - 6, `${passed}`);
       assert.equal(other?.granted, 1);
     });
 
-    test("a row is deleted when nothing is used any more, by the store's clock, and no other", async () => {
+    test("a row is deleted when all of it is unused again, by the store's clock", async () => {
       const { store } = await testStore(dialect, atEnd);
       const ask = startLimiters("one", store, 1_000, 1);
       const askSlow = startLimiters("one", store, 2, 86_400);
@@ -108,7 +108,7 @@ for (const dialect of dialects)
     });
   });
 
-/** The limiters of one process, and a way to ask them. */
+/** The limiters of one process, with a function that asks them. */
 function startLimiters(name: string, store: Store, rateLimit = limit, rateLimitWindowSeconds = 86_400) {
   const env = systemEnv();
   const node = nodeId(name, 0);

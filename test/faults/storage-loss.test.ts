@@ -1,4 +1,5 @@
-// A store that dies, or cannot write: who asks is told, nothing that was acknowledged is lost, and the log says why once.
+// A store that dies or cannot write: clients get an error, no acknowledged write is lost, and the log names the cause
+// once.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { statSync } from "node:fs";
@@ -18,7 +19,7 @@ function envOf(mock: MockModel, atEnd: Cleanup): Env {
   return { ...modelEnv(mock, ["obedient"]), ...manifestEnv(atEnd, { agent: { model: { id: "obedient" } } }) };
 }
 
-/** What /ready says of the database. */
+/** The database's part of /ready. */
 async function readiness(server: ProcessServer) {
   const { status, json } = await server.get("/ready");
   return { status, word: json.status, ok: json.checks.database.ok, detail: json.checks.database.detail };
@@ -28,12 +29,12 @@ async function untilReady(server: ProcessServer): Promise<void> {
   await eventually("a store that works again", async () => (await readiness(server)).status === 200);
 }
 
-/** What the log has said about the store's health. */
+/** The log lines about the store's health. */
 function healthWords({ logs }: ProcessServer): string[] {
   return logs.map(({ msg }) => msg).filter((msg) => msg.startsWith("the store "));
 }
 
-/** Waits for the last word; asking the server meanwhile, so that what it prints is read. */
+/** Waits for the last line, and sends requests so that the server's output is read. */
 async function untilTold(server: ProcessServer, word: string): Promise<void> {
   await eventually(word, async () => {
     await server.get("/live");
@@ -42,10 +43,10 @@ async function untilTold(server: ProcessServer, word: string): Promise<void> {
 }
 
 describe("a store thread that dies", () => {
-  /** The first thread of a server is its store's. */
+  /** The first worker of a server is its store thread. */
   const killOnSignal = 'process.once("worker", (store) => process.on("SIGUSR2", () => store.terminate()));';
 
-  test("ends the process with a message and exit 1, and its successor has what was acknowledged", async (t) => {
+  test("ends the process with exit 1, and its successor has all acknowledged data", async (t) => {
     const atEnd = cleanup(t);
     const mock = await startMockModel();
     atEnd.after(() => mock.close());
@@ -86,7 +87,7 @@ describe("a store thread that dies", () => {
   });
 });
 
-describe("Postgres that goes away and comes back", { skip: skipPostgres }, () => {
+describe("a Postgres server that stops and returns", { skip: skipPostgres }, () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -111,7 +112,7 @@ describe("Postgres that goes away and comes back", { skip: skipPostgres }, () =>
     });
   });
 
-  test("requests are 503 storage_unavailable meanwhile, /ready is red, the process lives; then all is well again", async () => {
+  test("requests are 503 storage_unavailable and /ready is red until it is back", async () => {
     const { json } = await server.post("/chat", turn("agent", "say before", { thread_id: "pg" }));
     const more = gate();
     mock.answer("obedient", says("half ", more.opened, "whole"));
@@ -132,7 +133,7 @@ describe("Postgres that goes away and comes back", { skip: skipPostgres }, () =>
     for (const { status, json } of [chat, fresh, history, search]) assert.deepEqual([status, json], [503, unavailable]);
     assert.deepEqual(ready, { status: 503, word: "not_ready", ok: false, detail: "storage_unavailable" });
     assert.equal(live.status, 200);
-    // What could not be stored is not called done.
+    // A turn that could not be stored does not end with done.
     assert.deepEqual(
       frames.slice(-2).map(({ name }) => name),
       ["error", "[DONE]"],
@@ -160,8 +161,8 @@ describe("Postgres that goes away and comes back", { skip: skipPostgres }, () =>
   });
 });
 
-describe("Postgres that is connected and says nothing", { skip: skipPostgres }, () => {
-  test("OPS-007 /ready is red by its own deadline, requests are 503 storage_unavailable, and then all is well again", async (t) => {
+describe("a connected Postgres that does not answer", { skip: skipPostgres }, () => {
+  test("OPS-007 /ready is red by its own deadline and requests are 503, until it answers", async (t) => {
     const atEnd = cleanup(t);
     const mock = await startMockModel();
     atEnd.after(() => mock.close());
@@ -199,12 +200,13 @@ describe("Postgres that is connected and says nothing", { skip: skipPostgres }, 
     assert.deepEqual([red.status, red.json.status], [503, "not_ready"]);
     const { database: dead, object_store } = red.json.checks;
     assert.deepEqual([dead.ok, object_store.ok], [false, true]);
-    // The store gives up its connection after as long.
+    // The store drops its connection after the same time.
     assert.ok(["deadline_exceeded", "storage_unavailable"].includes(dead.detail), dead.detail);
     assert.equal(live.status, 200);
     for (const [what, answer] of Object.entries(requests)) {
       const { status, json } = await answer;
-      // The actor is waited for two seconds longer than the store: a process that gets no processor time for that long finds both over.
+      // The actor's deadline is two seconds later than the store's; a process without processor time for that long sees
+      // both as passed.
       assert.equal(status, 503, what);
       assert.ok(["deadline_exceeded", "storage_unavailable"].includes(json.error), `${what}: ${json.error}`);
     }
@@ -217,8 +219,8 @@ describe("Postgres that is connected and says nothing", { skip: skipPostgres }, 
   });
 });
 
-describe("a process that ends while Postgres says nothing", { skip: skipPostgres }, () => {
-  test("does not wait for it: exit code 0, and the log says what may be missing", async (t) => {
+describe("a process that exits while Postgres does not answer", { skip: skipPostgres }, () => {
+  test("exits at once with code 0, and the log says which rows may be missing", async (t) => {
     const atEnd = cleanup(t);
     const mock = await startMockModel();
     atEnd.after(() => mock.close());
@@ -236,7 +238,7 @@ describe("a process that ends while Postgres says nothing", { skip: skipPostgres
 
     proxy.hush();
 
-    // A process that is killed, as this one would be after thirty seconds, has no code.
+    // A killed process, as this one would be after thirty seconds, has no exit code.
     assert.deepEqual(await server.stop(), { code: 0, signal: null });
     assert.ok(server.logs.some(({ msg }) => msg.startsWith("the store does not answer: the last audit rows")));
   });
@@ -245,7 +247,7 @@ describe("a process that ends while Postgres says nothing", { skip: skipPostgres
 describe("a full disk", () => {
   const hasPrlimit = spawnSync("prlimit", ["--version"]).status === 0;
 
-  test("refuses turns with 503 and turns /ready red, loses nothing acknowledged, and is over when there is room", {
+  test("refuses turns with 503, turns /ready red, loses nothing, and recovers", {
     skip: hasPrlimit ? false : "needs prlimit of util-linux",
   }, async (t) => {
     const atEnd = cleanup(t);
@@ -260,7 +262,7 @@ describe("a full disk", () => {
     const acknowledged = new Map<string, string>();
     let refusal: { status: number; json: unknown } | undefined;
 
-    // A file that may not grow is a disk that is full.
+    // A file with a size limit imitates a full disk.
     limit(String(statSync(wal).size + 300_000));
     for (let number = 0; refusal === undefined; number++) {
       assert.ok(number < 200, "the limit was never met");
@@ -269,7 +271,7 @@ describe("a full disk", () => {
       if (answer.status === 200) acknowledged.set(thread_id, answer.json.leaf_id);
       else refusal = answer;
     }
-    // A smaller write may still fit: each of these takes something of what is left.
+    // Smaller writes may still fit, so repeat until the rest of the disk is used.
     let red = await readiness(server);
     for (let number = 0; red.status === 200; number++) {
       assert.ok(number < 200, "it was never red");
@@ -300,7 +302,7 @@ describe("a full disk", () => {
     await untilTold(server, "the store accepts writes again");
     const words = healthWords(server);
     assert.equal(words[0], "the store does not accept writes");
-    // What is left of the disk may do for a small write, and then for none again.
+    // The rest of the disk may suffice for one small write and not for the next.
     assert.ok(
       words.every((word, at) => word !== words[at - 1]),
       words.join(),

@@ -11,19 +11,19 @@ import type { Env } from "../support/server.ts";
 import type { Frame } from "../support/sse-frames.ts";
 import type { Cleanup } from "../support/temp.ts";
 
-// What tests of faults share: a database of either engine that outlives its server, a model that does what the user says, and
-// what a log must look like whatever has happened to the server.
+// Shared parts of the fault tests: a database of either engine that outlives its server, a model that obeys the user's
+// message, and checks of the log.
 
-/** A reason to skip the tests on Postgres, or false. */
+/** The reason to skip the tests on Postgres, or false. */
 export const skipPostgres = (await hasPostgresServer()) ? false : needsServer;
 
-/** A database that stays while servers come and go, and a way to look into it from outside. */
+/** A database that outlives its servers, with a way to query it from outside. */
 export interface Database {
   readonly env: Env;
   rows(query: string, dataDir: string): Promise<Record<string, unknown>[]>;
 }
 
-/** A database of the engine at the newest revision. */
+/** Returns a database of the engine at the newest revision. */
 export async function databaseOf(dialect: Dialect, atEnd: Cleanup): Promise<Database> {
   if (dialect === "sqlite") return { env: {}, rows: async (query, dataDir) => sqliteRows(query, dataDir) };
   const { url } = await migratedDatabase(atEnd);
@@ -43,8 +43,8 @@ function sqliteRows(query: string, dataDir: string): Record<string, unknown>[] {
 }
 
 /**
- * Does as the last user message says: `say WORDS`; `begin WORDS` says them and then waits for `release`; `calculate WORDS` calls
- * the calculator first and then does the same as `begin`. Anything else is repeated.
+ * Obeys the last user message: `say WORDS` answers the words; `begin WORDS` answers them and then waits for `release`;
+ * `calculate WORDS` calls the calculator first and then does the same as `begin`. Any other message is repeated.
  */
 export function obedient(release: Promise<unknown> = never): Behaviour {
   return ({ body }) => {
@@ -60,7 +60,7 @@ export function obedient(release: Promise<unknown> = never): Behaviour {
   };
 }
 
-/** An event of a transcript, as snapshots have it. */
+/** An event of a transcript, as snapshots contain it. */
 export interface Item {
   readonly id: string;
   readonly seq: number;
@@ -73,7 +73,10 @@ export interface Item {
   readonly toolCalls?: readonly { readonly id: string; readonly name: string }[];
 }
 
-/** A thread's snapshot, when its log is in order: numbered from 0 without a gap, each event after the one before. */
+/**
+ * Returns a thread's snapshot. Asserts that its events are numbered from 0 without gaps and that each follows the one
+ * before.
+ */
 export async function snapshotOf(client: HttpClient, thread: string, options: RequestOptions = {}) {
   const { status, json } = await client.get(`/chat/sessions/${thread}`, options);
   assert.equal(status, 200, `the snapshot of ${thread}`);
@@ -91,18 +94,18 @@ export async function snapshotOf(client: HttpClient, thread: string, options: Re
   return { transcript, phase: json.phase as string, leafId: json.leafId as string | null, wake: json.wake };
 }
 
-/** An event in a word or two. */
+/** A short text for an event. */
 export function brief({ kind, role, content, metadata }: Item): string {
   if (kind === "message") return `${role}: ${content}`;
   return kind === "audit" ? String(metadata.type) : kind;
 }
 
-/** What comes of a request whose server may die: its answer, or undefined. */
+/** Resolves with the answer, or with undefined if the server dies. */
 export function orLost<T>(asked: Promise<T>): Promise<T | undefined> {
   return asked.catch(() => undefined);
 }
 
-/** The frames of a stream until it ends or is cut off. */
+/** Returns the frames of a stream until it ends or is cut. */
 export async function untilCut(stream: TestStream, onFrame: (frame: Frame) => void = () => {}): Promise<Frame[]> {
   const frames: Frame[] = [];
   try {
@@ -116,7 +119,7 @@ export async function untilCut(stream: TestStream, onFrame: (frame: Frame) => vo
   return frames;
 }
 
-/** Events below this are durable, as far as the frames say; 0 when they say nothing. */
+/** Events below this number are durable by the ids of the frames; 0 without ids. */
 export function durableUpTo(frames: readonly Frame[]): number {
   return Math.max(0, ...frames.map(({ id }) => Number(id ?? 0)));
 }

@@ -1,4 +1,4 @@
-// Actor threads that die under load: no turn hangs, nothing acknowledged is lost, and every conversation goes on.
+// Actor threads that die under load: no turn hangs, no acknowledged event is lost, and every conversation continues.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { says, turn } from "../support/chat.ts";
@@ -9,16 +9,16 @@ import { cleanup } from "../support/temp.ts";
 import { snapshotOf } from "./support.ts";
 
 const clients = 24;
-/** Turns that all clients have seen the end of, when the threads die and when the test is over. */
+/** Numbers of turns with a seen end: at each of these a thread dies, and the last one ends the test. */
 const deathsAt = [40, 100, 160];
 const turnsMax = 240;
 
-/** What a client was told about its conversation. */
+/** The facts that a client has received about its conversation. */
 interface Told {
   readonly thread: string;
-  /** Ids of last events that an answer has named. */
+  /** Leaf ids that answers have named. */
   readonly leaves: string[];
-  /** Events that a frame has called durable. */
+  /** Events below this number are durable by the frames. */
   durable: number;
   lost: number;
 }
@@ -33,7 +33,7 @@ class Load {
     this.#server = server;
   }
 
-  /** Resolves when so many turns have ended whole; at once when they have, for there may be no further one to say so. */
+  /** Resolves after this many whole turns; at once if they have ended already, because no later turn might come. */
   whole(count: number): Promise<void> {
     return new Promise((resolve) => {
       if (this.#whole >= count) resolve();
@@ -81,7 +81,7 @@ class Load {
     return done;
   }
 
-  /** The thread is gone, or what it was running is not closed yet. */
+  /** The thread has died, or its run has not been closed yet. */
   #refused(told: Told, status: number, { error }: { error: string }): void {
     told.lost++;
     assert.ok(
@@ -93,7 +93,7 @@ class Load {
 
 describe("actor threads that die under load", () => {
   for (const http of ["1", "2"]) {
-    test(`with ${http} http threads: every client is told, and what it was told is true`, async (t) => {
+    test(`with ${http} http threads: every client gets an answer, and each answer holds`, async (t) => {
       const atEnd = cleanup(t);
       const mock = await startMockModel({ record: false });
       atEnd.after(() => mock.close());
@@ -112,7 +112,7 @@ describe("actor threads that die under load", () => {
       const run = load.run();
 
       for (const [index, count] of deathsAt.entries()) {
-        // A client that was told something untrue ends the test, not the load of the others.
+        // A false answer ends the test; the other clients' load does not continue first.
         await Promise.race([load.whole(count), run]);
         await server.system.kill(firstActorNode + (index % 2));
       }

@@ -1,4 +1,4 @@
-// Uploads that are cut off: by the server's end and by their client's.
+// Uploads that are cut off by the server's end or by the client.
 import assert from "node:assert/strict";
 import { globSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
@@ -10,7 +10,7 @@ import { png } from "../support/image-bytes.ts";
 import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** Rows and objects of a server that has ended. */
+/** The rows and objects of a stopped server. */
 function found({ dataDir }: ProcessServer) {
   const [path] = globSync(join(dataDir, "*.db"));
   const db = new Database(path as string, { readonly: true });
@@ -24,7 +24,7 @@ describe("an upload that is cut off", () => {
   const atEnd = cleanup();
   const upload = { data: png(300_000).toString("base64"), media_type: "image/png" };
 
-  test("SIGKILL while files are uploaded: what was acknowledged is whole, and no object is without a row", async () => {
+  test("acknowledged files survive SIGKILL whole, and no object lacks its row", async () => {
     const server = await startServerProcess({ atEnd });
     const answered: Answer[] = [];
     const some = Promise.withResolvers<void>();
@@ -54,7 +54,7 @@ describe("an upload that is cut off", () => {
       assert.equal((await server.get(`/files/${file_id}`)).status, state === "kept" ? 200 : 404, state);
   });
 
-  test("half an upload leaves nothing", async () => {
+  test("half an upload leaves neither a row nor an object", async () => {
     const server = await startServerProcess({ atEnd });
     const body = JSON.stringify(upload);
     const { hostname, port } = new URL(server.url);
