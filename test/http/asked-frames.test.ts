@@ -13,7 +13,7 @@ describe("questions on a stream", () => {
   for (const asked of questions) {
     const text = frame(asked.name, asked.data, 7);
 
-    test(`${asked.name} is told once: heard before it is looked up, after it, or twice`, () => {
+    test(`${asked.name} is sent once: heard before its lookup, after it, or twice`, () => {
       const heardFirst = new AskedFrames(true);
       assert.equal(heardFirst.heard(text), text);
       assert.equal(heardFirst.open([asked], 9), "");
@@ -29,7 +29,7 @@ describe("questions on a stream", () => {
       );
     });
 
-    test(`another ${asked.name} is told too; only of approvals one must be able to read`, () => {
+    test(`another ${asked.name} is sent too; approvals need the scope to read them`, () => {
       const [field = ""] = Object.keys(asked.data);
       const other = { ...asked, data: { ...asked.data, [field]: "other" } };
       const told = new AskedFrames(false).open([asked, other], 9);

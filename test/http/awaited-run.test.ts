@@ -1,5 +1,5 @@
-// Who waits for a durable run on the OpenAI entry point, as its http thread holds them: told when the run is over, and forgotten
-// then, or when the client is gone. The actors, the fan-out and the store are the real ones, in simulated time.
+// Calls of the OpenAI entry point that wait for a durable run, as their HTTP thread holds them. A call ends with the
+// run or with its client, and then leaves no state. Actors, fan-out and store are real, in simulated time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
@@ -20,12 +20,12 @@ import { Sim } from "../support/sim-env.ts";
 import { cleanup } from "../support/temp.ts";
 
 const address = threadAddress(tenantId, "t");
-/** When a run is looked at again although nothing was heard of it. */
+/** Interval at which a run is checked although no frame was heard. */
 const lookMs = 5_000;
-/** The model says its only word so long after it was asked, which is between two looks. */
+/** Delay of the model's only word, which falls between two checks. */
 const modelMs = 7_000;
 
-describe("who waits for a durable run", () => {
+describe("calls that wait for a durable run", () => {
   const atEnd = cleanup();
   let settings: ReturnType<typeof processSettings>;
   before(() => {
@@ -33,7 +33,7 @@ describe("who waits for a durable run", () => {
     settings = processSettings(atEnd, { agent }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
   });
 
-  /** A run whose model is at work, and what an http thread needs to wait for it. */
+  /** A run with a pending model call, and the context with which an HTTP thread waits for it. */
   async function begun(surface: "openai" | "openai_stream") {
     const sim = new Sim(3);
     const disk = await SimDisk.open(atEnd);
@@ -62,7 +62,7 @@ describe("who waits for a durable run", () => {
         },
       });
     const turns = new SlotSet<LiveTurn>();
-    // The http thread's own, so that what it has planned can be told from what the actors have.
+    // The HTTP thread has its own environment, so that its timers differ from those of the actors.
     const ownEnv = sim.env();
     const context = {
       ...{ env: ownEnv, settings, bus, turns, fanOut: new ThreadFanOut(bus), log: process.deps.log },
@@ -73,7 +73,7 @@ describe("who waits for a durable run", () => {
     const awaited: Awaited = { turn, run: accepted.run, replayed: false, wait_ms: 600_000 };
     const isOver = async () => (await sim.until(durableRowById(store.tenant(tenantId), asked.runId)))?.ended_at != null;
     const left = () => ({ turns: turns.size, listens: bus.hasSubscribers(topicOf(address)) });
-    /** How often the store is read in a minute in which nothing is to be done, and what is still planned then. */
+    /** The number of store reads during an idle minute, and of the timers left after it. */
     const doneLater = async () => {
       reads = 0;
       await sim.advance(60_000);
@@ -82,7 +82,7 @@ describe("who waits for a durable run", () => {
     return { sim, context, awaited, isOver, left, doneLater, turns };
   }
 
-  /** The end of a client's connection. */
+  /** A client connection whose end the test controls. */
   function connection() {
     const ends: (() => void)[] = [];
     const go = (): void => {
@@ -113,7 +113,7 @@ describe("who waits for a durable run", () => {
   const nobody = { turns: 0, listens: false };
   const nothing = { reads: 0, planned: 0 };
 
-  test("DUR-002 the end is told when the conversation says it, not when the run is looked at again", async () => {
+  test("DUR-002 the end of the run's topic ends the call before the next check", async () => {
     const { sim, context, awaited, isOver } = await begun("openai");
     let answered = false;
     const answer = answerOfRun(context, awaited, connection().onGone).then(() => {
@@ -141,7 +141,7 @@ describe("who waits for a durable run", () => {
     assert.deepEqual(await doneLater(), nothing);
   });
 
-  test("DUR-002 so is who was told by a stream, which ends once", async () => {
+  test("DUR-002 a streamed call ends that way too, and only once", async () => {
     const { sim, context, awaited, left, doneLater } = await begun("openai_stream");
     const reply = await sim.until(streamOfRun(context, awaited));
     assert.ok(reply.kind === "stream");
@@ -155,13 +155,13 @@ describe("who waits for a durable run", () => {
     assert.match(heard.text, /Done\..*data: \[DONE\]\n\n$/s);
     assert.deepEqual(left(), nobody);
     assert.deepEqual(await doneLater(), nothing);
-    // The time that it might have waited for is over, too.
+    // The longest possible wait is over, too.
     await sim.advance(awaited.wait_ms);
     assert.equal(heard.ends, 1);
   });
 
   for (const surface of ["openai", "openai_stream"] as const)
-    test(`DUR-002 a client of ${surface} that goes away leaves nobody who waits; its run goes on`, async () => {
+    test(`DUR-002 a disconnected client of ${surface} leaves no waiting call; its run continues`, async () => {
       const { sim, context, awaited, isOver, left, doneLater } = await begun(surface);
       const { stream, heard, go } = reader();
       if (surface === "openai") {
@@ -184,7 +184,7 @@ describe("who waits for a durable run", () => {
       assert.doesNotMatch(heard.text, /Done/);
     });
 
-  test("DUR-002 a server that ends tells who waits, and nobody waits then", async () => {
+  test("DUR-002 a closing server answers waiting calls and keeps none", async () => {
     const { sim, context, awaited, left, turns } = await begun("openai");
     const answer = outcomeOf(answerOfRun(context, awaited, connection().onGone));
     await sim.advance(100);

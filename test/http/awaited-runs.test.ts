@@ -1,4 +1,5 @@
-// Durable agents on the OpenAI entry point, by the official client: the call waits for the run and answers as a turn would.
+// Durable agents on the OpenAI entry point with the official client: the call waits for the run and answers like a
+// turn.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIConnectionError, APIError } from "openai";
@@ -150,7 +151,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.equal(named.messages.length, 4);
   });
 
-  test("DUR-002 a response that goes on behind an older one names the copy of its thread", async () => {
+  test("DUR-002 a response that continues an older one names the copy of its thread", async () => {
     const asked = async (previous_response_id: string | null) => {
       const { json, headers } = await server.post(
         "/v1/responses",
@@ -168,7 +169,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.ok(other.id.startsWith(`resp_${other.thread.slice("acme:resp-".length)}`));
   });
 
-  test("DUR-002 calls of the client's own functions end the answer, and their results go on with another run", async () => {
+  test("DUR-002 calls of client functions end the answer, and their results start another run", async () => {
     mock.answer("functions", ({ body }) => {
       const last = (body.messages as { role: string; content: string }[]).at(-1);
       return last?.role === "tool" ? { text: `It is ${last.content}.` } : calls(["weather", { city: "Ulm" }]);
@@ -207,7 +208,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.equal((await runs("left")).length, 1);
   });
 
-  test("DUR-002 a call waits no longer than the run may work; the run goes on, and is not begun again", async () => {
+  test("DUR-002 a call waits at most for the run's time; the run continues and is not repeated", async () => {
     const error = await client.chat.completions.create({ model: "hasty", messages }).catch((thrown: unknown) => thrown);
     const [run, ...others] = await runs("hasty");
 

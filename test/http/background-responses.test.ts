@@ -1,4 +1,4 @@
-// POST /v1/responses with `background`, by the official client: asked for, looked after, listened to, stopped and deleted.
+// POST /v1/responses with `background`, with the official client: create, poll, stream, cancel and delete.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
@@ -43,7 +43,8 @@ describe("responses in the background", () => {
     mock.answer("plain", { text: "The answer." });
     mock.answer("tools", inTurn({ text: "First. ", ...calls(["calculator", { expression: "6*7" }]) }, { text: "42." }));
     mock.answer("broken", failure(400));
-    // Each character is six on the wire, and an item has its words in it four times: more than a connection takes at once.
+    // A character takes six bytes on the wire and an item has its text four times, which exceeds a connection's
+    // buffers.
     const words = "\u0001".repeat(190_000);
     mock.answer("long", inTurn({ text: words, ...calls(["calculator", { expression: "1+1" }]) }, { text: words }));
     mock.answer("planner", ({ body }) => {
@@ -93,7 +94,7 @@ describe("responses in the background", () => {
     await assert.rejects(ask("plain", { store: false }), BadRequestError);
   });
 
-  test("DUR-014 a stream of it numbers its events alike for everybody, and goes on behind the last that was seen", async () => {
+  test("DUR-014 every stream has the same event numbers and continues after the last seen one", async () => {
     const client = clientOf(keys.ann);
     const events: Event[] = await Array.fromAsync(
       await client.responses.create({ model: "tools", input: "hi", background: true, stream: true }),
@@ -167,7 +168,7 @@ describe("responses in the background", () => {
     assert.equal(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join(""), "It is 42.");
   });
 
-  test("DUR-014 who listens while it goes on is told each step as it comes, and the end", async () => {
+  test("DUR-014 a listener receives each step as it happens, and the end", async () => {
     const held = gate();
     mock.answer(
       "replayed",
@@ -254,7 +255,7 @@ describe("responses in the background", () => {
     const opened = await clientOf(keys.ann).responses.create({
       ...{ model: "survives", input: "hi", background: true, stream: true },
     });
-    // By hand: it is not to end like one that is whole.
+    // Raw fetch, because this stream must not end like a complete one.
     const run = await fetch(`${server.url}/chat/stream`, {
       method: "POST",
       headers: { authorization: `Bearer ${keys.ann}`, "content-type": "application/json" },
@@ -298,7 +299,7 @@ describe("responses in the background", () => {
     assert.equal(end?.type, "response.completed");
   });
 
-  test("DUR-005 of another tenant there is none, and what was not asked for so has no stream to read again", async () => {
+  test("DUR-005 another tenant's response is unknown, and a foreground one has no stream", async () => {
     const asked = await ask("plain");
     const bob = clientOf(keys.bob);
     const plain = await clientOf(keys.ann).responses.create({ model: "plain", input: "hi" });

@@ -1,4 +1,5 @@
-// A long answer between its first piece and its last, whose client goes away. The requests are written down, and no engine is there.
+// A long answer whose client disconnects between the first piece and the last. The test records the writes and needs no
+// engine.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createAuthenticator } from "../../governance/auth/authenticator.ts";
@@ -12,7 +13,7 @@ import type { Pieces } from "../../http/exchange/reply.ts";
 import { route } from "../../http/route.ts";
 import { Sim } from "../support/sim-env.ts";
 
-/** A request for pieces, of a client that takes no more than the head and the first of them. */
+/** A request for pieces from a client that accepts only the head and the first piece. */
 function asked(pieces: Pieces) {
   const env = new Sim(1).env();
   const written: string[] = [];
@@ -45,7 +46,7 @@ function asked(pieces: Pieces) {
   return { exchange, written };
 }
 
-/** Pieces of which the first is there when it is told to be. */
+/** Pieces whose first one the test releases. */
 function piecesOf() {
   const first = Promise.withResolvers<Awaited<ReturnType<Pieces["next"]>>>();
   const counts = { asked: 0, returned: 0 };

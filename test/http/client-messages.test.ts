@@ -20,7 +20,7 @@ const fields: TurnFields = { ...emptyTurn, manifest: "x" };
 const principal = { tenant_id: "default", sub: "someone", scopes: [], scheme: "anonymous", issuer: "" } as const;
 const agent = compileSpec({ prompts: [{ name: "greet", body: "Hello $1" }] });
 
-/** What becomes of the messages: entries of the log, or the refusal. */
+/** The log entries that the messages become, or the refusal. */
 function taken(messages: readonly ClientMessage[]): unknown {
   const turn: SubmitTurn = {
     ...fields,
@@ -39,7 +39,7 @@ function taken(messages: readonly ClientMessage[]): unknown {
   }
 }
 
-/** A value that is often what it should be, and may be anything. */
+/** A value that usually has the right type and sometimes any other. */
 const oftenly = <T>(usual: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 5, arbitrary: usual }, { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }) });
 
@@ -54,7 +54,7 @@ const part = fc.record(
   },
   { requiredKeys: [] },
 );
-/** Lists are no arguments: whether one is JSON when it is written out is nobody's business. */
+/** Excludes lists: a list is not valid arguments, and its JSON form does not matter. */
 const argumentsText = oftenly(fc.constantFrom("{}", '{"a":1}', "{", "")).filter((value) => !Array.isArray(value));
 const call = fc.record(
   {
@@ -87,7 +87,7 @@ test("lean messages become of a turn what the whole ones would, or are refused f
   );
 });
 
-test("of a crowd of parts that are dropped the log is told twenty types", () => {
+test("at most twenty types of dropped parts are logged", () => {
   const content = Array.from({ length: 5_000 }, (_, at) => ({ type: `odd-${at % 100}` }));
 
   const { droppedParts } = taken([
@@ -100,7 +100,7 @@ test("of a crowd of parts that are dropped the log is told twenty types", () => 
 
 const crowd = Object.fromEntries(Array.from({ length: 900 }, (_, at) => [`k${at}`, { at }]));
 
-test("threat 24: what no turn reads is left behind before the messages cross to the actor", async () => {
+test("threat 24: unused fields are removed before the messages reach the actor", async () => {
   const delivered: Delivery[] = [];
   const env = systemEnv();
   const bus = new Bus({

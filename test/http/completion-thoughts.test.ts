@@ -1,4 +1,4 @@
-// The model's thoughts on POST /v1/chat/completions, and texts at which it is to stop.
+// The model's thoughts and the stop texts on POST /v1/chat/completions.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";

@@ -1,4 +1,5 @@
-// Which thread a completion is of: X-Svc-Thread-Id before `user`, and `user` only where the deployment says that it is the thread.
+// The thread of a completion: X-Svc-Thread-Id has precedence over `user`, and `user` counts only if the deployment says
+// so.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { startChat } from "../support/chat.ts";

@@ -1,4 +1,4 @@
-// A decision tells the runs that wait for it to look, wherever they are: the row is what they go by.
+// A decision wakes the runs that wait for it, on any node; each run then reads the decision from its row.
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { runAddress } from "../../bus/address.ts";
@@ -20,7 +20,7 @@ before(async () => {
   ({ store } = await testStore("sqlite", atEnd));
 });
 
-test("APPR-020 a decision is told to every run that waits for it, on a thread and without one", async () => {
+test("APPR-020 a decision wakes every run that waits for it, with a thread and without", async () => {
   const tenant = store.tenant("acme");
   const principal = { tenant_id: "acme", sub: "bob", scopes: ["*"], scheme: "api_key", issuer: "" };
   await openApproval(tenant, {

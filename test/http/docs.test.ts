@@ -1,4 +1,4 @@
-// The reference as a page: what is served, and what a browser makes of it.
+// The reference as a page: the served files, and their behaviour in a browser.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { findChromium, openPage, type Page } from "../support/chromium.ts";
@@ -70,7 +70,7 @@ describe("/docs", () => {
     }
   });
 
-  test("OPS-010 a browser shows every operation, and asks nobody else for anything", {
+  test("OPS-010 a browser shows every operation and sends no request to other hosts", {
     timeout: 60_000,
   }, async (t) => {
     const chromium = findChromium();
@@ -171,7 +171,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.match(text, /<body data-key="open">/);
   });
 
-  test("a browser that is refused for something else is told what", async () => {
+  test("a browser that is refused for another reason sees the reason", async () => {
     const scopeless = await server.get("/docs", { ...asBrowser, key: keys.none });
     const stranger = await server.get("/docs", { headers: { ...asBrowser.headers, host: "evil.example.com" } });
 
@@ -186,7 +186,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.doesNotMatch(text, /^(pre|code|h1|input|button)\b/m);
   });
 
-  test("what the page is made of needs no credentials, and holds nothing of the server", async () => {
+  test("the page's files need no credentials and contain no data of the server", async () => {
     const { text } = await server.get("/docs", asBrowser);
     const references = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path ?? "");
 
@@ -214,7 +214,7 @@ describe("/docs where the reference needs credentials", () => {
     const hostile = await said("blanks");
     await enter("key-of-nobody-0123456789");
     const wrong = await said("know");
-    // One that was right at the last visit and is revoked since.
+    // A key that was valid at the last visit and has been revoked since.
     await page.evaluate(`sessionStorage.setItem("svc.key", "key-of-nobody-0123456789")`);
     await loaded(page, () => page.send("Page.reload"));
     const revoked = await said("know");
@@ -244,7 +244,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.equal(forgotten, null);
   });
 
-  test("what is tried out in the page is sent with the key", { timeout: 60_000 }, async (t) => {
+  test("a request from the page carries the key", { timeout: 60_000 }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
     const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
@@ -262,7 +262,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.match(String(status), /^200/);
   });
 
-  test("a server that is gone is told in the page", { timeout: 60_000 }, async (t) => {
+  test("the page reports a server that is gone", { timeout: 60_000 }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
     const gone = await startServerProcess({ atEnd, env });
@@ -277,7 +277,7 @@ describe("/docs where the reference needs credentials", () => {
   });
 });
 
-/** A tab that loads a page and keeps what happens in it. */
+/** Opens a tab that loads a page and records its events. */
 async function pageAt(url: string, chromium: string, atEnd: Cleanup): Promise<Page> {
   const page = await openPage(chromium, atEnd);
   for (const domain of ["Network", "Log", "Runtime", "Page"]) await page.send(`${domain}.enable`);
@@ -285,18 +285,18 @@ async function pageAt(url: string, chromium: string, atEnd: Cleanup): Promise<Pa
   return page;
 }
 
-/** Does what makes the tab load a page, and waits until it is there: what is evaluated before is evaluated in the one before. */
+/** Triggers a page load and waits until it is complete, because earlier scripts would run in the old page. */
 async function loaded(page: Page, load: () => Promise<unknown>): Promise<void> {
   const isThere = page.next("Page.loadEventFired");
   await load();
   await isThere;
 }
 
-/** In the page: what `find` answers, as soon as it answers anything. */
+/** Code for the page that resolves with the first truthy result of `find`. */
 function shows(find: string): string {
   return `new Promise((resolve) => {
     const look = () => {
-      // What looks may also change the page.
+      // The search may itself change the page.
       observer.disconnect();
       const found = (${find})();
       if (found) resolve(found);
@@ -324,14 +324,14 @@ const clicked = (selector: string): string =>
     return true;
   }`);
 
-/** The text of an element, once it has this word in it. */
+/** The text of an element, once it contains this word. */
 const textOf = (selector: string, word: string): string =>
   shows(`() => {
     const text = document.querySelector("${selector}")?.textContent ?? "";
     return text.includes("${word}") && text;
   }`);
 
-/** What the browser has complained of. */
+/** The errors and warnings of the browser. */
 function complaintsOf({ events }: Page): readonly unknown[] {
   return events.filter(
     ({ method, params }) =>

@@ -1,4 +1,5 @@
-// What operators do with durable runs, each in a state that a server is seldom in: the routes over the store and the actors, without HTTP.
+// Operators' actions on durable runs in states that a live server rarely has: the routes over the store and the actors,
+// without HTTP.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { durableSuffix } from "../../bus/address.ts";
@@ -28,10 +29,10 @@ const env = systemEnv();
 const atEnd = cleanup();
 const minuteMs = 60_000;
 const principal = { tenant_id: tenantId, sub: "olga", scopes: ["*"], scheme: "none", issuer: "" };
-/** Runs of a tenant that may wait for their first step. */
+/** Max runs of a tenant that may wait for their first step. */
 const queuedMax = 10_000;
 
-/** What the route answers. */
+/** Calls the handler of a route. Returns its answer. */
 async function ask(path: string, asked: Partial<RouteRequest<object, object, object>>, context: Partial<HttpContext>) {
   const found = [...runRoutes, ...requeueRoutes].find((route) => route.path === path && route.method === "POST");
   const request = { principal, exchange: { onAborted() {} }, ...asked } as RouteRequest<never, never, never>;
@@ -40,7 +41,7 @@ async function ask(path: string, asked: Partial<RouteRequest<object, object, obj
   return JSON.parse(String(reply.body));
 }
 
-/** A durable run of a thread of its own that runs. */
+/** A running durable run with its own thread. */
 async function begun(tenant: TenantStore, id: string, threadKey: number, manifest = "agent") {
   const durable = { ttl_ms: minuteMs, webhooks: [] };
   const { asked } = newRun(id);
@@ -62,7 +63,7 @@ describe("POST /runs/{run_id}/retry", () => {
     keys = await reserveThreadKeys(store.system, 10);
   });
 
-  /** A run whose step has failed, and is tried again in so many milliseconds. */
+  /** A run with a failed step and a retry in this number of milliseconds. */
   async function failed(id: string, ms: number): Promise<void> {
     const row = await begun(tenant, id, keys++);
     await tenant.write([suspendRunOp(tenant, row), putOffDurableOp(tenant, id, ms, true)]);
@@ -87,7 +88,7 @@ describe("POST /runs/{run_id}/retry", () => {
     assert.deepEqual([retried, wake_at], [false, due]);
   });
 
-  test("DUR-006 ends none of a run that waits for somebody, that runs, or that nobody has begun", async () => {
+  test("DUR-006 a retry changes no run that waits for an answer, runs or is queued", async () => {
     const row = await begun(tenant, "parked", keys++);
     await tenant.write([suspendRunOp(tenant, row), suspendDurableOp(tenant, "parked")]);
     const live = await begun(tenant, "live", keys++);
@@ -118,7 +119,7 @@ describe("POST /runs/requeue", () => {
     settings = processSettings(atEnd, { agent: { execution } }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
   });
 
-  /** A tenant with dead runs of these manifests, the oldest first; with a queue that has no room, where it `isFull`. */
+  /** A tenant with dead runs of these manifests, the oldest first, and optionally a full queue. */
   async function dead(manifests: readonly string[], isFull: boolean) {
     const { store } = await testStore("sqlite", atEnd);
     const tenant = store.tenant(tenantId);
@@ -167,7 +168,7 @@ describe("POST /runs/requeue", () => {
 
     assert.deepEqual([first.requeued, first.more], [[], true]);
     assert.deepEqual(first.skipped[0], { run_id: "d0", error: "unknown_manifest" });
-    // Those that were asked for at the same time: sixteen beside the first, which was refused for what it is.
+    // The parallel requests: sixteen in addition to the first, which was refused for its own reason.
     assert.ok(first.skipped.length <= 17, String(first.skipped.length));
     assert.ok(again.skipped.every(({ error }: { error: string }) => error === "run_queue_full"));
     assert.deepEqual([again.more, again.next_cursor], [true, first.next_cursor]);
@@ -175,12 +176,12 @@ describe("POST /runs/requeue", () => {
     assert.deepEqual([rest.skipped, rest.more, rest.next_cursor], [[], false, null]);
   });
 
-  test("DUR-006 goes on with none more when the client goes away or the server ends, and says where it stopped", async () => {
+  test("DUR-006 a disconnect or shutdown stops the bulk requeue, which reports its position", async () => {
     const { ids, tenant, requeue } = await dead(Array(20).fill("agent"), false);
     let asked = 0;
 
     const unheard = await requeue({}, { exchange: { onAborted: (work: () => void) => work() } });
-    // Asked before the work, and by each of those who do it before each run.
+    // The route checks for an end before the work, and each worker before each run.
     const ending = await requeue({}, {}, { closing: () => asked++ >= 17 });
 
     assert.deepEqual(unheard, { requeued: [], skipped: [], more: true, next_cursor: null });

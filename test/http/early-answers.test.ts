@@ -1,4 +1,5 @@
-// Answers that are there before the client has sent what it wanted to send: it gets them, and what never ends is cut off.
+// Answers that exist before the client has sent its whole body. The client receives them, and an endless body is cut
+// off.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -13,7 +14,7 @@ const mib = 1024 * 1024;
 const credential = { authorization: `Bearer ${keys.all}` };
 const jsonType = { "content-type": "application/json" };
 
-/** Requests that are refused by their heads, and with what. */
+/** Requests that are refused by their heads, with the reason. */
 const refused: Readonly<Record<string, readonly [path: string, headers: Record<string, string>, status: number]>> = {
   "too long a body": ["/chat", { ...credential, ...jsonType }, 413],
   "no credentials": ["/chat", jsonType, 401],
@@ -22,7 +23,7 @@ const refused: Readonly<Record<string, readonly [path: string, headers: Record<s
   "a method that is not there": ["/audit", { ...credential, ...jsonType }, 405],
 };
 
-/** A body in pieces, so that its length is not told. */
+/** A body in pieces, so that it has no declared length. */
 async function* inPieces(bytes: number): AsyncGenerator<Uint8Array> {
   const piece = Buffer.alloc(64 * 1024, "a");
   for (let sent = 0; sent < bytes; sent += piece.length) yield piece;
@@ -37,8 +38,8 @@ describe("an answer to a client that is still sending", () => {
 
   for (const [what, [path, headers, status]] of Object.entries(refused)) {
     for (const bytes of [mib + 1, 12 * mib]) {
-      test(`ERR-001 fetch is told of ${what}, with ${Math.round(bytes / mib)} MiB to send`, async () => {
-        // Of a body that is long enough for the socket's buffers a client has not sent all when it is answered.
+      test(`ERR-001 fetch receives ${what} with ${Math.round(bytes / mib)} MiB to send`, async () => {
+        // A body larger than the socket's buffers is still being sent when the answer comes.
         for (let round = 0; round < 5; round++) {
           const whole = await fetch(server.url + path, { method: "POST", headers, body: "a".repeat(bytes) });
           const body = await whole.text();
@@ -50,7 +51,7 @@ describe("an answer to a client that is still sending", () => {
           });
           await pieces.text();
 
-          // A length that is declared is looked at before the caller, and after the page.
+          // A declared length is checked before the caller and after the origin.
           assert.equal(whole.status, status === 403 ? 403 : 413, body);
           assert.equal(pieces.status, status);
           assert.equal(whole.headers.get("x-content-type-options"), "nosniff");
@@ -96,7 +97,7 @@ describe("an answer to a client that is still sending", () => {
       let sentBytes = 0;
       for (; !connection.over && sentBytes < 16 * lingerBytesMax; sentBytes += piece.length) {
         await connection.send(piece);
-        // While the system takes every piece at once nothing else would happen here, and the answer be cut off unread.
+        // The system may accept every piece at once; yield, or the answer would be cut off unread.
         await nextTurn();
       }
       const answer = await connection.answer();
@@ -108,7 +109,7 @@ describe("an answer to a client that is still sending", () => {
     });
   }
 
-  test("who sends nothing more is let go", async () => {
+  test("a client that stops sending is disconnected", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("POST", "/chat", [`content-length: ${2 * mib}`]));
     const answers = await connection.answers();

@@ -1,4 +1,4 @@
-// Streams of durable runs that have listened before the run was accepted: the real thread, run, store, fan-out and stream on the
+// Streams of durable runs that listen before the run is accepted. Thread, run, store, fan-out and stream are real, on a
 // simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
@@ -23,7 +23,7 @@ import { cleanup } from "../support/temp.ts";
 const durable = { execution: { mode: "durable" } };
 const modelMs = 100;
 
-/** The same of who has heard what the run says as it was said. */
+/** The same frames as live ones, without the mark of a replay. */
 const live = (frames: readonly string[]) => frames.map((each) => each.replace(',"replay":true', ""));
 
 describe("the stream of a durable run that was listened to before it was accepted", () => {
@@ -33,7 +33,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     settings = processSettings(atEnd, { agent: durable, plain: {} }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
   });
 
-  /** A process, and clients of it. */
+  /** A process with clients. */
   async function start() {
     const sim = new Sim(5);
     const disk = await SimDisk.open(atEnd);
@@ -69,7 +69,7 @@ describe("the stream of a durable run that was listened to before it was accepte
       store: { tenant: (id: string) => counting(store.tenant(id)) },
     } as unknown as HttpContext;
 
-    /** Asks for a stream, and reads it until it has ended. */
+    /** Opens a stream and reads it to its end. */
     function ask(manifest: string, thread_suffix: string | null) {
       let isGone = false;
       let leave: () => void = () => {};
@@ -123,7 +123,9 @@ describe("the stream of a durable run that was listened to before it was accepte
       return { heard, opened, go };
     }
 
-    /** What a client has read of a turn, its ids and times aside, and how often the store was read for that by the http thread. */
+    /**
+     * The frames that a client has read of a turn, without ids and times, and the HTTP thread's store reads for them.
+     */
     async function talk(manifest: string, thread_suffix: string | null) {
       reads = 0;
       const { heard } = ask(manifest, thread_suffix);
@@ -142,7 +144,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     return { sim, context, ask, talk, listens };
   }
 
-  test("DUR-014 is what that of the agent's first run was, and reads nothing of what the run has said", async () => {
+  test("DUR-014 equals the stream of the agent's first run and reads no events from the store", async () => {
     const { talk, listens } = await start();
 
     const first = await talk("agent", "t1");
@@ -155,7 +157,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.equal(listens("t2"), false);
   });
 
-  test("DUR-014 is so without a conversation too, and begins where the conversation was with one that goes on", async () => {
+  test("DUR-014 works without a thread, and starts at the current position of an existing one", async () => {
     const { talk } = await start();
     const [first, second] = [await talk("agent", null), await talk("agent", null)];
     await talk("agent", "t1");
@@ -167,7 +169,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.deepEqual(ids, ["3", "4"]);
   });
 
-  test("DUR-014 an agent that is durable no more is streamed as any other, and nobody listens on", async () => {
+  test("DUR-014 a formerly durable agent streams like any other, and its listener ends", async () => {
     const { context, talk, listens } = await start();
     const usual = await talk("plain", "t1");
     context.durableAgents.note(tenantId, "plain", true);
@@ -179,7 +181,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.equal(listens("t2"), false);
   });
 
-  test("DUR-014 whose thread is lost on the way goes on behind what it has heard, and says nothing twice", async () => {
+  test("DUR-014 continues after the loss of its thread without repeating a frame", async () => {
     const { sim, context, ask, talk } = await start();
     await talk("agent", "t1");
     const listeners: ThreadListener[] = [];
@@ -200,7 +202,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.match(heard.text, /"event":"final"/);
   });
 
-  test("SESS-009 who is refused, and who leaves before the run is accepted, listens no more; the others go on", async () => {
+  test("SESS-009 a refused or early disconnected client stops listening; others continue", async () => {
     const { sim, talk, ask, listens } = await start();
     await talk("agent", "t1");
     const begun = ask("agent", "t2");
@@ -227,7 +229,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.deepEqual([known, agents.has("another", "agent-1")], [[false, true, false, true], false]);
   });
 
-  test("DUR-014 whose node is lost, or who has missed something, reads all of it", () => {
+  test("DUR-014 reads the whole run after the loss of its node or of a frame", () => {
     const fanOut = { join() {}, leave() {} } as unknown as ThreadFanOut;
     const listener = () => new EarlyListener(fanOut, threadAddress(tenantId, "t1"));
     const frames = (...ids: number[]) => ids.map((id) => `id: ${id}\ndata: {"seq":"id: 9\\n"}\n\n`).join("");

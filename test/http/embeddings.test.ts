@@ -1,5 +1,5 @@
-// POST /v1/embeddings over real sockets: what it takes, how many texts become calls of a provider, what it says of providers that fail,
-// lie or fall silent, what it counts, and what becomes of a client that goes away.
+// POST /v1/embeddings over real sockets: inputs, the batches sent to providers, reports of failing, lying or silent
+// providers, usage, and disconnecting clients.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { startChatProcess } from "../support/chat.ts";
@@ -19,12 +19,12 @@ const { env, keys } = apiKeys({
   crowd: { tenant_id: "crowd", scopes: ["*"] },
 });
 
-/** A vector in the ticket of one that the protocol would have. */
+/** A provider's answer with this value as its vector. */
 const answerWith = (embedding: unknown, more: object = {}): Script =>
   jsonScript(200, { object: "list", data: [{ object: "embedding", index: 0, embedding }], ...more });
 const nan = base64Of(Float32Array.of(0.5, Number.NaN));
 
-/** What providers send that is no answer, and what is said of it. */
+/** Invalid answers of providers, with the expected report. */
 const broken: Readonly<Record<string, readonly [Script, RegExp]>> = {
   "a NaN in bytes": [answerWith(nan), /no number in it/],
   "an infinity in bytes": [answerWith(base64Of(Float32Array.of(Number.NEGATIVE_INFINITY))), /no number in it/],
@@ -57,7 +57,7 @@ const broken: Readonly<Record<string, readonly [Script, RegExp]>> = {
   "an error in the place of vectors": [jsonScript(200, { error: { message: "I broke." } }), /I broke\./],
 };
 
-/** Of a row of GET /usage. */
+/** A row of GET /usage. */
 interface Row {
   readonly tokens_input: number;
   readonly meta_json: string;
@@ -160,7 +160,7 @@ describe("POST /v1/embeddings", () => {
     );
   });
 
-  test("a provider that refuses to be told how to write is not told again", async () => {
+  test("a provider that refuses the encoding parameter does not get it again", async () => {
     mock.answer("untold", ({ body }) =>
       "encoding_format" in body
         ? jsonScript(400, { error: { message: "Unrecognized request argument: encoding_format" } })
@@ -182,7 +182,7 @@ describe("POST /v1/embeddings", () => {
     );
   });
 
-  test("what was used is a row of its tenant, and no other one's, before the answer is there", async () => {
+  test("usage is a row of its own tenant before the answer is sent", async () => {
     const { json } = await ask("vectors", ["three words here", "two words"], {}, keys.stranger);
     await server.kill();
     await server.restart();
@@ -223,7 +223,7 @@ describe("POST /v1/embeddings", () => {
     );
   });
 
-  test("what a provider sends that is no answer is told, passed on to nobody, and not counted", async () => {
+  test("an invalid answer of a provider is reported, not forwarded and not counted", async () => {
     const all = await Promise.all(
       Object.entries(broken).map(async ([what, [script, words]], at) => {
         mock.answer(`broken-${at}`, script);
@@ -239,7 +239,7 @@ describe("POST /v1/embeddings", () => {
     assert.ok((await Promise.all(all.map((_, at) => usageOf(`broken-${at}`)))).every(({ length }) => length === 0));
   });
 
-  test("vectors of other dimensions than were asked for, or than those beside them, are not passed on", async () => {
+  test("vectors of wrong or different dimensions are not forwarded", async () => {
     mock.answer("failing", ({ body }) => embeddingScript({ ...body, dimensions: 4 }));
     const wanted = await ask("failing", "text", { dimensions: 5 });
     mock.answer("failing", ({ body }) => embeddingScript({ ...body, dimensions: (body.input as unknown[]).length }));
@@ -266,7 +266,7 @@ describe("POST /v1/embeddings", () => {
     assert.equal(await callsOf("failing").at(-1)?.ended, "gone");
   });
 
-  test("what the provider refuses is told in its words, and names neither key nor address", async () => {
+  test("the provider's refusal is reported in its words, without key or address", async () => {
     const words = "Too many tokens for http://10.0.0.1/x with mock-provider-key.";
     mock.answer("failing", jsonScript(400, { error: { message: words } }));
 
@@ -305,12 +305,12 @@ describe("POST /v1/embeddings", () => {
     const { status, json } = await ask("early", input, { encoding_format: "base64" });
 
     assert.deepEqual([status, json.error.code], [400, "embedding_refused"]);
-    // Calls run ahead of the one that fails, and one of those that is ended with it counts by estimate.
+    // Calls run ahead of the failing one, and a call that ends with it counts by estimate.
     const reported = (await usageOf("early")).filter((row: Row) => !isEstimated(row));
     assert.equal(reported.length, 1, "what was used by then is counted");
   });
 
-  test("an answer that has begun is cut off when a later call fails, so that nobody takes it for the whole", async () => {
+  test("a started answer is cut off when a later call fails, so it is never complete", async () => {
     let calls = 0;
     mock.answer("huge", ({ body }) => (++calls > 30 ? failure(400) : embeddingScript(body, { dimensions: 8_192 })));
     const input = Array.from({ length: 1_200 }, (_, at) => `text ${at}`);
@@ -320,7 +320,7 @@ describe("POST /v1/embeddings", () => {
     assert.ok(calls > 30);
   });
 
-  test("when the client goes away the provider is asked no further, and what it was at is counted", async () => {
+  test("no further provider call starts after a disconnect, and the current one counts", async () => {
     mock.answer("slow", ({ body, earlier }) =>
       earlier === 0 ? embeddingScript(body) : { steps: [{ hold: "forever" }] },
     );

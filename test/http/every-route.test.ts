@@ -1,4 +1,5 @@
-// What holds for every route, over real sockets: generated from the table of routes, so that a new one is under test at once.
+// Rules that hold for every route, over real sockets. The tests are generated from the route table, so a new route is
+// tested at once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Access, Route } from "../../http/route.ts";
@@ -35,7 +36,7 @@ const scopesOf: Readonly<Record<KeyName, readonly string[]>> = {
   chatWrite: ["chat:write"],
 };
 
-/** Which scope a key lacks, by the rules of document 2 written down once more; null when it may pass. */
+/** The scope that a key lacks, by an independent copy of document 2's rules; null if the key may pass. */
 function missing(access: Access, scopes: readonly string[], strict: boolean): string | null {
   if (access === "public" || access === "authenticated") return null;
   if (typeof access === "string") {
@@ -49,12 +50,12 @@ function missing(access: Access, scopes: readonly string[], strict: boolean): st
   return lacking.length === 0 ? null : lacking.join(" ");
 }
 
-/** Whether a path without parameters is also one of a route that has them. */
+/** True if a path without parameters also matches a pattern with parameters. */
 function names(pattern: string, path: string): boolean {
   return !path.includes("{") && new RegExp(`^${pattern.replace(/\{\w+\}/g, "[^/]+")}$`).test(path);
 }
 
-/** A request that gets as far as its handler lets an empty body get; streams are left at once. */
+/** Sends a request with an empty body to a route; closes streams at once. */
 async function knock(server: TestServer, route: Route, key?: string) {
   const options = { ...(key !== undefined && { key }), ...(route.body && { body: {} }) };
   if (route.reply.contentType !== "text/event-stream")
@@ -93,7 +94,7 @@ describe("every route", () => {
     });
   }
 
-  // Those with credentials of their own are in the tests of what they are for.
+  // Routes with credentials of their own have separate tests.
   for (const route of routes.filter(({ access, admit }) => access === "public" && admit === null)) {
     test(`AUTH-006 ${nameOf(route)} needs no credentials, and minds no bad ones`, async () => {
       const without = await knock(server, route);
@@ -131,7 +132,7 @@ describe("every route", () => {
     });
   }
 
-  test("OPS-008 a key without scopes reads /metrics, what is public, and nothing else", async () => {
+  test("OPS-008 a key without scopes reads /metrics and public routes only", async () => {
     const read: string[] = [];
     for (const route of routes) {
       const { status } = await knock(server, route, keys.none);

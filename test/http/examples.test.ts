@@ -1,4 +1,4 @@
-// The examples of the reference: that every operation has them, that each is what its schema says, and that a server takes them.
+// The examples of the reference: every operation has some, they match their schemas, and a server accepts them.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -43,7 +43,7 @@ describe("the examples of the reference", () => {
     );
   });
 
-  /** Fails unless the value is what the schema says; references are those of the document. */
+  /** Fails unless the value matches the schema; references are resolved in the document. */
   function assertFits(schema: object, value: unknown, where: string): void {
     const check = ajv.compile(absolute(schema));
     assert.ok(check(value), `${where}: ${ajv.errorsText(check.errors)} in ${JSON.stringify(value)}`);
@@ -154,7 +154,7 @@ describe("the examples of the reference", () => {
     }
   });
 
-  test("what streams say is as the reference says", async () => {
+  test("frames of streams match the reference", async () => {
     const messages = [{ role: "user", content: "What is 6 * 7?" }];
     const asked: [path: string, body: object][] = [
       ["/chat/stream", { manifest: "quick", thread_id: "said", messages }],
@@ -162,7 +162,7 @@ describe("the examples of the reference", () => {
       ["/v1/responses", { model: "quick", input: "What is 6 * 7?", stream: true }],
     ];
 
-    // Asked before anything is checked: an idle connection is closed while a schema is compiled.
+    // The requests come first, because compiling a schema takes longer than the idle limit of a connection.
     const texts = await Promise.all(asked.map(async ([path, body]) => [path, (await server.post(path, body)).text]));
 
     for (const [path = "", text = ""] of texts) {
@@ -171,13 +171,13 @@ describe("the examples of the reference", () => {
       const events = dataOf(text);
       assert.ok(events.length > 4, path);
       for (const event of events) assertFits(items, event, path);
-      // None fits because anything would.
+      // The schema is strict: an unknown type does not match.
       assert.throws(() => assertFits(items, { type: "nobody" }, path));
     }
   });
 
   test("OPS-009 the first try of the reference runs quick, and every example of a body gets past the intake", async () => {
-    /** Those whose examples name what a first request has made, or nothing at all. */
+    /** Operations whose examples name an object of an earlier request, or none. */
     const works = [
       ...["POST /chat", "POST /chat/stream", "POST /chat/abort", "POST /chat/thinking", "POST /chat/style"],
       ...["POST /chat/mode", "POST /chat/tool_result", "POST /chat/ui", "POST /chat/ask", "POST /chat/sessions/name"],
@@ -192,7 +192,7 @@ describe("the examples of the reference", () => {
       ...["PUT /jobs/{name}", "PUT /manifests/{name}", "POST /manifests/{name}/rollback", "POST /runs/requeue"],
       ...["POST /chat/workspace/edited", "POST /files"],
     ];
-    /** What an example of an id that nothing has may be answered. */
+    /** Allowed answers to examples with unknown ids. */
     const refused = new Set([400, 403, 404, 409, 503]);
     const answered = new Map<string, number>();
 
@@ -227,12 +227,12 @@ describe("the examples of the reference", () => {
   });
 });
 
-/** A schema whose references lead into the document. */
+/** A schema whose references point into the document. */
 function absolute(schema: object): object {
   return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"reference#/'));
 }
 
-/** The JSON behind each `data:` of a stream. */
+/** The JSON of each `data:` line of a stream. */
 function dataOf(stream: string): unknown[] {
   return [...stream.matchAll(/^data: (.*)$/gm)].flatMap(([, data = ""]) =>
     data === "[DONE]" ? [] : [JSON.parse(data)],

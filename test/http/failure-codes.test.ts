@@ -1,4 +1,5 @@
-// What clients of the OpenAI protocol are told of a failed turn: a code for its kind, the provider's pause, and whether to send it again.
+// Failed turns on the OpenAI entry point: the code for each kind of failure, the provider's pause, and whether a retry
+// is safe.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
@@ -14,11 +15,11 @@ interface Case {
   readonly name: string;
   readonly status: number;
   readonly error: object;
-  /** Of the provider's answer. */
+  /** Headers of the provider's answer. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly code: string;
   readonly retryAfter?: string;
-  /** The client may send it again by itself. */
+  /** True if the client may retry by itself. */
   readonly again?: true;
 }
 
@@ -125,7 +126,7 @@ describe("the failure of a turn on /v1", () => {
       }
     });
 
-  test("a rate limit is sent again behind reads, and never behind a call that may change something", async () => {
+  test("a rate limit is retryable after read calls, never after a changing call", async () => {
     const limited = refusal({ status: 429, error: { message: "slow down" }, headers: { "retry-after": "40" } });
     mock.answer("fails", inTurn(calls(["calculator", { expression: "6*7" }]), limited));
 
@@ -170,7 +171,7 @@ describe("the failure of a turn on /v1", () => {
   });
 
   for (const manifest of ["reads", "acts"])
-    test(`POST /chat ${manifest === "acts" ? "keeps" : "forgets"} a 5xx behind a call of effect ${manifest}`, async () => {
+    test(`POST /chat ${manifest === "acts" ? "keeps" : "forgets"} a 5xx after a call of effect ${manifest}`, async () => {
       mock.answer("fails", inTurn(calls(["calculator", { expression: "6*7" }]), refusal({ status: 400, error: {} })));
       for (const thread_id of [null, `kept-${manifest}`]) {
         const headers = { "idempotency-key": `${manifest}-${thread_id}` };

@@ -1,4 +1,4 @@
-// The rules of streams themselves: recorded streams satisfy them, and one that is spoilt in any small way does not.
+// The rules for streams: recorded streams satisfy them, and any small mutation of one does not.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,7 +15,7 @@ import { cleanup } from "../support/temp.ts";
 const todos = [{ content: "Think", status: "in_progress" }];
 const sum = ["calculator", { expression: "6*7" }] as const;
 
-/** Whether a stream of these frames, which has come to its end, is refused; what for. */
+/** The reason why a complete stream of these frames is refused, or null. */
 function refusal(machine: FrameMachine, frames: readonly Frame[]): string | null {
   try {
     for (const frame of frames) machine.take(frame);
@@ -32,14 +32,14 @@ test("the reference names for listeners what a listener may get, and no frame of
   const listed = new Set(tailEvents.map(nameOf));
   const left = turnEvents.map(nameOf).filter((name) => !listed.has(name));
 
-  // Durable runs tell by on_error of a step that is tried again, and by error of their end.
+  // Durable runs report a retried step with on_error and their failure with error.
   assert.deepEqual(
     left.toSorted(),
     [...onlyStarters].filter((name) => !["on_error", "error"].includes(name)).toSorted(),
   );
 });
 
-/** A frame whose text was changed. */
+/** A frame with changed text. */
 function changed(frame: Frame, from: string | RegExp, to: string): Frame {
   const raw = frame.raw.replace(from, to);
   assert.notEqual(raw, frame.raw);
@@ -103,7 +103,7 @@ describe("the rules of streams", () => {
     return found;
   };
 
-  test("what was recorded satisfies them", () => {
+  test("recorded streams satisfy the rules", () => {
     assert.equal(recorded.length, 8);
     for (const { name, machine, frames } of recorded) {
       assert.equal(refusal(machine(), frames), null, name);
@@ -117,7 +117,7 @@ describe("the rules of streams", () => {
         const told = `${name}: ${at} ${frame.name}`;
         const without = refusal(machine(), frames.toSpliced(at, 1));
         const twice = refusal(machine(), frames.toSpliced(at, 0, frame));
-        // Some a stream may do without, or say again, as far as its order tells.
+        // Some frames are optional or repeatable as far as the order shows.
         if (!mayBeMissing(name, frames, at)) assert.ok(without !== null, `${told} is missing`);
         if (!mayComeTwice(frame)) assert.ok(twice !== null, `${told} comes twice`);
         assert.ok(refusal(machine(), frames.slice(0, at)) !== null, `cut before ${told}`);
@@ -128,7 +128,7 @@ describe("the rules of streams", () => {
     for (const { name, machine, frames } of recorded)
       for (const [at, frame] of frames.slice(0, -1).entries()) {
         const next = frames[at + 1] as Frame;
-        // A turn begins beside its first event.
+        // The start of a turn and its first event may be swapped.
         if (next.raw === frame.raw || [frame, next].some(isBeginning)) continue;
         assert.ok(
           refusal(machine(), frames.toSpliced(at, 2, next, frame)) !== null,
@@ -164,7 +164,7 @@ describe("the rules of streams", () => {
     await assert.rejects(turnOf("tools"), /breaks its rules/);
     text = raw("turn").slice(0, -1).join("");
     await assert.rejects(turnOf("tools"), /ends without/);
-    // A turn without a thread has no ids, and one with a thread has.
+    // A turn without a thread has no ids, and one with a thread has them.
     text = raw("turn").join("");
     await assert.rejects(turnOf(null), /has an id/);
     await turnOf("tools");
@@ -197,7 +197,7 @@ describe("the rules of streams", () => {
     spoil("on_chain_end", '"type":"on_chain_end"', '"type":"done"');
   });
 
-  test("who listens is not told what is for the one who asked, nor words that the log does not have", () => {
+  test("listeners get neither the requester's private frames nor unlogged text", () => {
     const { machine, frames } = of("live");
     const turnFrames = of("turn").frames;
     for (const name of ["tool_start", "tool_end", "on_chain_end", "done"]) {
@@ -214,11 +214,11 @@ function isBeginning({ name, json }: Frame): boolean {
   return name === "session_progress" && json.data.phase === "turn" && json.data.replay === undefined;
 }
 
-/** Whether the order of a stream cannot tell that this frame was left out. */
+/** True if the order of a stream does not reveal that this frame is missing. */
 function mayBeMissing(stream: string, frames: readonly Frame[], at: number): boolean {
   const { name } = frames[at] as Frame;
   if (name === ":" || name === "on_error") return true;
-  // The events of a request need not be neighbours, and a tail need not begin with a turn.
+  // The events of a request need not be adjacent, and a tail need not begin with a turn.
   if (stream === "replay") return name === "session_event";
   if (name === "session_event") return frames[at + 1]?.name === "[DONE]";
   return false;

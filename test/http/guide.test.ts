@@ -1,4 +1,4 @@
-// The documents, as a server serves them.
+// The documents as a server serves them.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { before, describe, test } from "node:test";

@@ -1,4 +1,4 @@
-// Long histories: what keeps an http thread from everybody else is a page, however much is asked for.
+// Long histories: reading one blocks an HTTP thread for a page at a time, however much is requested.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";

@@ -1,4 +1,4 @@
-// What stands at the root: for browsers a page, for everybody else JSON, and for nobody more than anybody may know.
+// The root path: a page for browsers, JSON for other clients, and no more than public data for either.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { before, describe, test } from "node:test";
@@ -79,14 +79,14 @@ describe("GET /", () => {
     assert.match(text, /export SVC_KEY=…/);
   });
 
-  test("the line names the host that was asked for, and https behind a trusted proxy only", async () => {
+  test("the line names the requested host, and https only from a trusted proxy", async () => {
     const headers = { host: "localhost:1234", "x-forwarded-proto": "https" };
 
     assert.match((await guarded.get("/", { headers })).json.first_request, /^curl -N https:\/\/localhost:1234\/chat/);
     assert.match((await open.get("/", { headers })).json.first_request, /^curl -N http:\/\/localhost:1234\/chat/);
   });
 
-  test("a host that is no host is refused before it stands in a page", async () => {
+  test("an invalid host is refused before it appears in a page", async () => {
     for (const host of ['"><script>alert(1)</script>', "localhost;id", "localhost'", "$(id)"]) {
       const { status, text } = await open.get("/", { headers: { ...asBrowser.headers, host } });
 
@@ -95,7 +95,7 @@ describe("GET /", () => {
     }
   });
 
-  test("tells nobody of tenants, manifests, versions or the environment", async () => {
+  test("shows no tenant, manifest, version or environment", async () => {
     for (const options of [{}, asBrowser, { key: keys.all }]) {
       const { status, text } = await guarded.get("/", options);
 

@@ -1,4 +1,5 @@
-// What every route with a body takes and does not take (decision 3, threat 6), and bodies that are too long.
+// Bodies that every route accepts and refuses (decision 3: only strict JSON is parsed; threat 6), and bodies that are
+// too long.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
@@ -12,10 +13,10 @@ import { assertCommonHeaders, nameOf, pathOf, routes } from "./support.ts";
 
 const withBody = routes.filter(({ body }) => body !== null);
 const { env, keys } = apiKeys({ all: { scopes: ["*"] } });
-/** What the one route shows that takes no key. */
+/** The header that the one route without an API key requires. */
 const consumer = { "x-svc-consumer-secret": "consumer-secret-0123456789" };
 
-/** Whether `{}` is all that a route asks for. */
+/** True if a route accepts `{}`. */
 function asksForNothing({ body }: Route): boolean {
   return ((body as { required?: readonly string[] } | null)?.required ?? []).length === 0;
 }
@@ -26,7 +27,7 @@ function codeOf(answer: Answer): unknown {
   return typeof error === "object" ? error.code : error;
 }
 
-/** JSON texts in the middle of which stands something that two parsers read differently, or that later code would trip over. */
+/** JSON texts with a value that parsers read differently or that later code would mishandle. */
 const tricks: Readonly<Record<string, fc.Arbitrary<string>>> = {
   "a key twice in one object": fc.constantFrom('{"a":1,"a":2}', '{"a":{},"b":1,"\\u0061":2}', '{"":1,"":1}'),
   "the key __proto__": fc.constantFrom(
@@ -100,7 +101,7 @@ describe("the body of every route", () => {
       });
     }
 
-    test(`${name} finds no fault in JSON that has none, whatever else is wrong with it`, async () => {
+    test(`${name} finds no fault in valid JSON with other errors`, async () => {
       const anything = fc
         .jsonValue({ maxDepth: 3 })
         .map((value) => JSON.stringify(value))
@@ -110,7 +111,7 @@ describe("the body of every route", () => {
         fc.asyncProperty(anything, async (body) => {
           const answer = await send(route, { body });
 
-          // Nothing at random is a request of this route: it is refused for its fields.
+          // No random value is a valid request of this route, so it is refused for its fields.
           assert.deepEqual(
             [answer.status, codeOf(answer)],
             [route.path.startsWith("/v1") ? 400 : 422, "invalid_request"],
@@ -204,7 +205,7 @@ describe("the body of every route", () => {
     }
   });
 
-  test("a content-length that is no number is refused, and nobody else notices", async () => {
+  test("an invalid content-length is refused without effect on other clients", async () => {
     for (const length of ["-1", "0x10", "1e3", "9".repeat(30)]) {
       const answer = await server.raw(`POST /chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${length}\r\n\r\n{}`);
       assert.match(answer, /^HTTP\/1\.1 4\d\d /, length);
@@ -223,7 +224,7 @@ function inChunks(bytes: Buffer): Buffer {
   return Buffer.concat([...pieces, Buffer.from("0\r\n\r\n")]);
 }
 
-/** What comes back to a request that says more than it may; it may be answered while we are still sending. */
+/** The answer to a request that exceeds its declared size, which may come before all is sent. */
 async function sayTooMuch(
   server: TestServer,
   route: Pick<Route, "method" | "path">,

@@ -1,5 +1,5 @@
-// Who waits for the run of a job, as its http thread holds them: a turn under way until they are answered or go away, and no longer. The
-// actors and the store are the real ones, in simulated time.
+// Requests that wait for the run of a job, as their HTTP thread holds them. Each counts as a live turn until it is
+// answered or its client leaves. Actors and store are real, in simulated time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { jobsAddress } from "../../bus/address.ts";
@@ -18,14 +18,14 @@ import { cleanup } from "../support/temp.ts";
 const principal = { tenant_id: tenantId, sub: "wanda", scopes: ["*"], scheme: "none", issuer: "" } as const;
 const runJob = jobRoutes.find(({ path }) => path === "/jobs/{name}/run");
 
-describe("who waits for the run of a job", () => {
+describe("requests that wait for the run of a job", () => {
   const atEnd = cleanup();
   let settings: ReturnType<typeof processSettings>;
   before(() => {
     settings = processSettings(atEnd, { agent: {} }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
   });
 
-  /** Somebody who waits for a run whose model is at work, and says its only word so long after it was asked. */
+  /** A request that waits for a run whose model answers after this time. */
   async function waiting(modelMs = 7_000) {
     const sim = new Sim(5);
     const disk = await SimDisk.open(atEnd);
@@ -42,7 +42,7 @@ describe("who waits for the run of a job", () => {
     const job = { schedule: "", manifest_id: "agent", payload: { prompt: "Report." }, enabled: true };
     await sim.until(bus.ask(jobsAddress(tenantId), "put", { name: "report", job, principal }));
     const turns = new SlotSet<LiveTurn>();
-    // The http thread's own, so that what it has planned can be told from what the actors have.
+    // The HTTP thread has its own environment, so that its timers differ from those of the actors.
     const ownEnv = sim.env();
     let isClosing = false;
     const context = { env: ownEnv, settings, bus, store, turns, mask: new SecretMask([]), closing: () => isClosing };
@@ -77,7 +77,7 @@ describe("who waits for the run of a job", () => {
     assert.deepEqual(left(), nothing);
   });
 
-  test("JOB-006 is answered as running after a minute, and the run goes on", async () => {
+  test("JOB-006 are answered as running after a minute, and the run continues", async () => {
     const { sim, answer, left } = await waiting(90_000);
     await sim.advance(58_000);
     const before = left().turns;
@@ -88,7 +88,7 @@ describe("who waits for the run of a job", () => {
     assert.deepEqual(left(), nothing);
   });
 
-  test("JOB-006 is none any more when the job was deleted meanwhile, which is told", async () => {
+  test("JOB-006 are answered with an error if the job was deleted", async () => {
     const { sim, bus, answer, left } = await waiting();
     await sim.until(bus.ask(jobsAddress(tenantId), "remove", { name: "report", principal }));
 

@@ -1,4 +1,5 @@
-// Idempotency-Key on /v1/chat/completions and /v1/responses: whole, streamed, stateless, on a thread, durable, and across a restart.
+// Idempotency-Key on /v1/chat/completions and /v1/responses: whole, streamed, stateless, on a thread, durable, and
+// after a restart.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
@@ -78,7 +79,7 @@ for (const dialect of gateDialects)
       server.post(path, body, { key: as, headers: { "idempotency-key": key } });
     const replayed = ({ headers }: Answer) => headers["idempotent-replayed"];
     const code = ({ status, json }: Answer) => [status, json.error?.code];
-    /** What a client reads of a stream, however it was cut into pieces; of a whole answer its body. */
+    /** The content of an answer: the body, or the joined deltas of a stream. */
     const told = (answer: Answer): unknown => (answer.text.startsWith("{") ? answer.json : readStream(answer.text));
 
     const sent: { readonly path: string; readonly key: string; readonly body: object; readonly first: Answer }[] = [];
@@ -126,7 +127,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("a response in the background is accepted once, and one behind another goes on once", async () => {
+    test("a background response is accepted once, and continued once", async () => {
       const background = response({ background: true })("says", "go");
       const accepted = await send("/v1/responses", "background", background);
       const again = await send("/v1/responses", "background", background);
@@ -146,7 +147,7 @@ for (const dialect of gateDialects)
     });
 
     for (const { name, path, body } of forms) {
-      test(`${name} that failed behind a call that may change something fails again the same way, and runs nothing`, async () => {
+      test(`${name} that failed after a changing call fails again alike and runs nothing`, async () => {
         const key = `acted ${name}`.replaceAll(" ", "-");
         const first = await send(path, key, body("acts", "go"));
         const calledBefore = mock.requests.length;
@@ -242,7 +243,7 @@ function endOf(answer: Answer): unknown {
   return last;
 }
 
-/** The ids and the end of a stream, and its words joined. */
+/** The ids, the end and the joined text of a stream. */
 function readStream(text: string): object {
   const data = [...text.matchAll(/^data: (.*)$/gm)].map(([, line]) => line ?? "").filter((line) => line !== "[DONE]");
   const events = data.map((line) => JSON.parse(line));

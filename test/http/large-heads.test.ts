@@ -1,4 +1,4 @@
-// How long the head of a request may be. uWebSockets.js is told when it is loaded, for the whole process.
+// The size limit of request heads. uWebSockets.js reads it when it is loaded, for the whole process.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type KeyPair, keyPair, sign } from "../governance/auth/support.ts";
@@ -7,7 +7,7 @@ import { RawConnection, rawRequest } from "../support/raw-http.ts";
 import { type Env, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** What a GET is answered whose request line and headers have this many bytes, sent in one piece or in many. */
+/** The status of a GET whose request line and headers have this many bytes, sent whole or in pieces. */
 async function statusOfHead(server: ProcessServer, bytes: number, pieceBytes = bytes): Promise<number | undefined> {
   const empty = rawRequest("GET", "/health", ["x-a: ", "connection: close"]);
   const head = empty.replace("x-a: ", `x-a: ${"a".repeat(bytes - empty.length)}`);
@@ -29,7 +29,7 @@ describe("heads of requests", () => {
     server = await start({
       SVC_AUTH_MODE: "jwt",
       SVC_JWKS_PUBLIC: JSON.stringify({ keys: [pair.publicJwk] }),
-      // A thread has an environment of its own.
+      // Each worker thread has a copy of the environment.
       SVC_HTTP_THREADS: "2",
     });
   });
@@ -45,7 +45,7 @@ describe("heads of requests", () => {
     assert.equal(status, 200);
   });
 
-  test("16 KiB are taken, however they are cut, and what is longer is 431", async () => {
+  test("heads up to 16 KiB are accepted in any pieces, and longer ones are 431", async () => {
     // The kernel spreads connections over the threads.
     for (let connection = 0; connection < 16; connection++) assert.equal(await statusOfHead(server, 16_000), 200);
     assert.equal(await statusOfHead(server, 16_000, 1000), 200);

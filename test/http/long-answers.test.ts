@@ -1,4 +1,4 @@
-// Bodies that are made a piece at a time: what a failure before and after the first piece does, and what a client gets.
+// Bodies that are made in pieces: failures before and after the first piece, and the bytes that a client receives.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { appendOp, eventId, threadUid } from "../../storage/tables/events.ts";
@@ -22,7 +22,7 @@ describe("a long answer", { skip }, () => {
   let server: ProcessServer;
   before(async () => {
     database = await testDatabase(atEnd);
-    // A page of which is more than the connection takes without a reader.
+    // One page exceeds what the connection buffers without a reader.
     const content = "x".repeat(50_000);
     await seed({ engine: "postgres", postgres: database.config }, "default", (tenant) => [
       insertThreadOp(tenant, {
@@ -70,7 +70,7 @@ describe("a long answer", { skip }, () => {
     assert.equal(json.leafId, eventId(uid, eventCount - 1));
   });
 
-  test("that cannot be finished is cut off, so that nobody takes it for whole, and the server goes on", async () => {
+  test("that fails midway is cut off, so no client takes it for whole", async () => {
     const stream = await server.listen("/chat/sessions/long");
     proxy.cut();
     let text = "";
@@ -102,7 +102,7 @@ describe("a long answer", { skip }, () => {
     await eventually("a server that is ready", async () => (await server.get("/ready")).status === 200 || undefined);
   });
 
-  test("whose client leaves in the middle harms nobody", async () => {
+  test("whose client leaves in the middle has no effect on others", async () => {
     for (let round = 0; round < 5; round++) {
       const stream = await server.listen("/chat/sessions/long");
       stream.close();

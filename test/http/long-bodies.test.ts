@@ -1,5 +1,5 @@
-// Bodies that take milliseconds to read must not be one long turn of the event loop together: the real way of a request, with
-// exchanges whose bodies are there at the same moment.
+// Several bodies that take milliseconds to parse must not share one turn of the event loop. The exchanges run the real
+// request path, with all bodies present at once.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
@@ -11,7 +11,7 @@ import type { Exchange } from "../../http/engines/exchange.ts";
 import type { Reply } from "../../http/exchange/reply.ts";
 import { route } from "../../http/route.ts";
 
-/** In which turn of the event loop each of eight requests with such a body is handled. */
+/** The turns of the event loop in which each of eight requests with such a body is handled. */
 async function turnsOf(bodyBytes: number): Promise<number[]> {
   const env = systemEnv();
   const context = {

@@ -1,4 +1,4 @@
-// What is read in the compute pool, asked over HTTP, with one http thread and with several that each have a pool.
+// Reads in the compute pool, requested over HTTP, with one HTTP thread and with several that have a pool each.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startChatProcess, turn } from "../support/chat.ts";
@@ -25,7 +25,7 @@ for (const threads of ["1", "3"]) {
         server.get("/audit/metrics"),
         server.post("/chat", turn("agent", "another", { thread_id: `beside-${number}` })),
       ]);
-    // As many connections as there are requests under way, which the kernel spreads over the threads.
+    // There are as many connections as live requests, and the kernel spreads them over the threads.
     const rounds = await Promise.all(Array.from({ length: 8 }, (_, number) => round(number)));
 
     for (const [search, exported, summary, usage, metrics, answer] of rounds) {

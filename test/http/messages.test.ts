@@ -1,4 +1,4 @@
-// What refusals say to a person: what is not there, what may have been meant, and what there is for this caller and nobody else.
+// Refusals that a person reads: the missing name, similar names, and alternatives that this caller may see.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIError } from "openai";
@@ -69,7 +69,7 @@ describe("messages of refusals", () => {
     }
   });
 
-  test("who has shown no credentials hears of no path", async () => {
+  test("a caller without credentials learns no path", async () => {
     const guarded = await server.get("/chatt");
     const open = await server.get("/.well-known/jwks.jso");
     const other = await server.get("/.well-known/chat");
@@ -79,7 +79,7 @@ describe("messages of refusals", () => {
     assert.equal(other.json.message, "No route has this path.");
   });
 
-  test("below /v1 what is not there, and a method that is not, are told in the form that OpenAI clients read", async () => {
+  test("unknown paths and methods below /v1 are answered in OpenAI's form", async () => {
     const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: keys.ann, maxRetries: 0 });
     const refused = async (asked: Promise<unknown>): Promise<APIError> => {
       const error = await asked.then(
@@ -107,7 +107,7 @@ describe("messages of refusals", () => {
     assert.equal(method.headers?.get("allow"), "GET, HEAD, OPTIONS");
   });
 
-  test("a method that a path has not got is told with those that it has", async () => {
+  test("an unsupported method is answered with the supported ones", async () => {
     const { status, json, headers } = await server.request("DELETE", "/chat/sessions", { key: keys.ann });
 
     const message = "This path does not accept DELETE; it accepts GET, HEAD, OPTIONS.";
@@ -115,7 +115,7 @@ describe("messages of refusals", () => {
     assert.equal(headers.allow, "GET, HEAD, OPTIONS");
   });
 
-  test("a body of another type is told what it came as, and what to send", async () => {
+  test("a body of another type is refused with both types", async () => {
     const send = async (headers: Record<string, string>) => {
       const { status, json } = await server.post("/chat", "{}", { key: keys.ann, headers });
       assert.deepEqual([status, json.error, json.detail], [415, "unsupported_media_type", "unsupported_media_type"]);
@@ -135,7 +135,7 @@ describe("messages of refusals", () => {
     );
   });
 
-  test("a body that is no JSON is told where, and one that lacks what it needs, how it looks with it", async () => {
+  test("bad JSON is refused with its position, and a missing field with an example", async () => {
     const said = async (body: string) => (await server.post("/chat", body, { key: keys.ann })).json;
 
     assert.match(
@@ -153,7 +153,7 @@ describe("messages of refusals", () => {
     assert.match(empty.message, /send messages, such as \[\{"role": "user", "content": "hi"\}\]\.$/);
   });
 
-  test("a model whose provider has no credential is told with the setting for it", async () => {
+  test("a model without its provider's credential is refused with the setting for it", async () => {
     const { status, json } = await ask({ model: "keyless", manifest: "own-helper" });
 
     assert.deepEqual([status, json.error], [503, "model_not_configured:xai"]);
@@ -163,7 +163,7 @@ describe("messages of refusals", () => {
     );
   });
 
-  test("a key without Bearer is told the scheme, in either place of its characters", async () => {
+  test("a key without Bearer is refused with the scheme, in any case of letters", async () => {
     const message = "The Authorization header has no scheme before the key: send `Authorization: Bearer KEY`.";
     for (const authorization of [keys.ann, "sk-proj_0123456789.abc+/="]) {
       const { status, json } = await server.get("/v1/models", { headers: { authorization } });
@@ -181,7 +181,7 @@ describe("messages of refusals", () => {
     ["", "The base URL of an OpenAI client must end in /v1."],
     ["/v1/v1", "The path has /v1 twice: remove /v1 from the base URL or from the path."],
   ])
-    test(`a client with the base URL ${JSON.stringify(base)} is told the right one`, async () => {
+    test(`a client with the base URL ${JSON.stringify(base)} gets the right one`, async () => {
       const client = new OpenAI({ baseURL: server.url + base, apiKey: keys.ann, maxRetries: 0 });
       const asked = [
         () => client.chat.completions.create({ model: "quick", messages: [{ role: "user", content: "hi" }] }),
@@ -295,7 +295,7 @@ describe("messages of refusals", () => {
   });
 });
 
-test("what is offered behind a name: the nearest, and all where they are few", () => {
+test("a refused name comes with the nearest one, or with all if they are few", () => {
   const many = Array.from({ length: 41 }, (_, at) => `name-${at}x`);
 
   assert.equal(offered("quik", ["quick", "router"]), " Did you mean quick? There are quick, router.");
@@ -305,7 +305,7 @@ test("what is offered behind a name: the nearest, and all where they are few", (
   assert.equal(offered("name-7", many), " Did you mean name-7x?");
 });
 
-test("what may have been meant by a path", () => {
+test("similar paths are suggested", () => {
   const paths = ["/", "/chat", "/chat/history/{thread_id}", "/runs/{run_id}", "/runs/{run_id}/timeline"];
 
   assert.equal(meantPath("/run/abc", paths), " Did you mean /runs/{run_id}?");

@@ -1,4 +1,4 @@
-// What every request passes on its way: ids, headers, rates. The order is the specification's.
+// The middleware that every request passes, in the specification's order: ids, headers, rates.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
@@ -29,7 +29,7 @@ describe("request ids", () => {
     assert.equal(cut.headers["x-request-id"], long.slice(0, 64));
   });
 
-  test("ERR-002 an id that could not stand in a header or a log line is replaced", async () => {
+  test("ERR-002 an id that is invalid in a header or a log line is replaced", async () => {
     for (const sent of ["with space", "caf\u00c3\u00a9s", "tab\there", ""]) {
       const { headers } = await server.get("/health", { headers: { "x-request-id": sent } });
 
@@ -73,14 +73,14 @@ describe("request ids", () => {
     assert.match(String(headers["content-type"]), /^application\/openmetrics-text/);
   });
 
-  test("ERR-003 strict-transport-security stands on answers over TLS alone, and only a trusted proxy can say so", async () => {
+  test("ERR-003 strict-transport-security is sent over TLS only, as a trusted proxy reports", async () => {
     const trusting = await startServer({ atEnd, env: { SVC_TRUSTED_CLIENT_IP_HEADER: "x-real-ip" } });
     const https = { headers: { "x-forwarded-proto": "http, https" } };
 
     const told = await trusting.get("/health", https);
     const plain = await trusting.get("/health", { headers: { "x-forwarded-proto": "https, http" } });
     const padded = await trusting.get("/health", { headers: { "x-forwarded-proto": "http,\t https" } });
-    // Of a value these bytes are a no-break space, which is no padding.
+    // Inside a header value these bytes are a no-break space, which is not padding.
     const strange = await trusting.get("/health", { headers: { "x-forwarded-proto": "http,\u00c2\u00a0https" } });
     const untrusted = await server.get("/health", https);
 
@@ -123,7 +123,7 @@ describe("the rate limit", () => {
     for (const path of open) assert.notEqual((await server.get(path)).status, 429, path);
   });
 
-  test("ERR-001 who shows no good credentials counts by address, before it is told so", async () => {
+  test("ERR-001 bad credentials count by address, before the refusal", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const knock = async (key?: string) => (await server.get("/audit", key === undefined ? {} : { key })).status;
 
@@ -150,7 +150,7 @@ describe("the rate limit", () => {
     assert.equal(sixth.status, 429);
   });
 
-  test("LIM-002 of the trusted header the last address counts: what stands before it is the client's own word", async () => {
+  test("LIM-002 the last address of the trusted header counts, because clients write the others", async () => {
     const server = await startServer({
       atEnd,
       env: { ...env, ...limit, SVC_TRUSTED_CLIENT_IP_HEADER: "X-Forwarded-For" },
@@ -193,7 +193,7 @@ describe("the rate limit", () => {
     assert.equal((await server.get("/audit")).status, 401);
   });
 
-  test("LIM-002 0 limits nobody", async () => {
+  test("LIM-002 0 means no limit", async () => {
     const server = await startServer({ atEnd, env: { ...env, SVC_RATE_LIMIT: "0" } });
 
     const answers = await Promise.all(Array.from({ length: 300 }, () => server.get("/audit", { key: keys.acme })));

@@ -1,4 +1,4 @@
-// On a machine with one or two cores the main thread runs turns too: a conversation there is the same.
+// On a machine with one or two cores the main thread also runs turns, and a conversation works the same.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { turn } from "../support/chat.ts";
@@ -95,7 +95,7 @@ describe("a server whose main thread runs the turns", () => {
   });
 
   test("drains: a live turn ends, marked as interrupted, and the next server has its thread", async () => {
-    // Another client than the server's own, which lets go of its connections before the server stops.
+    // A separate client that closes its connections before the server stops.
     const client = new HttpClient(() => server.url);
     atEnd.after(() => client.close());
     const stream = await client.stream("/chat/stream", turn("hanging", "hi", { thread_id: "drained" }));
@@ -112,7 +112,10 @@ describe("a server whose main thread runs the turns", () => {
   });
 });
 
-/** Keeps this thread, and with it the server's, at work for so long in every turn of its event loop. Answers how to stop. */
+/**
+ * Occupies this thread, shared with the server, for this long in each turn of its event loop. Returns a function that
+ * stops it.
+ */
 function keepBusy(turnMs: number): () => void {
   let busy = true;
   const work = (): void => {

@@ -1,4 +1,5 @@
-// GET /openapi.json is a megabyte: made once and in slices, compressed for whoever takes that, and not sent again to who has it.
+// GET /openapi.json has a megabyte: it is built once in slices, compressed on request, and answered with 304 to clients
+// that have it.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { gunzipSync } from "node:zlib";
@@ -8,18 +9,18 @@ import { startServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { routes } from "./support.ts";
 
-/** Characters of a piece: of more than that the event loop would be kept from others for tens of milliseconds. */
+/** Max characters of a piece; a larger one would block the event loop for tens of milliseconds. */
 const pieceCharsMax = 64 * 1024;
 
 for (const engine of ["uws", "node"])
   describe(`/openapi.json on ${engine}`, () => {
     const atEnd = cleanup();
 
-    test("is compressed for whoever takes gzip, the same, and 304 for whoever has it", async () => {
+    test("is gzipped on request with equal content, and 304 if unchanged", async () => {
       const server = await startServer({ atEnd, env: { SVC_HTTP_ENGINE: engine } });
       const get = (headers: Readonly<Record<string, string>> = {}) => server.get("/openapi.json", { headers });
 
-      // The first two are made of the same pieces.
+      // The first two answers are made of the same pieces.
       const [plain, packed] = await Promise.all([get(), get({ "accept-encoding": "br;q=1, GZIP;q=0.5" })]);
       const etag = String(plain.headers.etag);
       const held = [etag, etag.replace("W/", ""), `"other", ${etag}`, "*"];
@@ -58,7 +59,7 @@ for (const engine of ["uws", "node"])
     });
   });
 
-test("the document comes in pieces none of which is long, and is one JSON text", () => {
+test("the document comes in short pieces and is one JSON text", () => {
   const pieces = [...openApiText(routes, "1.2.3")];
 
   assert.ok(Math.max(...pieces.map((piece) => piece.length)) <= pieceCharsMax);
@@ -88,7 +89,7 @@ test("others have their turn while it is made", async () => {
 
   const body = await keepBody(pieces(), env);
 
-  // 300 ms of work, two pieces at one go.
+  // 300 ms of work, two pieces a turn.
   assert.equal(turns, 50);
   assert.equal(Buffer.from(body.plain).toString(), "é".repeat(100));
   const reply = keptReply(body, "text/plain", { "accept-encoding": "gzip" });

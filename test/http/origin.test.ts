@@ -1,4 +1,4 @@
-// Threat 14: a page of another origin, or one whose name was made to resolve to us, gets nothing and does nothing.
+// Threat 14: a page of another origin, or one whose name was rebound to this host, reads nothing and changes nothing.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
@@ -6,7 +6,7 @@ import { cleanup } from "../support/temp.ts";
 import { assertCommonHeaders, outcomeOf, pathOf, refusal, routes } from "./support.ts";
 
 const app = "https://app.example.com";
-/** Paths that load balancers call by a pod's address. */
+/** Paths that load balancers call with a pod's address. */
 const probes: readonly string[] = ["/health", "/live", "/ready"];
 const turn = { manifest: "quick", thread_id: "page", messages: [{ role: "user", content: "hi" }] };
 
@@ -197,7 +197,7 @@ describe("browsers", () => {
     assert.deepEqual([stream.status, stream.headers["access-control-allow-origin"]], [200, app]);
   });
 
-  test("a listed origin is told what it may send, without credentials and at no cost", async () => {
+  test("a preflight of a listed origin is answered without credentials or rate cost", async () => {
     const headers = {
       origin: app,
       "access-control-request-method": "PUT",
@@ -215,7 +215,8 @@ describe("browsers", () => {
 
   const many = Array.from({ length: 80 }, (_, at) => `x-${at}`);
   for (const [client, asked, allowed] of [
-    // Headers that the openai package adds: https://github.com/openai/openai-node/blob/master/src/internal/detect-platform.ts
+    // Headers that the openai package adds:
+    // https://github.com/openai/openai-node/blob/master/src/internal/detect-platform.ts
     [
       "the openai package",
       "authorization,content-type,openai-organization,openai-project,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout",
@@ -333,7 +334,7 @@ describe("browsers", () => {
         assert.equal(await status(path, navigation), 403, path);
     });
 
-    test("a frame, an image or a script is no link, and neither is what is no GET", async () => {
+    test("frames, images, scripts and methods other than GET do not count as links", async () => {
       for (const headers of [
         { ...navigation, "sec-fetch-dest": "iframe" },
         { ...navigation, "sec-fetch-dest": "embed" },
@@ -348,13 +349,13 @@ describe("browsers", () => {
     });
 
     for (const site of ["same-origin", "same-site", "none"]) {
-      test(`what comes from ${site} is served`, async () => {
+      test(`a request with site ${site} is served`, async () => {
         for (const path of ["/chat/sessions", "/health", "/docs"])
           assert.equal((await server.get(path, { headers: { "sec-fetch-site": site } })).status, 200, path);
       });
     }
 
-    test("a listed origin of another site goes on calling", async () => {
+    test("a listed origin of another site is still served", async () => {
       const headers = { ...crossSite, "sec-fetch-mode": "cors", "sec-fetch-dest": "empty", origin: app };
       const asked = await server.get("/chat/sessions", { headers });
       const preflight = await server.request("OPTIONS", "/chat", {
@@ -368,7 +369,7 @@ describe("browsers", () => {
       assert.equal(asked.headers["access-control-allow-origin"], app);
     });
 
-    test("a site that is told twice is refused", async () => {
+    test("a repeated site header is refused", async () => {
       const headers = { "sec-fetch-site": ["none", "cross-site"] };
 
       assert.equal((await server.get("/health", { headers })).status, 400);

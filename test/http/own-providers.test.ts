@@ -1,5 +1,5 @@
-// SVC_MODEL_PROVIDERS over real sockets: servers of one's own answer turns with tools, are sent what the setting says, and what is secret
-// of it is told to nobody.
+// SVC_MODEL_PROVIDERS over real sockets: the operator's model servers answer turns with tools and get the configured
+// requests, and the setting's secrets never leak.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { shown, turn } from "../support/chat.ts";
@@ -112,7 +112,7 @@ describe("model providers of one's own", () => {
     assert.ok(server.logs.some((line) => JSON.stringify(line).includes("ollama (ollama, of SVC_MODEL_PROVIDERS)")));
   });
 
-  test("a provider that repeats what it was sent has it told to nobody", async () => {
+  test("a provider that repeats its request leaks nothing of it", async () => {
     const message = "no such key: broken-key-0123456789 of team-word-0123456789";
     mock.answer("broken", jsonScript(401, { error: { message } }));
 

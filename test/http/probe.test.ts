@@ -4,7 +4,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { Probe } from "../../http/probe.ts";
 import { Sim } from "../support/sim-env.ts";
 
-/** A probe whose tries the test ends, and a clock that moves when it is told to. */
+/** A probe whose tries the test finishes, on a clock that the test moves. */
 function held() {
   const sim = new Sim(1);
   const tries: PromiseWithResolvers<string | null>[] = [];
@@ -30,7 +30,7 @@ test("OPS-007 what does not answer is red after two seconds, and not before", as
   assert.deepEqual(late, { ok: false, detail: "deadline_exceeded", duration_ms: 2_000 });
 });
 
-test("OPS-007 what is silent is tried once, whoever asks meanwhile and however often, and again when it has answered", async () => {
+test("OPS-007 a silent service is tried once at a time, and again after its answer", async () => {
   const { sim, tries, probe } = held();
 
   const first = probe.ask();
@@ -50,7 +50,7 @@ test("OPS-007 what is silent is tried once, whoever asks meanwhile and however o
   assert.deepEqual(await sim.until(fourth, 0), { ok: true, duration_ms: 0 });
 });
 
-test("a refusal is told by its code, a defect not by its words, and neither sticks", async () => {
+test("a refusal shows its code and a defect hides its text, and neither persists", async () => {
   const { sim, tries, probe } = held();
   const answers: unknown[] = [];
 

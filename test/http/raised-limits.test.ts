@@ -1,4 +1,5 @@
-// SVC_MAX_BODY_BYTES and SVC_MAX_UPLOAD_BYTES: what a deployment takes that has raised them, and what no deployment takes.
+// SVC_MAX_BODY_BYTES and SVC_MAX_UPLOAD_BYTES: sizes that a deployment with raised limits accepts, and fixed upper
+// bounds.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { allDuties } from "../../governance/settings/duties.ts";
@@ -28,7 +29,7 @@ describe("a server with raised limits", () => {
     mock.answer("eyes", { text: "Seen." });
   });
 
-  /** The parts of the last message that the model was given. */
+  /** The parts of the last message that the model received. */
   const given = () => shown(mock.requests.at(-1)).at(-1)?.content as unknown as { image_url?: { url: string } }[];
 
   test("takes a body up to its limit, and gives the model the image in it", async () => {
@@ -49,7 +50,7 @@ describe("a server with raised limits", () => {
 
     const largest = await upload(12 * miB);
     const larger = await upload(12 * miB + 1);
-    // The mock model takes requests of 16 MiB.
+    // The mock model accepts requests of 16 MiB.
     const sent = await upload(11 * miB);
     const part = { type: "file", file: { file_id: sent.json.file_id } };
     const answer = await server.post("/chat", { manifest: "sees", messages: [{ role: "user", content: [part] }] }, as);

@@ -1,4 +1,5 @@
-// What an http thread keeps of the rate limit: leases of callers, for a while, and of so many callers and no more.
+// The rate limit on an HTTP thread: it holds prefetched requests of callers, for a limited time and a limited number of
+// callers.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defineActor } from "../../actors/runtime/define.ts";
@@ -8,7 +9,7 @@ import { RateLimiter } from "../../http/middleware/rate-limit.ts";
 import { SimNet } from "../support/sim-bus.ts";
 import { Sim } from "../support/sim-env.ts";
 
-/** A limiter that lends from plenty: what it answers is the test's. */
+/** A limiter with plenty to grant, which answers as the test says. */
 function start(lease: RateLease = { granted: 100, forMs: 1_000, retryAfterSeconds: 0 }) {
   const sim = new Sim(1);
   const asked: { key: string; want: number }[] = [];
@@ -45,7 +46,7 @@ test("a lease is spent without asking, to its last request, and then another is 
   assert.deepEqual(asked, Array(2).fill({ key: "acme", want: 1024 }));
 });
 
-test("what was not spent in its time is not spent", async () => {
+test("unused prefetched requests expire", async () => {
   const { sim, asked, limiter } = start();
   await sim.until(limiter.take("acme") as Promise<void>);
 
@@ -93,7 +94,7 @@ test("leases of 50,000 callers are kept; one caller more, and all of them ask ag
   await sim.until(asked);
 });
 
-test("who gets no lease is refused, and told when to come back", async () => {
+test("a caller without a grant is refused with a time to retry", async () => {
   const { sim, limiter } = start({ granted: 0, forMs: 0, retryAfterSeconds: 3600 });
 
   const refused = limiter.take("acme") as Promise<void>;

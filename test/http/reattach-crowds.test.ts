@@ -1,4 +1,5 @@
-// Crowds that come back at once, over real sockets: what they ask for is made once, nobody is refused, and nobody else waits for them.
+// Crowds that reconnect at once, over real sockets: their backlog is encoded once, none is refused, and other clients
+// are not delayed.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { appendOp, type LogEvent } from "../../storage/tables/events.ts";
@@ -22,10 +23,10 @@ const single = { key: keys.single };
 const asCrowd = [`authorization: Bearer ${keys.crowd}`];
 const manifests = { agent: { session: { strategy: "windowed:1" } } };
 
-/** Threads of one message, each longer than a piece. */
+/** Threads with one message longer than a piece. */
 const longThreads = 4;
 const longText = "Ein längerer Satz. ".repeat(20_000);
-/** A thread that no connection holds. */
+/** A thread larger than the buffers of any connection. */
 const endlessEvents = 40;
 const endlessText = "x".repeat(400_000);
 
@@ -63,7 +64,7 @@ describe("a crowd that reattaches", () => {
 
   test("STREAM-008 all get the snapshot of their thread as a whole, and it is made for all at once", async () => {
     let made = Number.POSITIVE_INFINITY;
-    // Those share who ask together, and on a busy machine they may come one after another.
+    // Only simultaneous readers share pages, and a busy machine may spread them out, so retry.
     for (let crowds = 0; crowds < 5 && made >= 60; crowds++) {
       const madeBefore = await pagesMade();
       const streams = await Promise.all(
@@ -81,7 +82,7 @@ describe("a crowd that reattaches", () => {
       for (const [at, first] of firsts.entries()) {
         const own = `${at % longThreads} ${longText}`;
         assert.deepEqual([first?.name, first?.id], ["snapshot", "1"]);
-        // A test client cuts text between two bytes of a letter.
+        // The test client may cut text between two bytes of a letter.
         assert.equal(first?.json.data.transcript[0].content.replaceAll(/\uFFFD+/g, "ä"), own);
       }
     }
@@ -89,10 +90,10 @@ describe("a crowd that reattaches", () => {
     assert.equal(await metric(server, "svc_history_readers_waiting", crowd), 0);
   });
 
-  test("STREAM-009 with a cursor, all get the events behind it, made for all at once", async () => {
+  test("STREAM-009 readers with a cursor get the later events, encoded once for all", async () => {
     const headers = { "last-event-id": "36" };
     let made = Number.POSITIVE_INFINITY;
-    // As above.
+    // As above: retry until the readers coincide.
     for (let crowds = 0; crowds < 5 && made >= 40; crowds++) {
       const madeBefore = await pagesMade();
       const streams = await Promise.all(
@@ -119,7 +120,7 @@ describe("a crowd that reattaches", () => {
     assert.equal(answers[0]?.json.transcript[0].content, `1 ${longText}`);
   });
 
-  test("that does not read is bounded, its bytes are told, and another tenant gets what it asks for", async () => {
+  test("that stalls is bounded and metered, and another tenant is served", async () => {
     const readers = await StalledReaders.open(server, 150, () => "endless", atEnd, "id: ", crowd.key);
     await untilMetric(server, "svc_stream_waiting_bytes", (bytes) => bytes > 0, crowd);
 
@@ -156,7 +157,7 @@ describe("a crowd that reattaches", () => {
     assert.deepEqual([status, json.transcript.length], [200, endlessEvents]);
   });
 
-  test("a thread that goes on while it is sent: who was slow hears the rest, and who comes then gets it as it is", async () => {
+  test("a thread grows during its replay: slow readers get the rest, new ones get all", async () => {
     const slow = await server.listen("/chat/stream/endless-too", crowd);
     await untilMetric(server, "svc_stream_waiting_bytes", (bytes) => bytes > 0, crowd);
     const said = await server.post("/chat", turn("agent", "go", { thread_id: "endless-too" }), crowd);

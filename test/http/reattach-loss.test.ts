@@ -1,4 +1,4 @@
-// A listener that is behind while the thread that holds its conversation dies: every event comes once, in its ticket.
+// A slow listener whose thread's node dies: every event arrives once, in order.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { turn } from "../support/chat.ts";
@@ -8,9 +8,9 @@ import { startMockModel } from "../support/mock-model.ts";
 import { type LocalServer, manifestEnv, modelEnv, startInProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** The first node that holds actors, where one thread speaks HTTP. */
+/** The first node with actors if one thread speaks HTTP. */
 const actorNode = 1;
-/** Together more than any connection holds. */
+/** Together more than any connection buffers. */
 const backlogTurns = 30;
 const longText = "y".repeat(400_000);
 
@@ -21,9 +21,9 @@ describe("a listener that is behind when its actor's thread dies", () => {
     const mock = await startMockModel({ record: false });
     atEnd.after(() => mock.close());
     mock.answer("plain", { text: ["The", " answer."] });
-    // The model is shown little, so that a long thread costs it nothing.
+    // The model receives a short window, so that a long thread costs nothing.
     const manifests = manifestEnv(atEnd, { agent: { session: { strategy: "windowed:1" } } });
-    // What never comes is not waited for without end.
+    // A bound for tests whose frame never comes.
     const env = { ...modelEnv(mock, ["plain"]), ...manifests, SVC_STREAM_RESUME_IDLE_SECONDS: "20" };
     server = await startInProcess({ atEnd, env });
   });
@@ -33,7 +33,7 @@ describe("a listener that is behind when its actor's thread dies", () => {
     assert.equal(status, 200, answer);
   }
 
-  /** A stream that has a long backlog before it, has taken its first bytes, and takes no more until it is read. */
+  /** A stream with a long backlog that has read its first bytes and then stalls until the test reads. */
   async function openStalled(thread: string, headers: Record<string, string>): Promise<TestStream> {
     for (let number = 0; number < backlogTurns; number++) await say(thread, longText);
     const stream = await server.listen(`/chat/stream/${thread}`, { headers });
@@ -45,7 +45,7 @@ describe("a listener that is behind when its actor's thread dies", () => {
     return stream;
   }
 
-  /** Ends the thread, and resolves when its successor answers. */
+  /** Kills the actor thread. Resolves when its successor answers. */
   async function killThread(thread: string): Promise<void> {
     await server.system.kill(actorNode);
     await eventually("a successor", async () => {
@@ -54,7 +54,7 @@ describe("a listener that is behind when its actor's thread dies", () => {
     });
   }
 
-  /** Reads until an event of this number has come, and gives the numbers of all that came. */
+  /** Reads until the event with this number. Returns the numbers of all events read. */
   async function seqsUntil(stream: TestStream, last: number): Promise<number[]> {
     const seqs: number[] = [];
     for await (const { name, json } of stream) {
@@ -74,7 +74,7 @@ describe("a listener that is behind when its actor's thread dies", () => {
   ] as const) {
     const slug = how.replaceAll(" ", "-");
 
-    test(`${how}: what was heard while the past was sent is not sent again after the loss`, async () => {
+    test(`${how}: frames heard during the backlog are not repeated after the loss`, async () => {
       const stream = await openStalled(`held-${slug}`, headers);
       await say(`held-${slug}`, "heard meanwhile");
       const before = await seqsUntil(stream, backlogEvents + 1);
@@ -86,7 +86,7 @@ describe("a listener that is behind when its actor's thread dies", () => {
       assert.deepEqual([...before, ...after], upTo(backlogEvents + 4));
     });
 
-    test(`${how}: a loss while the past is sent takes nothing of what was heard meanwhile`, async () => {
+    test(`${how}: a loss during the backlog drops none of the buffered frames`, async () => {
       const stream = await openStalled(`lost-${slug}`, headers);
       await say(`lost-${slug}`, "heard meanwhile");
 

@@ -1,4 +1,4 @@
-// Listeners that come at any moment of a turn: the real thread, run, store and reattachment on the simulated clock.
+// Listeners that connect at every moment of a turn. Thread, run, store and reattachment are real, on a simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { queryObjects } from "node:v8";
@@ -29,7 +29,7 @@ const replies: readonly ScriptedReply[] = [
   { text: ["That ", "is ", "all ", "there ", "is."] },
 ];
 
-/** What a client reads from a stream that takes everything at once. */
+/** The frames of a client that reads everything at once. */
 class ReadingStream {
   readonly frames: Frame[] = [];
   readonly drained = true;
@@ -114,11 +114,13 @@ describe("a listener that comes at any moment of a turn", () => {
       assert.deepEqual(process.crashes, [], where);
       process.close();
     }
-    // Moments before, within and after what the model says were all among them.
+    // The moments include before, during and after the model's text.
     assert.deepEqual([...seen].sort(), ["after the turn", "between words", "words to come"]);
   });
 
-  /** Text that a client holds when an answer is in the log is that answer, if it was there for its beginning or was told of it. */
+  /**
+   * Asserts that a client's streamed text equals the logged answer if the client saw its start or got a snapshot of it.
+   */
   function wordsAgree(frames: readonly Frame[], where: string): string {
     let held: string | null = null;
     let moment = "after the turn";
@@ -139,7 +141,7 @@ describe("a listener that comes at any moment of a turn", () => {
   }
 });
 
-/** A stream of a conversation, as its client has opened it. */
+/** A client's stream of a conversation. */
 function reattach(
   { bus }: ActorProcess,
   { env, store }: { readonly env: Env; readonly store: Store },

@@ -1,4 +1,4 @@
-// The live run has not heard yet that its words are in the log: a listener that comes then reads them there, and not a second time.
+// A listener that connects after the text is logged and before the live run knows it reads the text from the log only.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
@@ -25,7 +25,7 @@ for (const [since_seq, told] of [
       writePart: (bytes: Uint8Array) => written.push(Buffer.from(bytes).toString()),
       write(text: string) {
         written.push(text);
-        // The frames that were held meanwhile come last, also when there are none.
+        // The buffered frames come last, even if there are none.
         if (text === "") resolve();
       },
     };

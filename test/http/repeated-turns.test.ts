@@ -1,4 +1,4 @@
-// A request on /v1 that is sent again behind its failed turn: the same messages go on behind what the log has, all others are a turn.
+// A repeated /v1 request after a failed turn: equal messages continue the logged turn, and all others start a new turn.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { databaseOf, skipPostgres } from "../faults/support.ts";
@@ -33,7 +33,7 @@ for (const dialect of gateDialects)
       }));
     });
 
-    /** Lets the model answer with these in turn, and with the last one from then on. */
+    /** Lets the model give these replies in order, and then the last one again. */
     const play = (...replies: readonly Reply[]): void => {
       let at = 0;
       mock.answer("m", () => replies[Math.min(at++, replies.length - 1)] as Reply);
@@ -43,7 +43,7 @@ for (const dialect of gateDialects)
     const user = (content: unknown) => ({ role: "user", content });
     const ask = (thread: string, messages: readonly object[], fields: object = {}) =>
       server.post("/v1/chat/completions", { model: "agent", user: thread, messages, ...fields });
-    /** Roles of the log in order. */
+    /** The roles of the log in order. */
     const rolesOf = async (thread: string): Promise<string[]> => {
       const { json } = await server.get(`/chat/sessions/${thread}`);
       return json.transcript.flatMap(({ kind, role }: { kind: string; role: string }) =>
@@ -62,7 +62,7 @@ for (const dialect of gateDialects)
       ["a window of one message", [user("go")], { model: "narrow" }],
       ["a durable run", [user("go")], { model: "durable" }],
     ] as const)
-      test(`${name}: it goes on behind the tool's result, as often as it takes, and is said once`, async () => {
+      test(`${name}: a retry continues after the tool's result, any number of times`, async () => {
         const thread = `same-${name.replaceAll(" ", "-")}`;
         play({ text: "Hello." }, call, failure(400), failure(400), done);
         await ask(thread, [user("hi")], fields);
@@ -79,7 +79,7 @@ for (const dialect of gateDialects)
         assert.equal(mock.requests.at(-1)?.text.split('"42"').length, 2);
       });
 
-    test("a turn on a new thread goes on too, also after a restart", async () => {
+    test("a retry continues a turn on a new thread, also after a restart", async () => {
       play(call, failure(400), done);
       const messages = [user("earlier"), { role: "assistant", content: "said" }, user("go")];
 
@@ -91,7 +91,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(await rolesOf("fresh"), ["user", "assistant", "user", "assistant", "tool", "assistant"]);
     });
 
-    test("a result that the client has brought goes on, without being quoted", async () => {
+    test("a retry continues after a result of the client without quoting it", async () => {
       play(calls(["weather", {}]), failure(400), done);
       const first = await ask("brought", [user("go")], { tools: [weather] });
       const { message } = first.json.choices[0];
@@ -125,7 +125,7 @@ for (const dialect of gateDialects)
       ["one message more", [user("go"), user("now")]],
       ["another system text", [{ role: "system", content: "Be kind." }, user("go")]],
     ] as const)
-      test(`${name} behind a failed turn is a turn of its own`, async () => {
+      test(`${name} after a failed turn is a new turn`, async () => {
         const thread = `other-${name.replaceAll(" ", "-")}`;
         play(call, failure(400), done);
         await ask(thread, [user("go")]);
@@ -136,7 +136,7 @@ for (const dialect of gateDialects)
         assert.deepEqual(await rolesOf(thread), ["user", "assistant", "tool", ...said, "assistant"]);
       });
 
-    test("the same message behind an answer, and behind what the client has stopped, is a turn of its own", async () => {
+    test("the same message after an answer, or after an abort, is a new turn", async () => {
       play(done);
       await ask("twice", [user("go")]);
       await ask("twice", [user("go")]);
@@ -167,7 +167,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(await rolesOf("chat"), ["user", "assistant", "tool", "user", "assistant"]);
     });
 
-    test("a response goes on behind the failed one, and another question behind the response before it", async () => {
+    test("a response retries the failed one; another question follows the one before it", async () => {
       play({ text: "Hello." }, call, failure(400), failure(400), done, { text: "Else." });
       const respond = (input: string, previous_response_id?: string) =>
         server.post("/v1/responses", { model: "agent", input, previous_response_id });

@@ -1,4 +1,5 @@
-// Tools that a request of POST /v1/chat/completions brings along, by the official client (decision 95).
+// Tools in a request of POST /v1/chat/completions, with the official client (decision 95: their calls go back to the
+// client).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { BadRequestError } from "openai";
@@ -104,7 +105,7 @@ describe("tools of a request", () => {
     return [error.code, error.param];
   };
 
-  test("what a subtask says beside a call of the client is no part of the answer, streamed or not", async () => {
+  test("text of a subtask with a client call is not in the answer, streamed or whole", async () => {
     const asked = { model: "planned", messages: [{ role: "user" as const, content: "hi" }], tools: [weather] };
 
     const whole = await client.chat.completions.create(asked);
@@ -256,7 +257,7 @@ describe("tools of a request", () => {
     assert.match(quote?.content ?? "", /^\[The client quotes a tool result/);
   });
 
-  test("what is open stands in the log: it is answered after a restart, and half an answer closes the rest", async () => {
+  test("open calls are logged: answered after a restart, and closed by half an answer", async () => {
     const both = { tools: [weather, tool("get_time")], user: "restart" };
     const first = await ask("both", "go", both);
     const [one] = handed(first);
@@ -343,7 +344,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("policies and limits hold by name, and what they refuse is told to the model", async () => {
+  test("policies and limits apply by name, and the model sees their refusals", async () => {
     const allowed = await ask("guarded", "go");
     const denied = await ask("guarded", "go", {}, clientOf(keys.low));
     const request = last("weather");
@@ -416,7 +417,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("at the last step the client's are handed over still, and what the server would have to run is left", async () => {
+  test("the last step still hands over the client's calls and skips the server's", async () => {
     const completion = await ask("short", "go", { user: "short" });
 
     assert.equal(completion.choices[0]?.finish_reason, "tool_calls");
@@ -522,7 +523,7 @@ describe("tools of a request", () => {
     assert.equal(mock.requests.length, asked);
   });
 
-  test("a schema of a client's is compiled nowhere, whatever it says", async () => {
+  test("a client's schema is never compiled", async () => {
     const parameters = {
       type: "object",
       properties: { city: { type: "string", pattern: "(a+)+$" }, all: { $ref: "#" } },
@@ -534,7 +535,7 @@ describe("tools of a request", () => {
     assert.equal(handed(completion).length, 1);
   });
 
-  test("a conversation that waits for its client goes on over POST /chat too", async () => {
+  test("POST /chat can continue a conversation that waits for its client", async () => {
     await ask("weather", "How is Riga?", { user: "native" });
     const answer = await server.post("/chat", turn("plain", "Hello?", { thread_id: "native" }), as);
 
@@ -546,7 +547,7 @@ describe("tools of a request", () => {
   });
 });
 
-/** Asks for tools until the model is shown a result or a refusal of any, and says this then. */
+/** Calls the tools until the prompt contains a result or a refusal, and then answers the text. */
 function untilResult(asks: ReturnType<typeof calls>, text: string): Behaviour {
   return ({ body }) => {
     const messages = body.messages as readonly { role: string }[];

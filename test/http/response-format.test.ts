@@ -1,4 +1,4 @@
-// response_format, text.format and stop of the OpenAI protocol, by the official client.
+// response_format, text.format and stop of the OpenAI protocol, with the official client.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIError, BadRequestError } from "openai";
@@ -71,7 +71,7 @@ describe("the form of an answer", () => {
     assert.ok(bad instanceof APIError && bad.status === 502, String(bad));
   });
 
-  test("a model that refuses is not asked again, and its words are shown for what they are", async () => {
+  test("a refusing model is not retried, and its text is marked as a refusal", async () => {
     const asked = mock.requests.length;
     const { choices } = await ask("refuses", { response_format: format });
 
@@ -90,7 +90,7 @@ describe("the form of an answer", () => {
     assert.equal((await ask("bad", { response_format: { type: "text" } })).choices[0]?.message.content, "It is 42.");
   });
 
-  test("a response is told its format, and what it was asked for is told again", async () => {
+  test("a response shows its format and repeats the request's parameters", async () => {
     const text = { format: { type: "json_schema", name: "reply", schema, strict: true } } as const;
     const response = await client.responses.create({ model: "good", input: "go", text });
 
@@ -114,7 +114,7 @@ describe("the form of an answer", () => {
     assert.ok(!("stop" in last()));
   });
 
-  test("what cannot be held is 400 and named, and nothing is asked of the model", async () => {
+  test("an unsupported constraint is 400 with its name, before any model call", async () => {
     const asked = mock.requests.length;
     const withSchema = (given: unknown, more: object = {}) => ({
       response_format: { type: "json_schema", json_schema: { name: "reply", schema: given, ...more } },

@@ -1,4 +1,4 @@
-// Thoughts among the words of a model: what a stream tells of them is what can be read again.
+// Thoughts between the texts of a model: the stream's events equal the stored response.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI from "openai";

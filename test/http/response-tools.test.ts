@@ -1,4 +1,4 @@
-// Tools that a request of POST /v1/responses brings along, by the official client (decision 95).
+// Tools in a request of POST /v1/responses, with the official client (decision 95: their calls go back to the client).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIError, BadRequestError, NotFoundError } from "openai";
@@ -66,7 +66,7 @@ describe("tools of a response", () => {
     ["tool", "18"],
   ];
 
-  test("a call is an item of the output, read again as it was, and its result goes on behind it", async () => {
+  test("a call is an output item, reads back unchanged, and its result continues it", async () => {
     const first = await ask("weather", {
       parallel_tool_calls: false,
       tool_choice: { type: "function", name: "get_weather" },
@@ -126,7 +126,7 @@ describe("tools of a response", () => {
     );
   });
 
-  test("calls of one step stay one step, whatever stands between them in what is sent again", async () => {
+  test("calls of one step stay one step, whatever items separate them in the input", async () => {
     const call = (call_id: string, name: string) =>
       ({ type: "function_call", call_id, name, arguments: '{"city":"Riga"}' }) as const;
     const output = (call_id: string) => ({ type: "function_call_output", call_id, output: call_id }) as const;
@@ -170,7 +170,7 @@ describe("tools of a response", () => {
     }
   });
 
-  test("a call and its result go on without a message of a user, and a call without a result does not", async () => {
+  test("a call with its result continues without a user message; a lone call does not", async () => {
     const call = { type: "function_call", call_id: "a", name: "get_weather", arguments: "{}" } as const;
     const result = { type: "function_call_output", call_id: "a", output: "18" } as const;
     for (const store of [false, true]) {
@@ -265,7 +265,7 @@ describe("tools of a response", () => {
     );
   });
 
-  test("a response is answered as often as somebody likes, each time where its calls are open", async () => {
+  test("a response can be continued several times, each from its open calls", async () => {
     const first = await ask("mixed");
     const answers = ["one", "two", "three"];
     const behind = await Promise.all(
@@ -300,7 +300,7 @@ describe("tools of a response", () => {
     ]);
   });
 
-  test("what is refused behind an older response leaves no copy of its conversation", async () => {
+  test("a refused continuation of an older response leaves no copy of its thread", async () => {
     const first = await ask("weather");
     await ask("weather", { previous_response_id: first.id, input: [outputOf(first)] });
     const count = async () => (await server.get("/chat/sessions?limit=100", { key: keys.ann })).json.items.length;
@@ -315,7 +315,7 @@ describe("tools of a response", () => {
   });
 });
 
-/** Asks for tools until the model is shown a result of any, and says this then. */
+/** Calls the tools until the prompt contains a result, and then answers the text. */
 function untilResult(asks: ReturnType<typeof calls>, text: string): Behaviour {
   return ({ body }) => {
     const messages = body.messages as readonly { role: string }[];

@@ -1,4 +1,4 @@
-// POST /v1/responses and what becomes of a response, by the official client.
+// POST /v1/responses and the later life of a response, with the official client.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import OpenAI, { APIError, BadRequestError, ConflictError, NotFoundError } from "openai";
@@ -139,7 +139,7 @@ describe("the Responses API", () => {
     assert.deepEqual([helped.status, helped.output_text], ["completed", "Done."]);
   });
 
-  test("what the model says before and after its tools is a message each, streamed, whole and read again", async () => {
+  test("text before and after tool calls is a message each: streamed, whole and stored", async () => {
     const events = await eventsOf("tools");
     const whole = await ask("tools");
 
@@ -156,7 +156,7 @@ describe("the Responses API", () => {
     assert.deepEqual(done, last.response.output);
   });
 
-  test("previous_response_id goes on with the conversation, also after a restart", async () => {
+  test("previous_response_id continues the conversation, also after a restart", async () => {
     const first = await ask("recalls", { input: "one", instructions: "Speak French." });
     const second = await ask("recalls", { input: "two", previous_response_id: first.id });
     await server.restart();
@@ -188,7 +188,7 @@ describe("the Responses API", () => {
     assert.ok(after.length > 0 && after.every((system) => system === "Be kind."));
   });
 
-  test("a response that goes on is not gone on from", async () => {
+  test("a running response cannot be continued", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     mock.answer("held", says("Wait", promise, "."));
 
@@ -205,7 +205,7 @@ describe("the Responses API", () => {
     assert.equal((await client.responses.retrieve(created.response.id)).output_text, "Wait.");
   });
 
-  test("all that go on from one response do, at once and later: the first in its conversation, others in copies", async () => {
+  test("several continuations of one response: the first in its thread, others in copies", async () => {
     const first = await ask("recalls", { input: "one" });
     const both = await Promise.all(
       ["left", "right"].map((input) => ask("recalls", { input, previous_response_id: first.id })),
@@ -262,7 +262,7 @@ describe("the Responses API", () => {
     assert.equal((await rejection(NotFoundError, client.responses.retrieve(response.id))).code, "unknown_response");
   });
 
-  test("what the input says the model has said is no part of the output, also when it is read again", async () => {
+  test("assistant messages of the input are not in the output, also when read again", async () => {
     const response = await ask("plain", {
       input: [
         { role: "user", content: "One?" },
@@ -379,7 +379,7 @@ describe("the Responses API", () => {
     await rejection(NotFoundError, ask("plain", { previous_response_id: second.id }));
   });
 
-  test("a response that goes on is not deleted", async () => {
+  test("a running response is not deleted", async () => {
     const { opened, open } = gate();
     mock.answer("held", says("Still", opened, " here."));
     const stream = await client.responses.create({ model: "held", input: "hi", stream: true });
@@ -425,7 +425,7 @@ describe("the Responses API", () => {
       await rejection(NotFoundError, client.responses.retrieve(other));
   });
 
-  test("what would change the answer and is not honoured is 400 and named", async () => {
+  test("a parameter that changes the answer and is unsupported is 400 with its name", async () => {
     const { id } = await ask("plain");
     for (const [param, fields] of [
       ["background", { background: true, store: false }],
@@ -549,7 +549,7 @@ describe("the Responses API", () => {
   });
 });
 
-/** The events of an item with one part that comes in so many deltas. */
+/** The events of an item with one part in this number of deltas. */
 function added(what: string, deltas: number): string[] {
   return [
     "response.output_item.added",

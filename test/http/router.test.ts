@@ -146,7 +146,7 @@ describe("Router", () => {
     );
   });
 
-  test("leaves an escape that was encoded as it stands in the id of a thread", () => {
+  test("leaves an encoded escape unchanged in the id of a thread", () => {
     for (const [segment, id] of [
       ["a%2541", "a%41"],
       ["%252e%252e", "%2e%2e"],

@@ -15,7 +15,7 @@ import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** Does something right behind the first reading, and counts the readings. */
+/** Does some work right after the first read, and counts the reads. */
 function behindRead(store: TenantStore, work: () => Promise<void>): { store: TenantStore; reads: () => number } {
   let reads = 0;
   const read: TenantStore["read"] = async (statement, ...params) => {
@@ -36,7 +36,7 @@ async function acceptedRun(t: TestContext) {
   return { tenant, run };
 }
 
-test("DUR-003 a run that ends while its record is read is told as it was before, and then with its answer", async (t) => {
+test("DUR-003 a run that ends during a read is shown as before, and then with its answer", async (t) => {
   const { tenant, run } = await acceptedRun(t);
   const end = async (): Promise<void> => {
     const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
@@ -77,7 +77,7 @@ test("DUR-013 a run whose step fails while its record is read runs, and then say
   assert.deepEqual([found.run.status, waiting_on?.kind], ["waiting", "retry"]);
 });
 
-test("DUR-013 a run whose step was lost with its process, and rests, says when it is taken up", async (t) => {
+test("DUR-013 a run that lost its step and backs off shows when it will resume", async (t) => {
   const { tenant, run } = await acceptedRun(t);
   await tenant.write([claimDurableOp(tenant, run.run_id)]);
   await tenant.write([suspendRunOp(tenant, run), loseDurableOp(tenant, run.run_id, 5_000)]);
@@ -95,7 +95,7 @@ test("a record is that of its own run, in its own tenant", async (t) => {
   const tenants = ["acme", "acme", "umbrella"].map((name) => store.tenant(name));
   for (const [at, tenant] of tenants.entries()) {
     const thread_key = first_key + at;
-    // Two tenants may have runs of one name.
+    // Runs of two tenants may have the same id.
     const manifest = `m${at}`;
     const run = runBegun(newRun(`r${at % 2}`, { manifest }), { thread_key, epoch: 1, first_seq: 0 });
     await tenant.write([insertThreadOp(tenant, threadRow(thread_key, `t${at}`))]);

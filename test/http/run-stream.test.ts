@@ -68,7 +68,7 @@ test("DUR-005 the stream of a run that was accepted before and is swept is 404, 
   await assert.rejects(acceptedRunStream(context, caller, accepted, true, null), { code: "run_not_found" });
 });
 
-/** The stream of r1, a run of the thread `t`; `meanwhile` is done when its record was read for the first time. */
+/** The stream of r1, a run of the thread `t`; the callback runs after the first read of its record. */
 async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, tenant: TenantStore) => Promise<void>) {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
@@ -129,7 +129,7 @@ async function streamed(t: TestContext, meanwhile: (listener: ThreadListener, te
   return { events, end, isOver: () => isOver, hears };
 }
 
-test("DUR-005 a run that ends while its stream begins ends that, and is told of once", async (t) => {
+test("DUR-005 a run that ends while its stream opens ends the stream with one final frame", async (t) => {
   let it: Awaited<ReturnType<typeof streamed>> | undefined;
   const { promise: made, resolve } = Promise.withResolvers<void>();
   it = await streamed(t, async (listener) => {
@@ -166,7 +166,7 @@ test("DUR-014 a run that is over in the store before its last words are heard is
   it = await streamed(t, async (listener) => {
     await made;
     await it?.end();
-    // What is heard of it sends the stream to the store, which knows more by now.
+    // The frame makes the stream read the store, which has newer data.
     listener.frames(statusFrame(standing("r1", "running")), null);
     ends();
   });
@@ -182,7 +182,7 @@ test("DUR-014 a run that is over in the store before its last words are heard is
   assert.deepEqual(it.events().slice(2), ["text_delta", "run_status completed", "final completed"]);
 });
 
-test("DUR-014 last words that never come end the stream all the same, a second later", async (t) => {
+test("DUR-014 a stream without its last frames ends a second later", async (t) => {
   let it: Awaited<ReturnType<typeof streamed>> | undefined;
   const { promise: made, resolve } = Promise.withResolvers<void>();
   it = await streamed(t, async (listener) => {

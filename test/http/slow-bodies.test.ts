@@ -1,4 +1,4 @@
-// Bodies that come too slowly are answered, while there is somebody to answer.
+// Bodies that arrive too slowly get an answer while the client is still connected.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { assertUnharmed } from "../security/support.ts";
@@ -9,7 +9,7 @@ import { assertCommonHeaders } from "./support.ts";
 
 const refusal = { error: "request_timeout", detail: "request_timeout" };
 
-/** Sends a byte now and then until the connection is over. */
+/** Sends a byte at intervals until the connection closes. */
 function drip(connection: RawConnection): void {
   const timer = setInterval(() => (connection.over ? clearInterval(timer) : void connection.send(" ")), 200);
 }

@@ -1,5 +1,5 @@
-// Clients that open streams and do not read them, over real sockets: they are closed at the bounds, lose nothing by it, and slow
-// nobody else (decision 10, threat 24). test/long/stalled-readers.test.ts does it with ten thousand.
+// Clients that open streams and do not read them, over real sockets. They are closed at the limits, lose no event, and
+// delay no other client (decision 10, threat 24). test/long/stalled-readers.test.ts does the same with ten thousand.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { assertNoErrorLogged, assertRssBelow, metric, untilMetric } from "../security/support.ts";
@@ -11,18 +11,18 @@ import { StalledReaders, talkUntil } from "./stalled-readers.ts";
 
 const models = ["plain", "loud", "endless"];
 const miB = 1024 * 1024;
-/** A turn of the loud model: its text goes over a stream three times. */
+/** The text of one turn of the loud model; it crosses a stream three times. */
 const loudText = "x".repeat(200_000);
-/** As much as a run may write; each character is six on the wire. */
+/** As much as a run may write; each character takes six bytes on the wire. */
 const endlessPieces = Array.from({ length: 60 }, () => "\u0001".repeat(6_500));
-/** The model is shown little, so that long threads cost it nothing. */
+/** The model receives a short window, so that long threads cost nothing. */
 const manifests = { agent: { session: { strategy: "windowed:1" } } };
 
 async function start(atEnd: Cleanup, env: Record<string, string> = {}): Promise<ProcessServer> {
   const { server, mock } = await startChatProcess(atEnd, { models, manifests, env });
   mock.answer("plain", { text: ["The", " answer."] });
   mock.answer("loud", { text: loudText });
-  // Far more than a connection and the bound hold.
+  // Far more than a connection and the limit hold.
   mock.answer("endless", { text: endlessPieces });
   return server;
 }
@@ -32,7 +32,7 @@ const say = (server: ProcessServer, thread_id: string, model: string) =>
   server.post("/chat", turn("agent", "go", { thread_id, model }));
 
 describe("readers that take nothing", () => {
-  test("are closed at 1 MiB each; who reads the same thread gets everything, and so do they when they come back", async (t) => {
+  test("are closed at 1 MiB each; other readers, and they on return, get everything", async (t) => {
     const atEnd = cleanup(t);
     const server = await start(atEnd);
     const readers = await StalledReaders.open(server, 10, () => "common", atEnd);
@@ -70,7 +70,7 @@ describe("readers that take nothing", () => {
     await reads;
   });
 
-  test("two hundred of them slow nobody: conversations beside them all end, and the bound of the process holds", async (t) => {
+  test("two hundred delay no conversation, and the process limit holds", async (t) => {
     const atEnd = cleanup(t);
     const bound = miB;
     const server = await start(atEnd, {
@@ -113,10 +113,10 @@ describe("readers that take nothing", () => {
     await untilMetric(server, "svc_open_streams", (open) => open === 0);
   });
 
-  test("of a long backlog get no more of it than they take, and what happens meanwhile is not kept for them without end", async (t) => {
+  test("get only as much of a long backlog as they read, and bounded live frames", async (t) => {
     const atEnd = cleanup(t);
     const server = await start(atEnd);
-    // More than any connection holds: 40 turns of 400 KB.
+    // 40 turns of 400 KB exceed the buffers of any connection.
     const long = "y".repeat(400_000);
     for (let number = 0; number < 40; number++)
       await server.post("/chat", turn("agent", long, { thread_id: "past", model: "plain" }));
@@ -160,7 +160,7 @@ describe("readers that take nothing", () => {
 
     const readers = await StalledReaders.openPath(server, 20, "/chat/sessions/long", '"seq":0', atEnd);
 
-    // Each would be 30 MB.
+    // Each would need 30 MB.
     assertRssBelow(server, 700);
     assert.equal((await say(server, "other", "plain")).status, 200);
     readers.close();

@@ -1,4 +1,4 @@
-// What a snapshot tells of the log as a whole. Ids of calls are a model's own words: they are one run's, and come again in others.
+// A snapshot's facts about the whole log. Call ids are the model's own, unique in one run only.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { SnapshotMaker, snapshotState } from "../../http/snapshot.ts";
@@ -33,7 +33,7 @@ describe("a snapshot", () => {
     ({ store } = await testStore("sqlite", atEnd));
   });
 
-  /** The snapshot of a conversation with these events, each after the one before. */
+  /** The snapshot of a conversation with these events in a chain. */
   async function snapshotOf(...steps: readonly Step[]) {
     const tenant = store.tenant("acme");
     const thread_key = ++threads;
@@ -113,7 +113,7 @@ describe("a snapshot", () => {
   });
 });
 
-test("a snapshot is another one when somebody comes to watch the thread, or to drive it", () => {
+test("a snapshot changes when a client starts to watch or drive the thread", () => {
   const queued = { queued_steers: 0, queued_follow_ups: 0 };
   const at = { next_seq: 0, leaf_seq: -1, summarizing: false, compacting: false, continuing: false, ...queued };
   const of = { threadId: "acme:t", thread: null, isLive: false, ...at };

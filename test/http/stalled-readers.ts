@@ -4,16 +4,16 @@ import { RawConnection, rawRequest } from "../support/raw-http.ts";
 import type { TestServer } from "../support/server.ts";
 import type { Cleanup } from "../support/temp.ts";
 
-/** Connections on their way at a time: fewer than any listen queue holds. */
+/** Number of simultaneous connection attempts, fewer than any listen queue holds. */
 const openingMax = 64;
-/** More turns than it takes to fill what systems keep for a connection, and the bounds behind that. */
+/** More turns than fill a connection's system buffers and the limits of svc. */
 const turnsMax = 200;
 
-/** Clients that ask for something long, see it begin, and then take nothing more. */
+/** Clients that request something long, read its start, and then stall. */
 export class StalledReaders {
   readonly #connections: RawConnection[] = [];
 
-  /** Listeners to threads, by their number. */
+  /** Listeners to threads, by number. */
   static open(
     server: TestServer,
     count: number,
@@ -25,7 +25,7 @@ export class StalledReaders {
     return StalledReaders.#open(server, count, (at) => `/chat/stream/${thread(at)}`, begun, atEnd, key);
   }
 
-  /** Readers of any path, until its answer has come to `begun`. */
+  /** Readers of any path, once their answer has reached `begun`. */
   static openPath(
     server: TestServer,
     count: number,
@@ -68,7 +68,7 @@ export class StalledReaders {
   }
 }
 
-/** Runs turns until something holds, and tells how many it took. Fails when it takes too many. */
+/** Runs turns until a condition holds. Returns their number; fails after too many. */
 export async function talkUntil(say: () => Promise<Answer>, holds: () => Promise<boolean>): Promise<number> {
   for (let turns = 1; turns <= turnsMax; turns++) {
     const { status, text } = await say();

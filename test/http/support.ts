@@ -4,23 +4,23 @@ import type { Route } from "../../http/route.ts";
 import { allRoutes } from "../../http/routes/all.ts";
 import type { Answer } from "../support/http-client.ts";
 
-/** Every route of a server with a manifest store: what the generated tests go over. */
+/** Every route of a server with a manifest store; generated tests loop over them. */
 export const routes: readonly Route[] = allRoutes({ manifestSource: "store", triggers: [], duties: allDuties });
 
-/** `GET /audit`. */
+/** Returns a name like `GET /audit`. */
 export function nameOf({ method, path }: Pick<Route, "method" | "path">): string {
   return `${method} ${path}`;
 }
 
-/** The path with the same text in the place of each parameter. */
+/** The path with the same text for each parameter. */
 export function pathOf({ path }: Pick<Route, "path">, id: string): string {
   return path.replaceAll(/\{\w+\}/g, encodeURIComponent(id));
 }
 
-/** The routes that a caller needs credentials for. */
+/** The routes that need credentials. */
 export const protectedRoutes = routes.filter((route) => route.access !== "public");
 
-/** Fails unless the answer has what every answer has. */
+/** Fails unless the answer has the headers of every answer. */
 export function assertCommonHeaders(answer: Pick<Answer, "headers">, requestId?: string): void {
   const { headers } = answer;
   assert.match(String(headers["x-request-id"]), /^[\x21-\x7e]{1,64}$/);
@@ -31,7 +31,7 @@ export function assertCommonHeaders(answer: Pick<Answer, "headers">, requestId?:
   assert.ok(headers["cache-control"] !== undefined, "cache-control is missing");
 }
 
-/** Status and body of a refusal in the house's form; `message` of those that have one. */
+/** Status and body of a refusal in svc's own form, with `message` if given. */
 export function refusal(status: number, code: string, message?: string) {
   return { status, body: { error: code, detail: code, ...(message !== undefined && { message }) } };
 }

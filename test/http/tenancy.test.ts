@@ -1,4 +1,4 @@
-// Threat 1 and decision 4, generated from the table of routes: what belongs to another tenant is answered as what does not exist.
+// Threat 1 and decision 4, generated from the route table: an object of another tenant is answered like an unknown id.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,23 +14,23 @@ const { env, keys } = apiKeys({
   stranger: { tenant_id: "globex", scopes: ["*"] },
 });
 
-// Of one length, so that even the lengths of answers can be compared.
+// Names of equal length, so that the lengths of answers can be compared.
 const ownersThread = "thread-of-acme-1";
 const ownersManifest = "agent-of-acme-01";
 const ownersDurable = "a-durable-of-acme";
 const ownersPlan = "a-plan-of-acme-1";
 const ownersJob = "a-job-of-acme-01";
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
-/** Ids of responses say where they are. */
+/** Ids of responses contain their position. */
 const nobodysResponses = [
   `resp_${"a".repeat(32)}${"0".repeat(16)}`,
   `resp_${"b".repeat(32)}${"0".repeat(16)}`,
 ] as const;
 
-/** A request with an id in it: in the path's place, in the query or in the body. */
+/** A request with an id in its path, query or body. */
 interface Sample {
   readonly route: string;
-  /** The owner's thing of this kind. */
+  /** The owner's object of this kind. */
   readonly theirs: string;
   readonly query?: (id: string) => string;
   readonly body?: (id: string) => object;
@@ -50,20 +50,20 @@ const manifest = (route: string, rest: Omit<Sample, "route" | "theirs"> = {}) =>
 
 const anEvent = "0".repeat(32);
 
-/** Every route that takes an id is here. */
+/** Samples for every route that takes an id. */
 const samples: readonly Sample[] = [
   manifest("POST /chat", { body: (id) => ({ manifest: id, messages }) }),
   manifest("POST /chat/stream", { body: (id) => ({ manifest: id, messages }) }),
   thread("POST /chat/continue", { body: (id) => ({ thread_id: id }) }),
   thread("POST /chat/abort", { body: (id) => ({ thread_id: id }) }),
-  // A level would make a conversation of the stranger's own.
+  // Setting a level would create a thread of the stranger.
   thread("POST /chat/thinking", { body: (id) => ({ thread_id: id, thinking_level: null }) }),
-  // A style would make a conversation of the stranger's own.
+  // Setting a style would create a thread of the stranger.
   thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: null }) }),
   thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: "terse" }) }),
   manifest("POST /chat/style", { body: (id) => ({ thread_id: "styled", style: "terse", manifest: id }) }),
   thread("POST /chat/tool_result", { body: (id) => ({ thread_id: id, tool_call_id: "call" }) }),
-  // A mode would make a conversation of the stranger's own.
+  // Setting a mode would create a thread of the stranger.
   thread("POST /chat/mode", { body: (id) => ({ thread_id: id, mode: "plan", manifest: "nobodys" }) }),
   manifest("POST /chat/mode", { body: (id) => ({ thread_id: "moded", mode: "plan", manifest: id }) }),
   thread("POST /chat/ui", { body: (id) => ({ thread_id: id, request_id: "question" }) }),
@@ -81,19 +81,19 @@ const samples: readonly Sample[] = [
   thread("POST /chat/sessions/label", { body: (id) => ({ thread_id: id, event_id: anEvent, label: "mine" }) }),
   thread("POST /chat/sessions/feedback", { body: (id) => ({ thread_id: id, event_id: anEvent, rating: "up" }) }),
   thread("POST /chat/sessions/custom", { body: (id) => ({ thread_id: id, content: "mine" }) }),
-  // A lease would make a conversation of the stranger's own.
+  // Taking a lease would create a thread of the stranger.
   thread("POST /chat/sessions/lease", { body: (id) => ({ thread_id: id, holder_id: "me", ttl_seconds: 1 }) }),
   thread("POST /chat/sessions/lease/release", { body: (id) => ({ thread_id: id }) }),
   thread("GET /chat/sessions/{thread_id}/lease"),
   thread("POST /chat/ask", { body: (id) => ({ thread_id: id, question: "what?" }) }),
-  // What waits makes a conversation of the stranger's own, here as there.
+  // A queued message creates a thread of the stranger, here and for an unknown id.
   thread("POST /chat/steer", { body: (id) => ({ thread_id: id, text: "mine", kind: "follow_up" }) }),
-  // A note would too, with an id of its own.
+  // A note would create one too, with its own id.
   thread("POST /chat/workspace/edited", { body: (id) => ({ thread_id: id, path: "a", to_path: "b" }) }),
   thread("GET /chat/workspace/tree", { query: (id) => `thread_id=${id}` }),
   manifest("GET /chat/workspace/tree", { query: (id) => `thread_id=a-workspace&manifest=${id}` }),
   thread("GET /chat/workspace/file", { query: (id) => `thread_id=${id}&path=a` }),
-  // A hash is expected, so that no file is made.
+  // The expected hash keeps the request from creating a file.
   thread("POST /chat/workspace/write", {
     body: (id) => ({ thread_id: id, path: "a", content: "mine", expected_sha256: "0".repeat(64) }),
   }),
@@ -131,7 +131,7 @@ const samples: readonly Sample[] = [
   manifest("GET /docs/{file}"),
   thread("GET /plans", { query: (id) => `thread_id=${id}` }),
   { route: "GET /plans/{plan_id}", theirs: ownersPlan },
-  // A plan that nobody has read before would be made.
+  // Without the expected time the request would create a plan.
   { route: "PUT /plans/{plan_id}", theirs: ownersPlan, body: () => ({ plan: {}, expected_updated_at: 1 }) },
   { route: "DELETE /plans/{plan_id}", theirs: ownersPlan },
   { route: "GET /chat/stream/{thread_id}", theirs: "run", query: (id) => `resume_token=${id}` },
@@ -148,7 +148,7 @@ const samples: readonly Sample[] = [
   manifest("POST /runs/requeue", { body: (id) => ({ manifest: id }) }),
   { route: "GET /jobs/{name}", theirs: ownersJob },
   { route: "GET /jobs/{name}/runs", theirs: ownersJob },
-  // A job would be made of the stranger's own.
+  // The request would create a job of the stranger.
   {
     route: "PUT /jobs/{name}",
     theirs: ownersJob,
@@ -167,7 +167,7 @@ const idFields =
   /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id|resume_token|run_id)$/;
 
 function takesId(route: Route): boolean {
-  // Consumers have a tenant by their secret: see spec/queues.test.ts.
+  // Queue consumers get their tenant from their secret: see spec/queues.test.ts.
   if (route.admit !== null) return false;
   const fields = [route.params, route.query, route.body].flatMap((schema) =>
     Object.keys((schema as { properties?: object } | null)?.properties ?? {}),
@@ -212,7 +212,7 @@ describe("another tenant's id", () => {
     ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
   });
 
-  /** Everything of an answer but what every answer has of its own; the id that was asked for reads ID. */
+  /** An answer without the values that differ in every answer; the requested id reads ID. */
   async function ask({ route, query, body }: Sample, id: string) {
     const [method = "", template = ""] = route.split(" ");
     const path = template.replace("{n}", "1").replaceAll(/\{\w+\}/g, id) + (query === undefined ? "" : `?${query(id)}`);
@@ -249,7 +249,7 @@ describe("another tenant's id", () => {
 
       assert.deepEqual(theirAnswer, nobodysAnswer);
       assert.deepEqual(again, nobodysAnswer);
-      // What is compared says something: a stream's first frame, a list, or a refusal.
+      // The compared answers have content: a stream's first frame, a list, or a refusal.
       if (!route.endsWith("/export")) assert.notEqual(theirAnswer.text, "");
     });
   }

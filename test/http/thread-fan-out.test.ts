@@ -1,4 +1,4 @@
-// Listeners to one conversation on one http thread: what one of them does is nothing to the others.
+// Listeners to one conversation on one HTTP thread do not affect each other.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { threadAddress, topicOf } from "../../bus/address.ts";
@@ -17,7 +17,7 @@ function start() {
   return { sim, bus, fanOut: new ThreadFanOut(bus) };
 }
 
-/** A listener as a reattached client is one, whose connection takes nothing: what comes after the first frame waits. */
+/** A listener like a reattached client, whose connection stalls after the first frame. */
 class SlowListener implements ThreadListener {
   readonly stream: EventStream;
   closed = false;
@@ -39,7 +39,7 @@ class SlowListener implements ThreadListener {
   lost(): void {}
 }
 
-test("slow streams that are closed in the middle of a frame keep it from nobody, and all of them are closed", async () => {
+test("slow streams closed in mid-frame withhold it from no other, and all close", async () => {
   const { sim, bus, fanOut } = start();
   const registry = new StreamRegistry(2 ** 30, () => 0);
   const heard: string[][] = [[], []];
@@ -68,7 +68,7 @@ test("slow streams that are closed in the middle of a frame keep it from nobody,
   assert.deepEqual([registry.droppedCount, registry.size, registry.waiting], [5, 0, 0]);
 });
 
-test("who has left hears nothing more, and when the last has left nobody listens", async () => {
+test("a listener that has left hears nothing, and the last one ends the subscription", async () => {
   const { sim, bus, fanOut } = start();
   const heard: string[] = [];
   const listener = { frames: (text: string) => heard.push(text), forget() {}, rewound() {}, lost() {} };
@@ -91,7 +91,7 @@ test("who has left hears nothing more, and when the last has left nobody listens
   assert.deepEqual(heard, ["data: 2\n\n"]);
 });
 
-test("a rewind is told to every listener, wherever its mark stands among frames, and passes nothing on", async () => {
+test("a rewind reaches every listener anywhere between frames, and is not forwarded", async () => {
   const { sim, bus, fanOut } = start();
   const heard: string[] = [];
   for (const name of ["a", "b"])
@@ -135,7 +135,7 @@ test("a listener hears the id of the last frame that has one, and null where non
 });
 
 describe("where a conversation stands", () => {
-  /** A bus on which the test answers, and publishes. */
+  /** A bus on which the test answers asks and publishes frames. */
   function startAnswering() {
     const asked: { type: string; answer(value: unknown): Promise<void>; refuse(): void }[] = [];
     let publish: (text: string) => void = () => {};
@@ -165,7 +165,7 @@ describe("where a conversation stands", () => {
     return { fanOut, asked, forgotten, join, publish: (text: string) => publish(text) };
   }
 
-  test("is asked once for all who ask before the thread has answered, and again for who comes later", async () => {
+  test("asks once for all early listeners, and again for later ones", async () => {
     const { fanOut, asked, forgotten, join } = startAnswering();
     const positions = ["a", "b"].map((name) => fanOut.position(address, join(name)));
     assert.deepEqual(
@@ -189,7 +189,7 @@ describe("where a conversation stands", () => {
     assert.deepEqual(forgotten, ["a", "b", "c"]);
   });
 
-  test("has what the run has said, once for all; what the log has by then, as events heard meanwhile say, is not told again", async () => {
+  test("has the run's text once for all, without text that the log has by then", async () => {
     for (const [heard, next_seq, words] of [
       ["data: text\n\n", 3, true],
       ["id: 4\ndata: event\n\n", 4, false],
@@ -212,7 +212,7 @@ describe("where a conversation stands", () => {
     }
   });
 
-  test("that is not told is told to nobody, and asked anew by who asks again", async () => {
+  test("a failed answer reaches no listener, and the next one asks again", async () => {
     const { fanOut, asked, join } = startAnswering();
     const both = ["a", "b"].map((name) => fanOut.position(address, join(name)));
     asked[0]?.refuse();

@@ -1,4 +1,4 @@
-// Ids of threads that a path can name in one way only, and those from before that rule.
+// Ids of threads that only one path can name, and older ids from before that rule.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { appendOp } from "../../storage/tables/events.ts";
@@ -9,11 +9,11 @@ import { startServer, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { outcomeOf, refusal } from "./support.ts";
 
-/** Ids that a thread may have from before. */
+/** Ids that older threads may have. */
 const older = ["search", "50%", "a%41b", "%2e%2e", "a%2Fb", "%00", "%25", "%%%", "é%C3%A9"];
-/** Above the keys that threads of this test's server get. */
+/** Above the keys of this server's own threads. */
 const keysFrom = 1_000_000;
-/** Ids that are near to them, and new all the same. */
+/** Ids that resemble these and are new. */
 const near = ["Search", "search2", "SEARCH", "sea rch", "percent", "é", "a+b", "a?b", "a&b=c", "~"];
 
 describe("ids of threads", () => {
@@ -56,7 +56,7 @@ describe("ids of threads", () => {
   });
 
   const at = (base: string, id: string) => `${base}/${encodeURIComponent(id)}`;
-  /** The snapshot of `search` has a path of its own, as any letter of a path may be written. */
+  /** The snapshot of `search` needs an escaped path, because its plain path is another route. */
   const snapshotAt = (id: string) => (id === "search" ? "/chat/sessions/%73earch" : at("/chat/sessions", id));
 
   for (const id of older) {
@@ -116,7 +116,7 @@ describe("ids of threads", () => {
     });
   }
 
-  test("a path is taken apart once: what stands in it encoded twice is another thread", async () => {
+  test("a path is decoded once: a doubly encoded id is another thread", async () => {
     for (const [path, id] of [
       ["/chat/history/%2570ercent", "%70ercent"],
       ["/chat/history/%252e%252e", "%2e%2e"],

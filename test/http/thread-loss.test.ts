@@ -1,4 +1,5 @@
-// A worker thread that dies under its turns: who waits is told, and the server goes on with another.
+// A worker thread that dies under its turns: waiting clients get an error, and the server continues with another
+// thread.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,9 +9,9 @@ import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { type LocalServer, manifestEnv, modelEnv, startInProcess, startServerProcess } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** The first node that holds actors, where one thread speaks HTTP. */
+/** The first node with actors if one thread speaks HTTP. */
 const actorNode = 1;
-/** The first thread that ends before it has answered is not replaced: the server gives up. */
+/** The server gives up if the first thread dies before it has answered, so wait this long. */
 const livesAtLeastMs = 2_000;
 
 describe("an actor thread that dies", () => {

@@ -1,4 +1,4 @@
-// The count of a trigger's runs in a minute: only a full minute is a limit, and a store that is away is not.
+// A trigger's runs in a minute are counted: only a full minute refuses, and an unavailable store does not.
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { before, test } from "node:test";

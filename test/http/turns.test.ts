@@ -1,4 +1,5 @@
-// A turn whose acceptance is not heard of in time: it is asked for again by the same run id, three times in all (decision 46).
+// A turn whose acceptance does not arrive in time is asked for again with the same run id, three times in all (decision
+// 46).
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
@@ -18,7 +19,7 @@ import { Sim } from "../support/sim-env.ts";
 const fields = { ...emptyTurn, surface: "chat" } as const;
 const principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "none", issuer: "" } as const;
 
-/** An actor of runs that answers a turn so. */
+/** An actor of runs with this answer to `start`. */
 function runActor(
   start: (turn: SubmitTurn, bus: Bus) => Promise<TurnAccepted> | TurnAccepted,
   hear: (message: "abort" | "detach") => void = () => {},
@@ -65,7 +66,7 @@ const asked = {
 const exchange = { onAborted() {}, head: { headers: {} } };
 const request = { exchange, rawBody: Buffer.from("{}"), principal, requestId: "r", params: {}, query: {}, body: {} };
 
-/** Runs a turn whose actor does not answer the first asks, and refuses or accepts the next one. */
+/** Runs a turn whose actor ignores the first asks, and refuses or accepts the next one. */
 async function ask(unanswered: number, refusal: ErrorCode | null = null) {
   const sim = new Sim(5);
   const asks: { run_id: string; atMs: number }[] = [];
@@ -97,7 +98,7 @@ for (const unanswered of [0, 1, 2])
     assert.equal(left, 0);
   });
 
-test("never answered, it is given up after the third, and the client is told that nobody knows", async () => {
+test("without an answer it gives up after three asks with an unknown outcome", async () => {
   const { asks, outcome, left } = await ask(3);
 
   assert.deepEqual([asks.length, outcome, left], [3, { refused: "deadline_exceeded" }, 0]);
@@ -111,12 +112,12 @@ for (const code of ["run_in_progress", "actor_lost", "storage_unavailable"] as c
   });
 
 for (const [what, thread_suffix, key, heard] of [
-  ["on a thread goes on without its client", "t", undefined, ["detach"]],
+  ["on a thread continues", "t", undefined, ["detach"]],
   ["without a thread is stopped", null, undefined, ["abort"]],
-  ["that can be asked for again by its key goes on", null, "key", []],
+  ["with an Idempotency-Key continues", null, "key", []],
 ] as const)
   for (const isEarly of [true, false])
-    test(`a turn ${what}, who goes away ${isEarly ? "before" : "after"} it is accepted, once`, async () => {
+    test(`a turn ${what} when its client leaves ${isEarly ? "before" : "after"} acceptance`, async () => {
       const sim = new Sim(5);
       const told: string[] = [];
       const accepted = Promise.withResolvers<TurnAccepted>();
@@ -147,7 +148,7 @@ for (const [what, thread_suffix, key, heard] of [
       const meanwhile = [...told];
       for (const work of gone) work();
       await sim.advance(100);
-      // What the run says from here on goes nowhere.
+      // Later frames of the run have no receiver.
       end();
       await sim.advance(100);
 
@@ -194,7 +195,7 @@ test("a turn that was answered before is none under way", async () => {
   assert.equal(turns.size, 0);
 });
 
-test("a turn that has started keeps nothing of what it was sent", async () => {
+test("a started turn does not keep its request in memory", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const sim = new Sim(5);

@@ -1,4 +1,4 @@
-// What a value that does not fit its schema is told: one sentence for each place, and what may stand there.
+// Validation errors: one sentence for each invalid location, with the allowed values.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Type, { type TSchema } from "typebox";
@@ -18,7 +18,7 @@ function detailOf(schema: TSchema, value: unknown): { loc: unknown; msg: string;
   return [];
 }
 
-test("words of which none was sent are one sentence, also for a value of another type", () => {
+test("a value that is none of the literals gives one sentence, whatever its type", () => {
   const schema = Type.Object({ decision: words });
   const expected = [{ loc: ["body", "decision"], msg: 'decision must be one of "approved", "denied"', type: "enum" }];
 
@@ -26,7 +26,7 @@ test("words of which none was sent are one sentence, also for a value of another
   assert.deepEqual(detailOf(schema, { decision: "denied" }), []);
 });
 
-test("null is no alternative that is told", () => {
+test("null is not named as an alternative", () => {
   const schema = Type.Object({
     rating: Type.Union([words, Type.Null()]),
     done: Type.Union([Type.Boolean(), Type.Null()]),
@@ -38,7 +38,7 @@ test("null is no alternative that is told", () => {
   );
 });
 
-test("types and words that may stand in one place are one sentence", () => {
+test("types and literals allowed in one location are one sentence", () => {
   const open = Type.Object({}, { additionalProperties: true });
   const schema = Type.Object({
     content: Type.Union([Type.String(), open, Type.Array(Type.Unknown())]),
@@ -56,7 +56,7 @@ test("types and words that may stand in one place are one sentence", () => {
   );
 });
 
-test("what stands in a list is called by the list and its place there", () => {
+test("an item is named by its list and its index", () => {
   const schema = Type.Object({ args: Type.Array(Type.String()), rows: Type.Array(Type.Object({ n: Type.Integer() })) });
 
   assert.deepEqual(
@@ -79,7 +79,7 @@ test("problems of different places stay apart and in their order", () => {
   );
 });
 
-test("an unknown field is told with the nearest one and all that its own object has", () => {
+test("an unknown field is reported with the nearest one and its object's fields", () => {
   const schema = Type.Object(
     { manifest: Type.String(), options: Type.Object({ depth: Type.Integer() }, closed) },
     closed,
@@ -111,7 +111,7 @@ test("where nothing may stand, nothing is offered", () => {
   );
 });
 
-test("what is known of an object is that alone, not what every object has", () => {
+test("names that every object inherits are not known fields", () => {
   const schema = Type.Object({ kind: Type.String() }, closed);
 
   assert.deepEqual(

@@ -1,4 +1,4 @@
-// A backlog is made once for all who read it, whatever they do: read, hang, leave, or come from another tenant.
+// A backlog is encoded once for all its readers, whether they read, stall, leave, or belong to another tenant.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
@@ -8,12 +8,12 @@ import { type PageMaker, pieceBytes } from "../../../http/backlog/shared-pages.t
 import { gate } from "../../support/chat.ts";
 
 const miB = 2 ** 20;
-/** More turns of the event loop than anything here takes, however long each of them is. */
+/** Waits for more turns of the event loop than any step here takes, however long each turn is. */
 const settled = async (): Promise<void> => {
   for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
 };
 
-/** Makes pages of a text of its own; counts them. */
+/** Encodes pages of its own text and counts them. */
 class Maker implements PageMaker {
   readonly first = 0;
   readonly made: number[] = [];
@@ -34,7 +34,7 @@ class Maker implements PageMaker {
   }
 }
 
-/** One who reads, with its ticket. */
+/** A reader with its ticket. */
 function open(
   backlogs: Backlogs,
   state: string,
@@ -119,12 +119,12 @@ describe("backlogs", () => {
 
   test("let go first of the page that was not asked for the longest", async () => {
     const backlogs = new Backlogs(systemEnv(), 4 * miB);
-    // What was read stays for as long as somebody is in the queue.
+    // Pages stay cached while any reader is in the queue.
     await backlogs.ticket("acme").turn();
     const makers = new Map(["a", "b", "c"].map((state) => [state, new Maker([state.repeat(400_000)])]));
     const read = (state: string) => readAll(open(backlogs, state, makers.get(state) as Maker));
 
-    // Of three there is room for two.
+    // There is room for two of the three.
     for (const state of ["a", "b", "a", "c", "a", "b"]) await read(state);
 
     assert.deepEqual(
@@ -133,7 +133,7 @@ describe("backlogs", () => {
     );
   });
 
-  test("do not keep what is longer than their bound, and hand it out all the same", async () => {
+  test("are handed out but not cached if they exceed the size limit", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * 1024);
     const maker = new Maker(letters(2, 100_000));
 
@@ -147,7 +147,7 @@ describe("backlogs", () => {
   });
 
   test("have a bounded number of pieces with those who take none, and the rest wait; another tenant gets all of its own", async () => {
-    // Room for four pieces.
+    // There is room for four pieces.
     const backlogs = new Backlogs(systemEnv(), 8 * pieceBytes);
     const maker = new Maker(letters(3, 1_000));
     const stalled = Array.from({ length: 20 }, (_, at) => open(backlogs, `state ${at}`, maker, "crowd"));
@@ -171,7 +171,7 @@ describe("backlogs", () => {
     assert.deepEqual([backlogs.waiting, backlogs.bytes], [0, 0]);
   });
 
-  test("make few pages at a time, and none that nobody waits for any more", async () => {
+  test("encode few pages at a time, and none without a reader", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const held = gate();
     const makers = Array.from({ length: 12 }, () => new Maker(["x"], held.opened));
@@ -180,7 +180,7 @@ describe("backlogs", () => {
     await settled();
     assert.equal(makers.filter(({ made }) => made.length > 0).length, 4);
 
-    // Two gave up in the queue; of one that is being made, the only reader did.
+    // Two readers left while queued; one left as the only reader of a page in progress.
     for (const { reader, ticket } of [readers[0], readers[5], readers[6]].filter((each) => each !== undefined)) {
       reader.close();
       ticket.leave();
@@ -217,7 +217,7 @@ describe("backlogs", () => {
     );
   });
 
-  test("tell all who wait for a page that it could not be made, and try anew for who asks then", async () => {
+  test("report a failed page to all its readers, and retry for the next one", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * miB);
     let fails = true;
     const maker: PageMaker = {

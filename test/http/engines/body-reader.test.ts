@@ -1,4 +1,4 @@
-// Bodies of requests: what comes before anybody knows what the route takes, and what comes after.
+// Request bodies: bytes that arrive before the route is known, and after.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -6,7 +6,7 @@ import { BodyReader } from "../../../http/engines/body-reader.ts";
 
 const miB = 1024 * 1024;
 
-/** Lends a piece as uWebSockets.js does: when the call is over its memory is used for something else. */
+/** Passes a piece as uWebSockets.js does: its memory is reused after the call. */
 function lend(body: BodyReader, bytes: Uint8Array, isLast: boolean): void {
   const lent = new Uint8Array(bytes);
   body.take(lent.buffer, isLast);
@@ -16,7 +16,7 @@ function lend(body: BodyReader, bytes: Uint8Array, isLast: boolean): void {
 const tooLarge = { code: "payload_too_large" };
 
 describe("a body", () => {
-  test("is what was sent, however it is cut and whenever it is asked for", async () => {
+  test("equals the sent bytes, however they are cut and whenever they are read", async () => {
     const cut = fc.array(fc.uint8Array({ maxLength: 20 }), { minLength: 1, maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(cut, fc.nat(8), async (pieces, askedAt) => {
@@ -79,7 +79,7 @@ describe("before the route is known", () => {
     assert.deepEqual([bytes.length, bytes[0], bytes.at(-1)], [12 * miB, 0, 11]);
   });
 
-  test("what is beyond is not kept, and no route gets a part of it for the whole", async () => {
+  test("bytes above the limit are dropped, and no route gets a partial body", async () => {
     const body = new BodyReader();
     const before = process.memoryUsage().arrayBuffers;
     const piece = new ArrayBuffer(miB);

@@ -1,4 +1,4 @@
-// Which engine speaks HTTP: the one that the operator wants, and uWebSockets.js where nobody has said and it has a binary.
+// The choice of the HTTP engine: the operator's, or by default uWebSockets.js if it has a binary here.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { type ProcessServer, startServerProcess } from "../../support/server.ts"
 import { root } from "../../support/source.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 
-/** A module that takes the binaries of uWebSockets.js away, as they are not there on musl or for a newer Node. */
+/** A module that hides the binaries of uWebSockets.js, as on musl or for a newer Node. */
 const hide = `import { registerHooks } from "node:module";
 registerHooks({
   resolve(specifier, context, next) {
@@ -18,7 +18,7 @@ registerHooks({
 });`;
 const withoutBinary = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hide)}` };
 
-/** uWebSockets.js says its name in every answer. */
+/** uWebSockets.js names itself in every answer. */
 async function engineOf(server: ProcessServer): Promise<string> {
   const { status, headers } = await server.get("/health");
   assert.equal(status, 200);

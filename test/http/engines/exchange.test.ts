@@ -1,4 +1,5 @@
-// What an answer holds is given back however it ends: the engines call, and a wire that is only written down answers.
+// The resources of an answer are released however it ends. The test calls the exchange like an engine and records the
+// writes.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Exchange, type ExchangeContext } from "../../../http/engines/exchange.ts";
@@ -9,7 +10,7 @@ import type { RequestHead } from "../../../http/exchange/request-head.ts";
 import type { StreamRegistry } from "../../../http/exchange/sse.ts";
 import { Sim } from "../../support/sim-env.ts";
 
-/** A request of a client that takes so much of an answer, its head counted, and is then behind. */
+/** A request of a client that accepts this much of an answer, head included, and then stalls. */
 function asked(method: string, hasBody = false, takes = Number.POSITIVE_INFINITY) {
   const sim = new Sim(1);
   const written: string[] = [];
@@ -45,7 +46,7 @@ function asked(method: string, hasBody = false, takes = Number.POSITIVE_INFINITY
   return { sim, exchange, written, unanswered, drain: () => writer?.onDrained() };
 }
 
-/** Pieces that say when they are given up or over. */
+/** Pieces that report whether they were returned early or finished. */
 function pieces(...texts: readonly string[]): { pieces: Pieces; ended: () => boolean; made: () => number } {
   let isEnded = false;
   let made = 0;
@@ -63,7 +64,7 @@ function pieces(...texts: readonly string[]): { pieces: Pieces; ended: () => boo
   const given: Pieces = {
     next: () => all.next() as ReturnType<Pieces["next"]>,
     return: async () => {
-      // A generator that nobody has asked anything yet runs no `finally`.
+      // A generator that was never started runs no `finally`.
       isEnded = true;
       return (await all.return(undefined)) as Awaited<ReturnType<Pieces["return"]>>;
     },
@@ -112,7 +113,7 @@ describe("an answer in pieces", () => {
     assert.deepEqual([written, body.ended(), body.made(), unanswered.count], [["head 200", "end"], true, 0, 0]);
   });
 
-  test("is given up unasked for where nobody is there any more, or another answer was given", async () => {
+  test("is returned unstarted if the client has left or another answer was sent", async () => {
     const left = asked("GET");
     const twice = asked("GET");
     const bodies = [pieces("a"), pieces("a")] as const;

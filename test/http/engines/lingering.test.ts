@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { Lingering, lingerBytesMax, lingerIdleMs, lingerMsMax } from "../../../http/engines/lingering.ts";
 import { Sim } from "../../support/sim-env.ts";
 
-/** What a client still sends, and how often its connection was closed. */
+/** A lingering connection that counts the client's bytes and the closes. */
 function linger() {
   const sim = new Sim(1);
   const seen = { closed: 0 };

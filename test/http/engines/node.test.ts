@@ -1,4 +1,4 @@
-// What Node's own server makes of requests that uWebSockets.js takes in its own way, or does not answer (docs/operations.md).
+// Node's server with requests that uWebSockets.js treats in its own way or does not answer (docs/operations.md).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { assertUnharmed, untilMetric } from "../../security/support.ts";
@@ -12,7 +12,7 @@ import { assertCommonHeaders } from "../support.ts";
 const turn = (fields: object = {}, text = "hi") => JSON.stringify(turnOf("talk", text, fields));
 const get = "GET /health HTTP/1.1\r\nhost: localhost\r\n";
 
-/** Bytes that are no request to whoever reads strictly. */
+/** Bytes that are not a request for a strict parser. */
 const refused: Readonly<Record<string, readonly [bytes: string, status: number, code: string]>> = {
   "a header with an empty name": [`${get}: x\r\ncontent-length: 5\r\n\r\n`, 400, "malformed_request"],
   "a header that goes on in the next line": [`${get}x-a: b\r\n c\r\n\r\n`, 400, "malformed_request"],
@@ -54,7 +54,7 @@ const refused: Readonly<Record<string, readonly [bytes: string, status: number, 
   "17 KB of headers": [`${get}x-a: ${"b".repeat(17_000)}\r\n\r\n`, 431, "headers_too_large"],
 };
 
-/** Requests that are in order, though uWebSockets.js has another answer to them, or none. */
+/** Valid requests that uWebSockets.js answers differently or not at all. */
 const served: Readonly<Record<string, string>> = {
   "HTTP/1.0": "GET /health HTTP/1.0\r\nhost: localhost\r\n\r\n",
   "an empty line before the request": `\r\n${get}\r\n`,
@@ -86,7 +86,7 @@ describe("Node's server", () => {
     }));
   });
 
-  /** A connection on which this was sent. */
+  /** A connection on which these bytes were sent. */
   async function told(bytes: string): Promise<RawConnection> {
     const connection = new RawConnection(server.url);
     await connection.send(Buffer.from(bytes, "latin1"));
@@ -106,7 +106,7 @@ describe("Node's server", () => {
         assert.deepEqual([each.status, JSON.parse(each.body).error], [status, code]);
         assertCommonHeaders(each);
       }
-      // What could be read to its end may have a next one behind it; it is answered for itself.
+      // A fully read request may be followed by another, which gets its own answer.
       for (const { head } of behind) assert.ok(status !== 400 || code !== "malformed_request", head);
       await assertUnharmed(server);
     });
@@ -171,7 +171,7 @@ describe("Node's server", () => {
     assert.equal(JSON.parse(session ?? "").transcript.length, 4);
   });
 
-  test("what is no request behind one that is, is refused when that is answered", async () => {
+  test("malformed bytes after a request are refused once the request is answered", async () => {
     const connection = await told(`${rawRequest("POST", "/chat", ["x-request-id: first"], turn())}GARBAGE\r\n\r\n`);
     const [first, second, ...more] = await connection.answers();
 
@@ -190,7 +190,7 @@ describe("Node's server", () => {
     await assertUnharmed(server);
   });
 
-  test("who waits to be asked for a body is asked when it is wanted, and not when it is refused", async () => {
+  test("a client that expects 100-continue gets it only if its body is wanted", async () => {
     const waits = (path: string, length: number) =>
       told(rawRequest("POST", path, [`content-length: ${length}`, "expect: 100-continue"], ""));
     const [tooLong, nowhere, wanted] = await Promise.all([
@@ -209,7 +209,7 @@ describe("Node's server", () => {
     assert.deepEqual([...statuses, answer?.status], [413, 404, 100, 200]);
   });
 
-  test("who may not be asked, or asks for something else, is not; and who was not asked is told that the connection ends", async () => {
+  test("no continue for old, unknown or bodiless expectations; an unread body closes", async () => {
     const asks = (request: string) => told(request.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n"));
     const [old, spelled, unknown, withoutBody, empty] = await Promise.all([
       asks(rawRequest("POST", "/chat", [], turn()).replace("HTTP/1.1", "HTTP/1.0")),
@@ -258,7 +258,7 @@ describe("Node's server", () => {
     await assertUnharmed(server);
   });
 
-  test("one that is gone is noticed though something stands behind its request that is not read yet", async () => {
+  test("a disconnect is noticed although unread bytes follow the request", async () => {
     const turnOfHang = rawRequest("POST", "/chat", [], JSON.stringify(turnOf("hang", "hi")));
     const behind = [
       rawRequest("POST", "/chat", ["content-length: 100"], ""),
@@ -273,7 +273,7 @@ describe("Node's server", () => {
     await assertUnharmed(server);
   });
 
-  test("one that ends inside a request is told so", async () => {
+  test("a connection that ends inside a request gets an error", async () => {
     for (const bytes of [
       get,
       rawRequest("POST", "/chat", ["content-length: 9"], "{}"),
@@ -291,7 +291,7 @@ describe("Node's server", () => {
     }
   });
 
-  describe("what ends with time alone", { concurrency: true }, () => {
+  describe("connections that end by a timeout", { concurrency: true }, () => {
     test("a head that does not come to its end is 408; a connection on which nothing came is closed", async () => {
       const slow = await told(get);
       const silent = new RawConnection(server.url);

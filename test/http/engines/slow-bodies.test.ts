@@ -4,7 +4,7 @@ import { BodyReader } from "../../../http/engines/body-reader.ts";
 import { bodyWindowBytesMin, bodyWindowMs, SlowBodies } from "../../../http/engines/slow-bodies.ts";
 import { Sim } from "../../support/sim-env.ts";
 
-/** A body that somebody waits for, and what has become of it. */
+/** A body that a handler waits for, with its outcome. */
 function watched() {
   const sim = new Sim(1);
   const slowBodies = new SlowBodies(sim.env());
@@ -20,7 +20,7 @@ function watched() {
 }
 
 describe("SlowBodies", () => {
-  test("fails a body of which too little has come in a window, the first or a later one", async () => {
+  test("fails a body that is too slow in its first or any later window", async () => {
     const first = watched();
     first.send(bodyWindowBytesMin - 1);
     await first.sim.advance(bodyWindowMs - 1);
@@ -50,7 +50,7 @@ describe("SlowBodies", () => {
     assert.equal(seen.is, "read");
   });
 
-  test("does nothing to one that nobody waits for any more", async () => {
+  test("ignores a body without a waiting handler", async () => {
     const { sim, seen, slowBodies, body } = watched();
 
     slowBodies.forget(body);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { copiedHeaders, readHead } from "../../../http/exchange/request-head.ts";
 
-/** A head as the server's parser hands it over. */
+/** A head as the server's parser passes it. */
 function headOf(headers: Readonly<Record<string, string>>, method = "post") {
   return readHead(
     {

@@ -1,4 +1,4 @@
-// The bounds on what waits for slow readers, to the byte (decision 10).
+// The limits on buffered bytes for slow readers, to the byte (decision 10: a stream that is too far behind is closed).
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -7,7 +7,7 @@ import { runs } from "../../support/effort.ts";
 
 const miB = 1024 * 1024;
 
-/** A connection that takes what it is told to take. */
+/** A connection that accepts as much as the test allows. */
 class Connection implements StreamSink {
   taking = false;
   closed = false;
@@ -33,7 +33,7 @@ function open(registry: StreamRegistry): { connection: Connection; stream: Event
 }
 
 describe("a stream whose client takes nothing", () => {
-  test("is closed when more than 1 MiB waits behind the piece that is being sent", () => {
+  test("is closed when more than 1 MiB waits after the piece in transit", () => {
     const registry = new StreamRegistry(1024 * miB, () => 0);
     const { connection, stream } = open(registry);
 
@@ -59,7 +59,7 @@ describe("a stream whose client takes nothing", () => {
     assert.equal(connection.closed, true);
   });
 
-  test("is closed as well for what waits elsewhere to be written, and not for what has been", () => {
+  test("is closed for bytes that wait elsewhere, too, and not for written ones", () => {
     const registry = new StreamRegistry(1024 * miB, () => 0);
     const { connection, stream } = open(registry);
 
@@ -181,7 +181,7 @@ describe("the bound of all streams together", () => {
     assert.deepEqual([connection.closed, registry.waiting, registry.size], [true, 1000, 4]);
   });
 
-  test("holds after every step, whatever is written, taken, held and ended; what is booked is what waits", () => {
+  test("keeps its limits and its byte count through random writes, holds and ends", () => {
     const step = fc.record({
       at: fc.nat(5),
       how: fc.constantFrom("write", "comment", "hold", "drain", "take", "leave", "end"),
@@ -252,7 +252,7 @@ describe("a frame that is written in parts", () => {
     assert.equal(connection.text, "data: begun\n\n: keep-alive\n\ndata: [DONE]\n\n");
   });
 
-  test("waits in bytes when it is not taken, beside what waits for several streams at once", () => {
+  test("counts unsent bytes together with those that several streams share", () => {
     const registry = new StreamRegistry(100, () => 0);
     let shared = 40;
     registry.shared = () => shared;
