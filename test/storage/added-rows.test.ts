@@ -14,7 +14,7 @@ function row(statement: Statement, n: number, expect?: number): WriteOp {
   return { statement, params: [n, `row ${n}`], expect };
 }
 
-/** What was run: the statement's name, for how many rows it was made, and the first parameter of each row. */
+/** Records the executed statements: name, number of rows, and the first parameter of each row. */
 function recorded(fails?: Statement): { added: AddedRows; runs: [string, number, ...Param[]][] } {
   const runs: [string, number, ...Param[]][] = [];
   const added = new AddedRows((statement, rows) => ({
@@ -76,7 +76,7 @@ describe("rows that are added together", () => {
     assert.deepEqual([isTaken, runs.length], [false, 1]);
   });
 
-  test("are not those whose count is to be looked at: these go behind what waits for their table", () => {
+  test("exclude a row with a guard: it runs after the waiting rows of its table", () => {
     const { added, runs } = recorded();
 
     const taken = [added.take(row(events, 0)), added.take(row(events, 1, 1))];

@@ -26,7 +26,7 @@ test("another process is refused, and the lock ends with its holder however that
   const program = `
     import { lockDataDir } from ${JSON.stringify(new URL("../../storage/sqlite/data-dir-lock.ts", import.meta.url).href)};
     lockDataDir(${JSON.stringify(dir)});
-    // The lock is not lost to the garbage collector when nobody keeps what was returned.
+    // The garbage collector must not release the lock when its handle is unused.
     for (let i = 0; i < 5; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       globalThis.gc();

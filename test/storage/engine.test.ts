@@ -16,7 +16,7 @@ import { reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { dialects, runStore, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** Of this thread alone: the store thread does not know it. */
+/** Declared in this thread only, so the store thread does not know it. */
 const nonsense = tenantSql("test_nonsense", "NONSENSE :tenant ?");
 
 for (const dialect of dialects) {
@@ -28,7 +28,7 @@ for (const dialect of dialects) {
       running = await testStore(dialect, atEnd);
     });
 
-    /** A tenant that no other test has touched. */
+    /** A tenant that no other test uses. */
     function freshTenant(): TenantStore {
       count++;
       return running.store.tenant(`tenant-${count}`);
@@ -143,7 +143,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("what is acknowledged is seen by the next read of every other thread", async () => {
+    test("an acknowledged write is visible to the next read of every other thread", async () => {
       const others = [running.another(), running.another()];
       const tenant = freshTenant();
 
@@ -157,7 +157,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("what is acknowledged is seen in another worker thread", async () => {
+    test("an acknowledged write is visible in another worker thread", async () => {
       const tenant = freshTenant();
       const port = running.thread.attach();
       const program = `
@@ -201,7 +201,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("of many who claim one key exactly one gets it, and nobody's counter is lost", async () => {
+    test("one of many concurrent claims of a key succeeds, and no increment is lost", async () => {
       const tenant = freshTenant();
       const claims = await Promise.allSettled(
         Array.from({ length: 40 }, (_, i) =>
@@ -231,7 +231,7 @@ for (const dialect of dialects) {
       });
       const outcomes = await Promise.allSettled(rounds);
 
-      // On Postgres a deadlock is found by the server and the loser is run again, a bounded number of times.
+      // Postgres detects a deadlock and the store retries the loser a bounded number of times.
       const refusals = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason.code] : []));
       assert.deepEqual(
         refusals.filter((code) => code !== "conflict"),
@@ -404,7 +404,7 @@ for (const dialect of dialects) {
       assert.equal(conflicts, 150);
     });
 
-    test("a page is never longer than what was asked for", async () => {
+    test("a page is never longer than its limit", async () => {
       const tenant = freshTenant();
       await tenant.write(insertVersions(tenant, "m", ...Array.from({ length: 30 }, (_, i) => i + 1)));
 
@@ -422,7 +422,7 @@ for (const dialect of dialects) {
       assert.equal(await running.thread.control.failure(), null);
     });
 
-    test("the cause of a defect is told to whoever has started the store, and not to who asked", async () => {
+    test("a defect's cause reaches the owner of the store and not the caller", async () => {
       const tenant = freshTenant();
       const told = new Promise<string>((resolve) => running.thread.onDefect(resolve));
 

@@ -1,4 +1,4 @@
-// Pages of a log are bounded in length too: whoever fills a thread with long messages makes nobody hold all of them at once.
+// Pages of a log are bounded in bytes too, so a thread of long messages is never held in memory whole.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
@@ -74,7 +74,7 @@ for (const dialect of dialects) {
       assert.equal((await readEventsBefore(tenant, mixed, 9, 2)).length, 2);
     });
 
-    test("length is counted in bytes, and what comes with the content counts as well", async () => {
+    test("length is counted in bytes, including fields other than the content", async () => {
       const wide = await threadOf(...Array.from({ length: 6 }, () => "世".repeat(100 * kiB)));
       const key = await reserveThreadKeys(store.system, 1);
       const metadata = { filler: "x".repeat(300 * kiB) };

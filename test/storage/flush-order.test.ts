@@ -12,7 +12,7 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 
 type LogStep = "log-written" | "log-flushed" | "acknowledged";
 
-/** Steps of a store on SQLite that matter here. */
+/** The system calls of a SQLite store whose order matters. */
 const logSteps = {
   made: (call: string) => (/^write\(1<[^>]*>, "\d+ \d+\\n"/.test(call) ? "acknowledged" : null),
   returned(call: string) {
@@ -29,7 +29,7 @@ test("the log is flushed to the disk before an event is acknowledged", async (t)
   const config = { engine: "sqlite", path: join(dir, "svc.db") } as const;
   await migrate(config, { target: "head", downgrade: false });
   const trace = join(dir, "trace");
-  // One conversation at a time, so that each acknowledgement has its own commit.
+  // One writer, so that each acknowledgement has its own commit.
   const command = childCommand(config, { writers: 1, turnsMax: 20 });
 
   const child = startChild([

@@ -11,7 +11,10 @@ import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
 const isRefusal = (line: string): boolean => line === "refused";
 const job = { patient: true, writers: 4, textChars: 4000 };
 
-/** Waits until writes are refused, makes room, waits until they work again, and holds the database against what was acknowledged. */
+/**
+ * Waits until writes are refused, frees space, waits until writes succeed, and compares the database with the
+ * acknowledged rows.
+ */
 async function fillAndFree(
   t: TestContext,
   path: string,
@@ -41,7 +44,7 @@ test("when the file may not grow, nothing acknowledged is lost, and writes work 
   const path = join(tempDir(atEnd), "svc.db");
   await migrate({ engine: "sqlite", path }, { target: "head", downgrade: false });
   const command = childCommand({ engine: "sqlite", path }, job);
-  // 1.5 MB for each file: the log reaches it soon.
+  // A limit of 1.5 MB for each file, which the write-ahead log soon reaches.
   const child = startChild(["bash", "-c", 'ulimit -S -f 1500 && exec "$0" "$@"', ...command]);
   atEnd.after(() => void child.process.kill("SIGKILL"));
 
@@ -64,7 +67,8 @@ test("when the disk is full, nothing acknowledged is lost, and writes work again
   const path = join(disk, "svc.db");
   await migrate({ engine: "sqlite", path }, { target: "head", downgrade: false });
   const filler = join(disk, "filler");
-  // Room for a little beyond the schema; without the filler there is room for all that is to come, and its write-ahead log.
+  // The filler leaves little room beyond the schema; without it there is room for all later data and its write-ahead
+  // log.
   writeFileSync(filler, Buffer.alloc(22_000_000));
   const child = startChild(childCommand({ engine: "sqlite", path }, job));
   atEnd.after(() => void child.process.kill("SIGKILL"));

@@ -1,5 +1,5 @@
-// What a database of the release before has, after 0023: its usage is in the sums, its words are found, its manifests are counted; and after
-// 0059: its short words are found.
+// Upgrades of a database of the previous release. After 0023 its usage is in the sums, its text is searchable and its
+// manifests are counted; after 0059 its short words are searchable.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
@@ -24,7 +24,7 @@ const insertOldThread = tenantSql(
    indexed_seq) VALUES (:tenant, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 );
 
-/** A thread in the columns that the table had before 0066. */
+/** A thread with the columns that the table had before 0066. */
 function insertOldThreadOp(tenant: TenantStore, row: ThreadRow): WriteOp {
   const { thread_key, suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, epoch } = row;
   const hidden = suffix.startsWith("task-") ? Number.MAX_SAFE_INTEGER : 0;
@@ -36,7 +36,7 @@ const before = { target: "0021", downgrade: false };
 const head = { target: "head", downgrade: false };
 const window = { since: 0, until: 10 };
 
-/** A store for as long as `work` takes. */
+/** Runs `work` with a store and closes it afterwards. */
 async function withStore<T>(config: StoreConfig, work: (store: Store) => Promise<T>): Promise<T> {
   const works: (() => void | Promise<void>)[] = [];
   const atEnd: Cleanup = { after: (end) => void works.push(end) };
@@ -164,7 +164,7 @@ for (const dialect of dialects) {
           insertOldThreadOp(tenant, threadRow(2, "fork", fork)),
           shows(2, 0, ["drawn", "upload"], copy),
           shows(2, 1, ["own"], copy),
-          // Named by somebody, and not copied.
+          // Referred to by name and not copied.
           shows(2, 2, ["other"], { note: "forked_from" }, "custom"),
           appendOp(tenant, 2, {
             seq: 3,
@@ -215,7 +215,7 @@ for (const dialect of dialects) {
       await withStore(config, async (store) => {
         const tenant = store.tenant("acme");
         await fill(store, "acme", 1);
-        // As the release before has indexed "ox 10".
+        // The index rows of the previous release for "ox 10".
         await tenant.write([
           tenant.op(statementNamed("search_insert_words"), [markWords("acme", ["ox0", "100"]).join(" "), 2 ** 24]),
           tenant.op(statementNamed("search_move_mark"), [1, 1, 0], 1),

@@ -1,4 +1,4 @@
-// Reads that nobody bounds do not keep the thread that asks from its work.
+// Reads without a bound do not block the thread that requests them.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Worker } from "node:worker_threads";
@@ -8,7 +8,7 @@ import { kvGet, kvSetOp } from "../../storage/tables/kv.ts";
 import { dialects, runStore, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-// Run on SQLite alone: the store thread knows none of them.
+// SQLite only: the store thread does not know these statements.
 const countTo = systemSql(
   "test_long_count",
   "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT COUNT(*) AS counted FROM n",
@@ -17,16 +17,16 @@ const ofTenant = tenantSql("test_long_tenant", "SELECT :tenant AS tenant, ? AS g
 const noTable = systemSql("test_long_no_table", "SELECT 1 FROM there_is_no_such_table WHERE 1 = ?");
 const noFunction = systemSql("test_long_no_function", "SELECT there_is_no_such_function(?)");
 
-/** Steps of a read that takes long enough for others to go past it. */
+/** Steps of a read that is long enough for other requests to overtake it. */
 const manySteps = 1_000_000;
-/** Reads that may wait, and threads that read. */
+/** Max waiting reads, and the number of reading threads. */
 const waitingMax = 64;
 const threadsMax = 2;
 
 const set = (tenant: TenantStore, key: string, value: string) =>
   tenant.write([kvSetOp(tenant, { key, value, expires_at: null }, 1)]);
 
-/** Makes a database large enough that reads of it may be long. */
+/** Makes a database large enough for long reads. */
 const grow = (tenant: TenantStore) => set(tenant, "much", "x".repeat(1024 * 1024));
 
 for (const dialect of dialects) {
@@ -77,7 +77,7 @@ describe("the compute pool of SQLite", () => {
     assert.ok(workers.length >= 1 && workers.length <= threadsMax, `${workers.length} threads`);
   });
 
-  test("lets the thread that asks go on: short reads and writes overtake the long ones", async () => {
+  test("lets its thread continue: short reads and writes overtake the long ones", async () => {
     const order: string[] = [];
     const long = store.system.readLong(countTo, manySteps).then(() => order.push("long"));
 
@@ -115,7 +115,7 @@ describe("the compute pool of SQLite", () => {
     assert.throws(() => store.system.readLong(ofTenant, 1), /belongs to a tenant/);
   });
 
-  test("outlives its threads: what they were reading and what waits is refused, and the next read is answered", async () => {
+  test("survives its threads: running and queued reads fail, and the next one succeeds", async () => {
     await store.system.readLong(countTo, 1);
     const seen = workers.length;
     const outcomes = Promise.allSettled(Array.from({ length: 6 }, () => store.system.readLong(countTo, manySteps)));
@@ -129,7 +129,7 @@ describe("the compute pool of SQLite", () => {
     assert.ok(workers.length > seen);
   });
 
-  test("ends with its store: what waits is refused, and no thread is left", async (t) => {
+  test("ends with its store: queued reads are refused and no thread remains", async (t) => {
     const other = await runStore(running.config, cleanup(t));
     const from = workers.length;
     await other.store.system.readLong(countTo, 1);

@@ -18,7 +18,7 @@ const head = { target: "head", downgrade: false };
 const toBase = { target: "base", downgrade: true };
 const newest = migrations.at(-1)?.revision as string;
 
-/** Everything that a migration can make, as text: tables with their columns, indexes, functions, search configurations, and rows. */
+/** The schema as text: tables with columns, indexes, functions, search configurations, and rows. */
 async function dumpSchema(config: StoreConfig): Promise<string[]> {
   if (config.engine === "sqlite") {
     const db = new Database(config.path, { readonly: true });
@@ -84,7 +84,7 @@ for (const dialect of dialects) {
       await assert.rejects(reserveThreadKeys(store.system, 1), { code: "storage_unavailable" });
     });
 
-    test("a database that nobody has touched is behind", {
+    test("an empty database is behind", {
       skip: dialect === "sqlite" && "the file is made with its schema",
     }, async (t) => {
       const atEnd = cleanup(t);
@@ -95,7 +95,7 @@ for (const dialect of dialects) {
       assert.equal(await isSchemaBehind(store.system), true);
     });
 
-    test("a step that the database refuses is told with its revision, and nothing of it is kept", async (t) => {
+    test("a failing step is reported with its revision and rolled back", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       const broken: Migration = {
         revision: "odd_0001",
@@ -135,7 +135,7 @@ for (const dialect of dialects) {
       for (const target of stations) {
         const { applied } = await migrate(config, { target, downgrade: true });
         assert.equal(applied.length, 1);
-        // The table of revisions stays.
+        // The table of revisions remains.
         const expected = target === "base" ? [] : (dumps.get(target) as string[]);
         const found = (await dumpSchema(config)).filter(
           (line) => target !== "base" || !line.includes("schema_revisions"),
@@ -207,7 +207,7 @@ for (const dialect of dialects) {
       assert.deepEqual(result, { from: "9000", to: "9000", applied: ["0006"] });
     });
 
-    test("what a plugin has made comes after all else, and stays as it is when the plugin is not loaded", async (t) => {
+    test("tables of a plugin migrate last, and stay when the plugin is not loaded", async (t) => {
       const atEnd = cleanup(t);
       const config = await emptyDatabase(dialect, atEnd);
       const notes: Migration = {
@@ -315,7 +315,7 @@ test("the tables that a migration makes are found in its text, on either engine"
   assert.deepEqual(made, ["a", "words", "other"]);
 });
 
-/** Migrates in a process of its own, as a starter does. */
+/** Migrates in a separate process, as a deployment does. */
 function migrateInChild(config: StoreConfig): Promise<{ to: string; applied: string[] }> {
   const program = `
     import { migrate } from ${JSON.stringify(new URL("../../storage/migrate.ts", import.meta.url).href)};

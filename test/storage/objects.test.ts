@@ -34,7 +34,7 @@ const kinds: Record<string, (atEnd: Cleanup) => ObjectStore> = {
 
 for (const [kind, open] of Object.entries(kinds)) {
   describe(`the object store in ${kind}`, () => {
-    test("an object is what was put last, until it is deleted", async (t) => {
+    test("an object has its last written bytes until it is deleted", async (t) => {
       const store = open(cleanup(t));
 
       await store.put("a/b.txt", bytes("one"));
@@ -49,7 +49,7 @@ for (const [kind, open] of Object.entries(kinds)) {
       await store.check();
     });
 
-    test("bytes are kept as they are: none, all 256, and megabytes; nobody's copy is another's", async (t) => {
+    test("any bytes are stored unchanged, and no caller shares a buffer with another", async (t) => {
       const store = open(cleanup(t));
       const all = Uint8Array.from({ length: 256 }, (_, i) => i);
       const large = new Uint8Array(5_000_000).fill(7);
@@ -69,7 +69,7 @@ for (const [kind, open] of Object.entries(kinds)) {
       assert.equal(Buffer.compare((await store.get("large")) as Uint8Array, large), 0);
     });
 
-    test("what is not a key is invalid_path, for every method", async (t) => {
+    test("an invalid key is invalid_path for every method", async (t) => {
       const store = open(cleanup(t));
       const notKeys = [
         "",
@@ -235,7 +235,7 @@ describe("the object store in files", () => {
     assert.deepEqual(await store.list("", 10), ["manifests/acme/quick.json", "souls/acme.md"]);
   });
 
-  test("links are not followed, and what is no file is not there", async (t) => {
+  test("links are not followed, and an entry that is not a file does not exist", async (t) => {
     const atEnd = cleanup(t);
     const outside = tempDir(atEnd);
     const root = join(tempDir(atEnd), "objects");

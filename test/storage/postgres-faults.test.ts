@@ -12,7 +12,7 @@ import { transactionPooler } from "../support/transaction-pooler.ts";
 
 const skip = (await hasPostgresServer()) ? false : needsServer;
 
-/** Makes the server raise an error whenever a row of `kv` with this key is written, as often as `times` says. */
+/** Makes the server raise an error when a row of `kv` with this key is written, up to `times` times. */
 function raiseOn(url: string, key: string, state: string, times = 1_000_000): Promise<void> {
   return onServer(url, async (client) => {
     await client.query("CREATE SEQUENCE IF NOT EXISTS attempts");
@@ -58,7 +58,7 @@ describe("Postgres that fails", { skip }, () => {
     await assert.rejects(kvGet(store.tenant("acme"), "before", 0), { code: "storage_unavailable" });
     await assert.rejects(store.check(), { code: "storage_unavailable" });
     const failure = writer.failure();
-    // Writes wait for the lock that was lost with its connection.
+    // Writes wait for the process lock that was lost with its connection.
     const waiting = set(store, "after");
     proxy.restore();
     await waiting;
@@ -201,7 +201,7 @@ describe("Postgres that fails", { skip }, () => {
     const asked = strikes.map(([delayMs]) => delayMs).sort((left, right) => left - right);
     for (const [, strike] of [...strikes]) strike();
     await Promise.all([...checks, read]);
-    // The third connection is silent, too, and nobody has found out.
+    // The third connection is cut as well, and the store has not noticed yet.
     proxy.cut();
     proxy.restore();
 
@@ -254,7 +254,7 @@ describe("Postgres that fails", { skip }, () => {
       atEnd,
     );
 
-    // What every connection of the pool is told first.
+    // The first statement on every connection of the pool.
     proxy.swallowWith("synchronous_commit");
     await assert.rejects(set(store, "a"), { code: "storage_unavailable" });
     proxy.restore();
@@ -263,7 +263,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.deepEqual([await has(store, "a"), await has(store, "b")], [false, true]);
   });
 
-  test("what others were in the way of is run again, three times in all", async (t) => {
+  test("a transaction that loses to another is retried, three tries in all", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     await raiseOn(url, "poison", "40001", 2);
@@ -335,7 +335,7 @@ describe("Postgres that fails", { skip }, () => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const name = new URL(url).pathname.slice(1);
-    // What a session is when it begins it stays, as a connection to a primary that has become a standby leads to that for ever.
+    // A session keeps its initial read-only state for ever, like a connection to a primary that has become a standby.
     const begin = (how: string) =>
       onServer(url, async (client) => {
         await client.query("SET default_transaction_read_only = off");
@@ -430,7 +430,7 @@ describe("errors of Postgres", { skip }, () => {
 
       assert.deepEqual(await Promise.all([has(store, "a"), has(store, "b")]), [false, false]);
       assert.equal(writer.failure() !== null, code === "storage_unavailable");
-      // Where the server takes no writes the process lock is taken anew, which may last.
+      // While the server accepts no writes the process lock is taken again, which may take time.
       await waitFor(() =>
         store.check().then(
           () => true,

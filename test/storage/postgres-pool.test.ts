@@ -21,7 +21,7 @@ function connections(url: string): Promise<number> {
 }
 
 describe("the pool", { skip }, () => {
-  test("LIM-007 LIM-009 connections stay within size plus overflow under load; who waits too long is refused, the rest is served", async (t) => {
+  test("LIM-007 LIM-009 the pool stays within size plus overflow and refuses writes that wait too long", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const config = testPool(url, { poolSize: 2, maxOverflow: 3, poolTimeoutSeconds: 5 });
@@ -30,11 +30,11 @@ describe("the pool", { skip }, () => {
     const { counted, outcomes } = await onServer(url, async (client) => {
       await client.query("BEGIN; LOCK TABLE kv IN ACCESS EXCLUSIVE MODE");
       const first = Array.from({ length: 4 }, (_, i) => set(store, `k${i}`));
-      // They have their connections, however long those take to be made.
+      // The first writes own all connections now, however long connecting takes.
       await waitFor(async () => (await connections(url)) === 5);
       const writes = [...first, ...Array.from({ length: 36 }, (_, i) => set(store, `k${4 + i}`))];
       const settled = Promise.allSettled(writes);
-      // The first that cannot wait any longer is refused: by then all connections that there will be are there.
+      // When the first waiting write is refused, every possible connection is open.
       await assert.rejects(Promise.race(writes.slice(4)), { code: "storage_unavailable" });
       const counted = await connections(url);
       await client.query("COMMIT");
@@ -55,12 +55,12 @@ describe("the pool", { skip }, () => {
 
     await Promise.all(Array.from({ length: 100 }, (_, i) => set(store, `k${i}`)));
 
-    // One to work with, one for the lock.
+    // One connection for statements and one for the lock.
     assert.equal(await connections(url), 2);
     assert.equal(await has(store, "k99"), true);
   });
 
-  test("LIM-009 connections beyond the pool's size close when nobody needs them", async (t) => {
+  test("LIM-009 connections beyond the pool's size close when they are idle", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const pool = openPool(testPool(url, { poolSize: 2, maxOverflow: 6 }), systemEnv(), 20);
@@ -117,7 +117,7 @@ describe("the pool", { skip }, () => {
     atEnd.after(() => pool.close());
 
     const one = { key: "one", text: "SELECT 1 AS one", params: [] };
-    // A connection of our own keeps the process alive, which a pause does not.
+    // A separate connection keeps the process alive; the pause does not.
     await onServer(url, () => assert.rejects(pool.run([one]), { code: "53300" }));
   });
 
@@ -146,7 +146,7 @@ describe("the pool", { skip }, () => {
     assert.equal(await pidOf(pool.run([own])), next);
   });
 
-  test("LIM-008 without prepared statements it works behind a pooler that lends connections for a transaction", async (t) => {
+  test("LIM-008 unprepared statements work through a transaction pooler", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const pooled = await transactionPooler(url, 3, atEnd);

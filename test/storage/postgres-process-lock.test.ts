@@ -56,7 +56,7 @@ describe("one process for a database", { skip }, () => {
     assert.deepEqual([await has(first.store, "a"), await has(second.store, "a")], [true, false]);
   });
 
-  test("who loses the lock to another process while it was away is told to end, and writes nothing more", async (t) => {
+  test("a process that loses the lock in an outage gets a stop signal and writes no more", async (t) => {
     const atEnd = cleanup(t);
     const own = await database(atEnd);
     const proxy = await tcpProxy(own, atEnd);
@@ -76,7 +76,7 @@ describe("one process for a database", { skip }, () => {
     assert.deepEqual([await has(usurper.store, "late"), await has(usurper.store, "later")], [false, false]);
   });
 
-  test("who waits for a lock that another process takes meanwhile is refused then, and who comes later at once", async (t) => {
+  test("a waiter is refused when another process takes the lock, later ones at once", async (t) => {
     const atEnd = cleanup(t);
     const own = await database(atEnd);
     const proxy = await tcpProxy(own, atEnd);
@@ -123,7 +123,7 @@ describe("one process for a database", { skip }, () => {
     await set(store, "before");
 
     proxy.abandon();
-    // What is under way when the connections drop is refused.
+    // Writes in progress are refused when the connections drop.
     await waitFor(() =>
       set(store, "after").then(
         () => true,
@@ -135,7 +135,7 @@ describe("one process for a database", { skip }, () => {
     assert.deepEqual(fatal, []);
   });
 
-  test("who waits for the lock is let go once, at its return or in time, and nothing is left of them", async (t) => {
+  test("a waiter is released once, by the lock's return or by its deadline", async (t) => {
     const atEnd = cleanup(t);
     const own = await database(atEnd);
     const waitMs = 54_321;
@@ -160,7 +160,7 @@ describe("one process for a database", { skip }, () => {
 
     for (let time = 0; time < 3; time++) {
       lock.renew();
-      // It is told of its lost connection a little later.
+      // The lock notices its lost connection a little later.
       for (const waited = cancels.length; cancels.length === waited; ) {
         await nextTurn();
         await lock.whenHeld(waitMs);

@@ -1,4 +1,4 @@
-// On SQLite a read is made at once, in the thread that asks: reading page by page must not be one long turn of its event loop.
+// On SQLite a read runs at once in its own thread, so page after page must not become one long turn of the event loop.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type Env, systemEnv } from "../../bus/env.ts";
@@ -17,7 +17,9 @@ describe("reads of one turn of the event loop", () => {
     running = await testStore("sqlite", atEnd);
   });
 
-  /** How many turns of the loop others have while reads follow one another on a clock that goes on by `stepMs` with each of them. */
+  /**
+   * The number of turns that other work gets during consecutive reads, on a clock that each read advances by `stepMs`.
+   */
   async function turnsDuringReads(stepMs: number): Promise<number> {
     let nowMs = 0;
     const env: Env = { ...systemEnv(), monotonic: () => nowMs };
@@ -40,13 +42,13 @@ describe("reads of one turn of the event loop", () => {
 
   test("wait for the next one when the turn has taken long, and else are made in it", async () => {
     assert.equal(await turnsDuringReads(0), 0);
-    // A read that comes 9 ms after the first of its turn waits: three of 3 ms fit.
+    // A read that starts 9 ms after the first of its turn waits, so three reads of 3 ms fit.
     const turns = await turnsDuringReads(3);
     assert.ok(turns >= 3 && turns < reads, `${turns} turns`);
     assert.ok((await turnsDuringReads(20)) >= reads - 2);
   });
 
-  test("that wait for a turn that others have made long go on together in the next", async () => {
+  test("that other work delays continue together in the next turn", async () => {
     let nowMs = 0;
     const env: Env = { ...systemEnv(), monotonic: () => nowMs };
     const store = openStore(env, running.config, running.thread.attach());
@@ -56,7 +58,7 @@ describe("reads of one turn of the event loop", () => {
     let left = 0;
     const asked = Array.from({ length: 40 }, async () => {
       await readParents(store.tenant("turns"), 1, 10, 10);
-      // What a read is for takes time too: three of 3 ms fit into a turn.
+      // The use of a read's result takes time too: three of 3 ms fit into a turn.
       if (done >= 20) nowMs += 3;
       done++;
     });
@@ -73,9 +75,9 @@ describe("reads of one turn of the event loop", () => {
     assert.deepEqual(perTurn.slice(0, 3), [23, 3, 3]);
   });
 
-  test("that wait get a turn each, in order, and what still waits when the store is closed is refused", async () => {
+  test("get a turn each, in order, and are refused if the store closes first", async () => {
     let nowMs = 0;
-    // Each look at the clock takes longer than a turn may.
+    // Each read of the clock takes longer than a turn may.
     const env: Env = { ...systemEnv(), monotonic: () => (nowMs += 10) };
     const store = openStore(env, running.config, running.thread.attach());
     const order: number[] = [];

@@ -70,7 +70,7 @@ for (const dialect of dialects) {
     const freshTenant = (): TenantStore => store.tenant(`repositories-${++count}`);
     const nextKey = (): Promise<number> => reserveThreadKeys(store.system, 1);
 
-    test("a thread is found by its suffix as it was written, and by nobody else", async () => {
+    test("a thread is found by its exact suffix, in its own tenant only", async () => {
       const tenant = freshTenant();
       const written = threadRow(await nextKey(), "t1", {
         manifest: "m",

@@ -17,7 +17,7 @@ import "../support/all-tables.ts";
 import { emptyDatabase } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 
-/** For its `op` only. */
+/** Used for its `op` only. */
 const tenant: TenantStore = createStore({
   inOrder: true,
   write: async () => [],
@@ -33,7 +33,7 @@ async function migratedPath(atEnd: Cleanup): Promise<string> {
   return config.path;
 }
 
-/** A writer, and another connection that sees what it has written. */
+/** A writer, and another connection that sees its commits. */
 async function opened(atEnd: Cleanup): Promise<{ writer: Writer; other: Database.Database }> {
   const path = await migratedPath(atEnd);
   const writer = openSqliteWriter({ path });
@@ -96,7 +96,7 @@ function writeAll(writer: Writer, batches: readonly (readonly WriteOp[])[]): Wri
   return outcomes;
 }
 
-/** Writes over the first page of a table. */
+/** Overwrites the first page of a table. */
 function damage(path: string, table: string): void {
   const db = new Database(path);
   const root = db
@@ -121,7 +121,7 @@ describe("the SQLite writer", () => {
       const writer = openSqliteWriter({ path });
       atEnd.after(() => writer.close());
       const meanwhile = batch("b", "2");
-      // A parameter that is asked for when the statement is carried out.
+      // A parameter that is evaluated when the statement runs.
       const [first, ...others] = meanwhile[0].params;
       const params = Object.defineProperty(["", ...others], 0, {
         get() {
@@ -172,7 +172,7 @@ describe("the SQLite writer", () => {
     assert.deepEqual(other.prepare("SELECT key FROM kv").pluck().all(), ["c"]);
   });
 
-  test("a write that works is the end of a failure, before anybody checks", async (t) => {
+  test("a successful write ends a failure before any check does", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
     const writer = openSqliteWriter({ path }, 50);
@@ -224,7 +224,7 @@ describe("the SQLite writer", () => {
     const grown = statSync(`${path}-wal`).size;
     const seenAfter = reader.prepare("SELECT COUNT(*) FROM kv").pluck().get();
     reader.close();
-    // The first commit copies the log into the file, the next starts it anew, and one more copy cuts it.
+    // The first commit copies the log into the file, the next one restarts it, and one more copy truncates it.
     for (let i = 0; i < 20; i++) writeAll(writer, [batch("again", "x".repeat(3_000_000))]);
 
     assert.ok(grown > kept, `${grown}`);
@@ -260,7 +260,7 @@ describe("the SQLite writer", () => {
     );
 
     assert.deepEqual(codes(outcomes), Array(39).fill(undefined));
-    // Rows that are answered are those of the one statement that answers any.
+    // Rows come from the single statement that returns rows.
     assert.ok(outcomes.every(({ rows }) => rows?.length === 1));
     assert.deepEqual(
       other
@@ -304,7 +304,7 @@ describe("the SQLite writer", () => {
     assert.equal(other.prepare("SELECT COUNT(*) FROM events").pluck().get(), 22);
   });
 
-  test("what names a log finds the rows of batches before it, and not those of batches behind it", async (t) => {
+  test("a statement that names a log sees rows of earlier batches and not of later ones", async (t) => {
     const { writer, other } = await opened(cleanup(t));
     const erase = deleteEventsOp(tenant, 1);
 
@@ -338,7 +338,7 @@ describe("the SQLite writer", () => {
         if (logs.includes(tbl_name)) assert.ok(changed?.includes(tbl_name), `${tbl_name}: ${changed}`);
   });
 
-  test("what says that the store is broken refuses the whole group, also where each batch is tried apart for one that is refused", async (t) => {
+  test("an error that breaks the store refuses the whole group, also during retries", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
     damage(path, "audit");

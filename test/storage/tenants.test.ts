@@ -40,13 +40,13 @@ import { dialects, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 import { unboundTables } from "../support/tenant-bounds.ts";
 
-// One tenant's store against the rows of another: whatever the parameters of any declared statement are, the other's rows are
-// neither seen nor changed. The victim's keys and ids are known to the attacker; what its rows say holds a canary.
+// One tenant's store against another tenant's rows: no parameters of any declared statement read or change them. The
+// attacker knows the victim's keys and ids, and the victim's texts contain a canary.
 
 const canary = "canary-of-the-victim";
 const span = 2 ** 24;
 
-/** A row in every table; the keys are the same for every tenant, but for the numbers that are nobody else's. */
+/** Inserts a row into every table. Keys are the same for every tenant, except globally unique numbers. */
 async function fill(tenant: TenantStore, threadKey: number, text: string): Promise<void> {
   await tenant.write([
     insertThreadOp(tenant, {
@@ -92,7 +92,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     ),
     acceptDurableOp(tenant, runBegun(newRun("run"), { thread_key: threadKey, epoch: 0, first_seq: 0 }), "t1", 5),
     endDurableOp(tenant, "run", { final: text, error: text, expires_at: 5 }),
-    // Another thread's, that is dead.
+    // A dead run of another thread.
     insertRunOp(tenant, newRun("dead", { manifest: text }), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }),
     acceptDurableOp(tenant, runBegun(newRun("dead"), { thread_key: threadKey - 3, epoch: 0, first_seq: 0 }), "t2", 5),
     endRunOp(
@@ -101,7 +101,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       { status: "dead", stop_reason: null, error: null, usage: null, ended_at: 1, last_seq: 0 },
     ),
     endDurableOp(tenant, "dead", { final: null, error: text, expires_at: 5 }),
-    // Another thread's, that waits.
+    // A waiting run of another thread.
     insertRunOp(tenant, newRun("run", { asked: { ...newRun("run").asked, request_id: text } }), {
       thread_key: threadKey - 2,
       epoch: 0,
@@ -186,7 +186,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
       updated_at: 5,
       updated_by: text,
     }),
-    // One that is there, one that is gone, and one that another thread shows.
+    // An existing file, a deleted one, and one that another thread shows.
     ...["row", text, "t1"].map((file_id) =>
       draftFileOp(tenant, {
         file_id,
@@ -212,7 +212,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     kvSetOp(tenant, { key: "k", value: text, expires_at: 1000 }, 1),
     kvSetOp(tenant, { key: "m", value: text, expires_at: null }, 1),
     keepBodyOp(tenant, { digest: "m", body: text }),
-    // Of common and of rare types and statuses.
+    // Common and rare types and statuses.
     ...["user_input", "tool_call"].flatMap((event_type) =>
       ["ok", "denied"].map((status) =>
         insertAuditOp(tenant, {
@@ -226,7 +226,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
         }),
       ),
     ),
-    // One whose names are guessed, and one whose names nobody knows.
+    // A row with guessable names and a row with unguessable ones.
     ...["t1", text].map((name) =>
       insertUsageOp(tenant, {
         id: name,
@@ -299,13 +299,13 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
   }
 }
 
-/** The statement that adds a row of a table. */
+/** The statement that inserts into a table. */
 function addingTo(table: string): Statement {
   const names = [`${table}_insert`, `${table}_upsert`];
   return allStatements().find(({ name }) => names.includes(name)) ?? statementNamed(`${table}_insert`);
 }
 
-/** What is on record of a call that was made with nothing. */
+/** The context record of a call with an empty request. */
 const facts: CallFacts = {
   purpose: "step",
   agent: "m",
@@ -330,7 +330,7 @@ const facts: CallFacts = {
 const ofJob = (sub: string) => ({ sub, scopes: [], scheme: "none", issuer: "" });
 
 const victimKey = 7;
-// The victim's words as they stand in the index, which an attacker who knows how they are made can ask for.
+// The victim's words in their index form, which an attacker can derive and query.
 const indexed = markWords("victim", ["canary"]).map((word) => `"${word}"`);
 const texts = [
   "t1",
@@ -348,10 +348,10 @@ const texts = [
   "",
   null,
 ];
-/** What columns hold that lists are filtered by. */
+/** Likely values of columns that lists filter by. */
 const likely = ["t1", "m", "tool_call", "user_input", "ok", "denied"];
 const numbers = [0, 1, 5, victimKey, victimKey * span, (victimKey + 1) * span, Number.MAX_SAFE_INTEGER];
-/** Reads are tried often where they are cheap: the last test shows that it is often enough to see an attack that works. */
+/** Cheap reads are tried often: the last test shows that this suffices to detect a working attack. */
 const readTries = { sqlite: 2500, postgres: 100 };
 const writeTries = 150;
 
@@ -371,7 +371,7 @@ async function parameterTypes(url: string): Promise<Map<string, string[]>> {
   });
 }
 
-/** The tables that have a column for the tenant. */
+/** The tables with a column for the tenant. */
 async function tenantTables(config: StoreConfig): Promise<string[]> {
   if (config.engine === "postgres")
     return onServer(config.postgres.url, async (client) => {
@@ -393,7 +393,7 @@ async function tenantTables(config: StoreConfig): Promise<string[]> {
   }
 }
 
-/** All of the victim's rows by their table, past the store. */
+/** All rows of the victim by table, read without the store. */
 async function victimRows(config: StoreConfig, tables: readonly string[]): Promise<Record<string, unknown>> {
   if (config.engine === "postgres")
     return onServer(config.postgres.url, async (client) => {
@@ -415,7 +415,7 @@ async function victimRows(config: StoreConfig, tables: readonly string[]): Promi
 const statements = allStatements().filter(({ tenantAt }) => tenantAt.length > 0);
 let types: Map<string, string[]>;
 
-/** Parameters for a statement, without the tenant's: any, or such as let the most rows through. */
+/** Parameters for a statement except the tenant's: arbitrary ones, or those that match the most rows. */
 function params({ name, tenantAt }: Statement): fc.Arbitrary<Param[]> {
   const wanted = (types.get(name) as string[]).filter((_, i) => !tenantAt.includes(i));
   const any = wanted.map((type) => fc.constantFrom<Param>(...(type === "text" ? texts : numbers)));
@@ -424,7 +424,7 @@ function params({ name, tenantAt }: Statement): fc.Arbitrary<Param[]> {
     if (type !== "text") return fc.constantFrom<Param>(0, Number.MAX_SAFE_INTEGER);
     return i === firstText ? fc.constantFrom<Param>(...texts) : fc.constant<Param>(null);
   });
-  // A page of a list: its filters, the key that it goes on after, a window, and a limit.
+  // A page of a list: its filters, its last key, a window, and a limit.
   const lastText = wanted.lastIndexOf("text");
   const [before = 0, since = 0] = wanted.flatMap((type, i) => (type === "text" ? [] : [i]));
   const page = wanted.map((type, i) => {
@@ -435,7 +435,7 @@ function params({ name, tenantAt }: Statement): fc.Arbitrary<Param[]> {
   return fc.oneof(fc.tuple(...any), fc.tuple(...generous), fc.tuple(...page));
 }
 
-/** Whether it only reads. */
+/** True if the statement only reads. */
 function isRead({ text }: Statement): boolean {
   return /^\s*SELECT/.test(text.sqlite);
 }
@@ -447,19 +447,19 @@ before(async () => {
   types = await parameterTypes(config.postgres.url);
 });
 
-/** Where rows of others are told from one's own by something else than the tenant, or are nothing to anybody. */
+/** Statements that separate tenants by another column, or whose rows belong to no tenant. */
 const unboundByDesign: Readonly<Record<string, readonly string[]>> = {
-  // A key below all that there are.
+  // A key below all existing ones.
   run_insert_threadless: ["sqlite runs"],
   // The keys of one conversation's runs.
   fibers_ended_alone: ["sqlite fibers", "postgres fibers"],
-  // Each word bears its tenant's mark; an event of the tenant's is found first.
+  // Each word contains its tenant's mark, and an event of the tenant is found first.
   search_hits: ["postgres event_search"],
   search_few_hits: ["postgres event_search"],
   search_insert_words: ["postgres event_search"],
 };
 
-/** Conditions on the tenant that say what a key has said already: each is one of a row of which another condition tells whose it is. */
+/** Redundant tenant conditions: each concerns a row whose tenant another condition already checks. */
 const saidTwice = [
   "delivery_move tenant_id = ?",
   "fiber_move tenant_id = ?",
@@ -489,12 +489,12 @@ for (const dialect of dialects) {
       return here.length === 0 ? [] : [[name, here]];
     });
     assert.deepEqual(found, Object.fromEntries(designed));
-    // Each of the others is missed when it is left out.
+    // The test detects the removal of every other condition.
     assert.deepEqual(unseen.toSorted(), saidTwice);
   });
 }
 
-/** A statement without one of its conditions on the tenant, once for each of them. */
+/** Yields the statement without one of its tenant conditions, once for each condition. */
 function* withoutOneCondition(text: string): Generator<[condition: string, without: string]> {
   for (const { 0: condition, index } of text.matchAll(/(?:\w+\.)?tenant_id = (?:\+?\?|\$\d+|\w+\.tenant_id)/g)) {
     const instead = condition.includes("?") ? "? IS NOT NULL" : "TRUE";
@@ -558,9 +558,9 @@ test("an attack that works would be seen: to the same tries the victim's own sto
 
   const rows = await victimRows(config, await tenantTables(config));
   const empty = Object.entries(rows).flatMap(([table, found]) => ((found as unknown[]).length === 0 ? [table] : []));
-  // What the release before has left, and logs that are being deleted.
+  // Rows of the previous release, and logs in deletion.
   assert.deepEqual(empty, ["live_runs", "unowned_logs"]);
-  // What these answer are numbers and names.
+  // These statements return numbers and names only.
   assert.deepEqual(silent.toSorted(), [
     "approvals_lengths",
     "approvals_lengths_status",

@@ -18,7 +18,7 @@ import { cleanup, tempDir } from "../../support/temp.ts";
 
 const hourMs = 3_600_000;
 
-/** An environment whose clock stands `ms` later. */
+/** An environment whose clock is `ms` ahead. */
 function later(ms: number): Env {
   const env = systemEnv();
   return { ...env, id: () => env.id(), now: () => env.now() + ms };
@@ -75,11 +75,11 @@ for (const dialect of dialects) {
       assert.deepEqual(await Promise.all([storedBytes(tenant, "files"), storedBytes(tenant, "all")]), [0, 0]);
     });
 
-    test("a file that was being stored when its process died is nobody's, and the sweep takes it an hour later with its bytes", async () => {
+    test("a file of a process that died while storing it is swept after an hour", async () => {
       const tenant = store.tenant("killed");
       const objects = openMemoryStore();
       const files = new FileStore(objects, systemEnv(), gif.length);
-      // The bytes are stored, and the process ends before that is written.
+      // The bytes are stored, and the process dies before it records that.
       const { file } = await files.draft(tenant, fileOf(gif));
 
       assert.equal(await files.read(tenant, file.file_id), null);
@@ -105,7 +105,7 @@ for (const dialect of dialects) {
       assert.deepEqual([refused, kept], ["storage_unavailable", "done"]);
     });
 
-    test("a file whose bytes cannot be deleted is gone all the same, and the sweep deletes them when they can be", async () => {
+    test("a file is gone even if its bytes cannot be deleted; the sweep deletes them later", async () => {
       const tenant = store.tenant("stuck");
       const objects = openMemoryStore();
       const refusing = { ...objects, delete: () => Promise.reject(new SvcError("storage_unavailable")) };
@@ -122,7 +122,7 @@ for (const dialect of dialects) {
       assert.equal(await codeOf(files.keep(tenant, fileOf(gif))), "done");
     });
 
-    test("a file whose bytes cannot be deleted keeps no other from the sweep, which says so behind the last", async () => {
+    test("undeletable bytes do not stop the sweep, which reports them at the end", async () => {
       const tenant = store.tenant("poisoned");
       const objects = openMemoryStore();
       const all = new FileStore(objects, systemEnv(), 0);
@@ -178,7 +178,7 @@ for (const dialect of dialects) {
       assert.deepEqual(left.toSorted(), [ofOther, upload, sameKey].map(({ file_id }) => file_id).toSorted());
     });
 
-    test("a file that is given up before its bytes are said to be there is never there", async () => {
+    test("a file that is abandoned before its bytes are recorded never exists", async () => {
       const tenant = store.tenant("given-up");
       const objects = openMemoryStore();
       const files = new FileStore(objects, systemEnv(), 0);
@@ -222,7 +222,7 @@ for (const dialect of dialects) {
       assert.deepEqual(withoutAll, [false, false, true]);
     });
 
-    test("a file is read by its own tenant alone, whatever the tenants are called", async () => {
+    test("a file is readable by its own tenant only, whatever the tenants' names", async () => {
       const objects = openFsStore(tempDir(atEnd), systemEnv());
       const files = new FileStore(objects, systemEnv(), 0);
       const names = ["a", "A~41", "a~b", "..", "é", "x".repeat(128)].filter((name) => name !== "..");
@@ -240,7 +240,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("what is half written to disk leaves no object", async (t) => {
+test("a partial write to disk leaves no object", async (t) => {
   const atEnd = cleanup(t);
   const directory = tempDir(atEnd);
   const { store } = await testStore("sqlite", atEnd);
@@ -252,7 +252,7 @@ test("what is half written to disk leaves no object", async (t) => {
   assert.deepEqual(readdirSync(join(directory, "+drafts")), []);
 });
 
-test("a type is told by the bytes: what only looks like an image, or is one and something else, is judged by how it begins", async () => {
+test("the first bytes decide the type of a file, also of polyglots and imitations", async () => {
   const html = Buffer.from("<!doctype html><script>alert(1)</script>");
   const zip = Buffer.from("504b0304140000000800", "hex");
   const gzip = Buffer.from("1f8b0800000000000003", "hex");
@@ -262,7 +262,7 @@ test("a type is told by the bytes: what only looks like an image, or is one and 
     [gif, "image/gif"],
     [jpeg, "image/jpeg"],
     [webp, "image/webp"],
-    // What stands behind an image is never looked at, run or shown as anything else.
+    // Bytes after the image's header are not examined, executed or served as another type.
     [Buffer.concat([gif, html]), "image/gif"],
     [Buffer.concat([png(), zip]), "image/png"],
     [Buffer.concat([html, gif]), null],

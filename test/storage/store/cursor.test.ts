@@ -1,4 +1,4 @@
-// Cursors of lists come back from clients, and are taken as they were given or not at all.
+// Cursors of lists come back from clients, and are accepted unchanged or refused.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -5,7 +5,7 @@ import type { Param } from "../../../storage/store/statements.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { usagePage } from "../../../storage/tables/usage.ts";
 
-/** A store without rows that keeps what it was asked with. */
+/** A store without rows that records its parameters. */
 function asked(): { store: TenantStore; params: (readonly Param[])[] } {
   const params: (readonly Param[])[] = [];
   const store: TenantStore = {

@@ -11,7 +11,7 @@ import { kvGet, kvSetOp } from "../../../storage/tables/kv.ts";
 import { Sim } from "../../support/sim-env.ts";
 import { cleanup } from "../../support/temp.ts";
 
-/** A store over a port whose other end is in the test's hands. */
+/** A store over a port whose other end the test holds. */
 function held(
   t: Parameters<typeof cleanup>[0],
   env: Env = systemEnv(),
@@ -51,7 +51,7 @@ function held(
 const entry = (tenant: TenantStore, value: string) => kvSetOp(tenant, { key: "k", value, expires_at: null }, 1);
 
 describe("the port to the store thread", () => {
-  test("the first request goes at once, those of one turn of the event loop behind it together, in their order", async (t) => {
+  test("the first request is sent at once, and later ones of its turn together in order", async (t) => {
     const { tenant, port, arrived, next, reply } = held(t);
     const early = next();
 
@@ -68,7 +68,7 @@ describe("the port to the store thread", () => {
     assert.deepEqual(arrived, [
       [[request.check, 1]],
       [
-        // Once, before its first use.
+        // The statement is declared once, before its first use.
         [request.learn, 0, statementNamed("kv_set")],
         [request.write, 2, 0, -1, "acme", "k", "1", 1, null],
         [request.write, 3, 0, -1, "acme", "k", "2", 1, null, 0, -1, "acme", "k", "3", 1, null],
@@ -89,7 +89,7 @@ describe("the port to the store thread", () => {
     await assert.rejects(write, { code: "conflict", details: { subject: "kv_set" } });
   });
 
-  test("what waits for an answer is bounded in number, and an answer makes room", async (t) => {
+  test("unanswered requests are bounded in number, and an answer frees a place", async (t) => {
     const { tenant, port, next, reply } = held(t);
     const arrival = next();
     const checks = Array.from({ length: 20_000 }, () => port.check());
@@ -107,7 +107,7 @@ describe("the port to the store thread", () => {
     assert.equal(outcomes.filter(({ status }) => status === "rejected").length, 19_999);
   });
 
-  test("what waits for an answer is bounded in size, but one that is larger goes alone", async (t) => {
+  test("unanswered requests are bounded in size, but a larger one is sent alone", async (t) => {
     const { tenant, next, reply, arrived } = held(t);
     const huge = "x".repeat(70 * 1024 * 1024);
     const arrival = next();
@@ -125,7 +125,7 @@ describe("the port to the store thread", () => {
     assert.deepEqual(await after, []);
   });
 
-  test("when the other side is gone, what waits is refused, and so is what comes later", async (t) => {
+  test("waiting and later requests are refused when the other side is gone", async (t) => {
     const { tenant, next, hangUp } = held(t);
     const arrival = next();
     const write = assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
@@ -137,7 +137,7 @@ describe("the port to the store thread", () => {
     await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
   });
 
-  test("who was told that a batch was not answered hears when it was applied after all, and only then", async (t) => {
+  test("a caller with an unknown outcome hears of a late commit, and only of that", async (t) => {
     const sim = new Sim(1);
     const { tenant, arrived, next, reply } = held(t, sim.env());
     const heard: string[] = [];
@@ -203,7 +203,7 @@ describe("the port to the store thread", () => {
     assert.equal(settled.get("patient"), "done");
   });
 
-  test("what was given up takes its room until the store answers, and its answer harms nobody", async (t) => {
+  test("an abandoned request keeps its place until its answer, which is ignored", async (t) => {
     const sim = new Sim(1);
     const { port, arrived, next, reply } = held(t, sim.env());
     const arrival = next();

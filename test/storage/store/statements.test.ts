@@ -19,7 +19,7 @@ import { cleanup } from "../../support/temp.ts";
 const declared = allStatements();
 const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite);
 
-/** What may pass over rows that it does not want: the tables are small, or the statement runs once in a long while. */
+/** Statements that may scan: their tables are small, or they run rarely. */
 const scanning = [
   "backlog_runs",
   "fibers_hold",
@@ -35,7 +35,7 @@ const scanning = [
   "unowned_logs_abandoned",
 ];
 
-/** The service's own statements over tenants' tables: recovery and sweeps. */
+/** The service's own statements across tenants: recovery and sweeps. */
 const acrossTenants = [
   "approvals_next_tenant",
   "audit_next_tenant",
@@ -91,7 +91,7 @@ const acrossTenants = [
   "waits_unpushed",
 ];
 
-/** By what the rows of a filter are found: SQLite would read all that the tenant has. */
+/** The index that serves each filter; without it SQLite would read all rows of the tenant. */
 const byFilter = {
   audit_page: "PRIMARY KEY",
   audit_page_event_type: "PRIMARY KEY",
@@ -114,7 +114,9 @@ const byFilter = {
   plans_page: "INDEX plans_by_time",
   plans_page_thread_id: "INDEX plans_by_thread",
 };
-/** What reads all rows of a tenant that an index has, because that is what is asked for, or since they are bounded. */
+/**
+ * Statements that read all of a tenant's rows in an index, because the request needs them or their number is bounded.
+ */
 const ofWholeTenant = [
   "fibers_queued_nth",
   "jobs_all",
@@ -148,7 +150,7 @@ describe("declared statements on sqlite", () => {
   test("each finds its rows by an index, but those that may scan", () => {
     const found = declared.filter((statement) => {
       const plan = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement.text.sqlite}`);
-      // Hosts are a handful; the others are no tables.
+      // The table of hosts has a handful of rows; the other names are not tables.
       return plan
         .all(fakeParams(statement))
         .some(
@@ -265,9 +267,9 @@ describe("declared statements on postgres", () => {
   test("each finds its rows by an index, but those that may scan", async () => {
     const found: string[] = [];
     await onServer(url, async (client) => {
-      // The tables are empty: without this the server rightly reads them whole.
+      // The tables are empty, so Postgres would rightly scan them without this.
       await client.query("SET enable_seqscan = off");
-      // Hosts are a handful.
+      // The table of hosts has a handful of rows.
       for (const statement of declared)
         if (/Seq Scan on (?!hosts\b)/.test(await explain(client, statement))) found.push(statement.name);
     });
@@ -306,7 +308,7 @@ test("every SELECT is a read: none of them changes rows", () => {
     assert.doesNotMatch(statement.text.sqlite, /\b(INSERT|UPDATE|DELETE|RETURNING)\b/, statement.name);
 });
 
-test("SQLite parses no statement again for what is bound to it", () => {
+test("SQLite parses a statement only once for all its parameters", () => {
   for (const { name, text } of declared)
     assert.doesNotMatch(text.sqlite, /(?<![<>])(=|\bIS|\bLIKE|\bGLOB|\bLIMIT)\s*\?/i, name);
   assert.match(statementNamed("events_forward").text.postgres, /= \$1 /);

@@ -33,19 +33,19 @@ import { onServer } from "../../support/postgres-server.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
-/** On SQLite one batch is written after the other. */
+/** On SQLite batches run one after the other. */
 const skipLock = (await hasPostgresServer()) ? false : needsServer;
 const key: ApprovalKey = { manifest_id: "m", tool_name: "tool", call_signature: "0".repeat(64) };
 const yes = { decision: "approved", note: "", edited_args: null } as const;
 const asker = "asker";
 
-/** As if it had been decided so much earlier. */
+/** Moves the decision of a request into the past. */
 const decidedBefore = tenantSql(
   "test_decided_before",
   "UPDATE approvals SET decided_at = decided_at - CAST(? AS BIGINT) WHERE tenant_id = :tenant AND id = ?",
 );
 
-/** As if it had been asked so much earlier. */
+/** Moves the creation of a request into the past. */
 const askedBefore = tenantSql(
   "test_asked_before",
   "UPDATE approvals SET ts = ts - CAST(? AS BIGINT), deadline = deadline - CAST(? AS BIGINT) WHERE tenant_id = :tenant AND id = ?",
@@ -69,7 +69,7 @@ const request = (id: string, lastsMs: number): NewApproval => ({
   lastsMs,
 });
 
-/** A call of the run `r-<id>` begins to wait. */
+/** Opens a wait of the run `r-<id>`. */
 function waitFor(tenant: TenantStore, wait_id: string, approval_id: string | null = "same"): WriteOp {
   return openWaitOp(tenant, waitOf(wait_id, approval_id));
 }
@@ -122,7 +122,7 @@ for (const dialect of dialects) {
       assert.equal(few.rows.length, 2);
     });
 
-    test("a request whose time is over is decided by nobody, also before anybody has marked it", async () => {
+    test("an expired request cannot be decided, even before it is marked", async () => {
       const tenant = freshTenant();
       await openApproval(tenant, request("late", 0));
 
@@ -173,7 +173,7 @@ for (const dialect of dialects) {
       assert.equal(await liveGrant(tenant, key, "another"), undefined);
     });
 
-    test("what waits for a request of the same id is answered and kept by its own tenant's alone", async () => {
+    test("a wait for a request id is answered within its own tenant only", async () => {
       const [tenant, other] = [freshTenant(), freshTenant()];
       for (const each of [tenant, other]) await openApproval(each, request("same", 600_000));
       await other.write(joinOps(other, "same", "theirs", waitFor(other, "theirs")));

@@ -132,7 +132,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("AUDIT-014 an event type is taken literally; one that nobody writes has an empty page", async () => {
+    test("AUDIT-014 an event type is matched literally, and an unknown one has an empty page", async () => {
       const tenant = await tenantWith([row("a", 1, { event_type: "skill_published" })]);
 
       for (const event_type of ["nope", "skill%", "skill_publishe_", "SKILL_PUBLISHED", "' OR '1'='1"])

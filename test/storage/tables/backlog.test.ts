@@ -1,4 +1,4 @@
-// What is to be done, counted on both engines: runs that are not over by where they stand, and the ages of what has waited longest.
+// The backlog on both engines: unfinished runs by state, and the age of the oldest waiting ones.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store } from "../../../storage/store/store.ts";
@@ -28,7 +28,7 @@ for (const dialect of dialects)
       ({ store } = await testStore(dialect, atEnd));
     });
 
-    test("OPS-008 runs that are not over are counted by where they stand, of all tenants, and what is over is not", async () => {
+    test("OPS-008 unfinished runs are counted by state over all tenants; ended ones are not", async () => {
       assert.deepEqual(await backlog(store.system), nothing);
       const now = Date.now();
 
@@ -57,7 +57,7 @@ for (const dialect of dialects)
         await tenant.write([
           insertThreadOp(tenant, threadRow(thread_key, `s${n}`)),
           beginRunOp(tenant, row),
-          // The first has been due for an hour, the one that is over was accepted long before.
+          // The first run has been due for an hour; the finished one was accepted long before.
           acceptDurableOp(tenant, row, `s${n}`, stand === "over" ? 1 : now - (n === 0 ? hourMs : 0)),
           ...(stand === "accepted" ? [] : taken),
           ...(stand === "over" ? done : []),

@@ -28,7 +28,7 @@ for (const dialect of dialects)
     let tenants = 0;
     const tenant = (): TenantStore => store.tenant(`tenant-${++tenants}`);
 
-    test("are written with what they are of, or not at all", async () => {
+    test("are written with the fact that they report, or not at all", async () => {
       const own = tenant();
       const [op] = outboxOps(own, outcome("run_1", ["ops"]));
       assert.ok(op);
@@ -66,7 +66,7 @@ for (const dialect of dialects)
           claim((stores[index % 4] as Store).tenant(own.tenantId), "ops", { owner: `w:${index}`, limit: 5 }),
         ),
       );
-      // Postgres may give less than there is to those that met; nobody gets what another has.
+      // Postgres may return fewer rows to concurrent claims, but never one row twice.
       const rest = await claim(own, "ops", { limit: 100 });
 
       const got = [...claims.flat(), ...rest].map(({ id }) => id);
@@ -74,7 +74,7 @@ for (const dialect of dialects)
       assert.equal(new Set(got).size, 60);
     });
 
-    test("who has not the claim any more writes nothing", async () => {
+    test("a worker without the claim writes nothing", async () => {
       const own = tenant();
       await own.write(outboxOps(own, outcome("run_1", ["ops"])));
       const [stalled] = await claim(own, "ops", { forMs: 0 });
@@ -89,7 +89,7 @@ for (const dialect of dialects)
       assert.deepEqual(await deliveryStates(own, "run_1"), { ops: "delivered" });
     });
 
-    test("what was put off is due later, and what is over never", async () => {
+    test("a delayed delivery is due later, and a finished one never", async () => {
       const own = tenant();
       await own.write([...outboxOps(own, outcome("run_1", ["ops"])), ...outboxOps(own, outcome("run_2", ["ops"]))]);
       const claimed = await claim(own, "ops");
@@ -118,7 +118,7 @@ for (const dialect of dialects)
       assert.deepEqual(await giveUpSome(other, "ops"), []);
     });
 
-    test("an endpoint that is given up takes all that waits for it, but what is being sent", async () => {
+    test("a removed endpoint loses its waiting deliveries, except those in transit", async () => {
       const own = tenant();
       await own.write(["run_1", "run_2", "run_3"].flatMap((id) => outboxOps(own, outcome(id, ["ops"]))));
       const [sending] = await claim(own, "ops", { limit: 1 });
@@ -132,7 +132,7 @@ for (const dialect of dialects)
       await own.write([endDeliveryOp(own, sending, "delivered")]);
     });
 
-    test("what a worker or a host was sending is due again when it is gone, and nobody else's", async () => {
+    test("deliveries of a lost worker or host are due again, and no others", async () => {
       const own = tenant();
       const { system } = store;
       await system.write([enterHostOp(system, "here", hour)]);
@@ -161,7 +161,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("who has something due is found in pages", async () => {
+    test("tenants with due deliveries are found in pages", async () => {
       const { store: fresh } = await testStore(dialect, atEnd);
       for (const id of ["b", "a"]) {
         const own = fresh.tenant(id);
@@ -185,7 +185,7 @@ for (const dialect of dialects)
       assert.equal((await endpointsDue(fresh.system, 2 * hour, { tenant_id: "", endpoint_id: "" }, 10)).length, 4);
     });
 
-    test("the oldest is told, and what is over goes when its time is over", async () => {
+    test("the oldest age is reported, and finished deliveries expire", async () => {
       const { store: fresh } = await testStore(dialect, atEnd);
       const own = fresh.tenant("acme");
       assert.equal(await oldestDeliveryMs(fresh.system), 0);

@@ -77,7 +77,7 @@ for (const dialect of dialects) {
       assert.equal((await storedJob(tenant, "later"))?.next_run_at, later.next_run_at);
     });
 
-    test("a job has one open run: a firing beside it changes nothing, and takes no time", async () => {
+    test("a job has one open run: another firing changes nothing and keeps its time", async () => {
       const tenant = freshTenant();
       const due = await put(tenant, "one", 10);
       const other = await put(tenant, "two", 10);
@@ -101,7 +101,7 @@ for (const dialect of dialects) {
       assert.equal((await storedJob(tenant, "one"))?.last_status, "ok");
     });
 
-    test("what came of an older run is not told as that of the newest", async () => {
+    test("the end of an older run is not recorded as that of the newest", async () => {
       const tenant = freshTenant();
       await put(tenant, "one", null);
       await tenant.write([beginJobOp(tenant, "one", 20)]);
@@ -114,7 +114,7 @@ for (const dialect of dialects) {
       await assert.rejects(tenant.write([beginJobOp(tenant, "gone", 30)]), { code: "conflict" });
     });
 
-    test("tenants are found by what is due and by what runs, in pages", async () => {
+    test("tenants with due or running jobs are found in pages", async () => {
       const tenants = [freshTenant(), freshTenant(), freshTenant()];
       for (const tenant of tenants) await put(tenant, "due", 10);
       const [first, second, third] = tenants as [TenantStore, TenantStore, TenantStore];
@@ -154,7 +154,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("a job counts for what it is, in the place of what it was, and gives that back", async () => {
+    test("a replaced job counts with its new size, and a deleted one frees its bytes", async () => {
       const tenant = freshTenant();
       const { bytes } = await put(tenant, "one", null);
       const larger = job("one", { payload: { prompt: "x".repeat(1_000) } });
@@ -174,7 +174,7 @@ for (const dialect of dialects) {
       assert.deepEqual([await jobsOf(tenant, 10), await storedBytes(tenant, "all")], [[], 0]);
     });
 
-    test("a change that was made from what a job no longer is counts nothing", async () => {
+    test("a change based on an outdated job does not change the stored bytes", async () => {
       const tenant = freshTenant();
       const before = await put(tenant, "one", null);
       const larger = job("one", { payload: { prompt: "x".repeat(1_000) } });

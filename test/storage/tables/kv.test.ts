@@ -52,7 +52,7 @@ for (const dialect of dialects) {
       for (const outcome of counted) if (outcome.status === "rejected") assert.equal(outcome.reason.code, "conflict");
     });
 
-    test("compare and set takes the version it was told and no other, and answers the new one", async () => {
+    test("compare and set accepts the current version only and returns the new one", async () => {
       const kv = freshTenant();
       const [[made]] = (await kv.write([kvCompareAndSetOp(kv, value("one"), null, 10)])) as [[{ version: number }]];
 
@@ -66,7 +66,7 @@ for (const dialect of dialects) {
       assert.equal((await kvGet(kv, "k", 0))?.value, "two");
     });
 
-    test("what has expired can be made anew, and cannot be replaced", async () => {
+    test("an expired key can be created again and cannot be replaced", async () => {
       const kv = freshTenant();
       await kv.write([kvSetOp(kv, value("old", 100), 10)]);
 

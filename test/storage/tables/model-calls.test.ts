@@ -40,7 +40,7 @@ const facts: CallFacts = {
 };
 
 for (const dialect of dialects)
-  describe(`what is on record of model calls, on ${dialect}`, () => {
+  describe(`context records of model calls, on ${dialect}`, () => {
     const atEnd = cleanup();
     let made: TestStore;
     let store: Store;
@@ -72,7 +72,7 @@ for (const dialect of dialects)
       assert.deepEqual([await modelCall(acme, "a", 4), await countModelCalls(acme, "c")], [undefined, 0]);
     });
 
-    test("texts are found in the row of the call or in one before it, and in none behind it", async () => {
+    test("texts are found in the call's row or an earlier one, and never in a later one", async () => {
       const texts = (at: number) => ({ [`d${at}`]: `text ${at}` });
       await acme.write(Array.from({ length: 12 }, (_, at) => call("texts", "f", texts(at + 1))));
 
@@ -84,7 +84,7 @@ for (const dialect of dialects)
       ]);
     });
 
-    test("what is on record goes with the log of its thread, and that of other threads stays", async () => {
+    test("context records are deleted with their thread's log, and others stay", async () => {
       await acme.write([run("gone", 41, 0), run("stays", 42, 0), call("gone", "f"), call("stays", "f")]);
 
       await acme.write(eraseOps(acme, { thread_key: 41, events: 1, runs: 1 }));
@@ -107,7 +107,7 @@ for (const dialect of dialects)
       assert.deepEqual([await countModelCalls(acme, "old"), await countModelCalls(acme, "new")], [0, 1]);
     });
 
-    test("what calls have in common is kept once, while a call of its tenant has it and for a day", async () => {
+    test("shared texts are stored once and live as long as a call uses them, plus a day", async () => {
       const other = store.tenant("globex");
       await acme.write([keepFrameOp(acme, "used", "A"), keepFrameOp(acme, "unused", "B"), call("framed", "used")]);
       await acme.write([keepFrameOp(acme, "used", "A"), keepFrameOp(acme, "fresh", "C")]);
@@ -116,7 +116,7 @@ for (const dialect of dialects)
 
       const deleted = await deleteUnusedFrames(store.system, 10);
 
-      // The other tenant has no call that was made with it.
+      // The other tenant has no call that uses the text.
       assert.equal(deleted, 2);
       const found = await Promise.all(["used", "unused", "fresh"].map((digest) => frameByDigest(acme, digest)));
       assert.deepEqual(

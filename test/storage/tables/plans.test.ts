@@ -65,7 +65,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await bytesOf(tenant), [taken?.bytes, taken?.bytes]);
     });
 
-    test("what is refused by the quota changes nothing", async () => {
+    test("a plan that the quota refuses changes nothing", async () => {
       const tenant = freshTenant();
       const first = await put(tenant, "one");
       const larger = plan("one", { plan: `{"a":"${"x".repeat(100)}"}` });

@@ -1,4 +1,4 @@
-// What tenants keep for so long and no longer.
+// Retention of tenants' rows.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { tenantSql } from "../../../storage/store/statements.ts";
@@ -67,7 +67,7 @@ for (const dialect of dialects)
       assert.equal(await deleteOldAudit(store, until), 0);
     });
 
-    test("TASK-012 usage goes with the sums of its days, and what is left adds up", async () => {
+    test("TASK-012 usage is deleted with its daily sums, and the rest adds up", async () => {
       const [acme, globex] = tenants();
       const row = (id: number, ts: number) => ({
         ...{
@@ -106,7 +106,7 @@ for (const dialect of dialects)
       }
     });
 
-    test("TASK-012 settled requests for approval go; who still waits, and grants that still let calls pass, stay", async () => {
+    test("TASK-012 settled requests are deleted, except those with waits or valid grants", async () => {
       const [acme, globex] = tenants();
       const old = Date.now() - 5 * dayMs;
       const ask = async (
@@ -150,7 +150,7 @@ for (const dialect of dialects)
         const rows = await Promise.all(ids.map((id) => approvalById(tenant, id)));
         return rows.flatMap((row) => row?.id ?? []);
       };
-      // What has just been settled, since nobody has answered in time, was settled today.
+      // The expired request was settled just now, so it is young.
       assert.deepEqual([deleted, again], [2, 0]);
       assert.deepEqual(await left(acme, "denied", "granted", "lasting", "open", "lapsed", "young"), [
         "lasting",
@@ -161,7 +161,7 @@ for (const dialect of dialects)
       assert.deepEqual(await left(globex, "denied"), ["denied"]);
     });
 
-    test("TASK-012 old uploads are there no more; what tools have made stays with its conversation", async () => {
+    test("TASK-012 old uploads are deleted, and files of tools stay with their conversation", async () => {
       const [acme, globex] = tenants();
       const keep = (tenant: TenantStore, file_id: string, created_at: number, thread_key: number | null) =>
         tenant.write([

@@ -1,4 +1,4 @@
-// Budgets that are spent by runs beside each other, on both engines. See storage/tables/run-budgets.ts.
+// Budgets that parallel runs share, on both engines. See storage/tables/run-budgets.ts.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { SvcError } from "../../../bus/errors.ts";
@@ -95,7 +95,7 @@ for (const dialect of dialects) {
       assert.ok(await join(`later-${id}`, [id], rootKey));
     });
 
-    test("DEL-006 what was used counts, what was lost with a process is given back, and the last one takes the row along", async () => {
+    test("DEL-006 usage counts, a lost process's reservations return, the last share ends the row", async () => {
       const { id, rootKey } = await opened();
       await join(`t-${id}`, [id], rootKey);
       await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(40)));
@@ -115,7 +115,7 @@ for (const dialect of dialects) {
       assert.equal(await outputOf(id), undefined);
     });
 
-    test("DEL-006 what is said again by its number counts once, of each who spends", async () => {
+    test("DEL-006 a repeated report with the same number counts once for each spender", async () => {
       const { id, rootKey } = await opened();
       const runs = [`t-${id}`, `u-${id}`] as const;
       const settle = (run: string, used: number, number: number) =>
@@ -143,7 +143,7 @@ for (const dialect of dialects) {
       assert.equal(await outputOf(id), 11);
     });
 
-    test("DEL-006 what is said or given back again while it is being written counts once", async () => {
+    test("DEL-006 concurrent duplicate reports and releases count once", async () => {
       for (let round = 0; round < 20; round++) {
         const { id, rootKey } = await opened();
         const run = `t-${id}`;
@@ -159,7 +159,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("DEL-006 with its conversation a budget is gone: nobody joins it, and nothing is set aside", async () => {
+    test("DEL-006 deleting the conversation deletes the budget and refuses joins and reservations", async () => {
       const { id, rootKey } = await opened();
       await join(`t-${id}`, [id], rootKey);
 

@@ -1,4 +1,4 @@
-// How runs have ended, by manifest and version.
+// Outcomes of runs by manifest and version.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
@@ -78,11 +78,11 @@ for (const dialect of dialects)
         ended(acme, 101, { started_at: 60, version: 2 }),
         ended(acme, 102, { started_at: 60 }),
         ended(acme, 102, { manifest: "operators", version: null, ...failed }),
-        // Of these nobody can say whose fault it was.
+        // These outcomes do not show whether the manifest is at fault.
         ended(acme, 103, { status: "failed", error: "aborted" }),
         ended(acme, 103, { status: "failed", error: "interrupted" }),
         ended(acme, 103, { status: "expired", error: "expired" }),
-        // Outside.
+        // Outside the window.
         ended(acme, 200, failed),
       ]);
       await globex.write([pointer(globex, null, 50), ended(globex, 100, { started_at: 60, ...failed })]);

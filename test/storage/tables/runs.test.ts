@@ -1,4 +1,4 @@
-// Rows of runs, from their beginning to their end, on both engines: who may change one, and what is found of those that nobody runs.
+// Run rows from start to end, on both engines: guards on changes, and the search for abandoned runs.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
@@ -53,14 +53,14 @@ for (const dialect of dialects)
     });
 
     const freshTenant = (): TenantStore => store.tenant(`runs-${++count}`);
-    /** A thread of its own. */
+    /** A new thread. */
     async function freshThread(tenant: TenantStore): Promise<number> {
       const key = await reserveThreadKeys(store.system, 1);
       await tenant.write([insertThreadOp(tenant, threadRow(key, `t${key}`))]);
       return key;
     }
 
-    test("a run is what it began as, with what came of it, after its end", async () => {
+    test("an ended run keeps its initial fields and has its outcome", async () => {
       const tenant = freshTenant();
       const thread_key = await freshThread(tenant);
       const run = newRun("r1", { parent_run_id: "r0", hops: 2, idempotency_scope: "scope", started_at: 5 });
@@ -153,7 +153,7 @@ for (const dialect of dialects)
       assert.deepEqual([over?.status, over?.result?.error], ["dead", "attempts"]);
     });
 
-    test("a run that waits can end without having been taken up", async () => {
+    test("a waiting run can end without a resume", async () => {
       const tenant = freshTenant();
       const thread_key = await freshThread(tenant);
       const held = { run_key: runKey(thread_key, 1), epoch: 1 };
@@ -208,7 +208,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("what hosts without a lease have left is found in pages, whatever their names, and nothing of a host that has one", async () => {
+    test("runs of hosts without a lease are found in pages, and those of others are not", async () => {
       const tenant = freshTenant();
       const first = await reserveThreadKeys(store.system, 7);
       const owners = ["host-1:1:0", "host_1:1:0", "HOST-1:1:0", "host-10:1:0", "live:1:0", "live1:1:0", "liv:1:0"];

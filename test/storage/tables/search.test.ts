@@ -16,7 +16,7 @@ const env = systemEnv();
 
 type Line = string | { readonly content: string; readonly kind?: EventKind; readonly role?: EventRole };
 
-/** Makes a thread with these events, as turns do; answers its key. */
+/** Creates a thread with these events like turns do. Returns its key. */
 async function say(store: Store, tenantId: string, suffix: string, ...lines: Line[]): Promise<number> {
   const tenant = store.tenant(tenantId);
   const key = await reserveThreadKeys(store.system, 1);
@@ -137,7 +137,7 @@ for (const dialect of dialects) {
         assert.deepEqual(await find(tenant, query), [], query);
     });
 
-    test("no syntax reaches the engine: what looks like it is words", async () => {
+    test("no query syntax reaches the engine: operators are words", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "alpha beta not gamma near", "tenant content rowid");
 
@@ -159,7 +159,7 @@ for (const dialect of dialects) {
         await find(tenant, query);
     });
 
-    test("no query fails, whatever is in it", async () => {
+    test("no query fails, whatever its text", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "alpha");
 
@@ -213,7 +213,7 @@ for (const dialect of dialects) {
       for (const absent of ["v10", "i", "i00", "a0", "a000"]) assert.deepEqual(await find(tenant, absent), [], absent);
     });
 
-    test("a word that few messages have keeps nobody waiting, and one that many have is read elsewhere", async () => {
+    test("a rare word is found quickly, and a common one is read in the compute pool", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "one rare crane", ...Array.from({ length: 70 }, (_, i) => `common ${i}`));
       await indexEvents(store, 1000, env);
@@ -240,7 +240,7 @@ for (const dialect of dialects) {
       assert.deepEqual(long, ["search_hits", "search_hits"]);
     });
 
-    test("what is said later is found by the next search, and an old event is not found twice", async () => {
+    test("a search finds later text at once and no old event twice", async () => {
       const tenant = freshTenant();
       const key = await say(store, tenant, "t", "first lynx");
       assert.deepEqual(await find(tenant, "lynx"), ["first lynx"]);
@@ -300,7 +300,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("a search waits for 32 batches, however long they are, and what is left is found later", async () => {
+    test("a search waits for 32 batches of any size, and the rest is found later", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", ...Array.from({ length: 33 }, (_, i) => `plover ${i} ${"東".repeat(20_000)}`));
 

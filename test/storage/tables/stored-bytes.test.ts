@@ -19,7 +19,7 @@ for (const dialect of dialects) {
     const freshTenant = (store: Store = running.store): TenantStore => store.tenant(`stored-${++count}`);
     const both = async (tenant: TenantStore) => [await storedBytes(tenant, kind), await storedBytes(tenant, "all")];
 
-    test("what is written counts for its kind and in all, and what is taken away is given back", async () => {
+    test("written bytes count for their kind and in total, and deleted ones are freed", async () => {
       const tenant = freshTenant();
 
       await writeStored(tenant, { kind, bytes: 60 }, 100, []);
@@ -31,7 +31,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await both(tenant), [30, 30]);
     });
 
-    test("what would go over the limit is refused with its figures, and nothing of its batch is kept", async () => {
+    test("a batch above the limit is refused with the figures and rolled back", async () => {
       const tenant = freshTenant();
       await writeStored(tenant, { kind, bytes: 60 }, 100, []);
 
@@ -42,7 +42,7 @@ for (const dialect of dialects) {
         details: { detail: { quota: "SVC_TENANT_STORED_BYTES", limit_bytes: 100, used_bytes: 60, asked_bytes: 41 } },
       });
       assert.deepEqual(await both(tenant), [60, 60]);
-      // The version is not there: it can be inserted.
+      // The batch was rolled back, so this version can be inserted.
       await writeStored(tenant, { kind, bytes: 40 }, 100, insertVersions(tenant, "m", 1));
       const first = freshTenant();
       await assert.rejects(writeStored(first, { kind, bytes: 101 }, 100, []), { code: "storage_quota_exceeded" });

@@ -1,4 +1,5 @@
-// Times that were stored while a clock stood ahead: each is set anew from what it was made of, whatever is known of the clock.
+// Times that were stored while a clock was ahead: each is computed again from its source, without knowledge of the
+// error.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemSql } from "../../../storage/store/statements.ts";
@@ -44,7 +45,7 @@ for (const dialect of dialects)
         return now;
       };
 
-      test("the sweep sets jobs, retries of runs and of webhooks to what they wait for, once", async () => {
+      test("the sweep corrects times of jobs, run retries and webhook retries once", async () => {
         const now = await accept("ready", "failed", "resting");
         await tenant.write([
           putOffDurableOp(tenant, "failed", minute, true),
@@ -63,7 +64,7 @@ for (const dialect of dialects)
         );
         const later = [addToWakes, addToDue, addToJobs].map((statement) => store.system.op(statement, [aheadMs]));
         await store.system.write(later);
-        // Not longer than a retry may rest.
+        // Not longer than the max rest of a retry.
         await tenant.write([putOffDurableOp(tenant, "resting", hour, false)]);
 
         const moved = await moveTimesAhead(store.system, hourly);
@@ -101,7 +102,7 @@ for (const dialect of dialects)
         assert.ok(moved.runs >= many.length, String(moved.runs));
       });
 
-      test("what is skipped has the next time of its schedule, and a job without a time keeps none", async () => {
+      test("a skipped job gets its next scheduled time, and one without a time stays so", async () => {
         const now = await storeNow(store.system);
         const at = { now, next_run_at: now - 2 * hour, limit: 0, ops: [] };
         await writeJob(tenant, undefined, { name: "missed", ...job }, at);

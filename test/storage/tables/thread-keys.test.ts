@@ -1,4 +1,4 @@
-// Keys of new threads, taken from the store in blocks.
+// Keys of new threads are reserved from the store in blocks.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { appendOp, eventsMax, type LogEvent, readEvents, runOfEvent } from "../../../storage/tables/events.ts";

@@ -4,7 +4,7 @@ import { insertThreadOp, type ThreadRow, tasksOfThread } from "../../../storage/
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
-/** A thread with the one that it comes from; nothing is said in a task but by its run. */
+/** A thread with its parent; only its run writes to the thread of a task. */
 const thread = (thread_key: number, suffix: string, updated_at: number): ThreadRow => ({
   ...{ thread_key, suffix, updated_at, created_at: 5, next_seq: 0, leaf_seq: -1, bytes: 0, revision: 0, epoch: 0 },
   ...{ uid: String(thread_key).padStart(20, "0"), manifest: null, model_id: null, session_name: null, preview: null },
@@ -12,7 +12,7 @@ const thread = (thread_key: number, suffix: string, updated_at: number): ThreadR
 });
 
 for (const dialect of dialects)
-  test(`the tasks of a conversation come in full pages, whatever copies of it there are, on ${dialect}`, async (t) => {
+  test(`a conversation's tasks come in full pages, despite copies, on ${dialect}`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const tenant = store.tenant("acme");
     const taskIds = ["a", "b", "c"].map((digit) => `task-${digit.repeat(16)}`);

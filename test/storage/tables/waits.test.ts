@@ -5,7 +5,7 @@ import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 for (const dialect of dialects)
-  test(`what a conversation and its tasks ask is told of it once, and what a task asks of its own too, on ${dialect}`, async (t) => {
+  test(`open questions of a conversation and its tasks are listed once, on ${dialect}`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const tenant = store.tenant("acme");
     const wait = (wait_id: string, thread_key: number, asked_on: number, opened_at: number, deadline: number | null) =>
