@@ -1,4 +1,4 @@
-// How many runs the scan for anomalies counts, and whom it tells.
+// The runs that the anomaly scan counts, and the actors that it notifies.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
@@ -13,7 +13,7 @@ import { newRun } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-test("TASK-011 the runs of an hour are counted, however many there are, and each owner is told its own once", async (t) => {
+test("TASK-011 the scan counts all runs of an hour and notifies each owner once", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const startedAt = Date.now();
   const env = { ...systemEnv(), now: () => startedAt };
@@ -23,7 +23,7 @@ test("TASK-011 the runs of an hour are counted, however many there are, and each
     ...{ env, node, incarnation: 0, actorNodes: [node] },
     deliver(delivery) {
       asked.push([delivery.type, delivery.key, delivery.body]);
-      // One that cannot be judged keeps no other from it.
+      // A manifest that cannot be judged does not stop the scan of others.
       if (delivery.key === "acme") bus.refuse(delivery, new SvcError("unknown_manifest"));
       else bus.reply(delivery, { anomaly: true });
     },
@@ -39,7 +39,7 @@ test("TASK-011 the runs of an hour are counted, however many there are, and each
       updated_at: now - 1_800_000,
     }),
   ]);
-  // More than one page, over all of which the canary's are spread.
+  // More than one page, with the canary's runs spread over all pages.
   await acme.write(
     Array.from({ length: 5_500 }, (_, at) => run(acme, at, now - 5_500 + at, 1 + (at % 11 === 0 ? 1 : 0))),
   );

@@ -1,4 +1,4 @@
-// A server that is asked to end before it is ready: it does so soon, whatever it waits for.
+// A server that receives SIGTERM during its boot exits soon during any wait.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { type ProcessServer, startServerProcess } from "../support/server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** Each wait of a boot ends by itself at some time; what is ended before has said so. */
+/** Asserts a clean exit before the server was ready, because each wait of a boot would also end by itself. */
 async function endsCleanly(server: ProcessServer): Promise<void> {
   assert.deepEqual(await server.stop(), { code: 0, signal: null }, server.output);
   assert.ok(!server.logs.some(({ msg }) => msg === "svc is ready"), server.output);
@@ -21,7 +21,7 @@ async function endsCleanly(server: ProcessServer): Promise<void> {
 }
 
 describe("SIGTERM before a server is ready", { skip: skipPostgres }, () => {
-  // The first connection looks whether the database is whole, the second takes the lock of the process, the next are for queries.
+  // The first connection checks the schema, the second takes the process lock, and later ones run queries.
   for (const [count, what] of ["is reached", "gives its lock", "answers its first query"].entries())
     test(`ends one that waits until Postgres ${what}`, async (t) => {
       const atEnd = cleanup(t);
@@ -40,7 +40,7 @@ describe("SIGTERM before a server is ready", { skip: skipPostgres }, () => {
     });
 });
 
-test("SIGTERM ends a server that waits for somebody else's lock on the database before it migrates it", async (t) => {
+test("SIGTERM ends a server that waits for another process's migration lock", async (t) => {
   const atEnd = cleanup(t);
   const dataDir = tempDir(atEnd);
   const path = join(dataDir, "svc.db");

@@ -1,4 +1,4 @@
-// What stands in the outbox of a server that is started, killed, started again, and told of other endpoints.
+// The outbox of a server that is started, killed, and started again with other endpoints.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -21,7 +21,7 @@ function envFor(receiver: WebhookReceiver, more: object = {}): Env {
 
 const configOf = (dataDir: string): StoreConfig => ({ engine: "sqlite", path: join(dataDir, "svc.db") });
 
-/** A data directory of a server that does not run, with something in its outbox. */
+/** A data directory of a stopped server with a row in its outbox. */
 async function outbox(source: string, body: string): Promise<string> {
   const dataDir = tempDir(atEnd);
   await migrate(configOf(dataDir), { target: "head", downgrade: false });
@@ -31,7 +31,7 @@ async function outbox(source: string, body: string): Promise<string> {
   return dataDir;
 }
 
-/** Waits until the delivery is where it is to be. */
+/** Waits until the delivery has this state. */
 async function reached(dataDir: string, source: string, state: DeliveryState): Promise<void> {
   const { store } = await runStore(configOf(dataDir), atEnd);
   const acme = store.tenant("acme");
@@ -42,7 +42,7 @@ test("OPS-018 a server that is killed while it sends sends the same again when i
   const receiver = await webhookReceiver(atEnd);
   receiver.answer = (index) => (index === 0 ? "hang" : 200);
   const dataDir = await outbox("run_1", '{"text":"grüße"}');
-  // So long that nobody waits here until the claim has run out.
+  // A timeout so long that the claim does not expire during the test.
   const env = { ...envFor(receiver), SVC_WEBHOOK_TIMEOUT_SECONDS: "60" };
   const server = await startServerProcess({ atEnd, dataDir, env });
   await receiver.nth(0);
@@ -70,7 +70,7 @@ test("OPS-002 a process without the duty to work sends nothing, whoever wakes it
   const env = { ...envFor(receiver), SVC_DUTIES: "api" };
   const server = await startServerProcess({ atEnd, dataDir: await outbox("run_1", "{}"), env });
 
-  // It looks for what others have left, as at its start.
+  // The task looks for abandoned work, as the start does.
   const looked = await server.post("/tasks/abandoned_runs/run", undefined);
   const refused = await server.post("/tasks/webhook_delivery/run", undefined);
   const { text } = await server.get("/metrics");
@@ -109,7 +109,7 @@ test("HOOK-010 a receiver that fails, redirects or breaks is tried later, and ne
   }
 });
 
-test("HOOK-016 OPS-018 after a registry that has narrowed the endpoint, what waits is dead and nothing is sent", async () => {
+test("HOOK-016 OPS-018 a narrowed endpoint turns waiting deliveries dead and sends nothing", async () => {
   const receiver = await webhookReceiver(atEnd);
   const dataDir = await outbox("run_1", "{}");
 

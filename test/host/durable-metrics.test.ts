@@ -1,4 +1,4 @@
-// What operators watch of durable runs, as /metrics tells it.
+// The metrics of durable runs for operators.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { calls, inTurn, never, says, startChatProcess, turn } from "../support/chat.ts";
@@ -8,7 +8,7 @@ import { cleanup } from "../support/temp.ts";
 const atEnd = cleanup();
 const execution = { mode: "durable" };
 
-test("OPS-008 /metrics tells how many durable runs are queued, at work and parked, what waits longest, and what was lost", async () => {
+test("OPS-008 /metrics has counts of durable runs by state, the oldest wait, and losses", async () => {
   const { server, mock } = await startChatProcess(atEnd, {
     models: ["scripted"],
     manifests: {

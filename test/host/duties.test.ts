@@ -1,4 +1,4 @@
-// Duties: what a process does that leaves some of them out, and that what is theirs waits for one that has them.
+// Duties: a process without some of them leaves their work to a process that has them.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -25,7 +25,7 @@ test("OPS-002 what a process leaves out waits in the store for one that has the 
   const runTask = (name: string) => server.post(`/tasks/${name}/run`, undefined);
   const warned = () => server.logs.flatMap(({ msg }) => /SVC_DUTIES leaves (\w+) out/.exec(msg)?.[1] ?? []);
 
-  // Requests alone: a turn is answered, and what is for later waits.
+  // API only: a turn is answered, and background work waits.
   const answered = await server.post("/chat", turn("agent", "hi", { thread_id: "t1" }));
   const accepted = await server.post("/chat", turn("told", "hi", { thread_id: "t2" }));
   const job = { manifest_id: "agent", payload: { prompt: "Report." }, schedule: "* * * * *" };
@@ -44,7 +44,7 @@ test("OPS-002 what a process leaves out waits in the store for one that has the 
   assert.equal(mock.requests.length, 2);
   assert.deepEqual(warned(), ["worker", "scheduler"]);
 
-  // Work alone: the run ends and its webhook is sent, nobody is answered, and no job comes by itself.
+  // Worker only: the run ends and its webhook is sent, HTTP requests are refused, and no job fires.
   await server.restart({ SVC_DUTIES: "worker" });
   const { body } = await receiver.nth(0);
   const chat = await server.post("/chat", turn("agent", "hi"));

@@ -1,5 +1,5 @@
-// A database that release 0.1.0 has left, killed in the middle of turns: what this release makes of it, and what that one would find
-// if it came back.
+// A database that release 0.1.0 left when it was killed in the middle of turns: its upgrade by this release, and its
+// state for a return to 0.1.0.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
@@ -43,7 +43,7 @@ for (const dialect of dialects)
   describe(`a database of release 0.1.0 on ${dialect}`, () => {
     const atEnd = cleanup();
 
-    test("is recovered: its runs are closed, its keys settled or free, and its conversations go on", async () => {
+    test("is recovered: runs are closed, keys settled or free, conversations continue", async () => {
       const config = await emptyDatabase(dialect, atEnd);
       await leaveAsFirstRelease(config, tenantId, [
         { suffix: "plain", idempotencyScope: null, answer: "nothing" },

@@ -1,5 +1,5 @@
-// Two hosts on one store: what one has left when its lease expires, the other closes, and the first writes nothing of it any
-// more.
+// Two hosts on one store: when the lease of one expires, the other closes its runs, and the first can no longer write
+// to them.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -21,7 +21,7 @@ import { ScriptedModel } from "../support/scripted-model.ts";
 import { dialects, type TestStore, testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** What a migration down and up leaves in the list of revisions. */
+/** The effect of a downgrade and upgrade on the list of revisions. */
 const undoneAndApplied = systemSql(
   "test_revision_again",
   "UPDATE schema_revisions SET applied_at = applied_at + 1 WHERE revision = '0020'",
@@ -41,7 +41,7 @@ for (const dialect of dialects)
       database = await testStore(dialect, atEnd);
     });
 
-    /** A process with its own connection, whose model takes so long for each piece of its answer. */
+    /** A process with its own connection, whose model pauses this long before each piece of its answer. */
     function start({ alone = false, pauseMs = never } = {}) {
       const host = env.id().slice(0, 16);
       const store = refusingStore(database.another());
@@ -111,7 +111,7 @@ for (const dialect of dialects)
       assert.equal(closed.run?.result?.error, "interrupted");
       assert.deepEqual(await abandonedRuns(database.store.system, { hostsBut: "" }, 0, 10), []);
 
-      // The first comes back from wherever it was.
+      // The first host returns from its stall.
       await first.process.abort("shared");
       await turn.ended;
       assert.deepEqual(await stored("shared"), closed);
@@ -120,15 +120,15 @@ for (const dialect of dialects)
       assert.deepEqual(second.lost, []);
     });
 
-    test("what a host takes after it was taken for gone is closed when it is looked for again", async () => {
+    test("runs that a host starts after its lease expired are closed by the next lookup", async () => {
       const [first, second] = [start(), start()];
       await first.lease.keep();
       await second.lease.keep();
       await lapse(first.host);
       await second.lease.keep();
-      // The look that this has begun is over: it would meet what the first takes now.
+      // The lookup that this started has ended; it would otherwise find the first host's next run.
       await second.lease.lookForGone();
-      // The first has stalled, and does not know yet.
+      // The first host has stalled and does not know yet that its lease is gone.
       const turn = first.process.submit({ manifest: "agent", thread_suffix: "late" });
       await turn.accepted;
       const before = await stored("late");
@@ -201,7 +201,7 @@ for (const dialect of dialects)
       const options = { store: store.system, host, alone: true, renewed: true, log, onGone: async () => {} };
       const lease = new HostLease({ ...options, onLost: (error) => void lost.push(error) });
       await lease.keep();
-      // Down and up again: the table of hosts is new, and so is the time of its revision.
+      // After a downgrade and upgrade the table of hosts is new, and so is the time of its revision.
       await store.system.write([store.system.op(undoneAndApplied, [])]);
       await store.system.write([renewHostOp(store.system, host, -10_000), expireHostsOp(store.system)]);
 
@@ -252,7 +252,7 @@ for (const dialect of dialects)
       store.refused = null;
       await lapse(host);
 
-      // Late, and nobody has noticed.
+      // The renewal is late, and no other host has noticed.
       waits.push(await lease.keep());
 
       assert.deepEqual(waits, [1_000, 1_000, 1_000, 1_000, 1_000]);

@@ -32,7 +32,7 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   const broken = await rowOf("fine");
   write("typo.yaml", "metadata: {name: typo}\n");
   const mended = await rowOf("typo");
-  // A later change is seen after the mended one: nothing was logged of what has not changed, or is valid now.
+  // The later change shows that unchanged and repaired files were not logged.
   write("lost.json", '{"metadata": {"name": "lost"}, "spec": {"model": {"id": "elsewhere"}}}');
   await untilLogged(5);
 
@@ -50,7 +50,7 @@ test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once a
   assert.deepEqual(mended, { name: "typo", version: null, source: "directory" });
 });
 
-test("a file of SVC_MANIFEST_DIR that names what other tenants have is told with the tenant that has not", async () => {
+test("a file that needs other tenants' manifests is logged with the tenant without them", async () => {
   const directory = tempDir(atEnd);
   const spec = { execution: { mode: "durable", webhooks: ["ops"] } };
   writeFileSync(join(directory, "nightly.json"), JSON.stringify({ metadata: { name: "nightly" }, spec }));
@@ -81,7 +81,7 @@ test("a SVC_MANIFEST_DIR that is not there is logged once, and its manifests are
   );
 });
 
-test("what is not read of SVC_MANIFEST_DIR and looks like manifests is logged once, by name", async () => {
+test("unread entries of SVC_MANIFEST_DIR that look like manifests are logged once", async () => {
   const directory = tempDir(atEnd);
   const write = (...path: string[]) => writeFileSync(join(directory, ...path), "metadata: {name: fine}\n");
   for (const name of ["team", "empty", "prompts", "..data", "folder.yaml"]) mkdirSync(join(directory, name));

@@ -1,4 +1,4 @@
-// Tasks that are done at times of their own, once for all processes.
+// Scheduled tasks that run once for all processes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OnSchedule } from "../../host/on-schedule.ts";
@@ -20,7 +20,7 @@ async function world(t: Parameters<typeof cleanup>[0]) {
     at(time: number) {
       now = time;
     },
-    /** A process that does the task at three in the morning. */
+    /** A process with a task at three in the morning. */
     host(name: string, fails: () => boolean = () => false) {
       const task = new OnSchedule("nightly", "0 3 * * *");
       const from = stores.pop() ?? store;
@@ -51,7 +51,7 @@ test("TASK-012 a task with a schedule is done at its times, once for all process
   assert.deepEqual(pauses, [10 * minuteMs, 10 * minuteMs, 1]);
 });
 
-test("TASK-012 times that nobody was there for are made up for once, also by another process", async (t) => {
+test("TASK-012 missed times are made up for once, by any process", async (t) => {
   const { done, at, host } = await world(t);
   await host("one")();
 
@@ -65,7 +65,7 @@ test("TASK-012 times that nobody was there for are made up for once, also by ano
   assert.deepEqual(done, ["later 28T12:00", "later 29T03:00"]);
 });
 
-test("who asks gets it at once, and its time stays", async (t) => {
+test("a request runs the task at once and keeps its scheduled time", async (t) => {
   const { done, at, host } = await world(t);
   const one = host("one");
 
@@ -76,7 +76,7 @@ test("who asks gets it at once, and its time stays", async (t) => {
   assert.deepEqual(done, ["one 23T12:00", "one 24T03:00"]);
 });
 
-test("what has failed is tried again, though its time is taken", async (t) => {
+test("a failed task is retried although its time is claimed", async (t) => {
   const { done, at, host } = await world(t);
   let isFull = true;
   const one = host("one", () => isFull);

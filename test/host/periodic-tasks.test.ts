@@ -23,7 +23,7 @@ import { cleanup, tempDir } from "../support/temp.ts";
 const log = pino({ level: "silent" });
 const everything = { duties: allDuties };
 
-/** A task that notes when it begins, takes some time, and fails when it is told to. */
+/** A task that records its starts, takes some time, and can fail. */
 function noted(sim: Sim, { takesMs = 0, pauseMs = 100, fails = false, whileDraining = false } = {}) {
   const env = sim.env();
   const startedAt = sim.now;
@@ -52,7 +52,7 @@ test("a task is done at once, and again so long after it has ended: never twice 
   assert.deepEqual(began, [0, 170, 340]);
 });
 
-test("tasks that are held begin within a second of their release, and none that is stopped before; who asks for one is not held", async () => {
+test("held tasks start within a second of release, unless stopped; requests do not wait", async () => {
   for (const isStopped of [false, true]) {
     const sim = new Sim(1);
     const { task, began, env } = noted(sim, { pauseMs: 10_000 });
@@ -112,7 +112,7 @@ for (const [pauseMs, pauses] of [
       of: "scheduler",
       async run() {
         began.push(sim.now);
-        // The second to the seventh time, and then once more.
+        // Fails from the second to the seventh time, and once more.
         if ((began.length > 1 && began.length < 8) || began.length === 9) throw new Error("the disk is full");
         return pauseMs;
       },
@@ -125,7 +125,7 @@ for (const [pauseMs, pauses] of [
     assert.deepEqual(between.slice(0, 9), [...pauses, pauseMs, 1_000]);
   });
 
-test("nothing begins after the end, and what is under way is not begun again", async () => {
+test("no task starts after the stop, and a running one does not start again", async () => {
   const sim = new Sim(3);
   const { task, began, env } = noted(sim, { takesMs: 50, pauseMs: 10 });
   const tasks = startTasks([task], env, log, everything);
@@ -137,7 +137,7 @@ test("nothing begins after the end, and what is under way is not begun again", a
   assert.deepEqual(began, [0]);
 });
 
-test("TASK-003 a task that is asked for is done at once, behind one that is under way, and once for all who ask meanwhile", async () => {
+test("TASK-003 a requested task runs at once, after a running one, once for all requests", async () => {
   const sim = new Sim(5);
   const { task, began, env } = noted(sim, { takesMs: 70, pauseMs: 1_000 });
   const tasks = startTasks([task], env, log, everything);
@@ -163,7 +163,7 @@ test("TASK-003 a task that is asked for is done at once, behind one that is unde
   ]);
 });
 
-test("a task that fails says so to who has asked for it", async () => {
+test("a failed task reports its failure to the request", async () => {
   const sim = new Sim(6);
   const { task, env } = noted(sim, { fails: true });
   const tasks = startTasks([task], env, log, everything);
@@ -176,7 +176,7 @@ test("a task that fails says so to who has asked for it", async () => {
   await refused;
 });
 
-test("who asks while a task waits that is due gets it done as one that was asked for", async () => {
+test("a request during a due task's wait counts as a requested run", async () => {
   const sim = new Sim(8);
   const env = sim.env();
   const why: string[] = [];
@@ -192,7 +192,7 @@ test("who asks while a task waits that is due gets it done as one that was asked
   const tasks = startTasks([task], env, log, everything);
   await sim.advance(75);
 
-  // Under way from now on; the timer comes to its end meanwhile and waits behind it.
+  // The task runs from now on, and its timer fires during that run and waits.
   void tasks.run("noted");
   await sim.advance(20);
   void tasks.run("noted");
@@ -236,7 +236,7 @@ for (const [duties, begun, asked] of [
     );
   });
 
-test("what goes on while the process drains goes on", async () => {
+test("tasks that are marked for draining continue during it", async () => {
   const sim = new Sim(4);
   const { task, began, env } = noted(sim, { pauseMs: 100, whileDraining: true });
   const tasks = startTasks([task], env, log, everything);

@@ -1,4 +1,4 @@
-// What a host that is gone has left open is closed by its successor, all of it, however long that takes.
+// A lost host's successor closes all of its open runs, however long that takes.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -28,7 +28,7 @@ describe("abandoned runs", () => {
     ({ store } = await testStore("sqlite", atEnd));
   });
 
-  /** A successor whose store refuses what the test says, and whose timers run when they are told to. */
+  /** A successor whose store refuses as the test says and whose timers the test fires. */
   function successor() {
     const timers: { delayMs: number; work: () => void }[] = [];
     const held: Env = {
@@ -51,7 +51,7 @@ describe("abandoned runs", () => {
     return { timers, refusing, runs: new AbandonedRuns(process.bus, refusing, held, pino({ level: "silent" })) };
   }
 
-  /** Threads with a live run of a process that is gone, and a key that it has claimed beside them. */
+  /** Threads with a live run of a lost process, and a key that it claimed. */
   async function abandon(count: number): Promise<void> {
     const tenant = store.tenant(tenantId);
     const first = await reserveThreadKeys(store.system, count);
@@ -102,7 +102,7 @@ describe("abandoned runs", () => {
     assert.deepEqual(timers, []);
   });
 
-  test("are tried again in one line, however often they are looked for meanwhile, and looked for anew behind it", async () => {
+  test("are retried in one sequence despite other lookups, and looked up again after it", async () => {
     await abandon(1);
     const { timers, refusing, runs } = successor();
     refusing.refused = "run_end";
@@ -117,13 +117,13 @@ describe("abandoned runs", () => {
     await abandon(1);
     await runs.close(gone);
 
-    // One attempt, which looks for a second page.
+    // One attempt, including the search for a second page.
     assert.deepEqual(before, [2, 1]);
     assert.deepEqual([await left(), await claimed()], [0, false]);
     assert.deepEqual(timers, []);
   });
 
-  test("are tried again by nobody when it is told to stop in the middle of an attempt that fails", async () => {
+  test("are not retried after a stop in the middle of a failing attempt", async () => {
     await abandon(1);
     const { timers, refusing, runs } = successor();
     refusing.refused = "run_end";
@@ -136,7 +136,7 @@ describe("abandoned runs", () => {
     await successor().runs.close(gone);
   });
 
-  test("are looked for at longer and longer intervals, up to 30 seconds, until it is told to stop", async () => {
+  test("are looked up at growing intervals, up to 30 seconds, until the stop", async () => {
     await abandon(1);
     const { timers, refusing, runs } = successor();
     refusing.refused = "idempotency_release_of_lapsed_hosts";
@@ -156,7 +156,7 @@ describe("abandoned runs", () => {
       return timers.shift();
     });
     runs.stop();
-    // What comes too late could be closed now.
+    // A late timer would find runs that can be closed now.
     refusing.refused = null;
     last.work();
     await runs.close(gone);
@@ -179,7 +179,7 @@ describe("abandoned runs", () => {
     timers.shift()?.work();
 
     assert.deepEqual([claimed.length, ...before], [1, 1, "pending"]);
-    // Here nobody is at the endpoint any more, which is what the queue says that was woken.
+    // The endpoint is gone, so a dead delivery shows that the queue was woken.
     await eventually("the end of the webhook", async () => {
       await nextTurn();
       return (await deliveryStates(tenant, "left")).ops === "dead" || undefined;

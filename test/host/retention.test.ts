@@ -1,4 +1,4 @@
-// How long what is kept, by the settings.
+// Retention periods by settings.
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { pino } from "pino";
@@ -23,7 +23,7 @@ import { cleanup } from "../support/temp.ts";
 
 const dayMs = 86_400_000;
 
-/** A store, and who owns its conversations: what is asked of them is noted, and those whose id ends in `bad` cannot be deleted. */
+/** A store with a recording owner of its conversations; ids that end in `bad` cannot be deleted. */
 async function owned(t: TestContext) {
   const { store } = await testStore("sqlite", cleanup(t));
   const startedAt = Date.now();
@@ -55,7 +55,7 @@ async function owned(t: TestContext) {
   return { store, bus, env, log, acme, asked, told, row, sweep, rows };
 }
 
-test("TASK-012 nothing is deleted of what is kept for ever, and of the rest only what is older", async (t) => {
+test("TASK-012 rows kept for ever stay, and others are deleted only when they are older", async (t) => {
   const { env, acme, asked, row, sweep, rows } = await owned(t);
   await acme.write([
     insertAuditOp(acme, row("a", env.now() - 11 * dayMs)),
@@ -74,7 +74,7 @@ test("TASK-012 nothing is deleted of what is kept for ever, and of the rest only
   assert.ok(await threadBySuffix(acme, "t"), "the owner of a conversation deletes it, and nobody else");
 });
 
-test("TASK-012 a conversation that cannot be deleted is told, and keeps nothing behind it", async (t) => {
+test("TASK-012 a conversation that cannot be deleted is logged and blocks no later one", async (t) => {
   const { acme, asked, told, row, sweep, rows } = await owned(t);
   await acme.write([
     insertAuditOp(acme, row("a", 1)),
@@ -89,7 +89,7 @@ test("TASK-012 a conversation that cannot be deleted is told, and keeps nothing 
   assert.deepEqual([asked.length, told, await rows()], [15, ["acme:bad"], []]);
 });
 
-test("a log of a run that cannot be deleted is told, keeps none behind it, and is found the next time", async (t) => {
+test("a run's undeletable log is reported, blocks no later one, and is found again", async (t) => {
   const { store, bus, log, acme, asked, told } = await owned(t);
   const suffixes = ["fiber:bad", ...Array.from({ length: 54 }, (_, at) => `fiber:r${at}`)];
   const end = { final: null, error: null, expires_at: 1 };

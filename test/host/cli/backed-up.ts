@@ -4,24 +4,24 @@ import { join } from "node:path";
 import { png } from "../../support/image-bytes.ts";
 import { apiKeys, type TestServer } from "../../support/server.ts";
 
-// What tests of backups have a server keep, and look for where it was restored.
+// Data that backup tests store on a server and expect after a restore.
 
-/** Of a caller who may do everything. */
+/** Credentials with all scopes. */
 export const { env: auth, keys } = apiKeys({ alice: { scopes: ["admin"] } });
 
-/** Has a turn run in a conversation. */
+/** Runs a turn in a conversation. */
 export const ask = (server: TestServer, thread_id: string, text: string) =>
   server.post(
     "/chat",
     { manifest: "quick", thread_id, messages: [{ role: "user", content: text }] },
     { key: keys.alice },
   );
-/** What was said in a conversation. */
+/** The messages of a conversation. */
 export const historyOf = async (server: TestServer, thread: string) =>
   ((await server.get(`/chat/history/${thread}`, { key: keys.alice })).json as { messages: { content: string }[] })
     .messages;
 
-/** A conversation, a manifest, a file and an object of the operator's. */
+/** Stores a conversation, a manifest, a file and an object of the operator. */
 export async function fill(server: TestServer): Promise<string> {
   await ask(server, "kept", "Grüße \u2028 \u0001 \\ \" 'x' and 6 * 7?");
   const manifest = { metadata: { name: "own" }, spec: { tools: ["calculator"] } };
@@ -32,7 +32,7 @@ export async function fill(server: TestServer): Promise<string> {
   return (await server.post("/files", upload, { key: keys.alice })).json.file_id;
 }
 
-/** Everything that a restored server must have, and that it works. */
+/** Asserts that a restored server has all data and works. */
 export async function checkRestored(server: TestServer, fileId: string, history: unknown): Promise<void> {
   assert.deepEqual(await historyOf(server, "kept"), history);
   assert.deepEqual(await historyOf(server, "later"), []);

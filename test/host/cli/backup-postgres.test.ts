@@ -53,7 +53,7 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   assert.equal((await usage(second)).json.totals.calls, (await usage(running)).json.totals.calls + 2);
 });
 
-test("tables and sequences of somebody else in the schema keep no backup from being restored, and stay out", async (context) => {
+test("foreign tables and sequences in the schema are left out and block no restore", async (context) => {
   const atEnd = cleanup(context);
   if (!(await hasPostgresServer())) return context.skip(needsServer);
   const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];

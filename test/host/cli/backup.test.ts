@@ -1,4 +1,4 @@
-// svc backup and svc restore, as processes, of a server that goes on meanwhile.
+// svc backup and svc restore as processes, with a server that runs during the backup.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -36,7 +36,7 @@ describe("svc backup and svc restore", () => {
 
   const svc = (argv: readonly string[], SVC_DATA_DIR: string, env: Env = {}) =>
     said(argv, { atEnd, env: { SVC_DATA_DIR, ...env } });
-  /** The same, where no file may become longer than so many KiB. */
+  /** The same command with a limit on the size of each file in KiB. */
   const svcWithin = (kib: number, argv: readonly string[], SVC_DATA_DIR: string) => {
     const line = `ulimit -S -f ${kib} && exec "$0" "$@"`;
     const words = [process.execPath, "--import", join(root, "strip-types.js"), join(root, "svc.ts"), ...argv];
@@ -47,7 +47,7 @@ describe("svc backup and svc restore", () => {
     return { code: status, stdout, stderr };
   };
 
-  test("what a running server keeps is saved, verified, and put into an empty deployment", async () => {
+  test("the data of a running server is saved, verified and restored elsewhere", async () => {
     const saved = await svc(["backup", backup], server.dataDir);
     assert.equal((await ask(server, "later", "After it.")).status, 200);
     const whole = await svc(["restore", "--check", backup, "--json"], server.dataDir);
@@ -146,7 +146,7 @@ describe("svc backup and svc restore", () => {
     assert.deepEqual([limited.code, limited.stdout], [1, ""]);
     assert.match(limited.stderr, /^The backup failed and was removed: /);
     assert.deepEqual(readdirSync(join(target, "..")), []);
-    // The deletion of objects does not wait for it any longer.
+    // The failed backup no longer blocks the deletion of objects.
     assert.equal((await svc(["backup", target], server.dataDir)).code, 0);
     if (full === null) return context.skip("needs to mount a small disk");
     assert.equal(full.code, 1);
@@ -180,7 +180,7 @@ describe("svc backup and svc restore", () => {
     await checkRestored(second, fileId, history);
   });
 
-  test("what is no whole backup, or has been changed, is refused before anything is touched", async () => {
+  test("an incomplete or modified backup is refused before any change", async () => {
     await svc(["backup", backup], server.dataDir);
     const edited = place();
     const contents = JSON.parse(readFileSync(join(backup, "backup.json"), "utf8"));

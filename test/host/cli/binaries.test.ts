@@ -16,7 +16,7 @@ function binary(of: string, name: string, platform = "linux", arch = "x64") {
   return found;
 }
 
-/** An installation that has these files of ours, and nothing else. */
+/** An installation with only these of svc's files. */
 function installation(context: TestContext, ...names: string[]): string {
   const copy = temporaryDirectory(context);
   for (const name of names) {
@@ -87,7 +87,7 @@ describe("the table of binaries", () => {
 });
 
 describe("a binary", () => {
-  test("of which one bit is another is an error that names it, and the doctor fails", async (context) => {
+  test("with one flipped bit are an error with the file's name, and the doctor fails", async (context) => {
     const copy = installation(context, "uws_binary", "sqlite_binary");
     const { paths } = binary(copy, "uws_binary");
     const bytes = readFileSync(paths[0] ?? "");
@@ -129,7 +129,7 @@ describe("a binary", () => {
       assert.match(found[at]?.detail ?? "", words);
   });
 
-  test("of a platform that was not seen is unknown, with what it is", async (context) => {
+  test("of an untested platform are unknown and reported with the platform", async (context) => {
     const copy = temporaryDirectory(context);
     const { paths } = binary(copy, "node_binary", "darwin", "arm64");
     mkdirSync(dirname(paths[0] ?? ""), { recursive: true });

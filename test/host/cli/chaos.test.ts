@@ -1,4 +1,4 @@
-// svc chaos: a server of its own is killed again and again, and what it has is held against what was promised.
+// svc chaos: it kills its own server repeatedly and compares the data with the acknowledged writes.
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// What stands in Dockerfile, .dockerignore and compose.yaml, held against the program; no container engine is needed.
+// Dockerfile, .dockerignore and compose.yaml agree with the program. The tests need no container engine.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, readFileSync, symlinkSync } from "node:fs";
@@ -30,14 +30,14 @@ const instructions: readonly Instruction[] = read("Dockerfile")
 const wordsOf = (name: string): string[] =>
   instructions.filter((instruction) => instruction.name === name).map(({ words }) => words);
 
-/** The commands of an instruction that are lists of words, for no shell. */
+/** The commands of an instruction in exec form, as lists of words. */
 const commandsOf = (name: string): string[][] =>
   wordsOf(name)
     .map((words) => words.replace(/^.*?(?=\[")/, ""))
     .filter((words) => words.startsWith("["))
     .map((words) => JSON.parse(words));
 
-/** What is copied from the project into the image. */
+/** The project's paths that the image contains. */
 const copied = wordsOf("COPY")
   .filter((words) => !words.startsWith("--from="))
   .flatMap((words) => words.split(" ").slice(0, -1));
@@ -71,12 +71,12 @@ test("the image takes every folder of the program, and the build is given nothin
 test("the image has a Node that runs svc in the process that the engine signals", () => {
   const bases = wordsOf("FROM").map((words) => words.split(" ")[0]);
 
-  // The cache of stripped text is by version: both stages must have the same one.
+  // The cache of stripped files depends on the Node version, so both stages must use the same one.
   assert.deepEqual([...new Set(bases)], ["node:22-bookworm-slim"]);
   assert.deepEqual(wordsOf("USER"), ["node"]);
 });
 
-test("what the image has starts, answers its health check, and ends by its stop signal", async (context) => {
+test("the image's files start, answer the health check, and end by the stop signal", async (context) => {
   const home = temporaryDirectory(context);
   for (const path of copied) cpSync(join(root, path), join(home, path), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(home, "node_modules"));
@@ -136,7 +136,7 @@ const compose = parse(read("compose.yaml"), { strict: true, uniqueKeys: true, me
 };
 const { svc, migrate, postgres, redis } = compose.services;
 
-/** A value as the engine puts it in, when of the variables that it names only the required ones are set. */
+/** A value after compose's substitution, with only the required variables set. */
 function substituted(value: string): string {
   const required: Readonly<Record<string, string>> = { POSTGRES_PASSWORD: "secret", SVC_AUTH_API_KEYS: apiKeys };
   return value.replace(/\$\{(\w+)(?::([-?])([^}]*))?\}/g, (_, name: string, operator: string, words: string) => {
@@ -145,7 +145,7 @@ function substituted(value: string): string {
   });
 }
 
-/** The environment that a service of the image finds. */
+/** The environment of a service that uses the image. */
 function environmentOf(service: Service): Record<string, string> {
   const given = Object.entries(service.environment ?? {}).map(([name, value]) => [name, substituted(value)]);
   return { ...imageEnv, ...Object.fromEntries(given) };
@@ -167,7 +167,7 @@ test("compose.yaml starts svc after the migration, on the same database and by s
   assert.deepEqual(migrate.depends_on, { postgres: { condition: "service_healthy" } });
   const { drainDelaySeconds, gracefulShutdownSeconds } = settings;
   assert.equal(drainDelaySeconds, 5);
-  // What an interrupted turn has to say is written after that.
+  // Interrupted turns write their last rows after that.
   assert.ok(Number.parseInt(svc.stop_grace_period ?? "", 10) >= drainDelaySeconds + gracefulShutdownSeconds + 10);
 });
 
@@ -204,13 +204,13 @@ test("compose.yaml publishes the image's port to this machine alone, and keeps d
   assert.equal(imageEnv.SVC_DATA_DIR, wordsOf("VOLUME")[0]);
 });
 
-test("the Redis of compose.yaml is started by request alone, and svc uses it when it is told where it is", () => {
+test("compose.yaml starts Redis only on request, and svc uses it if configured", () => {
   assert.deepEqual(redis.profiles, ["redis"]);
   assert.match(svc.environment?.SVC_REDIS_URL ?? "", /^\$\{SVC_REDIS_URL:-\}$/);
   assert.deepEqual(readSettings({ SVC_REDIS_URL: "redis://redis:6379" }).issues, []);
 });
 
-/** The port that a server says it listens on. Rejects when it ends before that. */
+/** The port in a server's log. Rejects if the server exits first. */
 async function portOf(output: NodeJS.ReadableStream): Promise<string> {
   for await (const line of createInterface({ input: output })) {
     const { msg, url } = JSON.parse(line) as { msg: string; url?: string };

@@ -82,7 +82,7 @@ describe("scopes of a new credential", () => {
     assert.deepEqual([token.code, token.answer.warnings], [0, warnings]);
   });
 
-  test("are warned of beside the answer, which stays what can be piped", async () => {
+  test("print warnings on stderr, so that stdout can be piped", async () => {
     const talk = silentTalk();
     const notes = new PassThrough();
     const io = {
@@ -105,7 +105,7 @@ describe("scopes of a new credential", () => {
 });
 
 describe("svc mint-jwt", () => {
-  test("its help says what must be given, and what a token without scopes is good for", () => {
+  test("help names the required arguments and the use of a token without scopes", () => {
     const { sub, scopes, ttl } = mintJwtCommand.options;
 
     assert.match(sub?.help ?? "", /required/);

@@ -180,7 +180,7 @@ describe("help and version", () => {
     assert.deepEqual(JSON.parse((await dispatch(["help", "look", "--json"], some, io)).stdout).words, words);
   });
 
-  test("help is as wide as the terminal: what stands at the right goes on below itself, and elsewhere lines are whole", async () => {
+  test("help wraps its right column at the terminal's width, and not in a pipe", async () => {
     const long = "Look at what there is, and say of each thing what became of it since it was last looked at.";
     const options = { deep: { type: "boolean" as const, help: long } };
     const some: Commands = { look: async () => ({ ...echo, summary: long, options }) };

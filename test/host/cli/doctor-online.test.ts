@@ -10,7 +10,10 @@ const doctor = doctorCommand(async () => someRegistries(), []);
 const rightKey = "the-right-key-0001";
 const wrongKey = "the-wrong-key-0001";
 
-/** A server of both protocols: it takes one key, answers other statuses below a path that names one, and nothing below /silent. */
+/**
+ * A server of both protocols. It accepts one key, answers a status that the path names, and never answers below
+ * /silent.
+ */
 const asked: { method: string; url: string; headers: IncomingMessage["headers"] }[] = [];
 const server = createServer((request, response) => {
   const { method = "", url = "", headers } = request;
@@ -19,7 +22,7 @@ const server = createServer((request, response) => {
   const stated = /^\/status\/(\d+)/.exec(url)?.[1];
   const key = headers["x-api-key"] ?? headers.authorization?.replace("Bearer ", "") ?? headers["x-own"];
   const status = stated ? Number(stated) : key === rightKey ? 200 : 401;
-  // Some repeat the key that they refuse, and some never come to an end.
+  // Some servers repeat the refused key in their answer, and some answers never end.
   response.writeHead(status, { "content-type": "application/json", location: "/v1/elsewhere" });
   response.write(`{"error": "no such key: ${key}"`);
   if (!url.startsWith("/endless")) response.end("}");
@@ -160,7 +163,7 @@ describe("svc doctor --online", () => {
     assert.equal(asked.length, statuses.length);
   });
 
-  test("asks the gateway with each key that there is, once without one, and nobody unless it is told to", async (context) => {
+  test("asks the gateway with each key and once without, and only on request", async (context) => {
     const gateway = { SVC_LITELLM_BASE_URL: `${origin}/gateway` };
 
     const bare = await providers(context, gateway);
@@ -177,7 +180,7 @@ describe("svc doctor --online", () => {
     assert.deepEqual([calls, asked.length], [3, 3]);
   });
 
-  test("says when there is nothing to try, and what has no free call", async (context) => {
+  test("reports if there is nothing to try, and providers without a free call", async (context) => {
     const none = await providers(context, {});
     const decider = await providers(context, { TYPESAFE_API_KEY: rightKey });
 

@@ -102,7 +102,7 @@ describe("svc doctor", () => {
     assert.match(bad.stdout, /SVC_PROT is not a setting/);
   });
 
-  test("is exit 1 and goes on when a setting is malformed or not built", async (context) => {
+  test("is exit 1 and continues its checks after a malformed or unbuilt setting", async (context) => {
     const { code, report, setting } = await examine({
       ...healthy(context),
       SVC_PORT: "x",
@@ -201,7 +201,7 @@ describe("svc doctor checks", () => {
     }
   });
 
-  test("a default manifest of the operator's own, and one that nobody has", async (context) => {
+  test("checks a default manifest of the operator's own, and a missing one", async (context) => {
     const directory = temporaryDirectory(context);
     mkdirSync(join(directory, "manifests"));
     writeFileSync(join(directory, "manifests", "own.yaml"), "metadata: {name: own}\nspec: {model: {id: nowhere}}\n");

@@ -1,4 +1,4 @@
-// svc as the first process of a container, which the system ends for no signal that it does not listen to.
+// svc as the first process of a container: the kernel ignores signals without a handler there.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -9,18 +9,18 @@ import { fileURLToPath } from "node:url";
 import { eventually } from "../../support/eventually.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 
-/** What gives a command process ids of its own, of which it has the first. */
+/** Runs a command in a new process namespace, as its first process. */
 const alone = ["-Urpf", "--kill-child", "--mount-proc"];
 const launcher = fileURLToPath(new URL("../../../svc.js", import.meta.url));
 const isAllowed = spawnSync("unshare", [...alone, "true"]).status === 0;
 
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
-  test(`svc migrate as the first process ends at once for ${signal}, whatever it waits for`, {
+  test(`svc migrate as the first process exits at once on ${signal} during any wait`, {
     skip: !isAllowed && "needs unshare and namespaces",
   }, async (t) => {
     const atEnd = cleanup(t);
     const asked = Promise.withResolvers<void>();
-    // A database that takes connections and says nothing.
+    // A database that accepts connections and never answers.
     const database = createServer((socket) => void socket.on("error", () => {}).once("data", () => asked.resolve()));
     database.listen(0, "127.0.0.1");
     await once(database, "listening");

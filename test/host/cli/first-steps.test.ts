@@ -1,4 +1,4 @@
-// svc init and svc completion, as processes: what a newcomer's shell sees.
+// svc init and svc completion as processes, from a newcomer's shell.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";

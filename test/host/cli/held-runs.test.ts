@@ -1,4 +1,5 @@
-// Open durable runs of a backup that was restored: they are held until somebody lets them go, and jobs make up for no time.
+// Open durable runs of a restored backup: they are held until an operator releases them, and jobs do not make up for
+// missed times.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, test } from "node:test";

@@ -11,7 +11,7 @@ import { migrations } from "../../../storage/migrations/list.ts";
 import { lockDataDir } from "../../../storage/sqlite/data-dir-lock.ts";
 import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
 
-/** Of every migration, the oldest first. */
+/** The revisions of all migrations, the oldest first. */
 const revisions = migrations.map(({ revision }) => revision);
 
 describe("svc validate-manifest", () => {
@@ -97,7 +97,7 @@ describe("svc validate-manifest", () => {
     assert.match((await problem("quick", "broken")) ?? "", /sub_agents\[1\]: broken is refused: .*nothing/);
     assert.match((await problem("deep")) ?? "", /sub_agents\[0\]: deep > broken is refused/);
     assert.match((await problem("back")) ?? "", /sub_agents\[0\]: back > helper is a circle/);
-    // A tenant may have stored what is in no file.
+    // The sub-agents may be manifests that a tenant has stored.
     const { code, answer } = await runJson(validate, [made("open", "stored", "mine")], environment);
     assert.deepEqual([code, answer.unseen_sub_agents], [0, ["stored", "mine"]]);
     assert.match(

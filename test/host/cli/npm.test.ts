@@ -1,4 +1,5 @@
-// `npm start`: whichever of its processes gets a signal, all of them end, and live turns end first where the signal allows.
+// `npm start`: a signal to any of its processes ends all of them, and live turns finish first where the signal allows
+// it.
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,23 +14,23 @@ import { nodes, root, type Started, serveUnder, start, systemPath } from "./star
 
 const pinnedFirst = `${join(root, "node_modules/.bin")}:${systemPath()}`;
 const npmStart = ["npm", "start"];
-/** Those of svc.js. */
+/** The interval at which svc.js checks for npm. */
 const npmLookMs = 500;
 const skip = process.platform === "linux" ? false : "looks into /proc";
 
-/** A server and a shell that waits for its end, as some shells do with the last thing that they are told. */
+/** A shell that starts a server and waits for it; some shells would replace themselves with the last command. */
 function waitedForBySh(node: string): readonly string[] {
   return ["sh", "-c", `${serveUnder(node).join(" ")}; true`];
 }
 
-/** The processes that a process has started, those of theirs, and so on; those that have ended are not there. */
+/** The living descendants of a process. */
 function descendants(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
   const pids = children === "" ? [] : children.split(" ").map(Number);
   return pids.flatMap((child) => [child, ...descendants(child)]);
 }
 
-/** Lets time pass in which nothing is to happen; `hold` is what holds meanwhile. */
+/** Lets time pass in which nothing must happen; `hold` runs repeatedly during it. */
 function passes(ms: number, hold = () => new Promise<void>(setImmediate)): Promise<true> {
   const since = performance.now();
   return eventually("some time has passed", async () => {
@@ -56,7 +57,7 @@ describe("npm start", { skip }, () => {
     readonly release: () => void;
   }
 
-  /** A server with a stream whose model waits after its first word until it is released. */
+  /** A server with a stream whose model waits after its first word until `release`. */
   async function midStream(
     context: { after(work: () => Promise<void>): void },
     command: readonly string[] = npmStart,
@@ -145,7 +146,7 @@ describe("npm start", { skip }, () => {
   });
 
   for (const node of nodes) {
-    test(`the server under ${node} drains when what npm has started it by ends`, async (t) => {
+    test(`the server under ${node} drains when npm's parent process ends`, async (t) => {
       const started = await midStream(t, waitedForBySh(node), {
         npm_lifecycle_event: "start",
         npm_package_json: join(root, "package.json"),

@@ -1,4 +1,4 @@
-// The command line as a process: what a shell sees.
+// The command line as a process, with its output and exit codes.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -121,7 +121,7 @@ describe("svc", () => {
     );
   });
 
-  test("gives a terminal no orders that stand in a manifest or on its own command line", (context) => {
+  test("prints no terminal control sequences of a manifest or of its arguments", (context) => {
     const directory = temporaryDirectory(context);
     const path = join(directory, "evil.yaml");
     writeFileSync(

@@ -1,4 +1,4 @@
-// svc replay: a run made again from its log, beside the server, without a model, a tool or a key.
+// svc replay: runs are rebuilt from their logs, next to a running server, without a model, a tool or a key.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -82,7 +82,7 @@ describe("svc replay", () => {
     }
     return (await callsOf(server.dataDir, thread_id, "acme")).at(-1)?.run_id ?? "";
   };
-  /** Changes rows under the server. */
+  /** Changes rows directly in the database. */
   const alter = (sql: string, ...values: unknown[]): void => {
     const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
     const { changes } = db.prepare(sql).run(...values);
@@ -115,7 +115,7 @@ describe("svc replay", () => {
     );
   });
 
-  test("makes a durable run again that a person has let go on, under the manifest that it began with", async () => {
+  test("replays a resumed durable run under the manifest of its start", async () => {
     mock.answer("other", inTurn(calls(sum(1)), { text: "Two." }));
     const id = await say("careful", "asked");
 
@@ -136,7 +136,7 @@ describe("svc replay", () => {
 
   test("says at which call and message a log that was altered is another one", async () => {
     const changes: readonly [seq: number, sql: string, call: number, what: string][] = [
-      // The user's words, then the model's, what it has asked for, and results: letters in the place of letters.
+      // Changes of user text, model text, calls and results; each keeps the length of the text.
       [0, "content = 'No!'", 1, "messages[0]"],
       [1, "content = 'Other.'", 2, "messages[1] to messages[3]"],
       [1, "extra = replace(extra, '1+1', '1+7')", 2, "messages[1] to messages[3]"],
@@ -211,7 +211,7 @@ describe("svc replay", () => {
     assert.equal(second.divergence?.what, "the end of the run");
   });
 
-  test("makes runs again of members side by side, of what a user has said on the way, and of calls of the client", async () => {
+  test("replays runs with parallel sub-agents, steers and client calls", async () => {
     const slow = gate();
     const call = { index: 0, id: "call_1", type: "function", function: { name: "calculator", arguments: "{}" } };
     const callsIt = [
@@ -221,7 +221,7 @@ describe("svc replay", () => {
     mock.answer("left", inTurn({ steps: [{ hold: slow.opened }, ...callsIt] }, { text: "The same." }));
     mock.answer("right", inTurn({ steps: callsIt }, { text: "The same." }));
     const saying = say("both", "both");
-    // The second member is the first to end, and only then has the first one asked for anything.
+    // The second sub-agent ends first, before the first one has called anything.
     await eventually("its end", async () => (await callsOf(server.dataDir, "both", "acme"))[1]);
     slow.open();
     const both = await saying;
@@ -341,7 +341,7 @@ describe("svc replay", () => {
     assert.match(String(answer.message), /at revision 0046, which is too old: svc serve or svc migrate brings it up/);
   });
 
-  test("says of a run that is older than the records of model calls, or began before them, what is missing", async () => {
+  test("reports the missing parts of a run older than context records", async () => {
     const forget = (id: string, from: number): void => {
       const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
       db.prepare("DELETE FROM model_calls WHERE run_id = ? AND n < ?").run(id, from);
@@ -430,7 +430,7 @@ describe("svc replay", () => {
 describe("svc replay on Postgres", { skip }, () => {
   const atEnd = cleanup();
 
-  test("makes a run again beside the server, and writes nothing", async () => {
+  test("replays next to the running server and writes nothing", async () => {
     const database = await testDatabase(atEnd);
     await seed({ engine: "postgres", postgres: database.config }, "default", () => []);
     const { server, mock } = await startChatProcess(atEnd, {

@@ -1,4 +1,4 @@
-// svc runs: durable runs of a running server, looked at and acted on by hand.
+// svc runs: an operator inspects and changes durable runs of a running server.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { runTable, type ShownRun } from "../../../host/cli/run-table.ts";
@@ -43,7 +43,7 @@ describe("svc runs", () => {
       return json.status === status || undefined;
     });
 
-  test("DUR-006 svc runs lists runs, shows one with what it has done, and stops it", async () => {
+  test("DUR-006 svc runs lists runs, shows one with its timeline, and cancels it", async () => {
     mock.answer("scripted", says("Hello", never));
     const token = await accept();
     await until(token, "running");
@@ -69,7 +69,7 @@ describe("svc runs", () => {
     assert.deepEqual(twice, { code: 1, stdout: "", stderr: `${token} is over.\n` });
   });
 
-  test("DUR-012 svc runs ends a back-off, and goes on with dead runs, one by one or all", async () => {
+  test("DUR-012 svc runs ends a back-off, and requeues dead runs one by one or all", async () => {
     mock.answer("scripted", failure(400));
     const [one, two] = [await accept(), await accept()];
     await Promise.all([one, two].map((token) => until(token, "waiting")));
@@ -101,7 +101,7 @@ describe("svc runs", () => {
     assert.deepEqual([others.map(({ run_id }) => run_id), skipped], [[two], []]);
   });
 
-  test("DUR-005 what cannot be done is told in a sentence, without the key, and is exit 1", async () => {
+  test("DUR-005 an impossible request is one sentence without the key, and exit 1", async () => {
     const answers = [
       await svc(["show", "unknown"]),
       await svc(["cancel", "unknown"], keys.watcher),
@@ -171,7 +171,7 @@ describe("a table of runs", () => {
     assert.match(whole, / 1m /);
   });
 
-  test("it is coloured only where colours are wanted, and what others have written gives a terminal no orders", () => {
+  test("colours appear only where wanted, and foreign text controls no terminal", () => {
     const hostile = { ...shown, manifest_id: `${esc}[2Jagent\u202e\n\u009b` };
 
     const coloured = runTable([hostile], 0, { columns: 200, colours: true });

@@ -1,4 +1,4 @@
-// `svc serve` as somebody in a shell has it: what it prints, what Ctrl-C does, and what it says when it does not start.
+// `svc serve` in a shell: its output, the effect of Ctrl-C, and its messages when it does not start.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
@@ -13,10 +13,10 @@ import { type Env, modelEnv } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { environment, nodes, root, type Started, sameSignalMs, serveUnder, start } from "./started.ts";
 
-/** Longer than a start takes that comes to nothing. */
+/** Longer than a failing start takes. */
 const refusalMsMax = 30_000;
 
-/** Runs `svc serve` to its end, where it is not to start. */
+/** Runs `svc serve` to its end, for a start that must fail. */
 function refused(args: readonly string[], env: Env) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ["svc.js", "serve", ...args], {
     cwd: root,
@@ -161,7 +161,7 @@ describe("svc serve that does not start", () => {
   });
 
   test("says that SVC_HOST is no address of this machine, and is exit 1", (t) => {
-    // An address for documents, which no machine has.
+    // An address of the documentation range, which no machine has.
     const env = { SVC_HOST: "192.0.2.1", SVC_PORT: "0", SVC_AUTH_MODE: "api_key", SVC_DATA_DIR: tempDir(cleanup(t)) };
 
     const { code, stderr } = refused([], env);
@@ -189,7 +189,7 @@ describe("svc serve that does not start", () => {
     assert.ok(!existsSync(env.SVC_DATA_DIR));
   });
 
-  test("says that another server has the data directory, which goes on", async (t) => {
+  test("reports that another server has the data directory, and leaves that one running", async (t) => {
     const atEnd = cleanup(t);
     const data = tempDir(atEnd);
     const svc = start({ atEnd, env: { SVC_DATA_DIR: data } });
@@ -205,7 +205,7 @@ describe("svc serve that does not start", () => {
     await next.printed(/svc is ready/);
   });
 
-  test("says which directory cannot be made or used, and what has named it", (t) => {
+  test("reports a directory that cannot be created or used, and its setting", (t) => {
     const dir = tempDir(cleanup(t));
     const at = (name: string): string => join(dir, name);
     writeFileSync(at("file"), "");
@@ -217,7 +217,7 @@ describe("svc serve that does not start", () => {
       ["SVC_OBJECT_STORE_PATH", at("file"), { SVC_DATA_DIR: at("data") }],
       ["SVC_OBJECT_STORE_PATH", at("dangling"), { SVC_DATA_DIR: at("data") }],
     ];
-    // A file system where nobody makes anything, root included, and where Node's own way of making directories never ends.
+    // A file system in which even root cannot create a directory, and where Node's recursive mkdir never returns.
     const unmakeable: typeof places = existsSync("/proc/self")
       ? [
           ["SVC_DATA_DIR", "/proc", {}],
@@ -238,7 +238,7 @@ describe("svc serve that does not start", () => {
       assert.match(stderr, /^SVC_DATABASE_URL: /);
       assert.ok(stderr.includes(path), stderr);
     }
-    // What belongs into the data directory and cannot be there.
+    // A file occupies the place of a directory that the data directory needs.
     mkdirSync(at("used"));
     writeFileSync(at("used/objects"), "");
     assert.match(refused([], { SVC_DATA_DIR: at("used") }).stderr, /^SVC_DATA_DIR: .*used\/objects/);

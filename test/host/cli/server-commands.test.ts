@@ -1,4 +1,4 @@
-// svc threads, usage and approvals: what is in a running server, looked at and decided by hand.
+// svc threads, usage and approvals: an operator inspects a running server and decides requests.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { approvalsCommand } from "../../../host/cli/approvals.ts";
@@ -132,7 +132,7 @@ describe("commands that look into a server", () => {
     assert.ok(history);
   });
 
-  test("what cannot be done is told in a sentence, and is exit 1; a wrong command line is exit 2", async () => {
+  test("an impossible request is one sentence and exit 1; bad arguments are exit 2", async () => {
     for (const command of [threadsCommand, usageCommand, approvalsCommand]) {
       assert.match((await svc(command, [], keys.nobody)).stderr, /^The key lacks permission: missing scopes: /);
       const stranger = await svc(command, [], "key-of-somebody-else-0123456789");
@@ -186,7 +186,7 @@ test("a table is no wider than its terminal, and coloured only where that is wan
   assert.equal(listTable({ ...of, statusAt: -1 }, { columns: 20, colours: true }), "ID\nan-id-that-is-long");
 });
 
-test("what takes two columns of a terminal is counted as two, and no character is cut in half", () => {
+test("a wide character counts as two columns, and no character is cut in half", () => {
   const rows = [
     ["one", "今日の天気はどうですか、教えてください"],
     ["two", "🎉🎉🎉🎉🎉🎉🎉🎉🎉🎉🎉🎉"],

@@ -1,4 +1,4 @@
-// What svc says at the start of settings that it cannot use, or does not see.
+// Messages at the start about settings that svc cannot use or does not see.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -73,7 +73,7 @@ describe("a .env in the working directory", () => {
   });
 });
 
-/** Starts svc serve in the directory, and returns what it has printed when it is ready; the process is gone then. */
+/** Starts svc serve in the directory and kills it when it is ready. Returns its output. */
 async function logUntilReady(cwd: string, env: Env): Promise<string> {
   const child = spawn(process.execPath, [svcJs, "serve"], {
     cwd,

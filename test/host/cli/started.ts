@@ -6,18 +6,18 @@ import { HttpClient } from "../../support/http-client.ts";
 import type { Env } from "../../support/server.ts";
 import { type Cleanup, tempDir } from "../../support/temp.ts";
 
-// `svc serve` as a shell starts it: a group of processes of its own, what it prints, and a client of it.
+// `svc serve` as a shell starts it: a separate process group, its output, and a client.
 
-/** The repository. */
+/** The root of the repository. */
 export const root = fileURLToPath(new URL("../../../", import.meta.url));
 
-/** Signals that come closer together than this are one. */
+/** Signals closer together than this count as one. */
 export const sameSignalMs = 300;
 
-/** The Node that runs the tests is the one the server needs; the system's may be another, which svc.js then only starts it with. */
+/** The Nodes to test: the one that runs the tests, and the system's, which svc.js uses only to start the first. */
 export const nodes = [...new Set([process.execPath, systemNode() ?? process.execPath])];
 
-/** PATH without the folders that npm puts before those of the system. */
+/** PATH without the folders that npm adds in front. */
 export function systemPath(): string {
   const folders = (process.env.PATH ?? "").split(delimiter);
   return folders.filter((folder) => !folder.includes("node_modules")).join(delimiter);
@@ -29,27 +29,27 @@ function systemNode(): string | undefined {
   return found && realpathSync(found);
 }
 
-/** Longer than anything takes to be printed; a test that runs into it has failed. */
+/** Longer than any output takes; reaching it fails the test. */
 const printMsMax = 30_000;
 
-/** Those of which something is left. */
+/** Children with living processes. */
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const { pid = 0 } of running) process.kill(-pid, "SIGKILL");
 });
 
-/** What a shell has started. */
+/** A started program. */
 export interface Started {
   readonly child: ChildProcess;
   url(): string;
   readonly client: HttpClient;
-  /** Resolves with the exit code when nothing is left of it: neither the process nor one that it has started and that prints. */
+  /** Resolves with the exit code when the process has ended and no descendant holds its output open. */
   readonly exited: Promise<number | null>;
-  /** What it has printed so far. */
+  /** The output so far. */
   output(): string;
-  /** Resolves with the text in the first group, as soon as it is printed. */
+  /** Resolves with the text of the first group once the output matches. */
   printed(pattern: RegExp): Promise<string>;
-  /** What a terminal does with a key: every process of the foreground group gets the signal. */
+  /** Sends a signal to the whole process group, as a terminal does on a key. */
   signal(signal: NodeJS.Signals): void;
 }
 
@@ -60,18 +60,18 @@ interface Options {
   readonly env?: Env;
 }
 
-/** `svc serve` under a Node. */
+/** The command `svc serve` under a Node. */
 export function serveUnder(node: string, args: readonly string[] = []): readonly string[] {
   return [node, "svc.js", "serve", ...args];
 }
 
-/** Nothing of the shell's but what programs are found by. */
+/** The shell's PATH and HOME, the defaults of the tests, and `env`. */
 export function environment(env: Env): Env {
   const { PATH = "", HOME = "" } = process.env;
   return { PATH, HOME, SVC_PORT: "0", SVC_GRACEFUL_SHUTDOWN_SECONDS: "20", ...env };
 }
 
-/** Starts a server in the repository, on a data directory of its own unless `env` names one. */
+/** Starts a server in the repository, on a new data directory unless `env` names one. */
 export function start({ atEnd, command = serveUnder(process.execPath), env = {} }: Options): Started {
   const [program = "", ...args] = command;
   const child = spawn(program, args, {
@@ -101,7 +101,7 @@ export function start({ atEnd, command = serveUnder(process.execPath), env = {} 
   const signal = (name: NodeJS.Signals): void => void process.kill(-(child.pid as number), name);
   atEnd.after(async () => {
     client.close();
-    // What a failed test has left: of a process that is gone there may be others.
+    // Only the children of a failed test, because the id of an ended process may have been reused.
     if (running.has(child)) signal("SIGKILL");
     await exited;
   });

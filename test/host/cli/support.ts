@@ -10,14 +10,14 @@ import type { Terminal } from "../../../host/cli/list-table.ts";
 import type { ModelRoute, Registries } from "../../../manifests/registries.ts";
 import { silentTalk } from "../../support/silent-talk.ts";
 
-/** A directory that goes when the test is over. */
+/** A directory that is deleted after the test. */
 export function temporaryDirectory(context: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), "svc-cli-"));
   context.after(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 
-/** Runs one command as the command line would. */
+/** Runs one command as the command line does. */
 export function run(
   command: Command,
   argv: readonly string[],
@@ -37,7 +37,7 @@ export function run(
   );
 }
 
-/** The answer of --json, which must be one line. */
+/** The answer of --json; asserts that it is one line. */
 export async function runJson(command: Command, argv: readonly string[], environment: Environment = {}) {
   const { code, stdout, stderr } = await run(command, [...argv, "--json"], environment);
   const lines = stdout.trimEnd().split("\n");
@@ -45,7 +45,7 @@ export async function runJson(command: Command, argv: readonly string[], environ
   return { code, answer: JSON.parse(stdout) as Record<string, unknown> };
 }
 
-/** What a deployment offers in these tests: a tool, and a route of each of two providers. */
+/** The registries of a deployment with one tool and one route for each of two providers. */
 export function someRegistries(defaultModelId = "hosted"): Registries {
   const route = (id: string, provider: string): ModelRoute => ({
     id,

@@ -1,4 +1,4 @@
-// svc task run: a task of a running server, asked for by hand.
+// svc task run: an operator runs a periodic task of a running server.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { taskCommand } from "../../../host/cli/task.ts";
@@ -30,7 +30,7 @@ describe("svc task run", () => {
     });
   });
 
-  test("what cannot be done is told, and is exit 1", async () => {
+  test("a task that cannot run is reported with exit 1", async () => {
     const answers = [
       await task("nothing", keys.operator),
       await task("run_scheduled_jobs", keys.nobody),

@@ -1,4 +1,4 @@
-// svc chat: a conversation with an agent of a running server, as a process with pipes at its ends.
+// svc chat: a conversation with an agent of a running server, as a process with pipes.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { before, describe, test } from "node:test";
@@ -54,7 +54,7 @@ describe("svc chat", () => {
     );
   });
 
-  test("--json prints the frames as lines, and what has come of it as the last", async () => {
+  test("--json prints the frames as lines, with the result as the last", async () => {
     mock.answer("scripted", says(`a${esc}[2J\u009b\u202e`));
 
     const { code, stdout, stderr } = await said(words("agent", "--json", "--thread", "json"), { ...as(), input: "hi" });
@@ -84,7 +84,7 @@ describe("svc chat", () => {
       assert.ok(!(run.stdout() + run.stderr()).includes(one), JSON.stringify(one));
   });
 
-  test("approvals are asked, with what they are for; a no takes its reason with it", async () => {
+  test("approvals are asked with their details, and a denial includes its reason", async () => {
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says("Done.")));
 
     const input = "sum\ny\nsum again\nwhat\nn too dear\n";
@@ -97,7 +97,7 @@ describe("svc chat", () => {
     assert.match(stderr, /^← calculator: .*too dear/m);
   });
 
-  test("whoever may not decide is told so, and goes on when somebody else has", async () => {
+  test("a caller without permission to decide waits until another person decides", async () => {
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says("Done.")));
 
     const run = talk(words("gated", "--thread", "other"), { ...as(keys.writer), input: "sum" });
@@ -185,7 +185,7 @@ describe("svc chat", () => {
     assert.equal(run.stderr(), "");
   });
 
-  test("a server that goes away is told, with how to go on", async (context) => {
+  test("a lost server is reported with the way to continue", async (context) => {
     const other = await startChatProcess(cleanup(context), { models: ["scripted"], manifests, env });
     other.mock.answer("scripted", says("Half", never));
 
@@ -227,7 +227,7 @@ describe("svc chat", () => {
     assert.match(plain.text, /Continue with: node svc\.js chat gated --thread tty-true/);
   });
 
-  test("what cannot be done is told in a sentence, and is exit 1 or 2", async () => {
+  test("an impossible request is one sentence and exit 1 or 2", async () => {
     mock.answer("scripted", failure(400));
     type Case = [string[], string, string, number, RegExp];
     const noUrl = /^--url must .*, such as http:\/\/127\.0\.0\.1:8080\.$/m;

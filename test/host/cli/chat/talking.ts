@@ -3,20 +3,20 @@ import { join } from "node:path";
 import type { Cleanup } from "../../../support/temp.ts";
 import { root } from "../started.ts";
 
-// A client command of svc as a process of its own, with pipes at its ends, or a terminal of `script`.
+// A client command of svc as a process with pipes, or on a terminal of `script`.
 
-/** Longer than anything takes to be printed; a test that runs into it has failed. */
+/** Longer than any output takes; reaching it fails the test. */
 const printMsMax = 10_000;
 
-/** A command that runs. */
+/** A running command. */
 export interface Talking {
   stdout(): string;
   stderr(): string;
-  /** Resolves when one of both has it. */
+  /** Resolves when stdout or stderr matches. */
   printed(pattern: RegExp): Promise<void>;
   write(text: string): void;
   endInput(): void;
-  /** Nobody reads its output any more. */
+  /** Closes the reading end of the command's output. */
   closeOutput(): void;
   signal(signal: NodeJS.Signals): void;
   readonly exited: Promise<number | null>;
@@ -25,13 +25,13 @@ export interface Talking {
 interface Options {
   readonly atEnd: Cleanup;
   readonly env?: Readonly<Record<string, string>>;
-  /** What is typed or piped at once; the input then ends. */
+  /** Input that is typed or piped at once; then the input ends. */
   readonly input?: string;
-  /** The command stands on a terminal of so many columns. */
+  /** Runs the command on a terminal with this number of columns. */
   readonly columns?: number;
 }
 
-/** Starts `svc` with these words. */
+/** Starts `svc` with these arguments. */
 export function talk(words: readonly string[], { atEnd, env = {}, input, columns }: Options): Talking {
   const svc = [process.execPath, "--import", join(root, "strip-types.js"), join(root, "svc.ts"), ...words];
   const quoted = svc.map((word) => `'${word}'`).join(" ");
@@ -51,7 +51,7 @@ export function talk(words: readonly string[], { atEnd, env = {}, input, columns
     err += chunk.toString("utf8");
     for (const listener of [...listeners]) listener();
   });
-  // It may have ended before it has read all.
+  // The command may end before it has read its input.
   child.stdin.on("error", () => {});
   const exited = new Promise<number | null>((resolve) => child.once("close", resolve));
   atEnd.after(async () => {
@@ -82,7 +82,7 @@ export function talk(words: readonly string[], { atEnd, env = {}, input, columns
   };
 }
 
-/** What a command has printed until it ended, and its exit code. */
+/** The output of a command that has ended, and its exit code. */
 export async function said(words: readonly string[], options: Options) {
   const talking = talk(words, { input: "", ...options });
   const code = await talking.exited;
