@@ -1,6 +1,7 @@
 import { splitThreadId } from "../bus/address.ts";
 import type { Timer } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
+import { entryPoints } from "../bus/frames/entry-points.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
 import { neverAgain } from "../bus/frames/openai-error.ts";
 import type { Channel } from "../bus/protocol/channel.ts";
@@ -17,12 +18,9 @@ import { namingThread } from "./thread-header.ts";
 // A durable run whose client waits for its end, as on the OpenAI protocol, which knows no resume token. The run is independent of the
 // request: it continues when the client disconnects or its maximum wait is over.
 
-/** Entry points on which a client waits for a durable run. */
-const waitsOn: readonly SubmitTurn["surface"][] = ["openai", "openai_stream", "responses", "responses_stream"];
-
 /** True if the client of a turn waits for the end of its durable run. */
 export function isAwaited({ surface }: Pick<SubmitTurn, "surface">): boolean {
-  return waitsOn.includes(surface);
+  return entryPoints[surface].awaitsDurable;
 }
 
 /** The turn whose run the client waits for. */

@@ -3,6 +3,7 @@ import { type Address, durableSuffix, runAddress, threadAddress } from "../bus/a
 import type { Bus } from "../bus/bus.ts";
 import { orderedId } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
+import { entryPoints } from "../bus/frames/entry-points.ts";
 import { outputFor } from "../bus/frames/make-output.ts";
 import { neverAgain } from "../bus/frames/openai-error.ts";
 import type { Channel, ChannelRef } from "../bus/protocol/channel.ts";
@@ -199,7 +200,7 @@ class Turn implements LiveTurn {
     context.turns.add(this);
     const { tenant_id } = request.principal;
     const suffix = fields.thread_suffix ?? durableSuffix(this.#submit.run_id);
-    const listens = fields.surface === "chat_stream" && context.durableAgents.has(tenant_id, fields.manifest);
+    const listens = entryPoints[fields.surface].keepsStream && context.durableAgents.has(tenant_id, fields.manifest);
     this.#early = listens ? new EarlyListener(context.fanOut, threadAddress(tenant_id, suffix)) : null;
     request.exchange.onAborted(() => {
       this.#early?.leave();
@@ -230,7 +231,7 @@ class Turn implements LiveTurn {
   #rememberHow({ kind }: TurnAccepted): void {
     const { surface, principal, manifest } = this.#submit;
     const isDurable = kind === "accepted";
-    if (surface === "chat_stream" && isDurable !== (this.#early !== null))
+    if (entryPoints[surface].keepsStream && isDurable !== (this.#early !== null))
       this.#context.durableAgents.note(principal.tenant_id, manifest, isDurable);
   }
 
@@ -341,20 +342,11 @@ function idempotencyOf(
 ): SubmitTurn["idempotency"] {
   const key = exchange.head.headers["idempotency-key"];
   // Other routes ignore the header.
-  if (key === undefined || !keyedEntryPoints.has(surface)) return null;
-  const isCompletion = surface === "openai" || surface === "openai_stream";
+  if (key === undefined || entryPoints[surface].keyPlace === null) return null;
+  const isCompletion = entryPoints[surface].resendsHistory;
   const place = isCompletion ? `${surface} ${JSON.stringify(thread_suffix)}` : surface;
   return { key, fingerprint: createHash("sha256").update(`${place}\n`).update(rawBody).digest("hex") };
 }
-
-const keyedEntryPoints: ReadonlySet<TurnFields["surface"]> = new Set([
-  "chat",
-  "chat_stream",
-  "openai",
-  "openai_stream",
-  "responses",
-  "responses_stream",
-]);
 
 /** Refuses with invalid_idempotency_key and idempotency_key_requires_thread_id. */
 export function checkIdempotencyKey(key: string | undefined, needsThread: boolean, suffix: string | null): void {

@@ -1,8 +1,9 @@
 import { SvcError } from "../../bus/errors.ts";
+import { entryPoints } from "../../bus/frames/entry-points.ts";
 import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
-import { idempotencyKey, isLoggedScope, keyPlace, keyScope } from "../../storage/tables/idempotency.ts";
+import { idempotencyKey, isLoggedScope, keyScope } from "../../storage/tables/idempotency.ts";
 import type { AnswerForm, AskedKey } from "./messages.ts";
 
 // A request with an Idempotency-Key runs once. The batch that persists the caller's messages also claims the key, and the batch
@@ -38,7 +39,9 @@ export interface RunAnswer {
 export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
   const { key, ...once } = turn.idempotency;
-  const scope = keyScope(keyPlace(turn.surface, turn.thread_suffix), turn.principal, key);
+  const { keyPlace } = entryPoints[turn.surface];
+  if (keyPlace === null) throw new Error(`a ${turn.surface} has no idempotency key`);
+  const scope = keyScope(keyPlace(turn.thread_suffix), turn.principal, key);
   return { scope, ...once, form: formOf(scope, turn.thread_suffix) };
 }
 

@@ -1,7 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { EntryPoint } from "../../bus/protocol/run.ts";
+import { type EntryPointTraits, entryPoints } from "../../bus/frames/entry-points.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { acceptDurableOp, claimDurableOp } from "../../storage/tables/durable-rows.ts";
@@ -41,7 +41,7 @@ import { appendAll, type EventLogState, withKept } from "./log-state.ts";
 export class EventLogWriter {
   readonly runId: string;
   /** The entry point of the run; null for a resumed run. */
-  surface: EntryPoint | null = null;
+  startedBy: EntryPointTraits | null = null;
   readonly #log: EventLogState;
   readonly #env: Env;
   readonly #bus: Bus;
@@ -76,7 +76,7 @@ export class EventLogWriter {
 
   /** True if the claim is this writer's. Only a run that no other process can resume has no token. */
   isOf({ run_id, epoch }: FencingToken): boolean {
-    const isAlone = this.surface !== null && this.begun === null;
+    const isAlone = this.startedBy !== null && this.begun === null;
     return run_id === this.runId && (epoch === null ? isAlone : epoch === this.#epoch);
   }
 
@@ -104,7 +104,7 @@ export class EventLogWriter {
   ): Promise<LogPosition> {
     const { store } = this.#log;
     const isBegun = accepted !== "aside";
-    this.surface = run.asked.surface;
+    this.startedBy = entryPoints[run.asked.surface];
     this.#origin = originOf(run);
     this.isDurable = run.asked.durable !== undefined;
     const before = created ?? this.#head();

@@ -19,7 +19,8 @@ const finishReasons: Readonly<Record<StopReason, string>> = {
   refusal: "content_filter",
 };
 
-interface Completion {
+/** How the chunks of one completion begin. */
+export interface Completion {
   /** `chatcmpl-` and 24 hexadecimal digits. */
   readonly id: string;
   /** Epoch seconds. */

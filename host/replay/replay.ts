@@ -6,6 +6,7 @@ import type { RunSpec, RunStart } from "../../actors/run/spec/run-spec.ts";
 import type { PatternDeps } from "../../actors/run/steps/pattern.ts";
 import { threadAddress } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
+import { entryPoints } from "../../bus/frames/entry-points.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
@@ -201,7 +202,7 @@ class Replaying {
   #isElsewhere({ what }: Difference): boolean {
     const { row } = this.#recorded;
     const isLent = what === "max_tokens" && (row.asked.parent !== undefined || this.#delegates);
-    const isWish = what.startsWith("messages") && row.asked.surface === "compact";
+    const isWish = what.startsWith("messages") && entryPoints[row.asked.surface].work === "compaction";
     if (!isLent && !isWish) return false;
     const note = isLent ? "what other agents have left it of its limits" : "what somebody has asked of the summary";
     if (!this.#notes.includes(note)) this.#notes.push(note);

@@ -1,10 +1,11 @@
 import { runAddress, threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { ExpandedSize } from "../../bus/expanded-size.ts";
+import { responseKeyPlace } from "../../bus/frames/entry-points.ts";
 import { responseId, responseThread } from "../../bus/frames/response-object.ts";
 import { toJsonText } from "../../bus/protocol/json-text.ts";
 import { Type } from "../../bus/type.ts";
-import { idempotencyKey, keyPlace, keyScope } from "../../storage/tables/idempotency.ts";
+import { idempotencyKey, keyScope } from "../../storage/tables/idempotency.ts";
 import type { HttpContext } from "../context.ts";
 import { json, type Reply } from "../exchange/reply.ts";
 import { replayedHeader } from "../logged-run.ts";
@@ -278,7 +279,7 @@ async function isKnownKey(
   { principal }: Pick<RouteRequest<unknown, unknown, unknown>, "principal">,
   { store, env }: Pick<HttpContext, "store" | "env">,
 ): Promise<boolean> {
-  const scope = keyScope(keyPlace("responses", null), principal, key);
+  const scope = keyScope(responseKeyPlace(), principal, key);
   return (await idempotencyKey(store.tenant(principal.tenant_id), scope, env.now())) !== undefined;
 }
 

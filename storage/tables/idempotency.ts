@@ -1,4 +1,4 @@
-import type { EntryPoint } from "../../bus/protocol/run.ts";
+import { loggedKeyPlace } from "../../bus/frames/entry-points.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
@@ -77,33 +77,9 @@ const deleteOfRuns = tenantSql(
       WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? AND idempotency_scope IS NOT NULL)`,
 );
 
-/**
- * Returns the namespace of a turn's key. A stream's key belongs to its thread, those of other entry points to the
- * caller alone. Each OpenAI route has one namespace, streamed or not.
- */
-export function keyPlace(surface: EntryPoint, suffix: string | null): readonly (string | null)[] {
-  switch (surface) {
-    case "chat_stream":
-      return ["stream", suffix];
-    case "openai":
-    case "openai_stream":
-      return [loggedPlace, "completions"];
-    case "responses":
-    case "responses_stream":
-      return [loggedPlace, "responses"];
-    case "trigger":
-      return ["trigger"];
-    default:
-      return ["chat"];
-  }
-}
-
-/** Namespace of keys whose answer is read from the log, if the turn has one. */
-const loggedPlace = "v1";
-
 /** True if the scope of a key is that of an OpenAI route. */
 export function isLoggedScope(scope: string): boolean {
-  return scope.startsWith(`["${loggedPlace}"`);
+  return scope.startsWith(`["${loggedKeyPlace}"`);
 }
 
 /** Returns the scope of a key: its namespace and the caller. */

@@ -1,0 +1,67 @@
+// The ways of starting a run: which capabilities each has, as the parts of a run read them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type EntryPointTraits, entryPoints } from "../../bus/frames/entry-points.ts";
+
+/** The entry points that have a capability. */
+function having(has: (entry: EntryPointTraits) => boolean): string[] {
+  return Object.entries(entryPoints).flatMap(([name, entry]) => (has(entry) ? [name] : []));
+}
+
+test("a run of a task, a job or a trigger has nobody who answers its questions by itself", () => {
+  assert.deepEqual(
+    having(({ attended }) => !attended),
+    ["task", "job", "trigger"],
+  );
+});
+
+test("jobs and triggers are durable whatever their manifest says; questions, compactions and tasks are not", () => {
+  assert.deepEqual(
+    having(({ durable }) => durable === "always"),
+    ["job", "trigger"],
+  );
+  assert.deepEqual(
+    having(({ durable }) => durable === "never"),
+    ["ask", "compact", "task"],
+  );
+});
+
+test("a client without a token waits for the end of a durable run", () => {
+  assert.deepEqual(
+    having(({ awaitsDurable }) => awaitsDurable),
+    ["openai", "openai_stream", "responses", "responses_stream"],
+  );
+});
+
+test("only one entry point compacts, and only one continues with the messages of its thread", () => {
+  assert.deepEqual(
+    having(({ work }) => work !== "turn"),
+    ["continue", "compact"],
+  );
+});
+
+test("a run that no client waits for writes no output of its own", () => {
+  assert.deepEqual(
+    having(({ output }) => output === null),
+    ["task", "job", "trigger"],
+  );
+});
+
+test("the entry points of one protocol share the place of their keys, and the rest have their own", () => {
+  const places = Object.entries(entryPoints).map(([name, { keyPlace }]) => [name, keyPlace?.("t") ?? null]);
+
+  assert.deepEqual(Object.fromEntries(places), {
+    chat: ["chat"],
+    chat_stream: ["stream", "t"],
+    continue: null,
+    ask: null,
+    compact: null,
+    openai: ["v1", "completions"],
+    openai_stream: ["v1", "completions"],
+    responses: ["v1", "responses"],
+    responses_stream: ["v1", "responses"],
+    task: null,
+    job: null,
+    trigger: ["trigger"],
+  });
+});
