@@ -9,8 +9,8 @@ import { threadBySuffix } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
 import { jsonText, type Reply } from "./exchange/reply.ts";
 import { channelOf } from "./exchange/sse.ts";
+import { failureOf } from "./logged-output.ts";
 import { type FollowedRun, RunFollower } from "./run-follower.ts";
-import { failureOf } from "./stored-response.ts";
 import { namingThread } from "./thread-header.ts";
 
 // Answers a repeated request on /v1 from the log of the run that its Idempotency-Key names.

@@ -4,8 +4,9 @@ import type { TenantStore } from "../storage/store/store.ts";
 import type { HttpContext } from "./context.ts";
 import type { Reply } from "./exchange/reply.ts";
 import { channelOf, type EventStream } from "./exchange/sse.ts";
+import { failureOf } from "./logged-output.ts";
 import { RunFollower } from "./run-follower.ts";
-import { failureOf, findResponse, headOf, type StoredResponse } from "./stored-response.ts";
+import { findResponse, headOf, type StoredResponse } from "./stored-response.ts";
 
 // The stream of a response that is read later. Its events are made from the log alone, one model step at a time, so that every reader gets
 // the same event numbers. A client that lost its connection continues after the last event that it saw.

@@ -6,7 +6,7 @@ import { readEvents } from "../storage/tables/events.ts";
 import type { RunRow } from "../storage/tables/runs.ts";
 import type { ThreadRow } from "../storage/tables/threads.ts";
 import type { HttpContext } from "./context.ts";
-import { HandedCalls, saidIn } from "./stored-response.ts";
+import { HandedCalls, saidIn } from "./logged-output.ts";
 import type { ThreadListener } from "./thread-fan-out.ts";
 
 // Sends a durable run to a client in the form of a normal turn. The output is made from the log alone, one model step at a time. No text is
