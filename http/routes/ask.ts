@@ -1,8 +1,8 @@
 import { Type } from "../../bus/type.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadId } from "../schemas/session.ts";
+import { answerTurn } from "../streams/turns.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
-import { answerTurn } from "../turns.ts";
 
 const ask = route({
   method: "POST",

@@ -1,16 +1,16 @@
 import { threadAddress } from "../../bus/address.ts";
 import type { ErrorCode } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
-import { Reattachment } from "../reattach.ts";
 import { actorFails, route } from "../route.ts";
-import { openRunStream, readEventId } from "../run-stream.ts";
 import { AcceptedRun, ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { tailEvents, tailExample, turnEvents, turnExample } from "../schemas/frames.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { streamExample } from "../stream-event.ts";
+import { Reattachment } from "../streams/reattach.ts";
+import { openRunStream, readEventId } from "../streams/run-stream.ts";
+import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../streams/turns.ts";
 import { checkReadSuffix, checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
-import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../turns.ts";
 
 const tag = "Chat";
 

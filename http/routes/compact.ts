@@ -4,8 +4,8 @@ import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { currentSnapshot } from "../snapshot.ts";
+import { endOfTurn } from "../streams/turns.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
-import { endOfTurn } from "../turns.ts";
 
 /** Max characters of the instructions for a summary. */
 const instructionsMax = 4_000;

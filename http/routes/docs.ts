@@ -3,7 +3,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { type KeptBody, keepBody, keptReply } from "../exchange/kept-body.ts";
 import { bearerChallenge, text } from "../exchange/reply.ts";
-import { openApiText } from "../openapi.ts";
+import { openApiText } from "../openapi/openapi.ts";
 import { docsPage } from "../pages/docs-page.ts";
 import { pageHeaders, pageType } from "../pages/html.ts";
 import { type Route, route } from "../route.ts";

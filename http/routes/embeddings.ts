@@ -1,7 +1,7 @@
 import type { EmbeddingInput } from "../../bus/protocol/embedder.ts";
 import { Type } from "../../bus/type.ts";
-import { embeddingPieces, type VectorFormat } from "../embedding-answer.ts";
-import { openAiRefusal } from "../openai-refusal.ts";
+import { openAiRefusal } from "../exchange/openai-refusal.ts";
+import { embeddingPieces, type VectorFormat } from "../openai/embedding-answer.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
 

@@ -15,7 +15,7 @@ import type { Exchange } from "../engines/exchange.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
-import { admitStart } from "../turns.ts";
+import { admitStart } from "../streams/turns.ts";
 
 const tag = "Jobs";
 const readScopes = ["jobs:read"];

@@ -9,7 +9,7 @@ import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { AcceptedRun as AcceptedRunSchema } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
-import { admitStart } from "../turns.ts";
+import { admitStart } from "../streams/turns.ts";
 import { RunParams } from "./runs.ts";
 
 // Requeues dead runs, which GET /runs?status=dead lists. Each is continued by a new run, which its conversation accepts like any other.

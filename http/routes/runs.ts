@@ -8,11 +8,11 @@ import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { type DurableRun, durableRun, recordOf, standingOf } from "../run-record.ts";
-import { openRunStream, readEventId } from "../run-stream.ts";
 import { RunRecord } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { runExample, tailEvents } from "../schemas/frames.ts";
 import { streamExample } from "../stream-event.ts";
+import { openRunStream, readEventId } from "../streams/run-stream.ts";
 
 // Durable runs: by token for the client that started one, and all runs of a tenant for its operators.
 

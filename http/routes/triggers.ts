@@ -8,10 +8,10 @@ import { kvCountOp } from "../../storage/tables/kv.ts";
 import type { HttpContext } from "../context.ts";
 import { json, type Reply } from "../exchange/reply.ts";
 import { actorFails, type Route, type RouteRequest, route } from "../route.ts";
+import { acceptTurn, admitStart } from "../streams/turns.ts";
 import { earlierDelivery, keyOf, rememberIgnored } from "../triggers/deliveries.ts";
 import { isRun, promptOf, readEvent, type TriggerEvent } from "../triggers/event.ts";
 import { readSigned, type SignedDelivery, signingKey } from "../triggers/signature.ts";
-import { acceptTurn, admitStart } from "../turns.ts";
 
 // Signed requests of other systems that start a durable run. The checks run in this order: trigger, signature, manifest, earlier delivery,
 // payload, rate. The sender's data reaches the model only through the tool trigger_event.

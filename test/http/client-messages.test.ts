@@ -11,7 +11,7 @@ import { leanMessages } from "../../http/client-messages.ts";
 import type { HttpContext } from "../../http/context.ts";
 import { DurableAgents } from "../../http/early-listener.ts";
 import type { Exchange } from "../../http/engines/exchange.ts";
-import { streamTurn, type TurnFields } from "../../http/turns.ts";
+import { streamTurn, type TurnFields } from "../../http/streams/turns.ts";
 import { compileSpec } from "../manifests/support.ts";
 import { runs } from "../support/effort.ts";
 import { emptyTurn } from "../support/empty-turn.ts";

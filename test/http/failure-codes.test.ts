@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 import { refusedAnswer } from "../../bus/frames/openai-error.ts";
-import { openAiRefusal } from "../../http/openai-refusal.ts";
+import { openAiRefusal } from "../../http/exchange/openai-refusal.ts";
 import { calls, inTurn, startChat, turn } from "../support/chat.ts";
 import { jsonScript } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";

@@ -1,4 +1,4 @@
-import type { TurnFields } from "../../http/turns.ts";
+import type { TurnFields } from "../../http/streams/turns.ts";
 
 /** A turn that asks for nothing in particular, to be filled in. */
 export const emptyTurn: TurnFields = {
