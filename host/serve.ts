@@ -17,7 +17,7 @@ import { atPlace, databasePlace, dataPlace, objectsPlace } from "../governance/s
 import { type Settings, withoutSigningKey } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
 import { chooseEngine, type Engine } from "../http/engines/choose.ts";
-import { migrate, refuseNotWhole } from "../storage/migrate.ts";
+import { migrate, refuseUnusable } from "../storage/migrate.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { lockDataDir } from "../storage/sqlite/data-dir-lock.ts";
 import { type Backlog, backlog } from "../storage/tables/backlog.ts";
@@ -89,7 +89,7 @@ async function bootAndRun(settings: Settings, options: ServeOptions, env: Env, l
   const plugins = await unlessEnded(stop, () => importPlugins(settings.plugins));
   const lock = sqlite ? await atPlace(dataPlace(settings), () => lockDataDir(settings.dataDir)) : null;
   try {
-    await unlessEnded(stop, () => atPlace(databasePlace(settings), () => refuseNotWhole(config)));
+    await unlessEnded(stop, () => atPlace(databasePlace(settings), () => refuseUnusable(config)));
     // On Postgres the operator migrates, because other processes may be running. On SQLite the migration is awaited under the
     // lock, so it checks for the stop signal itself.
     if (sqlite) await migrateUnlessEnded(settings, plugins, env, stop);

@@ -80,8 +80,16 @@ export async function migrate(
   }
 }
 
-/** Throws `MigrationRefused` if an interrupted restore left the database incomplete. */
-export async function refuseNotWhole(config: StoreConfig): Promise<void> {
+/**
+ * Refuses, with `MigrationRefused`, a database that this version cannot serve: a restore into it was cut, or a version before 0.2.0
+ * made it. Of SQLite `migrate` refuses the second, which the start calls next.
+ */
+export async function refuseUnusable(config: StoreConfig): Promise<void> {
+  await refuseNotWhole(config);
+  if (config.engine === "postgres") await appliedRevisions(config);
+}
+
+async function refuseNotWhole(config: StoreConfig): Promise<void> {
   if (config.engine === "sqlite") {
     // Checks for the marker file only: opening the database would create one.
     if (existsSync(markerOf(config.path))) throw new MigrationRefused(notWhole);
@@ -93,7 +101,7 @@ export async function refuseNotWhole(config: StoreConfig): Promise<void> {
 
 const notWhole = "an interrupted restore left the database incomplete: run svc restore with the same backup again";
 
-/** Returns the highest applied revision, or "base". */
+/** The highest revision that the database has, "base" when it has none. Refuses a database of a version before 0.2.0. */
 export async function currentRevision(config: StoreConfig): Promise<string> {
   return highest(await appliedRevisions(config));
 }
@@ -110,7 +118,9 @@ export async function schemaBehind(config: StoreConfig, needed: readonly Migrati
 async function appliedRevisions(config: StoreConfig): Promise<string[]> {
   const session = await openSchema(config);
   try {
-    return await session.revisions();
+    const revisions = await session.revisions();
+    refuseOlder(revisions);
+    return revisions;
   } finally {
     await session.close();
   }
@@ -148,7 +158,24 @@ function withoutAbsent(revisions: readonly string[], known: readonly Migration[]
   return revisions.filter((revision) => !ofPlugin.test(revision) || known.some((one) => one.revision === revision));
 }
 
+/** Revisions from 0001 to 0099 that are not reserved for commerce: versions before the baseline made them. */
+const beforeBaseline = /^00(?!00|0[6-9]|1[0-8])\d\d$/;
+
+/** The revision in a list that a version before 0.2.0 made; undefined if there is none. */
+export function olderRevision(revisions: readonly string[]): string | undefined {
+  return revisions.findLast((revision) => beforeBaseline.test(revision));
+}
+
+function refuseOlder(revisions: readonly string[]): void {
+  const older = olderRevision(revisions);
+  if (older !== undefined)
+    throw new MigrationRefused(
+      `the database has revision ${older} of a version before 0.2.0, which this version cannot migrate; read it with the version that made it, or name a new database by SVC_DATABASE_URL or SVC_DATA_DIR`,
+    );
+}
+
 function refuseUnknown(revisions: readonly string[], known: readonly Migration[]): void {
+  refuseOlder(revisions);
   const strange = revisions.find((revision) => !known.some((migration) => migration.revision === revision));
   if (strange) throw new MigrationRefused(`the database has revision ${strange}, which this version does not know`);
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Contents, filesOf, NoBackup, objectsFolder, readContents } from "./backup/contents.ts";
 import type { RestoreTarget } from "./backup/database.ts";
 import { checkSaved } from "./backup/saved-file.ts";
-import { migrate } from "./migrate.ts";
+import { migrate, olderRevision } from "./migrate.ts";
 import type { ObjectStore } from "./objects/object-store.ts";
 import type { StoreConfig } from "./store/config.ts";
 import type { Migration } from "./store/migration.ts";
@@ -90,6 +90,11 @@ function refuseUnfit(
   const names = { sqlite: "SQLite", postgres: "Postgres" };
   if (engine !== config.engine)
     throw new NoBackup(`The backup is from ${names[engine]}, but SVC_DATABASE_URL names ${names[config.engine]}.`);
+  const older = olderRevision(revisions);
+  if (older !== undefined)
+    throw new NoBackup(
+      `The backup has revision ${older} of a version before 0.2.0. Restore it with the version that made it.`,
+    );
   const strange = revisions.find((revision) => !known.some((one) => one.revision === revision));
   if (strange !== undefined)
     throw new NoBackup(`The backup has revision ${strange}, which neither this version nor a loaded plugin knows.`);

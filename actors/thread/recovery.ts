@@ -7,7 +7,6 @@ import { abandonOps } from "../../storage/tables/approvals.ts";
 import { durableRowById, loseDurableOp } from "../../storage/tables/durable-rows.ts";
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
-import { deleteLiveRunOp } from "../../storage/tables/live-runs.ts";
 import { leaveBudgetOps, resetShareOps } from "../../storage/tables/run-budgets.ts";
 import {
   endRunOp,
@@ -43,7 +42,7 @@ export async function closeLost(state: ThreadState, context: ActorContext<Thread
  */
 async function suspendLost(
   state: ThreadState,
-  left: InterruptedRun & { readonly run_key: number },
+  left: InterruptedRun,
   { deps, env, bus }: ActorContext<ThreadDeps>,
 ): Promise<void> {
   const { store, head, tenantId, suffix } = state;
@@ -69,11 +68,6 @@ async function suspendLost(
   if (ms === 0) bus.tell(durableAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
 }
 
-/** True if the interrupted run is durable and will resume. */
-function isDurable(left: InterruptedRun): left is InterruptedRun & { readonly run_key: number } {
-  return left.durable && left.run_key !== null;
-}
-
 /**
  * Closes a run that a crash interrupted: its calls get results, the log and its row record the interruption, and its idempotency
  * key is settled. The thread is then free, and a previous owner can no longer write.
@@ -86,7 +80,7 @@ export async function closeInterrupted(
   const { store } = state;
   const { head: before } = state;
   if (before === null) return;
-  if (isDurable(left)) return suspendLost(state, left, context);
+  if (left.durable) return suspendLost(state, left, context);
   const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = before;
   const outcomes = await closeOpenCalls(store, thread_key, before, { mask: deps.mask });
@@ -97,13 +91,13 @@ export async function closeInterrupted(
   // A full log must be freed too, so drop what does not fit.
   const room = entries.slice(0, eventsMax - before.next_seq);
   const { head, events } = appendAll({ ...before, epoch: epoch + 1 }, room, env.now());
-  const number = left.run_key === null ? null : runNumber(left.run_key);
+  const number = runNumber(left.run_key);
   const rootKey = await rootOf(state);
   // The parent of a task reads that it was interrupted.
   const task_id = taskIdOf(state.suffix);
   const tasks = await tasksAside(store, rootKey, left.run_id);
   await store.write([
-    endOp(store, thread_key, left, head.next_seq - 1, env.now()),
+    endOp(store, left, head.next_seq - 1, env.now()),
     ...abandonOps(store, await waitsOfRun(store, left.run_id)),
     closeWaitsOp(store, left.run_id),
     ...(await endTasksOps(store, rootKey, tasks)),
@@ -135,14 +129,7 @@ async function rootOf({ head, store, suffix }: ThreadState): Promise<number> {
 }
 
 /** Returns the statement that ends the run, at most once. */
-function endOp(
-  store: TenantStore,
-  threadKey: number,
-  { run_key, epoch }: InterruptedRun,
-  last_seq: number,
-  ended_at: number,
-): WriteOp {
-  if (run_key === null) return deleteLiveRunOp(store, threadKey);
+function endOp(store: TenantStore, { run_key, epoch }: InterruptedRun, last_seq: number, ended_at: number): WriteOp {
   const ending = { status: "failed", stop_reason: null, error: "interrupted", usage: null } as const;
   return endRunOp(store, { run_key, epoch }, { ...ending, ended_at, last_seq });
 }

@@ -75,7 +75,7 @@ export interface RunResult {
   readonly failure: string | null;
   /** Set if the failure is that of a required tool. */
   readonly failedTool?: true;
-  /** The failed model call; absent without one, and for runs in logs of earlier releases. */
+  /** The failed model call; absent without one. */
   readonly failedCall?: FailedCall;
   /** Set if a tool call that may change something was started, so that a second run could repeat the change. */
   readonly hasActed?: true;

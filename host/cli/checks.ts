@@ -15,7 +15,7 @@ import { compile } from "../../manifests/compile/compile.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import { bundledManifests, isPassedOver, openManifestDirectory, readNames } from "../../manifests/sources/files.ts";
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
-import { currentRevision, refuseNotWhole, schemaBehind } from "../../storage/migrate.ts";
+import { currentRevision, refuseUnusable, schemaBehind } from "../../storage/migrate.ts";
 import type { Migration } from "../../storage/store/migration.ts";
 import { allMigrations } from "../all-migrations.ts";
 import type { Deployment } from "../deployment.ts";
@@ -75,7 +75,7 @@ function failure(error: unknown): Finding {
 
 async function checkDatabase(settings: Settings, needed: readonly Migration[]): Promise<Finding> {
   const config = storeConfigOf(settings);
-  await refuseNotWhole(config);
+  await refuseUnusable(config);
   if (config.engine === "sqlite") {
     if (!(await exists(config.path))) return directoryFinding(dirname(config.path), `${config.path} will be created`);
     await access(config.path, constants.R_OK | constants.W_OK);

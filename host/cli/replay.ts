@@ -4,7 +4,7 @@ import { errorText, problemLines } from "../../governance/settings/problem-lines
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { readManifestFile } from "../../manifests/sources/files.ts";
-import { currentRevision, schemaBehind } from "../../storage/migrate.ts";
+import { currentRevision, MigrationRefused, schemaBehind } from "../../storage/migrate.ts";
 import { openReadOnly } from "../../storage/read-only.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import type { Migration } from "../../storage/store/migration.ts";
@@ -70,8 +70,8 @@ async function schemaProblem(config: StoreConfig, needed: readonly Migration[]):
     if (!(await schemaBehind(config, needed))) return null;
     const bringsUp = config.engine === "sqlite" ? "svc serve or svc migrate brings" : "svc migrate brings";
     return `The database is at revision ${await currentRevision(config)}, which is too old: ${bringsUp} it up to date.`;
-  } catch {
-    return null;
+  } catch (error) {
+    return error instanceof MigrationRefused ? `The schema is not of this version: ${error.message}.` : null;
   }
 }
 

@@ -57,7 +57,7 @@ export async function readRecordedRun(store: TenantStore, runId: string): Promis
   // A requeued run starts with events of its predecessor, which its own records do not cover.
   const isUnrecorded = (event: LogEvent): boolean =>
     isOfModel(event) && (count === 0 || (event.seq < begunSeq && row.asked.requeued === undefined));
-  if (events.some(isUnrecorded)) throw new NotOnRecord("not_on_record", olderThanRecords(runId, count));
+  if (events.some(isUnrecorded)) throw new NotOnRecord("not_on_record", missingRecords(runId, count));
   return {
     row: { ...row, thread_key },
     thread,
@@ -68,16 +68,14 @@ export async function readRecordedRun(store: TenantStore, runId: string): Promis
   };
 }
 
-/** Returns the message for a run that started in a version without records of model calls. */
-function olderThanRecords(runId: string, count: number): string {
+/** The message for a run whose first model calls have no record. */
+function missingRecords(runId: string, count: number): string {
   const which =
     count === 0
       ? "What its models were asked is not on record"
       : `What its models were asked first is not on record, only ${count === 1 ? "a later call" : `${count} later calls`}`;
-  return `${runId} cannot be made again. ${which}: ${recordsBegin}. What it has said is in its conversation.`;
+  return `${runId} cannot be made again. ${which}. What it has said is in its conversation.`;
 }
-
-const recordsBegin = "model calls are kept since migration 0047, and of runs before it only the conversations are";
 
 /** Returns the row of a run: durable runs are found by id, others by the thread of their model calls. */
 async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
@@ -93,7 +91,7 @@ async function rowOf(store: TenantStore, runId: string): Promise<RunRow> {
   if (row === undefined)
     throw new NotOnRecord(
       "run_not_found",
-      `The tenant ${store.tenantId} has no run ${runId} on record. One that is not durable is found by its model calls: ${recordsBegin}.`,
+      `The tenant ${store.tenantId} has no run ${runId} on record. One that is not durable is found by its model calls.`,
     );
   return row;
 }

@@ -1,6 +1,6 @@
 import type { Statement } from "../store/statements.ts";
 
-/** The SQLSTATE that `svc_expect` raises; migration 0001 creates the function. */
+/** The SQLSTATE that `svc_expect` raises; the baseline makes the function. */
 export const unexpectedCount = "SV001";
 
 /**

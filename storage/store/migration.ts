@@ -4,8 +4,8 @@ import { type Dialect, renderSchema } from "./dialect.ts";
 export type Step = string | Readonly<Partial<Record<Dialect, string>>>;
 
 /**
- * One migration of the schema. Revisions have four digits; 0006 to 0018 are reserved for the commerce layer. Revisions
- * of a plugin begin with its name, such as `notes_0001`, and so sort after all others.
+ * One step of the schema. Revisions are four digits: 0000 is the baseline, 0006 to 0018 belong to commerce, and later changes start at
+ * 0100. Those of a plugin begin with its name, as `notes_0001`, so that they come after all others.
  */
 export interface Migration {
   readonly revision: string;

@@ -84,8 +84,8 @@ export interface CallFacts {
     readonly nudge?: string;
     /** Digest of the reply, if no event holds it. */
     readonly reply?: string;
-    /** Digest of the message list as JSON, without images; absent in older rows. */
-    readonly messages?: string;
+    /** Digest of the message list as JSON, without images. */
+    readonly messages: string;
   };
   /** Null without a thread: nothing of the messages is stored. */
   readonly shown: readonly ShownItem[] | null;

@@ -180,9 +180,9 @@ export interface RunEnd extends RunEnding {
   readonly last_seq: number | null;
 }
 
-/** A run whose process is dead. Without a key it is a marker in `live_runs`, from the previous release. */
+/** A run whose process is dead. */
 export interface InterruptedRun {
-  readonly run_key: number | null;
+  readonly run_key: number;
   readonly run_id: string;
   readonly epoch: number;
   readonly idempotency_scope: string | null;
@@ -250,15 +250,13 @@ const selectInterrupted = tenantSql(
   "run_interrupted",
   `SELECT run_key, run_id, epoch, idempotency_scope,
        EXISTS (SELECT 1 FROM fibers f WHERE f.run_key = runs.run_key) AS durable FROM runs
-     WHERE tenant_id = :tenant AND thread_key = ? AND status = 'running' AND ended_at IS NULL
-   UNION ALL SELECT NULL, run_id, 0, idempotency_scope, NULL FROM live_runs WHERE tenant_id = :tenant AND thread_key = ?`,
+     WHERE tenant_id = :tenant AND thread_key = ? AND status = 'running' AND ended_at IS NULL`,
 );
 const selectOfExpired = systemSql(
   "runs_of_lapsed_hosts",
   `SELECT r.tenant_id, t.suffix, r.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
      WHERE r.status = 'running' AND r.ended_at IS NULL AND r.thread_key > ? AND ${ownerIsGone("r.owner")}
-   UNION ALL SELECT tenant_id, suffix, thread_key FROM live_runs WHERE thread_key > ?
-   ORDER BY thread_key LIMIT ?`,
+   ORDER BY r.thread_key LIMIT ?`,
 );
 const selectOfWorker = systemSql(
   "runs_of_worker",
@@ -393,7 +391,7 @@ export function deleteRunsOp(store: TenantStore, threadKey: number, range: SeqRa
 
 /** Returns the open run of a thread. Its process is dead if the caller has just loaded the thread. */
 export async function interruptedRun(store: TenantStore, threadKey: number): Promise<InterruptedRun | undefined> {
-  const [row] = await store.read(selectInterrupted, threadKey, threadKey);
+  const [row] = await store.read(selectInterrupted, threadKey);
   return row && ({ ...row, durable: Boolean(row.durable) } as unknown as InterruptedRun);
 }
 
@@ -425,7 +423,7 @@ export async function abandonedRuns(
   const rows =
     "worker" in gone
       ? await store.read(selectOfWorker, afterThreadKey, gone.worker, limit)
-      : await store.read(selectOfExpired, afterThreadKey, ...othersThan(gone.hostsBut), afterThreadKey, limit);
+      : await store.read(selectOfExpired, afterThreadKey, ...othersThan(gone.hostsBut), limit);
   return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }
 

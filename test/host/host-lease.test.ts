@@ -24,7 +24,7 @@ import { cleanup } from "../support/temp.ts";
 /** The effect of a downgrade and upgrade on the list of revisions. */
 const undoneAndApplied = systemSql(
   "test_revision_again",
-  "UPDATE schema_revisions SET applied_at = applied_at + 1 WHERE revision = '0020'",
+  "UPDATE schema_revisions SET applied_at = applied_at + 1 WHERE revision = '0000'",
 );
 
 const env = systemEnv();

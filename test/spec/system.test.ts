@@ -165,7 +165,6 @@ describe("probes", () => {
 
   test("OPS-007 /ready is 503 schema_behind on a Postgres that was not migrated", { skip: noServer }, async () => {
     const database = await testDatabase(atEnd);
-    await migrate({ engine: "postgres", postgres: database.config }, { target: "0003", downgrade: false });
     const behind = await startServerProcess({ atEnd, env: { SVC_DATABASE_URL: database.url } });
 
     const before = await behind.get("/ready");

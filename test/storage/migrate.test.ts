@@ -18,6 +18,14 @@ const head = { target: "head", downgrade: false };
 const toBase = { target: "base", downgrade: true };
 const newest = migrations.at(-1)?.revision as string;
 
+/** A migration that makes one table. */
+function making(revision: string, table: string): Migration {
+  return { revision, name: table, up: [`CREATE TABLE ${table} (a TEXT)`], down: [`DROP TABLE ${table}`] };
+}
+
+/** The migrations of a later version. */
+const later = [...migrations, making("9001", "made_first"), making("9002", "made_second")];
+
 /** The schema as text: tables with columns, indexes, functions, search configurations, and rows. */
 async function dumpSchema(config: StoreConfig): Promise<string[]> {
   if (config.engine === "sqlite") {
@@ -62,12 +70,12 @@ for (const dialect of dialects) {
     test("an open store says whether its schema is behind", async (t) => {
       const atEnd = cleanup(t);
       const config = await emptyDatabase(dialect, atEnd);
-      await migrate(config, { target: "0002", downgrade: false });
+      await migrate(config, head);
 
       const { store } = await runStore(config, atEnd);
-      const before = await isSchemaBehind(store.system);
-      await migrate(config, head);
-      const after = await isSchemaBehind(store.system);
+      const before = await isSchemaBehind(store.system, later);
+      await migrate(config, head, later);
+      const after = await isSchemaBehind(store.system, later);
 
       assert.deepEqual([before, after], [true, false]);
     });
@@ -75,7 +83,7 @@ for (const dialect of dialects) {
     test("an open store without a schema says so, and refuses the rest with storage_unavailable", async (t) => {
       const atEnd = cleanup(t);
       const config = await emptyDatabase(dialect, atEnd);
-      await migrate(config, { target: "0001", downgrade: false });
+      await migrate(config, head);
       await migrate(config, toBase);
 
       const { store } = await runStore(config, atEnd);
@@ -126,14 +134,14 @@ for (const dialect of dialects) {
       const config = await emptyDatabase(dialect, cleanup(t));
       await migrate(config, { target: "base", downgrade: false });
       const dumps = new Map([["base", await dumpSchema(config)]]);
-      for (const { revision } of migrations) {
-        await migrate(config, { target: revision, downgrade: false });
+      for (const { revision } of later) {
+        await migrate(config, { target: revision, downgrade: false }, later);
         dumps.set(revision, await dumpSchema(config));
       }
 
       const stations = [...dumps.keys()].toReversed().slice(1);
       for (const target of stations) {
-        const { applied } = await migrate(config, { target, downgrade: true });
+        const { applied } = await migrate(config, { target, downgrade: true }, later);
         assert.equal(applied.length, 1);
         // The table of revisions remains.
         const expected = target === "base" ? [] : (dumps.get(target) as string[]);
@@ -142,42 +150,38 @@ for (const dialect of dialects) {
         );
         assert.deepEqual(found, expected);
       }
-      await migrate(config, head);
+      await migrate(config, head, later);
 
-      assert.deepEqual(await dumpSchema(config), dumps.get(newest));
+      assert.deepEqual(await dumpSchema(config), dumps.get("9002"));
     });
 
     test("OPS-021 a revision that is already passed is refused without the downgrade flag, and nothing changes", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
-      await migrate(config, head);
+      await migrate(config, head, later);
       const before = await dumpSchema(config);
 
-      const refused = migrate(config, { target: "0002", downgrade: false });
+      const refused = migrate(config, { target: "9001", downgrade: false }, later);
 
       await assert.rejects(refused, MigrationRefused);
       assert.deepEqual(await dumpSchema(config), before);
-      assert.equal(await currentRevision(config), newest);
+      assert.equal(await currentRevision(config), "9002");
     });
 
     test("OPS-021 a downgrade needs a named revision below the current one", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
-      await migrate(config, { target: "0003", downgrade: false });
+      const all = [...later, making("9003", "made_third")];
+      await migrate(config, { target: "9002", downgrade: false }, all);
 
-      for (const target of ["head", "0003", "0004", newest, "9999", ""])
-        await assert.rejects(migrate(config, { target, downgrade: true }), MigrationRefused, target);
-      const result = await migrate(config, { target: "0001", downgrade: true });
+      for (const target of ["head", "9002", "9003", "9999", ""])
+        await assert.rejects(migrate(config, { target, downgrade: true }, all), MigrationRefused, target);
+      const result = await migrate(config, { target: newest, downgrade: true }, all);
 
-      assert.deepEqual(result, { from: "0003", to: "0001", applied: ["0003", "0002"] });
+      assert.deepEqual(result, { from: "9002", to: newest, applied: ["9002", "9001"] });
     });
 
     test("an unknown revision is refused, asked for or found", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
-      const future: Migration = {
-        revision: "9999",
-        name: "future",
-        up: ["CREATE TABLE future (a TEXT)"],
-        down: ["DROP TABLE future"],
-      };
+      const future = making("9999", "future");
 
       await assert.rejects(migrate(config, { target: "0042", downgrade: false }), MigrationRefused);
       await migrate(config, head, [...migrations, future]);
@@ -186,20 +190,27 @@ for (const dialect of dialects) {
       await assert.rejects(migrate(config, toBase), MigrationRefused);
     });
 
+    test("refuses a database of a version before the baseline and leaves it unchanged", async (t) => {
+      const config = await emptyDatabase(dialect, cleanup(t));
+      const made = making("0000", "old");
+      const mark = "INSERT INTO schema_revisions VALUES ('0001', 'a', 1), ('0067', 'b', 1)";
+      // The step leaves the revisions of an older version, which the same call then refuses.
+      await assert.rejects(migrate(config, head, [{ ...made, up: [...made.up, mark] }]), MigrationRefused);
+      const before = await dumpSchema(config);
+      const message = /^the database has revision 0067 of a version before 0\.2\.0, .*; read it with .* SVC_DATA_DIR$/;
+
+      await assert.rejects(migrate(config, head), { name: "MigrationRefused", message });
+      await assert.rejects(migrate(config, toBase), { name: "MigrationRefused", message });
+      await assert.rejects(schemaBehind(config), { name: "MigrationRefused", message });
+      await assert.rejects(currentRevision(config), { name: "MigrationRefused", message });
+
+      assert.deepEqual(await dumpSchema(config), before);
+    });
+
     test("a revision that another layer adds below the newest one is applied when it comes", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
-      const late: Migration = {
-        revision: "9000",
-        name: "late",
-        up: ["CREATE TABLE late (a TEXT)"],
-        down: ["DROP TABLE late"],
-      };
-      const between: Migration = {
-        revision: "0006",
-        name: "between",
-        up: ["CREATE TABLE mid (a TEXT)"],
-        down: ["DROP TABLE mid"],
-      };
+      const late = making("9000", "late");
+      const between = making("0006", "mid");
       await migrate(config, head, [...migrations, late]);
 
       const result = await migrate(config, head, [...migrations, between, late]);
@@ -210,34 +221,28 @@ for (const dialect of dialects) {
     test("tables of a plugin migrate last, and stay when the plugin is not loaded", async (t) => {
       const atEnd = cleanup(t);
       const config = await emptyDatabase(dialect, atEnd);
-      const notes: Migration = {
-        revision: "notes_0001",
-        name: "items",
-        up: ["CREATE TABLE notes_items (a TEXT)"],
-        down: ["DROP TABLE notes_items"],
-      };
-      const loaded = [...migrations, notes];
+      const loaded = [...later, making("notes_0001", "notes_items")];
 
       const up = await migrate(config, head, loaded);
       const whole = await dumpSchema(config);
-      const without = await migrate(config, head);
-      const down = await migrate(config, { target: "0005", downgrade: true });
-      const again = await migrate(config, head);
+      const without = await migrate(config, head, later);
+      const down = await migrate(config, { target: newest, downgrade: true }, later);
+      const again = await migrate(config, head, later);
 
       assert.deepEqual([up.to, up.applied.at(-1)], ["notes_0001", "notes_0001"]);
-      assert.deepEqual(without, { from: newest, to: newest, applied: [] });
-      assert.deepEqual([down.from, down.to], [newest, "0005"]);
-      assert.deepEqual(
-        again.applied,
-        migrations.map(({ revision }) => revision).filter((revision) => revision > "0005"),
-      );
-      assert.deepEqual(await dumpSchema(config), whole);
-      assert.deepEqual([await schemaBehind(config, loaded), await schemaBehind(config)], [false, false]);
-      const back = await migrate(config, { target: newest, downgrade: true }, loaded);
-      assert.deepEqual(back, { from: "notes_0001", to: newest, applied: ["notes_0001"] });
-      assert.deepEqual([await schemaBehind(config, loaded), await schemaBehind(config)], [true, false]);
+      assert.deepEqual(without, { from: "9002", to: "9002", applied: [] });
+      assert.deepEqual([down.from, down.to], ["9002", newest]);
+      assert.deepEqual(again.applied, ["9001", "9002"]);
+      assert.deepEqual((await dumpSchema(config)).toSorted(), whole.toSorted());
+      assert.deepEqual([await schemaBehind(config, loaded), await schemaBehind(config, later)], [false, false]);
+      const back = await migrate(config, { target: "9002", downgrade: true }, loaded);
+      assert.deepEqual(back, { from: "notes_0001", to: "9002", applied: ["notes_0001"] });
+      assert.deepEqual([await schemaBehind(config, loaded), await schemaBehind(config, later)], [true, false]);
       const { store } = await runStore(config, atEnd);
-      assert.deepEqual([await isSchemaBehind(store.system, loaded), await isSchemaBehind(store.system)], [true, false]);
+      assert.deepEqual(
+        [await isSchemaBehind(store.system, loaded), await isSchemaBehind(store.system, later)],
+        [true, false],
+      );
     });
 
     test("a migration that fails half-way leaves nothing of itself", async (t) => {
@@ -259,16 +264,15 @@ for (const dialect of dialects) {
 
     test("a new database gets its whole schema or nothing, and one that is behind each step that can be made", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
-      const last = migrations.at(-1) as Migration;
       const broken: Migration = { revision: "9999", name: "broken", up: ["CREATE NONSENSE"], down: [] };
 
-      await assert.rejects(migrate(config, head, [...migrations, broken]));
+      await assert.rejects(migrate(config, head, [...later, broken]));
       const ofNew = await currentRevision(config);
-      await migrate(config, { target: "0001", downgrade: false });
-      await assert.rejects(migrate(config, head, [...migrations, broken]));
+      await migrate(config, head);
+      await assert.rejects(migrate(config, head, [...later, broken]));
 
       assert.equal(ofNew, "base");
-      assert.equal(await currentRevision(config), last.revision);
+      assert.equal(await currentRevision(config), "9002");
     });
 
     test("several starters at once apply each migration once", async (t) => {
@@ -286,8 +290,8 @@ for (const dialect of dialects) {
   });
 }
 
-test("OPS-022 revisions are unique, in order, named as their files, and 0006 to 0018 are the commerce layer's", () => {
-  const files = readdirSync(new URL("../../storage/migrations/", import.meta.url)).filter((name) => name !== "list.ts");
+test("OPS-022 revisions are unique, ordered, named as their files; 0006 to 0018 are commerce's, others start at 0100", () => {
+  const files = readdirSync(new URL("../../storage/migrations/", import.meta.url)).filter((name) => /^\d/.test(name));
 
   assert.deepEqual(
     migrations.map(({ revision, name }) => `${revision}_${name}.ts`),
@@ -297,6 +301,7 @@ test("OPS-022 revisions are unique, in order, named as their files, and 0006 to 
   for (const { revision, name } of migrations) {
     assert.match(revision, /^\d{4}$/);
     assert.equal(revision >= "0006" && revision <= "0018", name.startsWith("commerce_"), revision);
+    assert.ok(revision <= "0018" ? revision >= "0006" || revision === "0000" : revision >= "0100", revision);
   }
 });
 

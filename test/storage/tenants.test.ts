@@ -313,7 +313,7 @@ const facts: CallFacts = {
   at: 0,
   route: "r",
   parameters: { temperature: 0, max_tokens: null },
-  digests: { system: "", tools: null, answer: null },
+  digests: { system: "", tools: null, answer: null, messages: "digest" },
   shown: [],
   messages: 0,
   chars: 2,
@@ -558,8 +558,8 @@ test("an attack that works would be seen: to the same tries the victim's own sto
 
   const rows = await victimRows(config, await tenantTables(config));
   const empty = Object.entries(rows).flatMap(([table, found]) => ((found as unknown[]).length === 0 ? [table] : []));
-  // Rows of the previous release, and logs in deletion.
-  assert.deepEqual(empty, ["live_runs", "unowned_logs"]);
+  // Logs in deletion.
+  assert.deepEqual(empty, ["unowned_logs"]);
   // These statements return numbers and names only.
   assert.deepEqual(silent.toSorted(), [
     "approvals_lengths",

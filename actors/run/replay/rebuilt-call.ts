@@ -79,7 +79,7 @@ export async function rebuildCall(store: TenantStore, files: FileStore, call: Mo
   const words = chatMessages(system, nudged);
   if (words.length !== facts.chars)
     problems.push(`the messages are ${words.length} characters long, and ${facts.chars} were sent`);
-  else if (facts.digests.messages !== undefined && digestOf(words) !== facts.digests.messages)
+  else if (digestOf(words) !== facts.digests.messages)
     problems.push(`the messages are others than were sent (${facts.digests.messages})`);
   if (facts.files === undefined) return { system, messages: words, words, shown: nudged, ...rest, problems };
   const images = await imagesOf(store, files, call, shown, problems);

@@ -8,7 +8,7 @@ import type { Store } from "../../../storage/store/store.ts";
 import { type RunRow, runByKey, runKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
-import { rowsIn } from "../../support/first-release.ts";
+import { rowsIn } from "../../support/rows-in.ts";
 import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
 import { gateDialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";

@@ -84,16 +84,16 @@ test("a backup with a plugin's tables is restored by a later version, whose migr
     ...{ revision: `${name}_0001`, name },
     ...{ up: [`CREATE TABLE ${name} (id BIGINT)`], down: [`DROP TABLE ${name}`] },
   });
-  const [newest] = migrations.slice(-1) as [Migration];
+  const later: Migration = { revision: "0100", name: "later", up: ["CREATE TABLE later (id BIGINT)"], down: [] };
   const head = { target: "head", downgrade: false };
-  await migrate(configOf(from.url), head, [...migrations.slice(0, -1), plugin("notes")]);
+  await migrate(configOf(from.url), head, [...migrations, plugin("notes")]);
   const directory = join(tempDir(atEnd), "place");
   const env = systemEnv();
   await makeBackup({ config: configOf(from.url), objects: null, env, version: "0", target: directory });
-  const known = [...migrations, plugin("cards"), plugin("notes")];
+  const known = [...migrations, later, plugin("cards"), plugin("notes")];
 
   await restoreBackup({ directory, config: configOf(to.url), objects: null, known, isResumed: false });
   const { applied } = await migrate(configOf(to.url), head, known);
 
-  assert.deepEqual(applied, [newest.revision, "cards_0001"]);
+  assert.deepEqual(applied, ["0100", "cards_0001"]);
 });

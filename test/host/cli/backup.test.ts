@@ -207,6 +207,10 @@ describe("svc backup and svc restore", () => {
       [copy((of) => (of.tables[0].rows += 1)), /has \d+ rows instead of \d+/],
       [copy((of) => (of.format = 2)), /has the format 2, but this version reads format 1/],
       [copy((of) => of.revisions.push("9999")), /has revision 9999, which neither this version/],
+      [
+        copy((of) => of.revisions.push("0067")),
+        /has revision 0067 of a version before 0\.2\.0\. Restore it with the version/,
+      ],
       [copy((of) => (of.objects[0].path = "objects/../../x")), /names the file "objects\/\.\.\/\.\.\/x"/],
       [copy((of) => (of.engine = "postgres")), /is from Postgres, but SVC_DATABASE_URL names SQLite/],
     ];
@@ -224,7 +228,8 @@ describe("svc backup and svc restore", () => {
     assert.match((await svc(["backup", backup], server.dataDir)).stderr, /already exists and is not empty/);
     assert.match((await svc(["backup", place()], place())).stderr, /does not exist: there is nothing to back up/);
     const bare = place();
-    await svc(["migrate", "0001"], bare);
+    await svc(["migrate"], bare);
+    await svc(["migrate", "base", "--down"], bare);
     assert.match((await svc(["backup", place()], bare)).stderr, /has no schema: there is nothing to back up/);
   });
 });

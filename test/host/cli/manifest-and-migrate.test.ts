@@ -204,17 +204,14 @@ describe("svc migrate", () => {
     const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
     await run(migrateCommand, [], environment);
 
-    const refused = await run(migrateCommand, ["0002"], environment);
+    const refused = await run(migrateCommand, ["base"], environment);
     const revision = await currentRevision(storeConfigOf(loadSettings(environment)));
-    const undone = await runJson(migrateCommand, ["0002", "--downgrade"], environment);
+    const undone = await runJson(migrateCommand, ["base", "--downgrade"], environment);
 
     assert.deepEqual([refused.code, refused.stdout], [2, ""]);
     assert.match(refused.stderr, /--downgrade/);
     assert.equal(revision, revisions.at(-1));
-    assert.deepEqual(
-      [undone.code, undone.answer.to, undone.answer.applied],
-      [0, "0002", revisions.slice(2).toReversed()],
-    );
+    assert.deepEqual([undone.code, undone.answer.to, undone.answer.applied], [0, "base", revisions.toReversed()]);
   });
 
   test("an unknown revision, and a downgrade to none, are exit 2", async (context) => {

@@ -104,10 +104,10 @@ describe("svc", () => {
   });
 
   test("migrates the database of the environment", (context) => {
-    const { code, stdout } = svc(["migrate", "0001"], { SVC_DATA_DIR: temporaryDirectory(context) });
+    const { code, stdout } = svc(["migrate", "0000"], { SVC_DATA_DIR: temporaryDirectory(context) });
 
     assert.equal(code, 0);
-    assert.equal(stdout, "Schema at 0001: applied 0001.\n");
+    assert.equal(stdout, "Schema at 0000: applied 0000.\n");
   });
 
   test("examines the deployment with the tools and models that the server has", (context) => {

@@ -330,18 +330,19 @@ describe("svc replay", () => {
     assert.deepEqual([nowhere.code, nowhere.answer.error], [1, "no_store"]);
   });
 
-  test("says of a database that an older version has left how it is brought up to date", async () => {
+  test("names the command that migrates a database without the schema", async () => {
     const dataDir = tempDir(atEnd);
     const config: StoreConfig = { engine: "sqlite", path: join(dataDir, "svc.db") };
-    await migrate(config, { target: "0046", downgrade: false });
+    await migrate(config, { target: "head", downgrade: false });
+    await migrate(config, { target: "base", downgrade: true });
 
     const { code, answer } = await runJson(replayCommand, ["some-run"], { SVC_DATA_DIR: dataDir });
 
     assert.deepEqual([code, answer.error], [1, "schema_behind"]);
-    assert.match(String(answer.message), /at revision 0046, which is too old: svc serve or svc migrate brings it up/);
+    assert.match(String(answer.message), /at revision base, which is too old: svc serve or svc migrate brings it up/);
   });
 
-  test("reports the missing parts of a run older than context records", async () => {
+  test("names what is missing for a run without records of its first model calls", async () => {
     const forget = (id: string, from: number): void => {
       const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
       db.prepare("DELETE FROM model_calls WHERE run_id = ? AND n < ?").run(id, from);
@@ -357,18 +358,17 @@ describe("svc replay", () => {
       [old, begun, turned].map((id) => runJson(replayCommand, [id, "--tenant", "acme"], keyless())),
     );
 
-    const since = "model calls are kept since migration 0047, and of runs before it only the conversations are.";
     const told = (answer?: Awaited<ReturnType<typeof runJson>>) => [
       answer?.code,
       answer?.answer.error,
       answer?.answer.message,
     ];
     const missing = (id: string, what: string) =>
-      `${id} cannot be made again. ${what}: ${since} What it has said is in its conversation.`;
+      `${id} cannot be made again. ${what}. What it has said is in its conversation.`;
     assert.deepEqual(told(ofOld), [1, "not_on_record", missing(old, "What its models were asked is not on record")]);
     const later = "What its models were asked first is not on record, only 2 later calls";
     assert.deepEqual(told(ofBegun), [1, "not_on_record", missing(begun, later)]);
-    const notFound = `The tenant acme has no run ${turned} on record. One that is not durable is found by its model calls: ${since}`;
+    const notFound = `The tenant acme has no run ${turned} on record. One that is not durable is found by its model calls.`;
     assert.deepEqual(told(ofTurned), [1, "run_not_found", notFound]);
   });
 

@@ -25,7 +25,7 @@ const facts: CallFacts = {
   at: 3,
   route: "r",
   parameters: { temperature: 0, max_tokens: null },
-  digests: { system: "s", tools: null, answer: null },
+  digests: { system: "s", tools: null, answer: null, messages: "digest" },
   shown: [[0, 2], 5, { opening: 1 }, "digest"],
   messages: 5,
   chars: 2,
