@@ -1,13 +1,12 @@
 import {
   ArithmeticFault,
   add,
-  compare,
   divide,
   floor,
   fromNumber,
+  isWhole,
   modulo,
   multiply,
-  negate,
   parseDecimal,
   power,
   type Rational,
@@ -15,7 +14,6 @@ import {
   squareRoot,
   subtract,
   toNumber,
-  whole,
 } from "./rational.ts";
 
 // sum     = product (("+" | "-") product)*
@@ -46,13 +44,13 @@ type FunctionTable = Readonly<
 >;
 
 const functions: FunctionTable = {
-  abs: one((x) => (x.num < 0n ? negate(x) : x)),
+  abs: one((x) => x.abs()),
   floor: one(floor),
-  ceil: one((x) => negate(floor(negate(x)))),
+  ceil: one((x) => x.ceil()),
   sqrt: one(squareRoot),
   round: { min: 1, max: 2, apply: ([x, digits]) => round(x as Rational, digits ? wholeOf(digits) : 0n) },
-  min: { min: 1, max: 100, apply: (args) => args.reduce((a, b) => (compare(b, a) < 0 ? b : a)) },
-  max: { min: 1, max: 100, apply: (args) => args.reduce((a, b) => (compare(b, a) > 0 ? b : a)) },
+  min: { min: 1, max: 100, apply: (args) => args.reduce((a, b) => (b.lt(a) ? b : a)) },
+  max: { min: 1, max: 100, apply: (args) => args.reduce((a, b) => (b.gt(a) ? b : a)) },
   ln: real((x) => logarithm(Math.log, x)),
   log10: real((x) => logarithm(Math.log10, x)),
   exp: real(Math.exp),
@@ -127,7 +125,7 @@ function readSigned(reader: Reader): Rational {
   const sign = reader.take("+", "-");
   if (sign === undefined) return readPowered(reader);
   const value = nested(reader, readSigned);
-  return sign === "-" ? negate(value) : value;
+  return sign === "-" ? value.neg() : value;
 }
 
 function readPowered(reader: Reader): Rational {
@@ -193,8 +191,8 @@ function logarithm(apply: (x: number) => number, x: number): number {
 }
 
 function wholeOf(value: Rational): bigint {
-  if (value.den !== 1n) throw new ArithmeticFault("round takes a whole number of digits");
-  return whole(value.num).num;
+  if (!isWhole(value)) throw new ArithmeticFault("round takes a whole number of digits");
+  return value.s * value.n;
 }
 
 function unexpected(reader: Reader): ArithmeticFault {

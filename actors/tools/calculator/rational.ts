@@ -1,41 +1,59 @@
-/** The exact number `num / den`: in lowest terms, `den` above zero. */
-export interface Rational {
-  readonly num: bigint;
-  readonly den: bigint;
-}
+import { Fraction } from "fraction.js";
 
-/** Why there is no such number, as the end of a sentence. */
+// fraction.js does the arithmetic. This file bounds its results, rounds them to floating point and writes them as decimals.
+
+/** A number that is exactly `s * n / d`: in lowest terms, `s` its sign, `n` at or above zero and `d` above. */
+export type Rational = Fraction;
+
+/** Why there is no such number, in words that end a sentence. */
 export class ArithmeticFault extends Error {}
 
-/** Max digits of an integer, and of either part of a fraction. */
+/** Digits of a whole number, and of either part of a fraction. */
 const digitsMax = 400;
 const bitsMax = Math.ceil(digitsMax * Math.log2(10));
 const exponentMax = 10_000n;
-/** Digits shown of a number without a short decimal form. */
+/** Digits shown of a number that does not end before. */
 const significantDigits = 15;
-/** Max decimals up to which a number is shown in full. */
+/** Digits behind the point up to which a number is shown in full. */
 const fractionDigitsMax = 30;
 
-/**
- * Returns `num / den` in lowest terms. Refuses an integer above the limit; rounds a fraction above it to the nearest
- * floating-point number.
- */
+/** `num / den` in lowest terms, bounded. */
 export function rational(num: bigint, den: bigint): Rational {
   if (den === 0n) throw new ArithmeticFault("division by zero");
-  const divisor = den === 1n ? 1n : gcd(num, den);
-  const sign = den < 0n ? -1n : 1n;
-  const result = { num: (sign * num) / divisor, den: (sign * den) / divisor };
-  if (isSmall(result.num) && isSmall(result.den)) return result;
-  if (result.den === 1n) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
-  return approximate(toNumber(result));
+  return bounded(new Fraction(num, den));
 }
 
-/** Returns an integer. Refuses one above the limit. */
+/**
+ * Refuses a whole number over the bound. Rounds a fraction over the bound to the nearest floating-point number, which has more digits
+ * than a reader needs.
+ */
+function bounded(value: Fraction): Rational {
+  if (value.n < limit && value.d < limit) return value;
+  if (isWhole(value)) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
+  return approximate(toNumber(value));
+}
+
+/** The numerator with its sign. */
+function signed({ s, n }: Rational): bigint {
+  return s * n;
+}
+
+/** True for a number without a fraction. */
+export function isWhole({ d }: Rational): boolean {
+  return d === 1n;
+}
+
+/** True below zero. */
+function isNegative({ s, n }: Rational): boolean {
+  return s < 0n && n !== 0n;
+}
+
+/** A whole number. Refuses one over the bound. */
 export function whole(value: bigint): Rational {
-  return rational(value, 1n);
+  return bounded(new Fraction(value));
 }
 
-/** Parses digits with an optional point and exponent, exactly. */
+/** Reads digits with an optional point and exponent, exactly. */
 export function parseDecimal(text: string): Rational {
   const [mantissa, exponentText = "0"] = text.toLowerCase().split("e") as [string, string?];
   const [integer, fraction = ""] = mantissa.split(".") as [string, string?];
@@ -45,125 +63,111 @@ export function parseDecimal(text: string): Rational {
   return exponent >= 0 ? whole(digits * 10n ** BigInt(exponent)) : rational(digits, 10n ** BigInt(-exponent));
 }
 
-/** Converts a floating-point number by its shortest decimal form. */
+/** A floating-point number as the shortest decimal that means it. */
 export function fromNumber(value: number): Rational {
   if (Number.isNaN(value)) throw new ArithmeticFault("the result is not a real number");
   if (!Number.isFinite(value)) throw new ArithmeticFault("the result is out of range");
   const text = String(Math.abs(value));
   const magnitude = parseDecimal(text);
-  return value < 0 ? negate(magnitude) : magnitude;
+  return value < 0 ? magnitude.neg() : magnitude;
 }
 
-/** Below two to this power, floating-point numbers are multiples of the smallest one, two to the power of -1074. */
+/** Below two to this, floating-point numbers are whole multiples of the smallest, which is two to the minus 1074. */
 const smallestNormal = -1022;
 const smallestBits = 1074n;
 
-/** Returns the nearest floating-point number. */
-export function toNumber({ num, den }: Rational): number {
+/** The nearest floating-point number. */
+export function toNumber(value: Rational): number {
+  const { d: den } = value;
+  const num = signed(value);
   if (den === 1n) return Number(num);
   const magnitude = bits(num) - bits(den);
-  // Near zero, numbers have fewer bits, so round once to a multiple of the smallest number instead of twice.
+  // Near zero a number keeps fewer bits, and rounding it twice would be once too often: it is so many of the smallest one.
   if (magnitude <= smallestNormal) return Number(nearest(num << smallestBits, den)) * Number.MIN_VALUE;
-  // 64 bits more than the result has, so that integer division loses nothing relevant.
+  // 64 bits more than the result keeps, so that dividing whole numbers loses nothing that counts.
   const shift = 64 + 53 - magnitude;
   const quotient = shift >= 0 ? (num << BigInt(shift)) / den : num / (den << BigInt(-shift));
   return scale(Number(quotient), -shift);
 }
 
-/** Returns the sum. */
+/** The sum. */
 export function add(a: Rational, b: Rational): Rational {
-  if (a.den === 1n && b.den === 1n) return whole(a.num + b.num);
-  return rational(a.num * b.den + b.num * a.den, a.den * b.den);
+  return bounded(a.add(b));
 }
 
-/** Returns the number with the opposite sign. */
-export function negate(a: Rational): Rational {
-  return { num: -a.num, den: a.den };
-}
-
-/** Returns the difference. */
+/** The difference. */
 export function subtract(a: Rational, b: Rational): Rational {
-  return add(a, negate(b));
+  return bounded(a.sub(b));
 }
 
-/** Returns the product. */
+/** The product. */
 export function multiply(a: Rational, b: Rational): Rational {
-  return rational(a.num * b.num, a.den * b.den);
+  return bounded(a.mul(b));
 }
 
-/** Returns the quotient. Refuses zero for `b`. */
+/** The quotient. Refuses zero for `b`. */
 export function divide(a: Rational, b: Rational): Rational {
-  return rational(a.num * b.den, a.den * b.num);
+  if (b.n === 0n) throw new ArithmeticFault("division by zero");
+  return bounded(a.div(b));
 }
 
-/** Returns the largest integer that is not greater. */
-export function floor({ num, den }: Rational): Rational {
-  const quotient = num / den;
-  return whole(num < 0n && quotient * den !== num ? quotient - 1n : quotient);
+/** The largest whole number that is not above. */
+export function floor(a: Rational): Rational {
+  return bounded(a.floor());
 }
 
-/** Returns the remainder of floor division; it has the sign of `b`. */
+/** What is left after floor division; it has the sign of `b`. */
 export function modulo(a: Rational, b: Rational): Rational {
   return subtract(a, multiply(b, floor(divide(a, b))));
 }
 
-/** Rounds to the nearest multiple of 10 to the power of `-digits`; halves round away from zero. */
+/** To the nearest multiple of 10 to the power of `-digits`; halves go away from zero. */
 export function round(a: Rational, digits: bigint): Rational {
   if (digits < -100n || digits > 100n) throw new ArithmeticFault("round takes -100 to 100 digits");
-  const unit = digits >= 0n ? rational(1n, 10n ** digits) : whole(10n ** -digits);
-  const half = rational(1n, 2n);
-  const magnitude = a.num < 0n ? negate(a) : a;
-  const steps = floor(add(divide(magnitude, unit), half));
-  const rounded = multiply(steps, unit);
-  return a.num < 0n ? negate(rounded) : rounded;
+  return bounded(a.roundTo(digits >= 0n ? new Fraction(1n, 10n ** digits) : new Fraction(10n ** -digits)));
 }
 
-/** Exact for integer exponents; floating point for others, and for fractions that would exceed the limit. */
+/** Exact for whole exponents, by floating point for others and for fractions that would grow past the bound. */
 export function power(base: Rational, exponent: Rational): Rational {
-  if (exponent.den !== 1n) {
-    if (base.num < 0n) throw new ArithmeticFault("a negative number to the power of a fraction is not a real number");
-    return base.num === 0n && exponent.num > 0n ? base : approximate(toNumber(base) ** toNumber(exponent));
+  if (!isWhole(exponent)) {
+    if (isNegative(base))
+      throw new ArithmeticFault("a negative number to the power of a fraction is not a real number");
+    return base.n === 0n && !isNegative(exponent) ? base : approximate(toNumber(base) ** toNumber(exponent));
   }
-  const times = exponent.num < 0n ? -exponent.num : exponent.num;
-  if (times > exponentMax && base.den === 1n) throw new ArithmeticFault(`the exponent is over ${exponentMax}`);
-  if (exponent.num < 0n && base.num === 0n) throw new ArithmeticFault("division by zero");
-  const size = Math.max(bits(base.num) - 1, bits(base.den) - 1) * Number(times);
+  const times = exponent.n;
+  const isInverse = isNegative(exponent);
+  if (times > exponentMax && isWhole(base)) throw new ArithmeticFault(`the exponent is over ${exponentMax}`);
+  if (isInverse && base.n === 0n) throw new ArithmeticFault("division by zero");
+  const size = Math.max(bits(base.n) - 1, bits(base.d) - 1) * Number(times);
   if (size > bitsMax) {
-    if (base.den === 1n && exponent.num > 0n) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
-    return approximate(toNumber(base) ** Number(exponent.num));
+    if (isWhole(base) && !isInverse) throw new ArithmeticFault(`the number has more than ${digitsMax} digits`);
+    return approximate(toNumber(base) ** Number(signed(exponent)));
   }
-  const raised = rational(base.num ** times, base.den ** times);
-  return exponent.num < 0n ? divide(whole(1n), raised) : raised;
+  const raised = rational(signed(base) ** times, base.d ** times);
+  return isInverse ? divide(whole(1n), raised) : raised;
 }
 
-/** Exact for squares of fractions. */
+/** Exact for the squares of fractions. */
 export function squareRoot(a: Rational): Rational {
-  if (a.num < 0n) throw new ArithmeticFault("the square root of a negative number is not a real number");
-  const num = wholeRoot(a.num);
-  const den = wholeRoot(a.den);
+  if (isNegative(a)) throw new ArithmeticFault("the square root of a negative number is not a real number");
+  const num = wholeRoot(a.n);
+  const den = wholeRoot(a.d);
   return num !== null && den !== null ? rational(num, den) : fromNumber(Math.sqrt(toNumber(a)));
 }
 
-/** Returns a number below, at or above zero, as `a` is below, at or above `b`. */
-export function compare(a: Rational, b: Rational): number {
-  const left = a.num * b.den;
-  const right = b.num * a.den;
-  return left < right ? -1 : left > right ? 1 : 0;
-}
-
-/** Formats a number as a decimal: exact if it is short enough, otherwise rounded. */
+/** In decimals: exactly when it ends soon enough, else rounded. */
 export function format(value: Rational): string {
-  if (value.den === 1n) return String(value.num);
-  const sign = value.num < 0n ? "-" : "";
-  const num = value.num < 0n ? -value.num : value.num;
+  const { n: num, d: den } = value;
+  const sign = isNegative(value) ? "-" : "";
+  if (isWhole(value)) return `${sign}${num}`;
   const scaled = num * 10n ** BigInt(fractionDigitsMax);
-  if (scaled % value.den === 0n) return sign + plain(scaled / value.den, fractionDigitsMax);
-  // Find the power of ten of the first digit, then the digits to show.
-  let exponent = String(num).length - String(value.den).length;
-  if (num * tenTo(-exponent) < value.den * tenTo(exponent)) exponent--;
+  if (scaled % den === 0n) return sign + plain(scaled / den, fractionDigitsMax);
+  // The power of ten of the first digit, then as many digits as are shown.
+  let exponent = String(num).length - String(den).length;
+  if (num * tenTo(-exponent) < den * tenTo(exponent)) exponent--;
   const shift = significantDigits - 1 - exponent;
   const over = num * tenTo(shift);
-  const under = value.den * tenTo(-shift);
+  const under = den * tenTo(-shift);
   const digits = (2n * over + under) / (2n * under);
   if (exponent >= -7 && shift >= 0) return sign + plain(digits, shift);
   const text = String(digits);
@@ -171,7 +175,7 @@ export function format(value: Rational): string {
   return `${sign}${plain(BigInt(text), text.length - 1)}e${first < 0 ? "" : "+"}${first}`;
 }
 
-/** Returns digits with a point before the last `places` of them, without trailing zeros. */
+/** Digits with a point before the last `places` of them, without zeros at the end. */
 function plain(digits: bigint, places: number): string {
   const text = String(digits).padStart(places + 1, "0");
   const fraction = text.slice(text.length - places).replace(/0+$/, "");
@@ -182,29 +186,19 @@ function tenTo(exponent: number): bigint {
   return exponent > 0 ? 10n ** BigInt(exponent) : 1n;
 }
 
-function gcd(a: bigint, b: bigint): bigint {
-  let [x, y] = [a < 0n ? -a : a, b < 0n ? -b : b];
-  while (y !== 0n) [x, y] = [y, x % y];
-  return x;
-}
-
-function isSmall(value: bigint): boolean {
-  return value > -limit && value < limit;
-}
-
 const limit = 10n ** BigInt(digitsMax);
 
 function bits(value: bigint): number {
   return (value < 0n ? -value : value).toString(2).length;
 }
 
-/** Refuses zero, because the exact number is not zero. */
+/** Stands for a number that is not zero. */
 function approximate(value: number): Rational {
   if (value === 0) throw new ArithmeticFault("the result is out of range");
   return fromNumber(value);
 }
 
-/** Returns the integer nearest to a quotient; ties go to the even one. */
+/** The whole number nearest to a quotient; of two that are as near the even one. */
 function nearest(num: bigint, den: bigint): bigint {
   const size = num < 0n ? -num : num;
   const quotient = size / den;
@@ -213,13 +207,13 @@ function nearest(num: bigint, den: bigint): bigint {
   return num < 0n ? -rounded : rounded;
 }
 
-/** Returns `value` times two to the power of `exponent`, in two steps, because the power alone may overflow. */
+/** `value` times two to the power of `exponent`, in two steps: the power alone may be out of range. */
 function scale(value: number, exponent: number): number {
   const half = Math.trunc(exponent / 2);
   return value * 2 ** half * 2 ** (exponent - half);
 }
 
-/** Returns the root of a square, null for any other number (Newton's method on integers). */
+/** The root of a square, null for any other number. Newton's method on whole numbers. */
 function wholeRoot(square: bigint): bigint | null {
   if (square < 2n) return square;
   let root = 1n << BigInt((bits(square) >> 1) + 1);
