@@ -199,6 +199,9 @@ async function sweepRuns(deps: RunDeps): Promise<void> {
 /** Tasks that continue while the process drains. */
 const whileDraining: readonly string[] = ["host_lease"];
 
+/** The tasks that the ticks of the scheduler begin. */
+const onTicks: readonly string[] = ["run_scheduled_jobs"];
+
 const tables = { process: ofProcess, worker: ofWorker, scheduler: ofScheduler } as const;
 
 /** The names of the built-in tasks. */
@@ -216,6 +219,7 @@ export function periodicTasks(given: TaskDeps): PeriodicTask[] {
     Object.entries(tables[of]).map(([name, run]) => ({
       ...{ name, of },
       whileDraining: whileDraining.includes(name),
+      onTicks: onTicks.includes(name),
       run: (why) => run(deps, why),
     })),
   );

@@ -40,6 +40,7 @@ import { AbandonedRuns } from "./recovery.ts";
 import { warningsOfScopes } from "./scope-warnings.ts";
 import { ActorSystem } from "./system.ts";
 import { type RunningTasks, startTasks } from "./task-runner.ts";
+import { cronTicks } from "./ticks.ts";
 import { warningsOfDotEnv } from "./unread-dotenv.ts";
 import { warnOfUnreadyRuns } from "./unready-runs.ts";
 import { threadCounts } from "./worker-counts.ts";
@@ -274,7 +275,7 @@ async function run(
       );
     };
     // Without its tables each task, including the lease, would fail and log repeatedly, so hold all tasks until the migration.
-    tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null);
+    tasks = startTasks(allTasks, env, log, settings, isBehind ? untilMigrated : null, cronTicks);
     log.info({ http_engine: engine.name }, engine.why);
     announce(url, settings, plugins, env, log, counts);
     if (!isBehind) void warnOfUnreadyRuns(main.bus, actorNodes[0] as NodeId, log);

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Env } from "../bus/env.ts";
 import { type Duty, holds } from "../governance/settings/duties.ts";
 import type { TaskAnswer } from "../http/context.ts";
+import { type Ticks, timerTicks } from "./ticks.ts";
 
 /** Why a task runs: its time has come, or a request asks for it. */
 export type WhyTask = "due" | "asked";
@@ -16,6 +17,8 @@ export interface PeriodicTask {
   readonly of: "process" | Extract<Duty, "worker" | "scheduler">;
   /** True if the task continues while the process drains. */
   readonly whileDraining?: boolean;
+  /** True if each tick of the scheduler starts the task, in place of its pause. */
+  readonly onTicks?: boolean;
   /** Runs the task once and returns the milliseconds until it is due again. An error is logged, and the task is retried soon. */
   run(why: WhyTask): Promise<number>;
 }
@@ -96,7 +99,7 @@ class TaskLine {
 
 /**
  * Runs each task now and whenever it is due, within the duties of the process. While `isHeld` returns true, which is polled each
- * second, no task starts.
+ * second, no task starts. `ticks` are those of the scheduler.
  */
 export function startTasks(
   tasks: readonly PeriodicTask[],
@@ -104,26 +107,46 @@ export function startTasks(
   log: Logger,
   settings: { readonly duties: readonly string[] },
   isHeld: (() => Promise<boolean>) | null = null,
+  ticks: Ticks = timerTicks(env),
 ): RunningTasks {
   let stopped = false;
   const isDone = ({ of }: PeriodicTask) => of === "process" || holds(settings, "worker");
   const isBegun = (task: PeriodicTask) => isDone(task) && (task.of !== "scheduler" || holds(settings, "scheduler"));
   const lines = tasks.map((task) => new TaskLine(task));
-  const repeat = async (line: TaskLine): Promise<void> => {
-    const { task } = line;
-    if (stopped && !task.whileDraining) return;
-    let pauseMs: number;
+  /** Runs a task once and returns the pause after it. Never rejects. */
+  const attempt = async (line: TaskLine): Promise<number> => {
     try {
-      pauseMs = line.usualMs = checkedPause(await line.once("due"));
+      line.usualMs = checkedPause(await line.once("due"));
       line.failures = 0;
+      return line.usualMs;
     } catch (error) {
-      pauseMs = retryPause(++line.failures, line.usualMs);
-      log.warn({ err: error, task: task.name, again_in_ms: pauseMs }, "a periodic task failed");
+      const pauseMs = retryPause(++line.failures, line.usualMs);
+      log.warn({ err: error, task: line.task.name, again_in_ms: pauseMs }, "a periodic task failed");
+      return pauseMs;
     }
+  };
+  const repeat = async (line: TaskLine): Promise<void> => {
+    if (stopped && !line.task.whileDraining) return;
+    const pauseMs = await attempt(line);
     env.timer(pauseMs, () => void repeat(line));
   };
+  const stopTicks: (() => void)[] = [];
+  /** Runs a task now and at each tick. Skips ticks while it runs, and until a failed run is due again. */
+  const repeatOnTicks = (line: TaskLine): void => {
+    let dueAt = env.monotonic();
+    const tick = async (): Promise<void> => {
+      if (stopped || env.monotonic() < dueAt) return;
+      dueAt = Number.POSITIVE_INFINITY;
+      const pauseMs = await attempt(line);
+      dueAt = line.failures === 0 ? 0 : env.monotonic() + pauseMs;
+    };
+    stopTicks.push(ticks(() => void tick()));
+    void tick();
+  };
   const begin = (): void => {
-    for (const line of lines) if (isBegun(line.task)) void repeat(line);
+    for (const line of lines.filter(({ task }) => isBegun(task)))
+      if (line.task.onTicks) repeatOnTicks(line);
+      else void repeat(line);
   };
   const beginWhenFree = async (isHeld: () => Promise<boolean>): Promise<void> => {
     if (stopped) return;
@@ -135,6 +158,7 @@ export function startTasks(
   return {
     stop() {
       stopped = true;
+      for (const stop of stopTicks) stop();
     },
     async run(name) {
       const line = lines.find(({ task }) => task.name === name);

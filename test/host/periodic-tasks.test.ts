@@ -11,10 +11,12 @@ import { loadSettings } from "../../governance/settings/settings.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { periodicTasks } from "../../host/periodic-tasks.ts";
 import { type PeriodicTask, startTasks } from "../../host/task-runner.ts";
+import { cronTicks } from "../../host/ticks.ts";
 import { FileStore } from "../../storage/files/file-store.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
 import { endRunOp, insertRunOp, runByKey, runKey } from "../../storage/tables/runs.ts";
+import { eventually } from "../support/eventually.ts";
 import { newRun } from "../support/rows.ts";
 import { Sim } from "../support/sim-env.ts";
 import { testStore } from "../support/stores.ts";
@@ -69,6 +71,29 @@ test("held tasks start within a second of release, unless stopped; requests do n
     assert.equal(await asked, "done");
     assert.deepEqual(began, isStopped ? [5_500] : [5_500, 6_000]);
   }
+});
+
+test("a task on ticks begins at once and at each tick, never twice at a time, and waits after a failure", async () => {
+  const sim = new Sim(2);
+  const { task, began, env } = noted(sim, { takesMs: 1_500, pauseMs: 60_000 });
+  const failing = noted(sim, { fails: true });
+
+  const tasks = startTasks([{ ...task, onTicks: true }], env, log, everything);
+  const failed = startTasks([{ ...failing.task, onTicks: true }], failing.env, log, everything);
+  await sim.advance(7_600);
+  tasks.stop();
+  failed.stop();
+  await sim.advance(60_000);
+
+  assert.deepEqual(began, [0, 2_000, 4_000, 6_000]);
+  assert.deepEqual(failing.began, [0, 1_000, 3_000, 7_000]);
+});
+
+test("node-cron ticks until it is stopped", async () => {
+  let count = 0;
+  const stop = cronTicks(() => void count++);
+  await eventually("two ticks", async () => count >= 2 || undefined);
+  stop();
 });
 
 test("a task that does not answer when it is due again has failed", async () => {
