@@ -35,7 +35,7 @@ export const runTables: readonly Step[] = [
     WHERE ended_at IS NULL AND idempotency_scope IS NOT NULL`,
   // SQLite has one writer, which counts by itself.
   { postgres: "CREATE SEQUENCE threadless_runs" },
-  // The parts of a durable run; see storage/tables/fibers.ts.
+  // The parts of a durable run; see storage/tables/durable-rows.ts.
   `CREATE TABLE fibers (
     tenant_id TEXT NOT NULL,
     run_id TEXT NOT NULL,
