@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import type { StoreConfig } from "../../storage/store/config.ts";
-import { onServer } from "./postgres.ts";
+import { onServer } from "./postgres-server.ts";
 
 /** Reads rows of a database without the store. */
 export async function rowsIn(config: StoreConfig, query: string): Promise<Record<string, unknown>[]> {
