@@ -78,7 +78,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
   }
 }
 
-/** Makes the first piece of a long body, so that what fails by then is answered like every refusal. */
+/** Makes the first piece of a long body, so that an early failure is answered as a normal refusal. */
 async function begin(reply: Extract<Reply, { kind: "pieces" }>, exchange: Exchange, log: Logger): Promise<Reply> {
   const { pieces } = reply;
   // Stop making pieces when the client disconnects.

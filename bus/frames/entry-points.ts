@@ -13,13 +13,13 @@ import { responseAnswer, responseStream } from "./responses.ts";
 /** A way of starting a run, and what the parts of a run need to know about it. */
 export interface EntryPointTraits {
   /**
-   * What is started: a turn with messages of its own, a turn that continues with the messages of its thread, or a compaction, which
+   * The work of the run: a turn with messages of its own, a turn that continues with the messages of its thread, or a compaction, which
    * is no turn.
    */
   readonly work: "turn" | "continuation" | "compaction";
-  /** Whether the run is durable: as its manifest says, whatever the manifest says, or never. */
+  /** Durability of the run: by its manifest, always, or never. */
   readonly durable: "by_manifest" | "always" | "never";
-  /** Whether somebody waits for the run who can answer a question of it (decision 90). A task is as attended as the run above it. */
+  /** True if a caller waits for the run and can answer its questions (decision 90). A task is as attended as its parent run. */
   readonly attended: boolean;
   /** Whether the client reads the frames of the run, and may answer the questions in them (decision 94). */
   readonly keepsStream: boolean;
@@ -35,7 +35,7 @@ export interface EntryPointTraits {
   readonly output: ((asked: OutputAsked) => RunOutput) | null;
 }
 
-/** What an output is made for. */
+/** The turn and the channel of an output. */
 interface OutputAsked {
   readonly turn: SubmitTurn;
   readonly channel: Channel;

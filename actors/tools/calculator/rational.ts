@@ -5,16 +5,16 @@ import { Fraction } from "fraction.js";
 /** A number that is exactly `s * n / d`: in lowest terms, `s` its sign, `n` at or above zero and `d` above. */
 export type Rational = Fraction;
 
-/** Why there is no such number, in words that end a sentence. */
+/** Why there is no such number, as the end of a sentence. */
 export class ArithmeticFault extends Error {}
 
-/** Digits of a whole number, and of either part of a fraction. */
+/** Max digits of an integer, and of either part of a fraction. */
 const digitsMax = 400;
 const bitsMax = Math.ceil(digitsMax * Math.log2(10));
 const exponentMax = 10_000n;
-/** Digits shown of a number that does not end before. */
+/** Digits shown of a number without a short decimal form. */
 const significantDigits = 15;
-/** Digits behind the point up to which a number is shown in full. */
+/** Max decimals up to which a number is shown in full. */
 const fractionDigitsMax = 30;
 
 /** `num / den` in lowest terms, bounded. */
@@ -48,12 +48,12 @@ function isNegative({ s, n }: Rational): boolean {
   return s < 0n && n !== 0n;
 }
 
-/** A whole number. Refuses one over the bound. */
+/** Returns an integer. Refuses one above the limit. */
 export function whole(value: bigint): Rational {
   return bounded(new Fraction(value));
 }
 
-/** Reads digits with an optional point and exponent, exactly. */
+/** Parses digits with an optional point and exponent, exactly. */
 export function parseDecimal(text: string): Rational {
   const [mantissa, exponentText = "0"] = text.toLowerCase().split("e") as [string, string?];
   const [integer, fraction = ""] = mantissa.split(".") as [string, string?];
@@ -63,7 +63,7 @@ export function parseDecimal(text: string): Rational {
   return exponent >= 0 ? whole(digits * 10n ** BigInt(exponent)) : rational(digits, 10n ** BigInt(-exponent));
 }
 
-/** A floating-point number as the shortest decimal that means it. */
+/** Converts a floating-point number by its shortest decimal form. */
 export function fromNumber(value: number): Rational {
   if (Number.isNaN(value)) throw new ArithmeticFault("the result is not a real number");
   if (!Number.isFinite(value)) throw new ArithmeticFault("the result is out of range");
@@ -72,62 +72,62 @@ export function fromNumber(value: number): Rational {
   return value < 0 ? magnitude.neg() : magnitude;
 }
 
-/** Below two to this, floating-point numbers are whole multiples of the smallest, which is two to the minus 1074. */
+/** Below two to this power, floating-point numbers are multiples of the smallest one, two to the power of -1074. */
 const smallestNormal = -1022;
 const smallestBits = 1074n;
 
-/** The nearest floating-point number. */
+/** Returns the nearest floating-point number. */
 export function toNumber(value: Rational): number {
   const { d: den } = value;
   const num = signed(value);
   if (den === 1n) return Number(num);
   const magnitude = bits(num) - bits(den);
-  // Near zero a number keeps fewer bits, and rounding it twice would be once too often: it is so many of the smallest one.
+  // Near zero, numbers have fewer bits, so round once to a multiple of the smallest number instead of twice.
   if (magnitude <= smallestNormal) return Number(nearest(num << smallestBits, den)) * Number.MIN_VALUE;
-  // 64 bits more than the result keeps, so that dividing whole numbers loses nothing that counts.
+  // 64 bits more than the result has, so that integer division loses nothing relevant.
   const shift = 64 + 53 - magnitude;
   const quotient = shift >= 0 ? (num << BigInt(shift)) / den : num / (den << BigInt(-shift));
   return scale(Number(quotient), -shift);
 }
 
-/** The sum. */
+/** Returns the sum. */
 export function add(a: Rational, b: Rational): Rational {
   return bounded(a.add(b));
 }
 
-/** The difference. */
+/** Returns the difference. */
 export function subtract(a: Rational, b: Rational): Rational {
   return bounded(a.sub(b));
 }
 
-/** The product. */
+/** Returns the product. */
 export function multiply(a: Rational, b: Rational): Rational {
   return bounded(a.mul(b));
 }
 
-/** The quotient. Refuses zero for `b`. */
+/** Returns the quotient. Refuses zero for `b`. */
 export function divide(a: Rational, b: Rational): Rational {
   if (b.n === 0n) throw new ArithmeticFault("division by zero");
   return bounded(a.div(b));
 }
 
-/** The largest whole number that is not above. */
+/** Returns the largest integer that is not greater. */
 export function floor(a: Rational): Rational {
   return bounded(a.floor());
 }
 
-/** What is left after floor division; it has the sign of `b`. */
+/** Returns the remainder of floor division; it has the sign of `b`. */
 export function modulo(a: Rational, b: Rational): Rational {
   return subtract(a, multiply(b, floor(divide(a, b))));
 }
 
-/** To the nearest multiple of 10 to the power of `-digits`; halves go away from zero. */
+/** Rounds to the nearest multiple of 10 to the power of `-digits`; halves round away from zero. */
 export function round(a: Rational, digits: bigint): Rational {
   if (digits < -100n || digits > 100n) throw new ArithmeticFault("round takes -100 to 100 digits");
   return bounded(a.roundTo(digits >= 0n ? new Fraction(1n, 10n ** digits) : new Fraction(10n ** -digits)));
 }
 
-/** Exact for whole exponents, by floating point for others and for fractions that would grow past the bound. */
+/** Exact for integer exponents; floating point for others, and for fractions that would exceed the limit. */
 export function power(base: Rational, exponent: Rational): Rational {
   if (!isWhole(exponent)) {
     if (isNegative(base))
@@ -147,7 +147,7 @@ export function power(base: Rational, exponent: Rational): Rational {
   return isInverse ? divide(whole(1n), raised) : raised;
 }
 
-/** Exact for the squares of fractions. */
+/** Exact for squares of fractions. */
 export function squareRoot(a: Rational): Rational {
   if (isNegative(a)) throw new ArithmeticFault("the square root of a negative number is not a real number");
   const num = wholeRoot(a.n);
@@ -155,14 +155,14 @@ export function squareRoot(a: Rational): Rational {
   return num !== null && den !== null ? rational(num, den) : fromNumber(Math.sqrt(toNumber(a)));
 }
 
-/** In decimals: exactly when it ends soon enough, else rounded. */
+/** Formats a number as a decimal: exact if it is short enough, otherwise rounded. */
 export function format(value: Rational): string {
   const { n: num, d: den } = value;
   const sign = isNegative(value) ? "-" : "";
   if (isWhole(value)) return `${sign}${num}`;
   const scaled = num * 10n ** BigInt(fractionDigitsMax);
   if (scaled % den === 0n) return sign + plain(scaled / den, fractionDigitsMax);
-  // The power of ten of the first digit, then as many digits as are shown.
+  // Find the power of ten of the first digit, then the digits to show.
   let exponent = String(num).length - String(den).length;
   if (num * tenTo(-exponent) < den * tenTo(exponent)) exponent--;
   const shift = significantDigits - 1 - exponent;
@@ -175,7 +175,7 @@ export function format(value: Rational): string {
   return `${sign}${plain(BigInt(text), text.length - 1)}e${first < 0 ? "" : "+"}${first}`;
 }
 
-/** Digits with a point before the last `places` of them, without zeros at the end. */
+/** Returns digits with a point before the last `places` of them, without trailing zeros. */
 function plain(digits: bigint, places: number): string {
   const text = String(digits).padStart(places + 1, "0");
   const fraction = text.slice(text.length - places).replace(/0+$/, "");
@@ -192,13 +192,13 @@ function bits(value: bigint): number {
   return (value < 0n ? -value : value).toString(2).length;
 }
 
-/** Stands for a number that is not zero. */
+/** Refuses zero, because the exact number is not zero. */
 function approximate(value: number): Rational {
   if (value === 0) throw new ArithmeticFault("the result is out of range");
   return fromNumber(value);
 }
 
-/** The whole number nearest to a quotient; of two that are as near the even one. */
+/** Returns the integer nearest to a quotient; ties go to the even one. */
 function nearest(num: bigint, den: bigint): bigint {
   const size = num < 0n ? -num : num;
   const quotient = size / den;
@@ -207,13 +207,13 @@ function nearest(num: bigint, den: bigint): bigint {
   return num < 0n ? -rounded : rounded;
 }
 
-/** `value` times two to the power of `exponent`, in two steps: the power alone may be out of range. */
+/** Returns `value` times two to the power of `exponent`, in two steps, because the power alone may overflow. */
 function scale(value: number, exponent: number): number {
   const half = Math.trunc(exponent / 2);
   return value * 2 ** half * 2 ** (exponent - half);
 }
 
-/** The root of a square, null for any other number. Newton's method on whole numbers. */
+/** Returns the root of a square, null for any other number (Newton's method on integers). */
 function wholeRoot(square: bigint): bigint | null {
   if (square < 2n) return square;
   let root = 1n << BigInt((bits(square) >> 1) + 1);
