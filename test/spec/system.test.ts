@@ -10,6 +10,7 @@ import { migrations } from "../../storage/migrations/list.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { eventually } from "../support/eventually.ts";
 import { has } from "../support/needs.ts";
+import { plugin as notes } from "../support/notes-plugin.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { startRedis } from "../support/redis.ts";
 import { sqliteIn } from "../support/seed.ts";
@@ -186,7 +187,7 @@ describe("probes", () => {
     // The requested task runs after the tasks of the start, so their log lines are complete by then.
     const before = await run();
     const ready = await empty.get("/ready");
-    const linesBefore = loud().filter(({ msg }) => !msg.includes("does not work"));
+    const linesBefore = loud().filter(({ msg }) => !msg.includes("does not accept writes"));
     await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
     await eventually("the line", async () => empty.logs.some(({ msg }) => msg.includes("has the migrations")));
     const after = await eventually("a task that is done", async () => {
@@ -209,16 +210,18 @@ describe("probes", () => {
       const dataDir = tempDir(atEnd);
       const database = dialect === "postgres" ? await testDatabase(atEnd) : null;
       const config: StoreConfig = database ? { engine: "postgres", postgres: database.config } : sqliteIn(dataDir);
-      await migrate(config, { target: "head", downgrade: false });
-      const env: Env = database ? { SVC_DATABASE_URL: database.url } : {};
+      const known = [...migrations, ...(notes.migrations ?? [])];
+      await migrate(config, { target: "head", downgrade: false }, known);
+      const plugin = { SVC_PLUGINS: "./test/support/notes-plugin.ts" };
+      const env: Env = database ? { ...plugin, SVC_DATABASE_URL: database.url } : plugin;
       const running = await startServerProcess({ atEnd, dataDir, env });
       const ready = await running.get("/ready");
 
       // Downgrade by one revision: a process without its row in `hosts` would end itself (decision 83: another may have
       // closed its runs).
-      await migrate(config, { target: migrations.at(-2)?.revision ?? "", downgrade: true });
+      await migrate(config, { target: migrations.at(-1)?.revision ?? "", downgrade: true }, known);
       const behind = await running.get("/ready");
-      await migrate(config, { target: "head", downgrade: false });
+      await migrate(config, { target: "head", downgrade: false }, known);
       const after = await running.get("/ready");
 
       assert.equal(ready.status, 200);
