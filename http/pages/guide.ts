@@ -35,7 +35,7 @@ async function readPage(name: string): Promise<GuidePage> {
   const [, title = name] = /^# (.+)$/m.exec(text) ?? [];
   const [, first = ""] = /^# .+\n\n([^\n][\s\S]*?)\n\n/m.exec(text) ?? [];
   const about = first.replace(/\s+/g, " ").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
-  const [, sentence = about] = /^(?:Generated from .*? writes it again\. )?(.*?\.)(?= |$)/.exec(about) ?? [];
+  const [, sentence = about] = /^(?:Generated from .*? by `npm run generate`\. )?(.*?\.)(?= |$)/.exec(about) ?? [];
   return { name, title, about: sentence, text };
 }
 

@@ -54,6 +54,7 @@ class Host {
   readonly #gone: Promise<void>;
   readonly #awaited = new Map<number, Awaited>();
   #printed = "";
+  #waits = 0;
 
   constructor() {
     noteBoot("host");
@@ -117,11 +118,11 @@ class Host {
 
   /** Keeps this process from ending while it waits for the other one. */
   async #waited<T>(promise: Promise<T>): Promise<T> {
-    this.#child.channel?.ref();
+    if (++this.#waits === 1) this.#child.channel?.ref();
     try {
       return await promise;
     } finally {
-      this.#child.channel?.unref();
+      if (--this.#waits === 0) this.#child.channel?.unref();
     }
   }
 
