@@ -26,7 +26,10 @@ import {
 import { ownRun, type RunState } from "./own-run.ts";
 import { Run } from "./run.ts";
 
-/** Accepts a turn: one batch stores the caller's messages, the row of the run and the claim of its key. The run starts beside that batch. */
+/**
+ * Accepts a turn. One batch stores the caller's messages, the run row and the claim of the idempotency key. Without a key the
+ * model call starts while that batch commits.
+ */
 export async function acceptRun(
   state: RunState,
   opened: OpenTurn,
@@ -41,8 +44,8 @@ export async function acceptRun(
   const expiresAt = turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null;
   const claim = key === null ? [] : claimOps(store, spec, deps.owner, expiresAt);
   const begun = log.begin({ ...firstBatch(opened, taken), ops: claim, run: newRun(spec, deps.owner, null) });
-  // A claim may be refused, and then there must not have been a run. Otherwise the model is asked while the disk is written:
-  // nothing is shown before the write is acknowledged.
+  // The claim of a key may be refused, so a run with a key starts after the commit. Any other run calls its model while the batch
+  // commits. No frame leaves before the commit.
   if (key !== null) await accepted(begun, key);
   state.output = turn.parent
     ? taskOutput(turn.parent, turn.principal.tenant_id, bus)
@@ -55,7 +58,7 @@ export async function acceptRun(
 
 export const started: TurnAccepted = { kind: "started" };
 
-/** Accepts a durable run: its row is written, and it begins with that batch where it gets a slot. Refuses with run_queue_full. */
+/** Accepts a durable run by writing its row. The run starts with that batch if it gets a slot. Refuses with run_queue_full. */
 export async function acceptDurableRun(
   state: RunState,
   opened: OpenTurn,
@@ -102,12 +105,12 @@ export async function acceptDurableRun(
   return slot ? { ...answer, begun_at: spec.fromSeq } : answer;
 }
 
-/** How long a client that waits for a durable run may wait: as long as the run may work. */
+/** Max milliseconds that a client waits for a durable run: the wall-clock limit of the run. */
 export function waitMs({ limits }: CompiledAgent): number {
   return limits.max_wall_clock_seconds * 1_000;
 }
 
-/** The part of the first batch that all runs have. */
+/** Returns the part of the first batch that all runs share. */
 function firstBatch(
   { turn, agent }: OpenTurn,
   { start, entries, preview, kept }: TakenIn,
@@ -122,18 +125,18 @@ function firstBatch(
   };
 }
 
-/** Waits for the first batch. */
+/** Awaits the first batch. If it fails, the run is stopped and the error is thrown. */
 function accepted(begun: Promise<RunRow | null>, key: AskedKey | null, run?: Run): Promise<RunRow | null> {
   return begun.catch((error: unknown) => {
     run?.abort("worker_lost");
     const refusal = SvcError.from(error);
     if (refusal.code !== "conflict") throw refusal;
-    // With a key: it was claimed by the same request on another connection, a moment ago.
+    // With a key: the same request on another connection has just claimed it.
     throw new SvcError(key === null ? "conflict" : "idempotency_in_progress");
   });
 }
 
-/** The row that a turn begins with. */
+/** Returns the run row of a new turn. */
 function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = null): NewRun {
   const {
     run_id,
@@ -175,13 +178,13 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
       ...(againOf !== null && { again_of: againOf }),
       ...(spec.trigger !== null && { trigger: spec.trigger }),
     },
-    // The end of the run has nothing to do with how long a delivery is known.
+    // The key of a trigger delivery expires independently of the run's end.
     idempotency_scope: surface === "trigger" ? null : (spec.idempotency?.scope ?? null),
     started_at: startedAt,
   };
 }
 
-/** What was asked for, without what only its beginning needs. */
+/** Returns the fields of a Responses request that the run needs after its start. */
 function askedOf(response: ResponseAsked): ResponseAsked {
   const { previous_response_id, instructions, metadata, max_output_tokens, temperature, store, background } = response;
   const kept = { previous_response_id, instructions, metadata, max_output_tokens, temperature, store };

@@ -11,7 +11,7 @@ const over: Finished = {
   ok: true,
 };
 
-/** What a run does that was started by POST /chat/compact, in the place of a turn: it has the thread, its limits and its budget alone. */
+/** Runs the loop of POST /chat/compact: it compacts the thread within the limits and the budget of the run, and no pattern runs. */
 export async function compactThread(runContext: RunContext): Promise<Finished> {
   const outcome = await compactOnRequest(runContext, runContext.step.ephemeralInstruction ?? "");
   if (outcome.kind === "failed") {

@@ -9,10 +9,10 @@ import type { DurableRun } from "../spec/durable-run.ts";
 import type { Finished } from "../steps/endings.ts";
 import { leftWaits } from "../tool-calls/left-waits.ts";
 
-/** What becomes of a step of a durable run that has failed: it is tried again, or was tried as often as it may be. */
+/** Verdict on a failed step of a durable run: `again` if attempts are left, `dead` if none is left. Null if the ending is final. */
 export type StepVerdict = "again" | "dead" | null;
 
-/** What a durable run does where another one ends: its steps are tried again, and those who listen are told where it stands. */
+/** Does what only a durable run does: it suspends, retries failed steps, and publishes the run's status to the clients of its thread. */
 export class DurableSteps {
   readonly #runContext: RunContext;
   readonly #durableRun: DurableRun;
@@ -23,20 +23,20 @@ export class DurableSteps {
     durableRun.bind(() => this.spent);
   }
 
-  /** What the run has used by now, and where it is. */
+  /** Usage and position of the run so far. */
   get spent(): RunSpent {
     const { mode, run } = this.#runContext;
     const { budget, meter } = this.#runContext.billing;
     const { number: step } = this.#runContext.step;
     const active_ms = this.#durableRun.activeMs;
     const { spent } = budget;
-    // What goes on with the run counts those calls again of which nothing is in the log.
+    // The resumed run counts calls again that are not yet in the log.
     const tool_calls = spent.tool_calls - run.admitting;
     const used = { ...spent, tool_calls, permission_mode: mode, usage: meter.total, ...run.keptAside };
     return { ...used, step, active_ms };
   }
 
-  /** Tells those who listen to its thread where it stands. */
+  /** Publishes the status of the run to the clients of its thread. */
   tell(status: string, attempt: number = this.#durableRun.attempts, waiting_on: WaitingOn | null = null): void {
     const { spec, deps } = this.#runContext;
     const { number: step } = this.#runContext.step;
@@ -46,7 +46,7 @@ export class DurableSteps {
     );
   }
 
-  /** Puts the run aside: all that it has is in the store. */
+  /** Suspends the run after its usage is stored. */
   async suspend(): Promise<void> {
     const { eventLog, run } = this.#runContext;
     await eventLog.suspend(this.spent, [
@@ -56,13 +56,13 @@ export class DurableSteps {
     this.tell("waiting", this.#durableRun.attempts, this.#durableRun.givesWay ? null : run.waitingOn);
   }
 
-  /** What an ending means: a model call that has failed is tried again. Null for every ending that stands. */
+  /** Returns the verdict on an ending: a failed model call is retried while attempts are left. Null if the ending is final. */
   verdictOn({ mayPass, failure }: Finished): StepVerdict {
     if (!mayPass || failure === null || this.#runContext.abortReason !== null) return null;
     return this.#hasTries ? "again" : "dead";
   }
 
-  /** Puts the run aside, to try its step again in a while. */
+  /** Suspends the run until the next attempt of its step is due. */
   async putOff(why: string): Promise<void> {
     const { eventLog, deps, spec } = this.#runContext;
     const until = deps.env.now() + this.#durableRun.backOffMs;
@@ -75,12 +75,12 @@ export class DurableSteps {
     this.tell("waiting", this.#durableRun.attempts + 1, { kind: "retry", id: spec.run_id, until });
   }
 
-  /** Whether the run is to leave, and nothing of its step is written any more. */
+  /** True if the run must leave without writing anything more of its current step. */
   get isCut(): boolean {
     return this.#durableRun.isCut;
   }
 
-  /** Leaves a step that was cut off: what it has used is on its way to the store when the run is gone, and nobody waits for it. */
+  /** Leaves an interrupted step. The thread stores its usage afterwards; the run does not wait for that. */
   leave(): "lost" {
     this.#runContext.eventLog.cutOff?.([
       ...this.#durableRun.cutOps(),
@@ -91,8 +91,8 @@ export class DurableSteps {
   }
 
   /**
-   * The run has met what nobody has foreseen, or has lost its store. `suspended` when it tries again, `lost` when that could not be
-   * written: then its thread goes on with it.
+   * Handles a defect, or the loss of the store. Returns `suspended` if the step is retried, and `lost` if no end could be
+   * written. A lost run is recovered by its thread.
    */
   async failed(error: unknown): Promise<"finished" | "suspended" | "lost"> {
     const { deps, spec, eventLog } = this.#runContext;

@@ -18,21 +18,24 @@ import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { Run } from "./run.ts";
 
-// How a durable run begins: it is accepted, which is a row, and then goes on when it has a slot, in this process or in another.
+// How a durable run starts: acceptance writes its row. The run then starts when it gets a slot, in this process or in another one.
 
-/** A background task spends with the runs above from its first batch on; of every other run nothing. Refuses with conflict. */
+/**
+ * Returns statements that join a background task to the budgets of the runs above it; none for any other run. Their guard fails
+ * as conflict.
+ */
 export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun | undefined): WriteOp[] {
   if (parent?.background === undefined) return [];
   const { task_id, root_key, background } = parent;
   return joinBudgetOps(store, { run_id, task_id, root_key, budgets: background.budgets }, background.tasks_max);
 }
 
-/** Refuses with run_queue_full. */
+/** Refuses with run_queue_full if the tenant's queue of durable runs is full. */
 export async function checkQueue(store: TenantStore): Promise<void> {
   if (await durableQueueIsFull(store)) throw new SvcError("run_queue_full", { retryAfterSeconds: 60 });
 }
 
-/** What is told of a run that was accepted. `expiresAt` is epoch milliseconds. */
+/** Returns the answer for an accepted run. `expiresAt` is epoch milliseconds. */
 export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: number): AcceptedRun {
   return {
     status: "accepted",
@@ -43,9 +46,7 @@ export function acceptedRun({ tenant_id, suffix, run_id }: RunPlace, expiresAt: 
   };
 }
 
-/**
- * Settles the key of a request with the acceptance of its run, which is its answer. The key expires a TTL after the run's end.
- */
+/** Returns statements that settle the key of a request with the acceptance of its run. That key expires a TTL after the run's end. */
 export function settleAcceptedOps(
   store: TenantStore,
   key: AskedKey | null,
@@ -59,23 +60,23 @@ export function settleAcceptedOps(
     run: { suffix: thread_suffix ?? "", accepted: run },
     body: { status: 202, body: JSON.stringify(run) },
   };
-  // A delivery is known for a time of its own, however long its run takes.
+  // The key of a trigger delivery has its own expiry, however long the run takes.
   const expiresAt = surface === "trigger" ? Math.max(key.until ?? 0, keyExpiresAt(startedAt, settings)) : neverExpires;
   return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), expiresAt)];
 }
 
-/** Tells who gives out the slots that a run is due, which the store says already. */
+/** Notifies the `durable` actor, which gives out the slots, that the store lists this run as due. */
 export function tellDue(place: RunPlace, { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">): void {
   if (deps.settings.durablePollSeconds > 0) bus.tell(durableAddress(deps.host), "wake", place);
 }
 
-/** Tells who gives out the slots that a run does not need its own any more. */
+/** Notifies the `durable` actor that the run has left its slot. */
 export function tellLeft({ key, bus, deps }: Pick<ActorContext<RunDeps>, "key" | "bus" | "deps">): void {
   const { tenantId, suffix, runId } = splitRunKey(key);
   bus.tell(durableAddress(deps.host), "left", { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId });
 }
 
-/** What was told of a run that was accepted before. */
+/** Returns the answer for a run that was accepted earlier. */
 export async function acceptedBefore(
   { principal, thread_suffix, run_id }: SubmitTurn,
   store: TenantStore,
@@ -88,22 +89,22 @@ export async function acceptedBefore(
 }
 
 /**
- * Whether a run that is about to be accepted has a slot, so that it begins in the same batch: where one is free and nobody waits for one.
- * A background task is first accepted, as what it may spend is another's.
+ * True if a run gets a slot now, so that it starts with its acceptance batch: a slot is free and no other run waits for one. A
+ * background task never starts so: the batch must first join it to the budgets of other runs.
  */
 export async function slotFor(
   place: RunPlace,
   { parent }: Pick<SubmitTurn, "parent">,
   { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">,
 ): Promise<boolean> {
-  // The run above has one, and does nothing else meanwhile.
+  // The parent run holds a slot and is idle while the task works.
   if (parent?.durable !== undefined) return true;
   if (parent !== undefined || deps.settings.durablePollSeconds === 0) return false;
   const { go } = await bus.ask(durableAddress(deps.host), "begin", place).catch(() => ({ go: false }));
   return go;
 }
 
-/** A run that has begun with its acceptance, from its row: as one that was put aside meanwhile, but that nothing is read again. */
+/** Builds a durable run that starts with its acceptance. It is built like a resumed run, from its row, but reads nothing again. */
 export function beginDurable(
   start: RunStart,
   row: RunRow,
@@ -120,7 +121,7 @@ export function beginDurable(
   const durableRun = new DurableRun(row, place, stored, { store, bus, host, env, settings }, parent === undefined);
   log.follow(durableRun);
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
-  // Its key was settled as it was accepted.
+  // The acceptance has settled the key.
   const spec = { ...start.spec, idempotency: null, response: asked.response ?? null };
   return new Run(
     { ...start, spec, durableRun },
@@ -130,7 +131,10 @@ export function beginDurable(
   );
 }
 
-/** Says that a durable run may go on, to who gives out the slots; or writes it down where nobody is told. One that rests goes on later. */
+/**
+ * Asks the `durable` actor for a slot for a run that can resume. Without a worker it only marks the row as due. A run whose retry
+ * is not due yet is left alone.
+ */
 export async function askForSlot(place: RunPlace, context: ActorContext<RunDeps>): Promise<void> {
   const { deps } = context;
   const store = deps.store.tenant(place.tenant_id);

@@ -11,25 +11,25 @@ import type { PatternDeps } from "../steps/pattern.ts";
 import { tellLeft } from "./durable.ts";
 import type { Run } from "./run.ts";
 
-/** A run actor's state: empty until its turn is accepted, and after it is over. */
+/** State of a run actor. It is empty until the turn is accepted, and after the turn has ended. */
 export interface RunState extends HeardRun {
   /** The live run; null while it is suspended, or over. */
   run: Run | null;
   /** Pending while the run is being resumed. Never rejects. */
   taking: Promise<void> | null;
-  /** To the client that started the run, while it is connected. */
+  /** Output to the client that started the run; null after that client has disconnected. */
   output: RunOutput | null;
   /** True while the run is suspended. */
   suspended: boolean;
   log: RunEventLog | null;
   key: AskedKey | null;
-  /** The memory of the live run. */
+  /** Memory that is reserved for the live run. */
   room: ContextRoom | null;
-  /** The answer that the caller received; null before. */
+  /** The answer to the caller; null before the turn is accepted. */
   accepted: TurnAccepted | null;
 }
 
-/** Makes a run the live one of its actor. One that is suspended is looked at once more: its answer may have arrived in between. */
+/** Makes a run the live run of its actor. After a suspension the actor tries to resume it once: an answer may have arrived in between. */
 export function ownRun(state: RunState, run: Run, log: RunEventLog, context: ActorContext<PatternDeps>): void {
   const { heardRuns } = context.deps;
   heardRuns.delete(state);
@@ -43,13 +43,13 @@ export function ownRun(state: RunState, run: Run, log: RunEventLog, context: Act
     const own = { kind: "run", key: context.key } as const;
     if (state.suspended && run.stoppedBy !== null) context.bus.tell(own, "abort", { reason: run.stoppedBy });
     else if (state.suspended) context.bus.tell(own, "resume", { due: false });
-    // The reports of a child run are made anew for the run that resumes.
+    // A child run gets new outputs for its reports when it resumes.
     if (!state.suspended || run.parent !== null) state.output = null;
     if (state.output !== null) heardRuns.add(state);
     if (state.suspended && run.parent !== null) tellAside(run.parent, splitRunKey(context.key).tenantId, context.bus);
     if (run.isDurable) tellLeft(context);
     if (exit === "lost") log.release(state.key);
-    // A later request for it is answered by its thread, which knows its last run.
+    // The thread answers later requests for this run from its last run.
     if (exit === "finished" && log.threadId !== "") context.leave();
   });
 }

@@ -19,13 +19,14 @@ import { acceptedRun, checkQueue, joiningOps, tellDue } from "./durable.ts";
 import type { RunState } from "./own-run.ts";
 import { routesOfRun } from "./resumed-spec.ts";
 
-// A run that is dead stays so. Another one, with a name, a time and webhooks of its own, goes on behind the last step that the dead one
-// has in the log: on behalf of who has asked for that one, with what is left of its limits.
+// A dead run stays dead. Requeue starts another run with its own id, time and webhooks, after the last logged step of the dead
+// run. It acts for the same principal, with what is left of the dead run's limits.
 
 /**
- * Accepts a run that goes on with a dead one. Asked again with the same name it answers the same. Refuses with run_not_found,
- * run_not_dead, run_requeued, principal_revoked, model_not_configured, run_queue_full, run_in_progress, with conflict where the
- * conversation has gone on or the budget of a background task is gone, and with what the manifest is refused with.
+ * Accepts a run that continues a dead one. Repeated with the same id, it returns the same answer.
+ * Refuses with run_not_found, run_not_dead, run_requeued, principal_revoked, model_not_configured, run_queue_full and
+ * run_in_progress, and as the resolution of the manifest does. Refuses with conflict if the thread has newer messages, or the
+ * budget of a background task was deleted.
  */
 export async function requeueRun(
   state: RunState,
@@ -43,7 +44,7 @@ export async function requeueRun(
   if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
   const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
   admit(principal, agent.inbound);
-  // A run that could not call its model would die of it, and this one be requeued no more.
+  // Checks the model first: a run without its model would die, and a dead run can be requeued only once.
   routesOfRun(dead, agent, deps.models);
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
   if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
@@ -93,7 +94,7 @@ async function deadRun(store: TenantStore, id: string): Promise<RunRow> {
   return run;
 }
 
-/** Nothing was said in its conversation since, or the model would be shown it in the middle of a step. Refuses with conflict. */
+/** Refuses with conflict if the thread has messages after the dead run. The model would be shown them in the middle of a step. */
 async function checkStandsAt(
   { last_seq }: RunRow,
   { thread_key, next_seq, leaf_seq }: OpenThread,
@@ -106,7 +107,7 @@ async function checkStandsAt(
   if (!isRead || since.some((event) => messageOf(event) !== null)) throw new SvcError("conflict");
 }
 
-/** The row of a run that goes on with a dead one, but for what is of its own beginning. */
+/** Returns the run row of the new run, without the fields that its own start sets. */
 function goneOnWith(
   { run_id, manifest, parent_run_id, hops, asked, first_seq, spent }: RunRow,
   runId: string,
@@ -117,7 +118,10 @@ function goneOnWith(
   return { run_id: runId, manifest, parent_run_id, hops, asked: { ...asked, requeued }, idempotency_scope: null };
 }
 
-/** What counts against the limits of the run that goes on: its time begins anew, and its answer says what it has used itself. */
+/**
+ * Returns the usage that counts against the limits of the new run. Its wall clock starts at zero, and its answer reports only its
+ * own usage.
+ */
 function limitsUsed({ step: _step, active_ms: _active, usage: _usage, ...used }: RunSpent): RunSpent {
   return { ...used, usage: null };
 }

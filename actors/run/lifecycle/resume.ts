@@ -27,12 +27,12 @@ import type { PatternDeps } from "../steps/pattern.ts";
 import { resumedSpec } from "./resumed-spec.ts";
 import { Run } from "./run.ts";
 
-// A run that was put aside begins again at the step that its log says, in this process or in another: its spec is made from its
-// row, what it was told from its log, what it waits for from the rows of its waits.
+// A suspended run resumes at the step that its log shows, in any process. Its run spec is built from the run row, its messages
+// from the log, and its open questions from the wait rows.
 
 /**
- * Why a run is taken up: `due` when the time of a wait may be over, `slot` when it has a slot as durable runs need one, `stop` when it
- * is to end as soon as it is there, `task` when one that it waits for goes on.
+ * Why a run is resumed. `due`: the deadline of a wait may be over. `slot`: the durable run has got a slot. `stop`: the run is to
+ * end as soon as it has resumed. `task`: the child task with this id is working again.
  */
 export interface WhyResume {
   readonly due: boolean;
@@ -44,16 +44,19 @@ export interface WhyResume {
 /** Max milliseconds that a resumed run waits for memory. No client waits for its acceptance. */
 const roomMs = 60_000;
 
-/** A run that goes on. */
+/** A resumed run with its log, its spec and its memory. */
 export interface ResumedRun {
-  /** What it holds in memory. */
+  /** Memory that is reserved for the run. */
   readonly room: ContextRoom;
   readonly run: Run;
   readonly log: EventLogClient;
   readonly spec: RunSpec;
 }
 
-/** The run; `needs_slot` for a durable one that has none; null when it does not wait, is over now, or has nothing to go on with. */
+/**
+ * Resumes a run. Returns `needs_slot` for a durable run without a slot, and null if the run is not suspended, has ended, or has
+ * no answered wait.
+ */
 export async function resumeRun(
   place: RunPlace,
   output: RunOutput | null,
@@ -63,17 +66,17 @@ export async function resumeRun(
   const { tenant_id, suffix, run_id } = place;
   const store = deps.store.tenant(tenant_id);
   const stopped = slot ? await whetherStopped(store, run_id) : null;
-  // Who stops it ends it.
+  // The request that stops the run also ends it.
   if (stopped === "held" && stop === null) return null;
   const isOver = stopped === "expired";
   const waits = await waitsAtTakeUp(store, run_id, due && !isOver);
-  // A hint may come late, or for a wait that was taken up already.
+  // A hint may arrive late, after its wait was handled by another resume.
   const isAwaited = waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
   const isBack = task !== null && (isAwaited || (await isTaskOf(store, task, run_id)));
   if (task !== null && !isBack) return null;
   if (stop === null && !slot && !isBack && waits.every(({ state }) => state === "open")) return null;
   const log = new EventLogClient(bus, threadAddress(tenant_id, suffix), run_id, deps.env);
-  // What lends to a task does nothing else until that is over, and needs no slot for it.
+  // A parent run is idle while it lends budget to a task, and needs no slot for that.
   const taken = await log.take(deps.owner, slot || stop !== null || isBack);
   if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
@@ -83,7 +86,7 @@ export async function resumeRun(
     if (taken.run.asked.durable !== undefined) {
       const stored = await durableRowById(store, run_id);
       if (stored === undefined) throw new SvcError("run_not_found");
-      // Both are the store's times, but for a clock of who has accepted it that is ahead.
+      // Both times are the store's, unless the clock of the accepting host was ahead.
       if (taken.run.status === "accepted")
         deps.metrics.observe(
           "svc_durable_start_seconds",
@@ -111,7 +114,7 @@ export async function resumeRun(
     const refusal = SvcError.from(error);
     const { code } = refusal;
     const isTransient = taken.run.asked.durable === undefined;
-    // What it was answered is stored: like one whose hint was lost, it is resumed again.
+    // The answer is stored, so suspending again loses nothing: the run resumes like one whose hint was lost.
     if (code === "mailbox_full" && isTransient && stop === null) {
       await log.suspend(taken.run.spent ?? unspent, []).catch(() => log.release());
       return null;
@@ -130,10 +133,10 @@ export async function resumeRun(
   }
 }
 
-/** What the run waits for; `mayBeDue` has those marked whose time is over, where one has an end at all. */
+/** Returns the waits of the run. `mayBeDue` first expires waits whose deadline is over, if any has a deadline. */
 async function waitsAtTakeUp(store: TenantStore, run_id: string, mayBeDue: boolean): Promise<WaitRow[]> {
   const waits = await waitsOfRun(store, run_id);
-  // The time is the store's. A run that begins waits for nothing, and needs no batch for that.
+  // The clock of the store decides. A run that has no wait with a deadline needs no write.
   if (!mayBeDue || waits.every(({ state, deadline }) => state !== "open" || deadline === null)) return waits;
   await store.write([expireWaitsOp(store, run_id)]);
   return waitsOfRun(store, run_id);
@@ -144,7 +147,7 @@ interface EndedDurable {
   readonly error: string;
 }
 
-/** Why a durable run does not go on; null for one that does. */
+/** Returns the reason for which a durable run must end instead of resuming; null if it may resume. */
 function endOf(
   row: RunRow,
   place: RunPlace,
@@ -159,10 +162,7 @@ function endOf(
   return null;
 }
 
-/**
- * Refusals of the one who has asked for the run, and of what it has in its log, which no later try makes smaller: whatever is configured, it
- * may not go on.
- */
+/** Refusals that no later attempt can lift: the principal may not run the agent, or the log of the thread is too large. */
 const refusesForGood: readonly ErrorCode[] = [
   "unauthorized",
   "auth_scheme_not_allowed",
@@ -170,7 +170,7 @@ const refusesForGood: readonly ErrorCode[] = [
   "thread_too_large",
 ];
 
-/** What a refusal means for a run that was taken up; null where that is a failed step: a model, plugin, tool or secret may come back. */
+/** Returns how a refusal ends a resumed run. Null for a failed attempt: a model, plugin, tool or secret may be available later. */
 function endBy(
   { code }: SvcError,
   stop: AbortReason | null,
@@ -182,7 +182,7 @@ function endBy(
   return attempts + 1 < deps.settings.durableMaxAttempts ? null : { status: "dead", error: code };
 }
 
-/** Puts a durable run aside again that cannot go on with the settings of this process. */
+/** Suspends a durable run again that cannot resume with the settings of this process. */
 async function restUnready(
   log: EventLogClient,
   refusal: SvcError,
@@ -207,7 +207,7 @@ async function restUnready(
 
 const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null };
 
-/** Ends a durable run that does not go on. */
+/** Ends a durable run that cannot resume. */
 async function endDurable(
   log: EventLogClient,
   { status, error }: EndedDurable,
@@ -233,7 +233,7 @@ async function endDurable(
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));
   durableRun.announceEnd();
-  // What it has handed out and is put aside would wait on, for an answer that nobody has a use for.
+  // A suspended child task would otherwise wait for an answer that no run needs.
   for (const task of tasks)
     bus.tell(runAddress(tenant_id, task.suffix, task.run_id), "abort", { reason: "worker_lost" });
   return null;

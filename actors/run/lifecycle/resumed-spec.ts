@@ -26,7 +26,7 @@ import { agentFor } from "../spec/request-tools.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 
-/** The spec of a run that goes on: made from its row, its log and its waits. */
+/** Builds the run spec of a resumed run from its row, its log and its waits. */
 export async function resumedSpec(
   row: RunRow,
   thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
@@ -39,7 +39,7 @@ export async function resumedSpec(
 ): Promise<RunStart> {
   const { asked } = row;
   const { requeued } = asked;
-  // A durable run that was accepted and has done nothing yet.
+  // True for an accepted durable run that has not made a step yet.
   const isFirst = row.status === "accepted" && requeued === undefined;
   const { options = null } = asked;
   const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
@@ -49,14 +49,14 @@ export async function resumedSpec(
   const { mode, agent } = resumeMode(resolved, row, principal);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
   const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
-  // A client's results go on with the turn that they are of.
+  // Results from a client continue the turn that made the calls.
   const continues = asked.surface === "continue" || tail.userMessages === 0;
   const needed = messagesNeeded(agent.session) + tail.messages;
   await makeRoom(await branchBytesOf(store, thread, needed, continues));
   const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
   const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
   const routes = routesOfRun(row, agent, deps.models);
-  // That of a durable run was settled as it was accepted.
+  // The acceptance of a durable run has settled its key.
   const key = durableRun === null ? row.idempotency_scope : null;
   const outputStyle = asked.output_style ?? null;
   const spec: RunSpec = {
@@ -101,7 +101,7 @@ export async function resumedSpec(
           approvals: await approvalsOfRun(store, runId),
         },
   };
-  // Until the model has answered once it is asked as at the beginning.
+  // Before the first model reply, the ephemeral instruction of the start still applies.
   const isNudged = (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered;
   return {
     spec,
@@ -112,7 +112,7 @@ export async function resumedSpec(
   };
 }
 
-/** The models that a run asks, by the routes of now. Refuses with model_not_configured. */
+/** Returns the model routes of a run, as they are configured now. Refuses with model_not_configured. */
 export function routesOfRun({ asked }: RunRow, agent: CompiledAgent, models: PatternDeps["models"]): ModelRoute[] {
   const known = asked.routes.flatMap((id) => models.routes.get(id) ?? []);
   const routes = known.length > 0 ? known : [agent.model.route];
@@ -120,7 +120,7 @@ export function routesOfRun({ asked }: RunRow, agent: CompiledAgent, models: Pat
   return routes;
 }
 
-/** The agent that a run was accepted with; of one whose manifest is not kept, what its name means now. */
+/** Returns the agent that the run was accepted with. If its manifest body is not stored, the current version of the name. */
 export async function agentOfRun(
   { asked, manifest }: RunRow,
   suffix: string,
@@ -132,7 +132,7 @@ export async function agentOfRun(
   return kept ?? (await manifests.resolve(store.tenantId, manifest, suffix));
 }
 
-/** What a run has in its log. */
+/** Reads the events of a run from its log. */
 async function readTail(store: TenantStore, threadKey: number, fromSeq: number, nextSeq: number): Promise<Tail> {
   const tail = new Tail();
   for (let seq = fromSeq; seq < nextSeq; ) {

@@ -29,30 +29,30 @@ import { compactThread } from "./compact-thread.ts";
 import { DurableSteps } from "./durable-steps.ts";
 import { atEnd, TurnEnd, writeFailure } from "./turn-end.ts";
 
-// One turn, from its first model call to its last frame. The run is a task that its actor owns. It writes to the event log
-// before it says that something has happened, and it never throws: whatever happens, its output is told how it ended, once.
+// One turn, from its first model call to its last frame. The run actor owns it. It reports nothing that its event log has not
+// stored. It never throws: its output is told once how the run ended.
 
-/** How a run has left: it is over and was told so, it is put aside, or its end could not be written. */
+/** How a run left memory: it has ended, it is suspended, or its end could not be written. */
 export type RunExit = "finished" | "suspended" | "lost";
 
-/** One turn on its way, owned by the actor that started it. */
+/** A live turn, owned by the actor that started it. */
 export class Run implements LiveRun {
   slot = -1;
-  /** Resolves when nothing of the run goes on here. Never rejects. */
+  /** Resolves when no work of the run is left in this process. Never rejects. */
   readonly ended: Promise<RunExit>;
   readonly #runContext: RunContext;
   readonly #output: RunOutput;
   readonly #patterns: PatternDeps["patterns"];
   #deadline: Timer | null = null;
   #unwatched: Timer | null = null;
-  /** The last batch is on its way: what stops a run comes too late, unless the run has to go on. */
+  /** True while the last batch is being written. A stop has no effect then, unless the run continues afterwards. */
   #isEnding = false;
-  /** The branch is compacted after the turn. */
+  /** True while the branch is compacted after the reply. */
   #isTidying = false;
   #lateReason: AbortReason | null = null;
-  /** Null for every run that is not durable. */
+  /** Null for a run that is not durable. */
   readonly #durable: DurableSteps | null;
-  /** The step of a durable run has failed as often as it may. */
+  /** True after the last attempt of a durable run's step has failed. */
   #isDead = false;
 
   constructor(start: RunStart, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
@@ -64,22 +64,22 @@ export class Run implements LiveRun {
     this.ended = this.#run();
   }
 
-  /** What the run has said since the last committed event, for those who come to listen now. */
+  /** Text since the last committed event, for clients that subscribe now. */
   get liveText(): { text: string; truncated: boolean } {
     return this.#runContext.answerer.stream.live;
   }
 
-  /** Whether somebody has stopped the run before it was over. */
+  /** True if the run was stopped before its end. */
   get aborted(): boolean {
     return this.stoppedBy !== null;
   }
 
-  /** What has stopped the run before its last batch was on its way; null for nothing. */
+  /** Why the run was stopped before its last batch; null if it was not. */
   get stoppedBy(): AbortReason | null {
     return this.#runContext.abortReason;
   }
 
-  /** The tasks that it has handed out; null while there are none. */
+  /** The child tasks of the run; null while it has none. */
   get tasks(): TaskFamily | null {
     return this.#runContext.run.tasks;
   }
@@ -88,36 +88,36 @@ export class Run implements LiveRun {
     return this.#durable !== null;
   }
 
-  /** Whether a drain need not wait for the run: a durable one goes on in the next process, behind the step that it is at. */
+  /** Asks a durable run to suspend after its current step, so that a drain need not wait for its end. */
   drain(): void {
     this.#runContext.durableRun?.drain();
   }
 
-  /** Writes what the run has used so far, where that would wait for its end. */
+  /** Writes the usage so far, if it would otherwise be written only at the end. */
   async writeUsage(): Promise<void> {
     await this.#runContext.eventLog.writeUsage?.();
   }
 
-  /** The tasks, for one of them that wants to use something; null when the run is on its way out. */
+  /** The task family, for a task that wants budget; null while the run is ending. */
   get taskFamily(): TaskFamily | null {
     return this.#isEnding ? null : familyOf(this.#runContext);
   }
 
-  /** The run that has handed out this one; null for one that a caller has asked for. */
+  /** The parent run of a task; null for a run that a caller started. */
   get parent(): ParentRun | null {
     return this.#runContext.spec.parent;
   }
 
-  /** Tells those who hear the run what a task asks. */
+  /** Forwards a question of a child task to the clients of the run. */
   relay(name: string, data: unknown): void {
     this.#runContext.stream.frameInCall(name, data);
   }
 
-  /** Stops the run as soon as it can be stopped; `ended` says when that was. */
+  /** Stops the run as soon as possible; `ended` resolves when it has stopped. */
   abort(reason: AbortReason): void {
     if (reason === "shutdown" || reason === "worker_lost") this.#runContext.durableRun?.cut();
     if (this.#isEnding) {
-      // The turn has its reply; what stops now is only what is done after it.
+      // The reply is durable. A stop now only cancels the compaction after it.
       if (this.#isTidying) this.#runContext.cancellation.cancel();
       this.#lateReason ??= reason;
       return;
@@ -126,36 +126,36 @@ export class Run implements LiveRun {
     this.#runContext.cancellation.cancel();
   }
 
-  /** Something waits for the run. */
+  /** Input is queued for the run. */
   steered(hint: InputHint): void {
     this.#runContext.steering.hinted(hint);
   }
 
-  /** Takes back what a task was lent. */
+  /** Settles a reservation of a child task. */
   repay(reservationId: string, used: BudgetUsed): void {
     this.tasks?.repay(reservationId, used);
   }
 
-  /** Stops a run whose actor has crashed: `left` is called when its thread may close it, which writes what its tasks have used. */
+  /** Stops a run whose actor has crashed. Calls `left` once the usage of its tasks is known: the thread may then close the run. */
   crashed(left: () => void): void {
     this.abort("worker_lost");
-    // A durable run leaves its thread itself, when it has said what it has used.
+    // A durable run leaves its thread itself, after it has reported its usage.
     if (this.isDurable) return;
     if (this.tasks?.isAtWork === true) void this.#settleTasks().then(left);
     else left();
   }
 
-  /** Answers what a run without a thread waits for. */
+  /** Answers a wait of a run without a thread. */
   answer(answer: AnswerToWait | AnswerAsAsked): AnswerOutcome {
     return this.#runContext.run.waits.answer(answer);
   }
 
-  /** Something that a run without a thread waits for may have come. */
+  /** Checks the stored waits of a run without a thread for answers. */
   look(): Promise<void> {
     return this.#runContext.run.waits.look(this.#runContext.store);
   }
 
-  /** The client that started the run is gone. The run goes on as long as it may with nobody watching. */
+  /** The client that started the run has disconnected. The run continues for `detachedRunSeconds`, or to its end if that is null. */
   detach(): void {
     const { deps } = this.#runContext;
     const seconds = deps.settings.detachedRunSeconds;
@@ -166,14 +166,14 @@ export class Run implements LiveRun {
   /** The phases of a turn: begin, run the pattern until there is an ending, then leave, suspend, retry, or write the end. */
   async #run(): Promise<RunExit> {
     const { deps, spec, run } = this.#runContext;
-    // The actor finishes its own step before the first frame and the first model call.
+    // The handler of the actor returns before the first frame and the first model call.
     await null;
     this.#startClock();
     try {
       this.#announceStart();
       const loop = this.#loop;
       const tools = new ToolRunner(this.#runContext);
-      // A resumed run may have stored its answer, and not its end.
+      // The log of a resumed run may contain its answer without its end.
       let earlier = spec.resumed && answeredBefore(spec.resumed);
       for (;;) {
         const ending = earlier ?? (await loop(this.#runContext, tools));
@@ -196,7 +196,7 @@ export class Run implements LiveRun {
     }
   }
 
-  /** From here on the wall clock of the run's limits counts. */
+  /** Starts the wall-clock limit of the run. */
   #startClock(): void {
     const { deps, cancellation, billing } = this.#runContext;
     const leftMs = Math.max(0, billing.budget.deadline - deps.env.monotonic());
@@ -212,7 +212,7 @@ export class Run implements LiveRun {
     this.#durable?.tell("running");
   }
 
-  /** The pattern of the agent; POST /chat/compact has a loop of its own. */
+  /** The loop of the agent's pattern, or the own loop of POST /chat/compact. */
   get #loop(): Pattern {
     const { spec } = this.#runContext;
     const { pattern } = spec.agent.manifest.spec;
@@ -221,7 +221,7 @@ export class Run implements LiveRun {
     return loop;
   }
 
-  /** Ends a run that something was refused to, or that has met a defect. */
+  /** Ends a run after a refusal or a defect. */
   async #fail(error: unknown): Promise<RunExit> {
     const { deps, spec, metrics } = this.#runContext;
     const refusal = SvcError.from(error);
@@ -238,8 +238,9 @@ export class Run implements LiveRun {
   }
 
   /**
-   * Waits for the last usage report of child tasks, where a parent that shares its budget, or the process that resumes this run, needs it.
-   * Stopping a run stops its tasks. A resumed run may also end beside a task whose call an earlier process has closed.
+   * Waits for the last usage report of child tasks, if the process that resumes this run needs it, or a parent that shares its
+   * budget. Stopping a run stops its tasks. A resumed run may also end while a task is active whose call an earlier process has
+   * closed.
    */
   async #settleTasks(): Promise<void> {
     const { abortReason, run, spec } = this.#runContext;
@@ -247,17 +248,17 @@ export class Run implements LiveRun {
     const counts = tree?.isShared === true || spec.parent !== null || this.#runContext.durableRun?.isCut === true;
     if (abortReason !== "shutdown" && !counts) return;
     await run.tasks?.settled();
-    // The end of the run gives back what is set aside: what was used of it comes first.
+    // The last batch releases all reservations, so their usage must be written before it.
     await tree?.flushed;
   }
 
-  /** Puts the run aside: all that it has is in the store. */
+  /** Suspends the run after its usage is stored. */
   async #suspend(): Promise<void> {
     const { eventLog, mode, run } = this.#runContext;
     const { budget, meter } = this.#runContext.billing;
-    // Of sub-agents that work side by side one may have rested before a task of another came back.
+    // A sub-agent may have stopped before a task of a parallel sub-agent was resumed.
     await run.tasks?.rest();
-    // One that was stopped meanwhile is put aside all the same, and ended by who takes it up for that: its calls get their results there.
+    // A run that was stopped by now is suspended too. The run that resumes it for the stop closes its calls.
     await this.#settleTasks();
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.suspend();
@@ -265,7 +266,7 @@ export class Run implements LiveRun {
     await eventLog.suspend(used, this.#runContext.billing.tree?.lastOps() ?? none);
   }
 
-  /** Puts a durable run aside whose model call has failed, to try it again. False when the ending stands. */
+  /** Suspends a durable run whose model call has failed, to retry it. False if the ending is final. */
   async #triesAgain(steps: DurableSteps, ending: Finished): Promise<boolean> {
     const verdict = steps.verdictOn(ending);
     this.#isDead = verdict === "dead";
@@ -275,7 +276,7 @@ export class Run implements LiveRun {
     return true;
   }
 
-  /** Makes the reply durable, and the next turn's way to the model shorter. What is then left to be written. */
+  /** Stores the reply, then compacts the branch so that the next turn starts faster. Returns the ending without the stored entries. */
   async #tidy(ending: Finished): Promise<Finished> {
     const runContext = this.#runContext;
     await runContext.eventLog.append(ending.entries, runContext.billing.ops());
@@ -286,7 +287,7 @@ export class Run implements LiveRun {
     return { ...ending, entries: [] };
   }
 
-  /** Keeps the answer, and takes what was said to the run meanwhile. True when the run is over all the same, since it was stopped. */
+  /** Stores the answer and starts another turn with the queued input. Returns true if the run was stopped, so that it has ended. */
   async #goOn(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
     const runContext = this.#runContext;
     await runContext.eventLog.append(ending.entries, billed);
@@ -308,7 +309,7 @@ export class Run implements LiveRun {
     this.#isEnding = true;
     const messagesJson = clientMessages(runContext.answerer.branch.answerMessages);
     const kept = isCompactedAfter(runContext.spec) && ended.ok ? await this.#tidy(ended) : ended;
-    // The text of the step that has failed for the last time is no step that another run could resume from.
+    // The failed last attempt of a dead run leaves no entries: no other run could resume from them.
     const ending = this.#isDead ? { ...kept, entries: [] } : kept;
     const { approvals: asked } = runContext.run;
     const approvals = asked === null ? none : await askedApprovals(runContext.store, asked);
@@ -327,7 +328,7 @@ export class Run implements LiveRun {
   }
 }
 
-/** Whether the branch is compacted between the reply and the end of the run. */
+/** True if the branch is compacted between the reply and the end of the run. */
 function isCompactedAfter({ agent: { context }, surface, thread_key }: RunSpec): boolean {
   return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
 }

@@ -22,12 +22,13 @@ import { acceptedBefore } from "./durable.ts";
 import type { RunState } from "./own-run.ts";
 
 /**
- * Starts a run, or refuses it before anything has changed. Asked again with the same run id, it answers the same and starts nothing.
+ * Starts a run, or refuses it before anything has changed. Repeated with the same run id, it returns the same answer and starts
+ * nothing.
  *
- * 1. Resolve: find the manifest, and admit the caller.
- * 2. Open: ask the thread for its log. It answers an Idempotency-Key that it knows, and refuses beside a live run.
- * 3. Take in: turn the caller's messages into log entries, and the branch into the spec of the run.
- * 4. Accept: store the messages, the row of the run and the claim of the key in one batch; the run begins beside it.
+ * 1. Resolve: find the manifest and check the caller.
+ * 2. Open: ask the thread for its log. The thread answers a known Idempotency-Key, and refuses a second live run.
+ * 3. Take in: turn the caller's messages into log entries, and the branch into the run spec.
+ * 4. Accept: store the messages, the run row and the claim of the key in one batch. The run starts at the same time.
  */
 export async function startRun(
   state: RunState,
@@ -81,7 +82,7 @@ export async function startRun(
   }
 }
 
-/** A turn with its agent, before its log is looked at. */
+/** A turn with its compiled agent, before its log is opened. */
 interface ResolvedTurn {
   readonly turn: SubmitTurn;
   readonly agent: CompiledAgent;
@@ -95,7 +96,7 @@ interface ResolvedTurn {
 /** Finds the manifest and admits the caller. */
 async function resolve(sent: SubmitTurn, { deps }: ActorContext<PatternDeps>): Promise<ResolvedTurn> {
   const store = deps.store.tenant(sent.principal.tenant_id);
-  // Both are usually there at once, and are not awaited then: each wait of a turn costs as much as a row of its log.
+  // Both values are usually there at once. Awaiting them anyway would cost as much as one row of the log.
   const named = withManifest(sent, store);
   const turn = named instanceof Promise ? await named : named;
   const admitted = admitCaller(turn, deps);
@@ -105,7 +106,7 @@ async function resolve(sent: SubmitTurn, { deps }: ActorContext<PatternDeps>): P
   return { turn, agent, options, durable: durableAsked(agent, turn, deps.settings), store };
 }
 
-/** The same turn on a thread of its own. */
+/** Returns the message that starts the same turn on a new thread. */
 function onOwnThread(turn: SubmitTurn) {
   const thread_suffix = durableSuffix(turn.run_id);
   const address = runAddress(turn.principal.tenant_id, thread_suffix, turn.run_id);
@@ -120,7 +121,7 @@ function clientOf(
   return new EventLogClient(bus, threadAddress(principal.tenant_id, suffix), run_id, env);
 }
 
-/** What the log is to answer with, and what it refuses. */
+/** Returns the request that opens the log. */
 function openedWith(turn: SubmitTurn, { session }: CompiledAgent): Omit<OpenAsked, "idempotency" | "makeRoom"> {
   const { surface, messages, lease, parent, bytes = 0 } = turn;
   const compacts = surface === "compact";
@@ -134,12 +135,12 @@ function openedWith(turn: SubmitTurn, { session }: CompiledAgent): Omit<OpenAske
   };
 }
 
-/** The same with how long a client may wait for a durable run. */
+/** Adds the time that a client may wait for a durable run. */
 function withWait(accepted: TurnAccepted, agent: CompiledAgent): TurnAccepted {
   return accepted.kind === "accepted" ? { ...accepted, wait_ms: waitMs(agent) } : accepted;
 }
 
-/** On a thread, the OpenAI protocol repeats what was said before: only the messages after the last answer are new. */
+/** A client of the OpenAI protocol sends the earlier messages again. On a thread only those after the last answer are new. */
 function withoutAnswered(turn: SubmitTurn, { exists }: OpenThread): SubmitTurn {
   if (!exists || (turn.surface !== "openai" && turn.surface !== "openai_stream")) return turn;
   const lastAssistant = turn.messages.findLastIndex((message) => message.role === "assistant");

@@ -14,20 +14,20 @@ import type { RunOutcome } from "../spec/run-spec.ts";
 import type { Finished } from "../steps/endings.ts";
 import { leftWaits } from "../tool-calls/left-waits.ts";
 
-/** How the end of a run is counted. */
+/** Outcome label of a run in metrics and in its row. */
 type Label = "ok" | "limited" | "aborted" | "interrupted" | "tool_failed" | "model_failed";
 
-/** What the end of a turn depends on beside its ending. */
+/** Facts about the end of a turn that its ending does not contain. */
 interface TurnFacts {
   readonly output: RunOutput;
-  /** The messages of the answer, as the client gets them. */
+  /** The messages of the answer, in the client's format. */
   readonly messagesJson: string;
   readonly approvals: readonly AskedApproval[];
-  /** The step of a durable run has failed for the last time. */
+  /** True after the last attempt of a durable run's step has failed. */
   readonly isDead: boolean;
 }
 
-/** The end of one turn: the result of the run, its last batch, and what is reported once that is durable. */
+/** The end of one turn: the result of the run, its last batch, and the reports that follow the commit. */
 export class TurnEnd {
   readonly #runContext: RunContext;
   readonly #ending: Finished;
@@ -35,9 +35,9 @@ export class TurnEnd {
   readonly #label: Label;
   readonly #status: "completed" | "failed" | "dead";
   readonly #isAborted: boolean;
-  /** Why the server refuses the answer: it shuts down. Null for every other end. */
+  /** The `shutting_down` error if the server stops; null for any other end. */
   readonly #stopping: SvcError | null;
-  /** Usage rows and call records of the last step; a turn that goes on stores them with the answer. */
+  /** Usage rows and call records of the last step. A turn that continues stores them with the answer. */
   readonly billed: readonly WriteOp[];
   #result: RunResult;
 
@@ -47,7 +47,7 @@ export class TurnEnd {
     this.#ending = ending;
     this.#output = output;
     this.#isAborted = abortReason !== null;
-    // An Error takes its stack trace when it is made: not in every turn.
+    // An Error captures its stack when constructed, so it is constructed only when needed.
     this.#stopping = abortReason === "shutdown" ? new SvcError("shutting_down") : null;
     this.#label = labelOf(ending, abortReason);
     this.#status = isDead ? "dead" : this.#isDone ? "completed" : "failed";
@@ -59,17 +59,20 @@ export class TurnEnd {
     return this.#label === "ok" || this.#label === "limited";
   }
 
-  /** Writes the last batch. False when nothing was written: input for the run has arrived, and it answers that too. */
+  /**
+   * Writes the last batch. False if the thread has queued input for the run: nothing is written then, and the run answers that
+   * input too.
+   */
   async write(): Promise<boolean> {
     const { eventLog, durableRun, billing, run } = this.#runContext;
     const { entries, failure, final } = this.#ending;
     const error = this.#isDone ? null : [this.#label, ...(failure === null ? [] : [failure])].join(": ");
     const ofDurable = durableRun?.endOps({ status: this.#status, final, error }) ?? none;
-    // A run that another call, or a person, has ended may have left questions open.
+    // Another call, or a stop, may have ended the run while questions were open.
     const left = eventLog.threadId === "" || !run.hasAsked ? null : await leftWaits(this.#runContext);
     const isWritten = await eventLog.end(
       entries,
-      // Rows that other runs change too come last, and always in one order.
+      // Rows that other runs change too come last, always in the same order, so that batches cannot deadlock.
       () => [
         ...(left?.ops ?? none),
         ...parentOps(this.#runContext),
@@ -85,7 +88,7 @@ export class TurnEnd {
     return isWritten;
   }
 
-  /** Reports the end, now that it is durable. */
+  /** Reports the end, after its batch is durable. */
   report(): void {
     const { spec, eventLog, deps, metrics, stream, answerer, step } = this.#runContext;
     const { stop_reason, final, ok } = this.#ending;
@@ -109,7 +112,7 @@ export class TurnEnd {
     return this.#status;
   }
 
-  /** Whether input that has arrived in between gets another turn of the run. */
+  /** True if queued input may start another turn of the run. */
   get #mayGoOn(): boolean {
     return this.#ending.isAnswer === true && this.#label !== "aborted" && this.#label !== "interrupted";
   }
@@ -126,7 +129,7 @@ export class TurnEnd {
     return settledOps(this.#runContext, outcome, eventLog.nextSeq + count, this.#output);
   }
 
-  /** What the row of the run says of its end. */
+  /** Returns the end of the run for its row. */
   #row(): RunEnding {
     const { spec, billing } = this.#runContext;
     const { stop_reason, failure, failedCall } = this.#ending;
@@ -142,7 +145,7 @@ export class TurnEnd {
   }
 }
 
-/** Closes the log of a run that was refused something. False when the log does not accept it. */
+/** Closes the log after a refusal. False if the log rejects the batch. */
 export async function writeFailure(runContext: RunContext, error: SvcError, output: RunOutput): Promise<boolean> {
   const { spec, eventLog, billing } = runContext;
   const usage = billing.meter.total;
@@ -164,7 +167,7 @@ export async function writeFailure(runContext: RunContext, error: SvcError, outp
 
 const none: readonly never[] = [];
 
-/** The result of the run; the last batch adds the id of its last event. */
+/** Returns the result of the run. The last batch adds the id of its last event. */
 function resultOf(
   runContext: RunContext,
   { final, stop_reason, handed, failure, failedTool, failedCall }: Finished,
@@ -190,7 +193,7 @@ function resultOf(
   };
 }
 
-/** Statements that settle the key of the turn. */
+/** Returns statements that settle the key of the turn. */
 function settledOps(
   { store, spec, run, deps }: RunContext,
   outcome: RunOutcome,
@@ -201,7 +204,7 @@ function settledOps(
   return settleOps(store, spec, outcome, endSeq, { hasActed: run.hasActed, output, expiresAt });
 }
 
-/** Tells the parent run in the last batch that its child run is over. */
+/** Returns statements of the last batch that answer the parent run's wait for this task. */
 function parentOps({ spec: { parent }, store }: RunContext): readonly WriteOp[] {
   return parent === null ? none : [answerTaskOp(store, parent)];
 }
@@ -212,7 +215,7 @@ function labelOf(ending: Finished, abortReason: AbortReason | null): Label {
   return ending.ok ? "ok" : "limited";
 }
 
-/** What may keep a run from its end: a steer, as long as there is a step left for it, or a follow-up. */
+/** Returns the queued input that continues a run instead of its end: a follow-up always, a steer while a step is left. */
 export function atEnd({ step: { number: step }, spec }: RunContext): AtEnd {
   return step < spec.agent.recursion_limit ? "end" : "end_of_steps";
 }

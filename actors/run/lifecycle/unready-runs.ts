@@ -7,18 +7,18 @@ import { isPassing } from "../billing/passing.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { agentOfRun, routesOfRun } from "./resumed-spec.ts";
 
-/** What is looked up to see whether a run could go on. */
+/** Services that tell whether a run could resume. */
 type UnreadyDeps = Pick<PatternDeps, "store" | "manifests" | "models">;
 
 const pageRows = 500;
-/** Runs that are looked at: with more than that the number is too low, and high enough to be told by. */
+/** Max runs that are checked. A larger backlog is undercounted, which is still high enough to show the problem. */
 const runsMax = 20_000;
-/** Reasons that are told apart. */
+/** Max distinct reasons that are reported. */
 const reasonsMax = 20;
 
-/** Counts the durable runs that are not over and could not go on with the settings of this process, by why. Changes nothing. */
+/** Counts, by reason, the open durable runs that could not resume with the settings of this process. Changes nothing. */
 export async function unreadyRuns(deps: UnreadyDeps): Promise<UnreadyRuns> {
-  /** Runs of one tenant with one text go on alike. */
+  /** Runs of one tenant with the same manifest body have the same result. */
   const known = new Map<string, string | null>();
   const reasons = new Map<string, number>();
   let looked = 0;
@@ -39,7 +39,7 @@ export async function unreadyRuns(deps: UnreadyDeps): Promise<UnreadyRuns> {
   return { reasons: [...reasons].map(([why, runs]) => ({ why, runs })) };
 }
 
-/** Why a run could not go on; null for one that can, and while nobody knows. */
+/** Returns the reason for which a run could not resume; null if it could, or if the cause may be temporary. */
 async function whyNot(store: TenantStore, { suffix, run_key }: OpenDurable, deps: UnreadyDeps): Promise<string | null> {
   try {
     const row = await runByKey(store, run_key);
