@@ -8,10 +8,13 @@ import type { AskedTask } from "../context/task-family.ts";
 import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
 import { activeMs, type TaskNames, taskTurn } from "./task-turn.ts";
 
-// Tasks that nobody waits for. Each is a durable run: it goes on when the run that has begun it is over, and in the next process. What
-// it spends it spends with those that it comes from, by rows: see scope/tree-budget.ts.
+// Tasks that no call waits for. Each is a durable run: it outlives the run and the process that started it. It spends from shared
+// budget rows; see billing/tree-budget.ts.
 
-/** Begins a task in the background; `scope` is that of the agent that was asked. What the model is told is that it has begun. */
+/**
+ * Starts a background task; `runContext` is that of the agent that the caller asked. The result for the model contains the id of
+ * the task.
+ */
 export async function startBeside(
   runContext: RunContext,
   task: Pick<AskedTask, "agent" | "prompt">,
@@ -31,19 +34,19 @@ export async function startBeside(
       taskTurn(runContext, task, names, { ...shared, active_ms: activeMs(runContext), tasks_max: tasksMax }),
     );
   } catch (error) {
-    // Another one was faster.
+    // A concurrent start took the last place.
     if (error instanceof SvcError && error.code === "conflict") return tooMany(tasksMax);
     return refusedStart(task.agent, error);
   }
   const thread_id = threadAddress(spec.principal.tenant_id, taskSuffix(task_id)).key;
   if (!signal.aborted)
     runContext.stream.frameInCall("subagent_start", { agent: task.agent, background: true, task_id, thread_id });
-  // With the worker off nobody is told that it is due.
+  // Without a worker in this process the task stays pending.
   const status = deps.settings.durablePollSeconds > 0 ? "running" : "pending";
   return { text: JSON.stringify({ task_id, thread_id, status }) };
 }
 
-/** Where a background task of the conversation is; a wait while it goes on and is to be waited for. */
+/** Returns the state of a background task of the thread, or a wait for its end if the call wants to wait. */
 export async function backgroundResult(
   { spec, eventLog, store, deps }: RunContext,
   task_id: string,

@@ -4,14 +4,17 @@ import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { ParentRun, TaskOutcome } from "../../../bus/protocol/run.ts";
 import { parentAddress } from "../billing/parent-budget.ts";
 
-// What a child run reports to its parent run: see tasks.ts.
+// Reports of a child run to its parent run; see tasks.ts.
 
-/** The parent run may wait for others, and reports must arrive: only a parent that is gone does not answer. */
+/** No deadline: the parent run may be waiting itself, and the report must arrive. The ask only fails if the parent is gone. */
 const patient = { deadlineMs: Number.POSITIVE_INFINITY };
-/** Frames in which a run asks something of its reader. */
+/** Frames that ask the reader a question. */
 const questions: ReadonlySet<string> = new Set(["approval_required", "ui_request", "tool_request"]);
 
-/** Tells the run above how a task has ended, unless it does not wait for it, and the one that its conversation began with what it asks for. */
+/**
+ * Returns the output of a task. It reports the end to the parent run, unless that does not wait, and forwards questions to the
+ * root run of the thread.
+ */
 export function taskOutput(parent: ParentRun, tenantId: string, bus: Bus): RunOutput {
   const { task_id, root_thread_id, root_run_id } = parent;
   const above = parentAddress(parent, tenantId);
@@ -34,13 +37,13 @@ export function taskOutput(parent: ParentRun, tenantId: string, bus: Bus): RunOu
   };
 }
 
-/** Tells the run above, where it waits, that a task is put aside. */
+/** Notifies the parent run that a task is suspended. A background task has no waiting parent. */
 export function tellAside(parent: ParentRun, tenantId: string, bus: Bus): void {
   if (parent.background !== undefined) return;
   bus.tell(parentAddress(parent, tenantId), "taskAside", { task_id: parent.task_id });
 }
 
-/** What came of a task, as the run above is told. */
+/** Returns the outcome of a task for its parent run. */
 export function taskOutcome({ final, failure, aborted, approvals, usage }: RunResult): TaskOutcome {
   const rest = { approvals: approvals.map(({ approval_id }) => approval_id), usage };
   if (failure !== null) return { ok: false, text: failure, ...rest };
@@ -48,7 +51,7 @@ export function taskOutcome({ final, failure, aborted, approvals, usage }: RunRe
   return { ok: true, text: final, ...rest };
 }
 
-/** The same of one that something was refused to on the way. */
+/** Returns the outcome of a task that ended with a refusal. */
 export function refusedTask(text: string, usage: TaskOutcome["usage"]): TaskOutcome {
   return { ok: false, text, approvals: [], usage };
 }

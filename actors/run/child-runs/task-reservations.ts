@@ -3,29 +3,29 @@ import type { BudgetReservation, BudgetUsed, ReservationReply, ReservationReques
 import { type Breach, isBreach, type ParentBudget, type Reservation } from "../../../governance/budget.ts";
 import type { RunContext } from "../context/run-context.ts";
 
-/** Output that is worth a model call: with less one waits for what others may give back. */
+/** Min output tokens for a model call. With fewer, the call waits for other reservations to be settled. */
 const outputMin = 256;
 
-/** How long those who are stopped with the run may take to say what they have used. */
+/** Max milliseconds that the end of a run waits for the last usage reports of its tasks. */
 const settleMs = 1_000;
 
 interface OpenReservation {
   readonly task_id: string;
   readonly reserved: Reservation;
-  /** Of the run above. */
+  /** Id of the reservation in the parent run of this run; null for none. */
   readonly upstream: string | null;
 }
 
-/** The limits of a durable run count what its tasks use in the next process too, where these go on behind it. Never rejects. */
+/** Stores the usage of a durable run, which includes that of its tasks, so that the next process counts it too. Never rejects. */
 export async function keepSpent({ durableRun, eventLog }: RunContext): Promise<void> {
   if (durableRun !== null) await eventLog.append([], durableRun.spentOps()).catch(() => {});
 }
 
-/** What the tasks of one run have borrowed of its budget. */
+/** The reservations that the tasks of one run hold in its budget. */
 export class TaskReservations {
   readonly #runContext: RunContext;
   readonly #reservations = new Map<string, OpenReservation>();
-  /** Reservations that the run above is being asked for. */
+  /** Reservations that the parent run has not answered yet. */
   #asking = 0;
   #repaid = Promise.withResolvers<void>();
 
@@ -34,7 +34,7 @@ export class TaskReservations {
     runContext.cancellation.onCancel(() => this.wake());
   }
 
-  /** See `TaskFamily.reserve`; `isThere` says whether the task may still use something. Refuses with actor_lost. */
+  /** See `TaskFamily.reserve`. `isThere` returns true while the task may spend. Refuses with actor_lost. */
   async reserve(
     { task_id, input_tokens, output_tokens, rates }: ReservationRequest,
     isThere: () => boolean,
@@ -64,13 +64,13 @@ export class TaskReservations {
     const { budget } = this.#runContext.billing;
     budget.settleReservation(reservation.reserved, used);
     if (reservation.upstream !== null) budget.parentBudget?.repay(reservation.upstream, used);
-    // What it was used for is in the log of the task.
+    // The log of the task has the model call that used it.
     this.#runContext.billing.tree?.flush();
     void keepSpent(this.#runContext);
     this.wake();
   }
 
-  /** A task makes no call any more. What it has not given back it may have used. */
+  /** Settles the reservations of a task that makes no more calls. An open reservation counts as fully used. */
   end(taskId: string): void {
     for (const [id, { task_id, reserved }] of this.#reservations)
       if (task_id === taskId)
@@ -82,7 +82,7 @@ export class TaskReservations {
     this.wake();
   }
 
-  /** Resolves when all is given back, or after a while. */
+  /** Resolves when all reservations are settled, or after `settleMs`. */
   async settled(): Promise<void> {
     let isLate = false;
     const timer = this.#runContext.deps.env.timer(settleMs, () => {
@@ -93,13 +93,13 @@ export class TaskReservations {
     timer.cancel();
   }
 
-  /** Lets those look again who wait for something to be given back. */
+  /** Lets waiting calls check again for settled reservations. */
   wake(): void {
     this.#repaid.resolve();
     this.#repaid = Promise.withResolvers<void>();
   }
 
-  /** The loan, when the run above lends it too. */
+  /** Returns the reservation, after the parent run has reserved the amount too. */
   async #lent(task_id: string, reserved: Reservation): Promise<ReservationReply> {
     const { deps } = this.#runContext;
     const { budget } = this.#runContext.billing;
@@ -122,7 +122,7 @@ export class TaskReservations {
     };
   }
 
-  /** What is not lent is free again here, also where the store has not said. */
+  /** Reserves the amount in the parent run. If that fails, for whatever reason, the own reservation is released. */
   async #askAbove(parentBudget: ParentBudget, reserved: Reservation): Promise<BudgetReservation | Breach | null> {
     const { inputTokens: input_tokens, outputTokens: output_tokens, price } = reserved;
     let above: BudgetReservation | Breach | null = null;

@@ -5,12 +5,12 @@ import { type ToolErrorCode, type ToolResult, toolError } from "../../tools/tool
 import { sharedAbove } from "../billing/parent-budget.ts";
 import type { RunContext } from "../context/run-context.ts";
 
-// What every task begins with, whether the run waits for it or not.
+// The start of a task, in the foreground or in the background.
 
 const startMs = 10_000;
 const startAttempts = 3;
 
-/** Starts the run of a task. Asks again by id when it is unknown whether it was accepted; refuses as that does. */
+/** Starts the run of a task. Repeats the ask with the same id if its outcome is unknown. Refuses as the start of a run does. */
 export async function startTask({ deps }: RunContext, turn: SubmitTurn): Promise<void> {
   const address = runAddress(turn.principal.tenant_id, turn.thread_suffix, turn.run_id);
   for (let attempt = 1; ; attempt++) {
@@ -24,7 +24,7 @@ export async function startTask({ deps }: RunContext, turn: SubmitTurn): Promise
   }
 }
 
-/** What the model is told of a task that was not taken. */
+/** Returns the result for the model if a task could not start. */
 export function refusedStart(agent: string, error: unknown): ToolResult {
   const { code, message } = SvcError.from(error);
   return toolError(refusals[code] ?? "transport_unavailable", `${agent}: ${message}`);
@@ -40,7 +40,10 @@ const refusals: Readonly<Record<string, ToolErrorCode>> = {
   run_queue_full: "rate_limited",
 };
 
-/** The budgets of a run and of those above it, in the store from here on. Refuses with actor_lost when those are gone. */
+/**
+ * Moves the budgets of a run and of the runs above it into the store. Returns their ids. Refuses with actor_lost if a run above
+ * is gone.
+ */
 export async function sharedBudgets({ spec, deps, billing: { tree, budget } }: RunContext): Promise<SharedBudgets> {
   const { parent, principal, agent, run_id } = spec;
   const above = parent === null ? null : await sharedAbove(parent, principal.tenant_id, deps.bus);

@@ -3,25 +3,25 @@ import type { BackgroundTask, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { RunContext } from "../context/run-context.ts";
 import type { AskedTask } from "../context/task-family.ts";
 
-/** Names that a task is given before it begins. */
+/** Ids of a task, assigned before its start. */
 export interface TaskNames {
   readonly run_id: string;
   readonly task_id: string;
-  /** The agents above the task. */
+  /** Names of the agents above the task. */
   readonly agents: readonly string[];
 }
 
-/** How many tasks are in the chain that ends in this run. */
+/** Returns the number of nested tasks down to this run. */
 export function depthOf({ spec }: RunContext): number {
   return spec.parent?.depth ?? 0;
 }
 
-/** Milliseconds for which a task of the run may be at work. */
+/** Returns the max milliseconds for which a task of the run may be active. */
 export function activeMs({ billing: { budget }, deps }: RunContext): number {
   return Math.max(0, Math.round(budget.deadline - deps.env.monotonic()));
 }
 
-/** The turn of a task: the caller's, with nothing of the conversation in it. */
+/** Returns the turn of a task. It has the caller's principal and no message of the thread. */
 export function taskTurn(
   runContext: RunContext,
   { agent, prompt }: Pick<AskedTask, "agent" | "prompt">,

@@ -22,21 +22,22 @@ import { keepSpent, TaskReservations } from "./task-reservations.ts";
 import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
 import { depthOf, taskTurn } from "./task-turn.ts";
 
-// Tasks that a run has handed to other agents (decision 99). Each is a run of its own, on a thread of its own that clients can read and
-// nothing else. It asks this run before each model call and each tool call, for what it uses is used here too, and tells it how it has
-// ended. A task that waits for somebody is put aside, and then its call waits for it like for any answer, so that this run is put aside
-// too. Going on it asks for what it uses again, for which this run is taken up.
+// Tasks that a run delegates to other agents (decision 99: tasks are runs on hidden threads). Clients can read such a thread and
+// change nothing.
+// A task spends from the budget of its parent run, so it asks that run before each model call and each tool call. It also reports
+// its end to the parent. A task that waits for an answer is suspended. The call in the parent run then waits like for any other
+// answer, and the parent is suspended too. When the task resumes it asks for budget again, and that ask resumes the parent.
 
-/** Tasks in a chain. */
+/** Max depth of nested tasks. */
 const depthMax = 4;
-/** How often it is asked whether a task still goes on. */
+/** Interval at which a run checks that a task is still alive. */
 const lookMs = 5_000;
 
-/** A task that goes on. */
+/** A task that is working. */
 interface AtWork {
   readonly left: Promise<HowLeft>;
   readonly leave: (how: HowLeft) => void;
-  /** Of the next look. */
+  /** Timer of the next check. */
   timer: Timer | null;
 }
 
@@ -47,11 +48,11 @@ export class Tasks implements TaskFamily {
   readonly #runContext: RunContext;
   readonly #reservations: TaskReservations;
   readonly #atWork = new Map<string, AtWork>();
-  /** Tasks that are not over, whether they go on or are put aside. */
+  /** Ids of tasks that have not ended, working or suspended. */
   readonly #open = new Set<string>();
   #changed = Promise.withResolvers<void>();
 
-  /** `scope` is that of the agent that was asked. */
+  /** `runContext` is that of the agent that the caller asked. */
   constructor(runContext: RunContext) {
     this.#runContext = runContext;
     this.#reservations = new TaskReservations(runContext);
@@ -156,7 +157,7 @@ export class Tasks implements TaskFamily {
     try {
       return await budget.parentBudget.count(tool);
     } catch (error) {
-      // It will be asked again.
+      // The task will ask again.
       budget.uncount(tool === taskToolName);
       throw error;
     }
@@ -180,14 +181,14 @@ export class Tasks implements TaskFamily {
     return this.#reservations.settled();
   }
 
-  /** A durable run finds the task of a call again; any other has no use for that. */
+  /** Returns the ids for a task. Those of a durable run derive from the call, so that the call finds its task again after a crash. */
   #namesFor(callId: string): { readonly task_id: string; readonly run_id: string } {
     const { spec, deps } = this.#runContext;
     if (this.#runContext.durableRun !== null) return taskNamesOf(spec.keyedAs, callId);
     return { task_id: deps.env.id().slice(0, 16), run_id: orderedId(deps.env) };
   }
 
-  /** Whoever asks for something goes on. Refuses with actor_lost when nobody waits for it. */
+  /** Admits the request of a task, which thereby counts as working. Refuses with actor_lost if no call waits for the task. */
   #admit(taskId: string): void {
     if (!this.#open.has(taskId)) throw new SvcError("actor_lost");
     this.#begin(taskId);
@@ -213,7 +214,7 @@ export class Tasks implements TaskFamily {
     return work;
   }
 
-  /** What a task tells may get lost, and the task too: now and then it is looked for. */
+  /** Checks a working task at intervals: its messages may get lost, and so may the task. */
   #look(taskId: string, work: AtWork, wasMissed: boolean): void {
     if (this.#atWork.get(taskId) !== work) return;
     work.timer = this.#runContext.deps.env.timer(lookMs, () => {
@@ -232,12 +233,12 @@ export class Tasks implements TaskFamily {
       else if (wasMissed) this.#left(taskId, lost);
       return true;
     } catch {
-      // Nobody knows yet.
+      // The answer is unknown; the next check repeats the question.
       return wasMissed;
     }
   }
 
-  /** A task is over. */
+  /** Records the end of a task. */
   #left(taskId: string, outcome: TaskOutcome): void {
     this.#open.delete(taskId);
     this.#leave(taskId, outcome);
@@ -253,7 +254,7 @@ export class Tasks implements TaskFamily {
     this.#wake();
   }
 
-  /** What came of a task is the run's from here on. */
+  /** Returns the result of a task. The run takes over its usage and its approvals. */
   #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
     const { run } = this.#runContext;
     const { meter } = this.#runContext.billing;
@@ -275,7 +276,7 @@ export class Tasks implements TaskFamily {
 
 const lost: TaskOutcome = { ok: false, text: "the task was lost", approvals: [], usage: null };
 
-/** Answered by the end of the task, and by nobody else. */
+/** Returns the wait for a task. Only the end of the task answers it. */
 function waitFor(agent: string, task_id: string): ToolWait["wait"] {
   const may_answer = { scopes: [], principal: "", not_principal: null };
   return { kind: "task", subject: agent, deadline: null, may_answer, asked_as: task_id };

@@ -18,16 +18,16 @@ import { governedCall } from "./governed-call.ts";
 import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
 import { familyOf, resumeTool } from "./tool-execution.ts";
 
-/** What the calls whose question is answered need of the one who runs calls. */
+/** Functions of the call runner that answered calls need. */
 interface CallParts {
   waits(): CallWaits;
-  /** The tool of this name; undefined where the agent has none. */
+  /** Returns the tool of this name; undefined if the agent does not have it. */
   tool(name: string): Tool | undefined;
-  /** Makes a call that may be made. */
+  /** Makes a call that the controls have passed. */
   make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made>;
 }
 
-/** Continues tool calls that had put a question to the outside: the tool's own, or a control's whether the call may run. */
+/** Continues calls after a wait: the question was the tool's own, or a control asked whether the call may run. */
 export class AnsweredCalls {
   readonly #runContext: RunContext;
   readonly #recorder: CallRecorder;
@@ -39,7 +39,7 @@ export class AnsweredCalls {
     this.#parts = parts;
   }
 
-  /** Continues a call of a suspended run, if its question is answered or over. Null while it is open. */
+  /** Continues a call of a suspended run whose wait has ended. Null while the wait is open. */
   async resume(call: ToolCall, asked: WaitRow): Promise<Made> {
     const wait = asked.kind === "task" && asked.state === "open" ? await this.#parts.waits().back(asked) : asked;
     const { outcome, ops } = this.#parts.waits().takeUp(wait);
@@ -54,7 +54,7 @@ export class AnsweredCalls {
     return this.after({ ...call, args: wait.call.args }, wait, outcome, [endedEntry(wait, outcome.kind)], ops);
   }
 
-  /** Goes on behind a question: the tool's own, or a control's whether the call may be made. */
+  /** Continues a call with the outcome of its wait: the tool's own question, or the decision that a control asked for. */
   async after(
     call: ToolCall,
     wait: WaitRow,
@@ -77,7 +77,7 @@ export class AnsweredCalls {
       return this.#recorder.came(call, tool, { text: result }, { latencyMs: 0, spoken, entries, ops });
     if (begun !== undefined && decision === "denied") return this.#recorder.recalled(call, begun, entries, ops, note);
     if (decision === "denied") return refuse(note || "denied");
-    // It was decided before this call has joined those that wait for it.
+    // The request was decided before this call joined it, by the principal that may not decide this call.
     if (outcome.kind === "answered" && outcome.by === wait.may_answer.not_principal)
       return refuse("for another principal to decide");
     const grant = wait.approval_id;
@@ -105,14 +105,14 @@ export class AnsweredCalls {
     });
   }
 
-  /** The arguments of a call as the log has them. */
+  /** Returns the logged arguments of a call. */
   #logged(callId: string): unknown {
     const { messages } = this.#runContext.branch;
     return messages.findLast(({ tool_calls }) => tool_calls !== null)?.tool_calls?.find(({ id }) => id === callId)
       ?.args;
   }
 
-  /** The tool makes its result of the answer. `entries` and `ops` are written with it. */
+  /** Lets the tool make its result from the answer. `entries` and `ops` are written with the result. */
   async #answered(
     call: ToolCall,
     tool: Tool,
@@ -122,14 +122,14 @@ export class AnsweredCalls {
   ): Promise<ToolOutcome> {
     const runContext = this.#runContext;
     const result = await resumeTool(runContext, tool, call, outcome);
-    // Begun maybe in another process: only the wall clock is the same.
+    // Another process may have opened the wait, so only the wall clock is comparable.
     const latencyMs = Math.max(0, runContext.deps.env.now() - since);
     const made = await this.#recorder.came(call, tool, result, { latencyMs, entries, ops });
     this.#recorder.failIfFatal(made, result);
     return made;
   }
 
-  /** The end of the run came before the answer. What others were asked to do may have been done. */
+  /** Closes a waiting call because the run ends. A task, a client or a queue consumer may already have done the work. */
   givenUp(call: ToolCall, wait: WaitRow, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<ToolOutcome> {
     const { begun } = wait.call;
     if (begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);

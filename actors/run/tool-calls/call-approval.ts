@@ -3,13 +3,13 @@ import type { TenantStore } from "../../../storage/store/store.ts";
 import { approvalById, claimGrantOp, type Decision } from "../../../storage/tables/approvals.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
 
-/** What was said to the question whether a call may be made. */
+/** Returns the decision of an approval wait. An expired wait is denied. */
 export function decisionOf(outcome: WaitOutcome): Decision {
   if (outcome.kind === "expired") return { decision: "denied", note: "timeout", edited_args: null };
   return outcome.value as Decision;
 }
 
-/** Whether a call may use a grant: one for a single call is its own, or nobody's yet. */
+/** True if a call may use an approval grant. A one-shot grant belongs to the first call that claims it. */
 export async function claimGrant(store: TenantStore, id: string, call: string): Promise<boolean> {
   const row = await approvalById(store, id);
   if (row === undefined || row.one_shot === 0) return row !== undefined;

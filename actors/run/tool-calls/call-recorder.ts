@@ -20,14 +20,14 @@ import type { Came } from "./made-call.ts";
 import { keepImages } from "./tool-images.ts";
 
 /**
- * Tells, audits, counts and logs what becomes of the calls of one run. For clients every call begins once and ends once, and its
- * end is told when it is in the log. `entries`, `ops` and what the thread is to keep are written with the end.
+ * Logs, audits and counts the calls of one run, and sends their frames. Clients see each call start once and end once; the end
+ * frame follows the durable result. `entries`, `ops` and `kept` are written with the result.
  */
 export class CallRecorder {
   readonly #runContext: RunContext;
-  /** Calls that clients know of. */
+  /** Ids of calls whose start clients have seen. */
   readonly #startedIds = new Set<string>();
-  /** Calls whose arguments a person has edited. */
+  /** Ids of calls whose arguments a person has edited. */
   readonly #editedIds = new Set<string>();
 
   constructor(runContext: RunContext) {
@@ -38,18 +38,18 @@ export class CallRecorder {
     }
   }
 
-  /** `at` is the sequence number behind the call's own events: those of calls beside it are told with their own frames. */
+  /** Announces the start of a call once. `at` is the sequence number after the call's own events; parallel calls announce theirs. */
   started(call: ToolCall, at = this.#runContext.stream.announcedSeq): void {
     if (!this.#startedIds.has(call.id)) this.#tellStart(call, at);
   }
 
-  /** The same of a call that is made now. A call that began with other arguments than a person has given it since begins once more. */
+  /** Announces a call that runs now. A call is announced again if a person has edited its arguments since. */
   begun(call: ToolCall, isEdited: boolean, at: number): void {
     if (isEdited) this.#editedIds.add(call.id);
     if (isEdited || !this.#startedIds.has(call.id)) this.#tellStart(call, at);
   }
 
-  /** Whether a person has edited the arguments of a call. */
+  /** True if a person has edited the arguments of a call. */
   isEdited({ id }: ToolCall): boolean {
     return this.#editedIds.has(id);
   }
@@ -61,8 +61,8 @@ export class CallRecorder {
   }
 
   /**
-   * Audits and counts a call that was made, or could not be made as asked, and closes it. What it did is on record whatever may
-   * be shown of it; `released` is null where the server's own words are the result.
+   * Audits, counts and closes a call that ran, or could not run as asked. The audit records the real result, even if a control
+   * hides it. `released` is null if svc itself wrote the result.
    */
   made(
     call: ToolCall,
@@ -99,7 +99,7 @@ export class CallRecorder {
     });
   }
 
-  /** Audits and counts a call that the client of the request is to make. */
+  /** Audits and counts a call that the client of the request will make. */
   handed(call: ToolCall): ToolCall {
     const { name: tool, id: tool_call_id, args } = call;
     this.#runContext.audit("tool_call", "ok", { tool, tool_call_id, args, handed: "client" });
@@ -107,7 +107,7 @@ export class CallRecorder {
     return call;
   }
 
-  /** Audits, counts and closes a call that was refused. */
+  /** Audits, counts and closes a denied call. */
   denied(
     call: ToolCall,
     denial: Denial,
@@ -126,7 +126,7 @@ export class CallRecorder {
     return this.#close(outcome, entries, ops);
   }
 
-  /** Closes calls that are not run, with the frames of calls that were: clients see every call begin and end. */
+  /** Closes calls that do not run, with the same frames as calls that ran: clients see every call start and end. */
   async leave(
     calls: readonly ToolCall[],
     why: string,
@@ -142,14 +142,14 @@ export class CallRecorder {
     return outcomes;
   }
 
-  /** Closes a call that the end of the run came before. */
+  /** Closes a call that has not run because the run was stopped. */
   async stopped(call: ToolCall, entries?: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
     this.#countInterrupted();
     const [outcome] = await this.leave([call], "the run was stopped", entries, ops);
     return outcome as ToolOutcome;
   }
 
-  /** The same for one that was given out, or begun: nobody knows how far it has come. `note` is what there is to say of it. */
+  /** Closes an interrupted call whose outcome is unknown: it was handed out, or had started. `note` is added to the text for the model. */
   recalled(
     call: ToolCall,
     effect: string,
@@ -163,7 +163,7 @@ export class CallRecorder {
     return this.#close(toolOutcome(call, this.#named(call, text), "error"), entries, ops);
   }
 
-  /** Closes a call that may not be made again, while it may have been made before. */
+  /** Closes a call that a control now denies, although an earlier process may have run it. */
   refusedAgain(
     call: ToolCall,
     effect: string,
@@ -175,13 +175,13 @@ export class CallRecorder {
     return this.recalled(call, effect, entries, ops, denyText(denial, call.name));
   }
 
-  /** Closes a call that is not made, or not waited for, since the user has said something else. */
+  /** Closes a call because the user has sent another message: it does not run, or its answer is no longer awaited. */
   async superseded(call: ToolCall, entries?: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<ToolOutcome> {
     const [outcome] = await this.leave([call], "superseded by what the user has said since", entries, ops);
     return outcome as ToolOutcome;
   }
 
-  /** The result becomes durable, and then the client is told. */
+  /** Stores the result, then sends the end frames. */
   async #close(
     outcome: ToolOutcome,
     entries: readonly LogEntry[] = [],
@@ -199,7 +199,7 @@ export class CallRecorder {
     this.#runContext.stream.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }
 
-  /** The result, which names the arguments where a person has edited them. */
+  /** Returns the result text, with the arguments if a person has edited them. */
   #named(call: ToolCall, text: string): string {
     return this.isEdited(call) ? editedText(call.args, text, this.#runContext.deps.mask) : text;
   }
@@ -215,7 +215,7 @@ export class CallRecorder {
     metrics.count("svc_interrupted_tool_calls_total", {});
   }
 
-  /** Closes a call with what came of it, as far as that may be shown. */
+  /** Closes a call with its result, after the controls have released it. */
   async came(call: ToolCall, tool: Tool, result: ToolResult, how: Came): Promise<ToolOutcome> {
     const { latencyMs, spoken = [], entries = [], ops = [] } = how;
     const released = await this.#runContext.pipeline.release(

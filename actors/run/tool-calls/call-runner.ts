@@ -24,21 +24,21 @@ import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
 import { jobOf, pushJob } from "./queued-call.ts";
 import { executeTool, familyOf, foreseenOf, foundOf, intentEntry, mayForesee, neverGivenUp } from "./tool-execution.ts";
 
-/** Whether a call hands a task to another agent and waits for it. */
+/** True if a call starts a task of another agent and waits for it. */
 function isForegroundTask({ agent }: RunSpec, { name, args }: ToolCall): boolean {
   if (name !== taskToolName || agent.manifest.spec.delegation === null) return false;
   return (args as { readonly background?: boolean }).background !== true;
 }
 
-/** Runs one tool call at a time: through the controls, with its intent and its result in the log, and its frames for clients. */
+/** Runs single tool calls: passes them through the controls, logs intent and result, and sends the frames. */
 export class CallRunner {
   readonly #runContext: RunContext;
   readonly #pipeline: Pipeline;
   readonly #recorder: CallRecorder;
   readonly #answered: AnsweredCalls;
-  /** Bound for the first call, and kept for the run. */
+  /** Bound at the first call, then kept for the run. */
   #boundTools: BoundTools | null = null;
-  /** Made when the first call waits. */
+  /** Created when the first call waits. */
   #callWaits: CallWaits | null = null;
 
   constructor(runContext: RunContext) {
@@ -63,12 +63,12 @@ export class CallRunner {
     return this.#callWaits;
   }
 
-  /** Closes calls that are not run, in the log and for clients. */
+  /** Closes calls that do not run, in the log and for clients. */
   leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
     return this.#recorder.leave(calls, why);
   }
 
-  /** Null while the call waits. */
+  /** Runs a call, or continues it after a resume. Null while the call waits. */
   async run({ call, argumentsText, wait, isHanded, begun, replied }: PendingCall): Promise<Made> {
     const runContext = this.#runContext;
     if (isHanded === true) return { handed: call };
@@ -91,7 +91,7 @@ export class CallRunner {
     runContext.run.admitting--;
     if (admission === null) return this.#recorder.stopped(call);
     const { args, spoken } = admission;
-    // From here on the call is what the controls have made of it; what the model wrote is in the log.
+    // From here the call has the arguments that the controls returned. The log has those of the model.
     const isReplaced = args !== checked.args;
     const made = isReplaced ? { ...call, args } : call;
     if (admission.kind === "pass")
@@ -108,9 +108,9 @@ export class CallRunner {
   }
 
   /**
-   * A call whose process has ended while it was being made. One that does no harm a second time is made again, with the key that it
-   * had; of every other a person is asked, unless what it was to change shows what came of it (decision 91). Its limits were counted,
-   * and the people asked who had to be.
+   * Handles a call that was interrupted with its process. A `read` or `idempotent` call runs again with the same key. For a
+   * `once` call the tool checks the file that it would change; without a result of that check a person decides (decision 91:
+   * outcome unknown). The limits have counted the call, and its approvals were given.
    */
   async #again(call: ToolCall, { effect, args = call.args, foreseen, isEdited }: BegunCall): Promise<Made> {
     const { spec, cancellation, steering } = this.#runContext;
@@ -121,7 +121,7 @@ export class CallRunner {
     const isTask = isForegroundTask(spec, made);
     const joined = isTask ? await this.#rejoin(made, tool) : null;
     if (joined !== null) return joined.made;
-    // A client is told of its call when that waits, and this one does not.
+    // A client call has never run here: the client sees it when the call waits, and this call did not wait.
     const mayHaveRun = effect === "once" && !isTask && !spec.agent.clientTools.has(call.name);
     const found = mayHaveRun ? await foundOf(this.#runContext, tool, made, foreseen) : "not_made";
     if (steering.interrupts && (found === null || found === "not_made"))
@@ -135,7 +135,7 @@ export class CallRunner {
     return this.#make(made, tool, governed, { spoken, grant: null, isReplaced: false, isEdited, begun: effect });
   }
 
-  /** The task that a call had begun goes on behind its own last step, or is over. Null where the call had begun none. */
+  /** Rejoins the task that an interrupted call had started. Null if the call had started none. */
   async #rejoin(call: ToolCall, tool: Tool): Promise<{ readonly made: Made } | null> {
     const { agent } = call.args as { agent: string };
     const found = await familyOf(this.#runContext).rejoin(call.id, agent, neverGivenUp);
@@ -145,7 +145,7 @@ export class CallRunner {
     return { made: await this.#wait(call, found.wait, null) };
   }
 
-  /** Asks a person what came of a call. The request is there as soon as the call waits for it, and no sooner. */
+  /** Asks a person for the outcome of an interrupted call. The approval request is written in the same batch as the wait. */
   async #askOutcome(call: ToolCall, governed: GovernedCall, effect: string): Promise<Made> {
     const { request, wait } = await this.#runContext.askOutcome(governed);
     if ((await this.#waits.reserve()) !== null) return this.#recorder.recalled(call, effect);
@@ -154,12 +154,12 @@ export class CallRunner {
     return this.#putAside(call, wait, by, [askApprovalOp(this.#runContext.store, request)]);
   }
 
-  /** Makes a call that may be made. */
+  /** Runs a call that the controls have passed. */
   async #make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made> {
     const { runContext, pipeline } = { runContext: this.#runContext, pipeline: this.#pipeline };
     const { spoken, grant, entries = [], ops = [], isEdited, begun } = how;
     const used = grant === null ? ops : [...ops, consumeGrantOp(runContext.store, grant)];
-    // A call that is made again has its intent in the log.
+    // The log already has the intent of a call that runs again.
     const foreseen =
       begun === undefined && mayForesee(runContext, tool) ? await foreseenOf(runContext, tool, call) : null;
     const intent = begun === undefined ? [intentEntry(runContext, call, tool, how, foreseen)] : [];
@@ -184,7 +184,7 @@ export class CallRunner {
     return made;
   }
 
-  /** Puts a question to the outside. On a thread the call is left here, and goes on when the run is taken up. */
+  /** Opens a wait. On a thread the call stops here, and continues when the run resumes. Without a thread it waits in memory. */
   async #wait(call: ToolCall, wait: Wait, by: AskedBy | null, queued?: QueuedCall): Promise<Made> {
     const runContext = this.#runContext;
     const full = await this.#waits.reserve();
@@ -201,7 +201,7 @@ export class CallRunner {
       : this.#answered.after(call, ended, outcome, [], ops);
   }
 
-  /** Opens the question to a consumer, and then pushes its job. */
+  /** Opens the wait of a queue call, then pushes its job. */
   async #enqueue(call: ToolCall, wait: Wait, queued: QueuedCall): Promise<Made> {
     const runContext = this.#runContext;
     const { row: asked, entry } = this.#waits.open(call, wait, null, this.#recorder.isEdited(call));
@@ -224,19 +224,19 @@ export class CallRunner {
       : this.#answered.after(call, ended, outcome, [], ops);
   }
 
-  /** Leaves a call on its thread that waits, with `ops` before its wait. */
+  /** Opens a wait on the thread and leaves the call. `ops` are written before the wait. */
   async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
     const runContext = this.#runContext;
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const at = await runContext.eventLog.append([entry], [...ops, ...openOps(runContext.store, row, wait.request)]);
     const { frame } = await this.#waits.opened(wait, row);
-    // A parallel call may have ended since the append, under a later number, and a stream's ids never go back.
+    // A parallel call may have ended since the append, under a later number. The ids of a stream never decrease.
     if (frame !== null)
       runContext.stream.frameToAll(frame.name, frame.data, Math.max(at, runContext.stream.announcedSeq));
     return null;
   }
 
-  /** Nobody was asked: the call has failed. */
+  /** Closes a queue call whose job could not be pushed. */
   async #unsent(
     call: ToolCall,
     refusal: ToolResult,

@@ -22,10 +22,10 @@ import type { WaitOutcome } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { endedEntry, openedWait, openOps, outcomeOf } from "../event-log/waits.ts";
 
-/** How long after its beginning a durable run may still wait for somebody. */
+/** Max milliseconds after its start that a durable run may wait for an answer. */
 const durableWaitMsMax = 30 * 86_400_000;
 
-/** The questions that the calls of one run have put to the outside. */
+/** The waits of one run's calls. */
 export class CallWaits {
   readonly #runContext: RunContext;
   #openCount = 0;
@@ -34,7 +34,7 @@ export class CallWaits {
     this.#runContext = runContext;
   }
 
-  /** Sets one question aside: null, or in words for the model why there may be no other. */
+  /** Reserves one wait. Returns null, or for the model the reason for which no other wait may open. */
   async reserve(): Promise<string | null> {
     if (this.#openCount >= waitsOfRunMax) return "too many questions are open";
     this.#openCount++;
@@ -43,7 +43,7 @@ export class CallWaits {
     return "too many questions of this tenant are open";
   }
 
-  /** Opens a question of a call, set aside before; the caller writes the row and the entry, or waits here. */
+  /** Opens a reserved wait of a call. The caller writes the row and the entry, or waits with `here`. */
   open(call: ToolCall, wait: Wait, by: AskedBy | null, isEdited: boolean): { row: NewWait; entry: LogEntry } {
     const runContext = this.#runContext;
     const { spec, deps } = runContext;
@@ -65,20 +65,20 @@ export class CallWaits {
       beside: spec.parent?.beside ? 1 : 0,
       owner: spec.thread_suffix === null ? deps.owner : null,
       opened_at: deps.env.now(),
-      // Its time is what it works, not what it waits (decision 88).
+      // The limit of a durable run counts only active time, not waiting time (decision 88: deadlines).
       latest: this.#runContext.durableRun === null ? runContext.billing.deadline : spec.startedAt + durableWaitMsMax,
     });
     if (wait.request === undefined) this.#waitsFor(opened.row);
     return opened;
   }
 
-  /** The question as it was written. For which request it is, and until when, only the store can say of one that was made with it. */
+  /** Returns the wait as stored. The store determines the id and the deadline of an approval request made in the same batch. */
   async opened(wait: Wait, row: NewWait): Promise<NewWait> {
     if (wait.request === undefined) return row;
     const { store } = this.#runContext;
     const stored = await waitById(store, row.wait_id);
     if (stored === undefined) return { ...row, frame: null };
-    // Without a frame it is for a request of another principal, and answered.
+    // A wait without a frame has joined another principal's request, and is answered.
     if (stored.frame !== null) this.#waitsFor(stored);
     return stored;
   }
@@ -89,7 +89,7 @@ export class CallWaits {
     run.waitingOn = waitingOn(row);
   }
 
-  /** Waits in memory until it is over. Only what somebody may decide who knows nothing of the run is a row. */
+  /** Waits in memory until the wait ends. Only an approval wait has a row, because a person decides it without the run. */
   async here(wait: Wait, asked: NewWait): Promise<WaitEnd> {
     const runContext = this.#runContext;
     const { store, cancellation } = runContext;
@@ -101,7 +101,7 @@ export class CallWaits {
     if (row.frame !== null) runContext.stream.frame(row.frame.name, row.frame.data);
     if (isStored) await waits.look(store);
     let outcome = await answer;
-    // It may have been decided in the moment in which its time was over.
+    // A decision may have been stored just as the deadline passed.
     if (isStored && outcome?.kind === "expired") {
       const stored = await waitById(store, row.wait_id);
       outcome = (stored && outcomeOf(stored)) ?? outcome;
@@ -112,21 +112,21 @@ export class CallWaits {
     return { wait: ended, outcome, ops };
   }
 
-  /** Takes back a question that reached nobody: what is written with the result of its call. */
+  /** Withdraws the wait of a job that was not pushed. Returns what to write with the result of the call. */
   withdraw(row: NewWait): { entries: LogEntry[]; ops: WriteOp[] } {
     this.#openCount--;
     const wait: WaitRow = { push: null, owner: null, ...row, state: "open", answer: null };
     return { entries: [endedEntry(wait, "aborted")], ops: [closeWaitOp(this.#runContext.store, row.wait_id)] };
   }
 
-  /** The wait for a task that may go on at the moment: it is answered when that is over. */
+  /** Returns the wait for a task, after the end of the task if that is working at the moment. */
   async back(wait: WaitRow): Promise<WaitRow> {
     const { run, store } = this.#runContext;
     const isOver = await run.tasks?.back(wait.asked_as ?? "");
     return isOver ? ((await waitById(store, wait.wait_id)) ?? wait) : wait;
   }
 
-  /** Takes up a question that was put aside on a thread. */
+  /** Returns the outcome of a wait that was stored on a thread, with the statements that close it. */
   takeUp(wait: WaitRow): WaitEnd {
     const { cancellation, store } = this.#runContext;
     const outcome = cancellation.cancelled ? null : outcomeOf(wait);
@@ -137,7 +137,7 @@ export class CallWaits {
     return { wait, outcome, ops: this.#endOps(wait, outcome, closeWaitOp(store, wait.wait_id)) };
   }
 
-  /** Ends a wait; with it the request that it was for, where nobody has decided and nobody else waits. */
+  /** Returns the statements that end a wait. They also close its approval request, if that is undecided and no other call waits for it. */
   #endOps(wait: WaitRow, outcome: WaitOutcome | null, close: WriteOp): WriteOp[] {
     const { approval_id } = wait;
     if (approval_id === null || outcome?.kind === "answered") return [close];
@@ -146,19 +146,19 @@ export class CallWaits {
   }
 }
 
-/** What has come of a question. */
+/** A wait and its outcome. */
 interface WaitEnd {
   readonly wait: WaitRow;
-  /** Null where the run was stopped, and while there is time yet to answer. */
+  /** Null if the run was stopped, or if the wait is still open. */
   readonly outcome: WaitOutcome | null;
-  /** What closes it. */
+  /** Statements that close the wait. */
   readonly ops: readonly WriteOp[];
 }
 
-/** The control that asks, and by which of its rules. */
+/** The control that asks, and its rule. */
 export interface AskedBy {
   readonly control: ControlName;
   readonly rule: string;
-  /** The effect of the call, if it may have run already: what is asked is what came of it. */
+  /** The effect of an interrupted call that may have run; the question is then its outcome. */
   readonly begun?: string;
 }

@@ -5,7 +5,7 @@ import type { Tool } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { neverGivenUp, toolContext } from "./tool-execution.ts";
 
-/** A call as controls see it, with `args` as they stand. */
+/** Returns a call as controls see it, with `args` as its current arguments. */
 export function governedCall(runContext: RunContext, call: ToolCall, tool: Tool, args: unknown): GovernedCall {
   const { spec, deps } = runContext;
   return {

@@ -6,15 +6,15 @@ import { closeWaitsOp, deleteWaitOp, deleteWaitsOfRunOp, waitsOfRun } from "../.
 import type { RunContext } from "../context/run-context.ts";
 import { familyOf } from "./tool-execution.ts";
 
-/** What a run leaves that ends for a failure of its own, or is stopped, and not by the ends of its calls. */
+/** Open waits of a run that ends by a failure or a stop, before its calls have ended. */
 export interface LeftWaits {
-  /** What closes its questions, and the requests that nobody else waits for. */
+  /** Statements that close the waits, and the approval requests that no other call waits for. */
   readonly ops: readonly WriteOp[];
-  /** Stops the tasks that are put aside and would come back to nobody. */
+  /** Stops suspended tasks whose result no run needs any more. */
   stopTasks(): void;
 }
 
-/** What the run has asked and takes no answer to any more. Throws where the store does not say. */
+/** Returns the waits that the run leaves open. Throws if the store fails. */
 export async function leftWaits(runContext: RunContext): Promise<LeftWaits> {
   const { run, store, spec } = runContext;
   if (!run.hasAsked) return { ops: [], stopTasks: () => {} };
@@ -25,7 +25,7 @@ export async function leftWaits(runContext: RunContext): Promise<LeftWaits> {
   const tasks = open.flatMap(({ kind, asked_as }) => (kind === "task" && asked_as !== null ? [asked_as] : []));
   const ops =
     thread_suffix === null
-      ? // Without a thread the ends of calls may be on their way with the same batch: they have deleted what is asked for.
+      ? // Without a thread, the ends of calls may be in the same batch, and have deleted their waits.
         [...open.flatMap((wait) => leaveDeleted(wait)), deleteWaitsOfRunOp(store, run_id)]
       : [
           ...abandonOps(store, open),

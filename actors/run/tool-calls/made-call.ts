@@ -6,26 +6,26 @@ import type { LogEntry } from "../../log/entry.ts";
 import type { ToolOutcome } from "../../log/tool-outcome.ts";
 import { type ToolResult, toolError } from "../../tools/tool.ts";
 
-/** What has come of a call: an outcome, or that the client of the request is to make it; null while it waits. */
+/** The outcome of a call; `handed` if the client of the request will make it; null while it waits. */
 export type Made = ToolOutcome | { readonly handed: ToolCall } | null;
 
 /** How a call is made. */
 export interface HowMade {
   readonly spoken: readonly Spoken[];
-  /** The approval that it needs. */
+  /** Id of the approval that the call uses; null for none. */
   readonly grant: string | null;
-  /** Whether its arguments are not those in the log. */
+  /** True if the arguments differ from the logged ones. */
   readonly isReplaced: boolean;
-  /** Whether a person has edited them. */
+  /** True if a person has edited the arguments. */
   readonly isEdited: boolean;
-  /** Its effect, when it is made again: its intent is in the log from the time before. */
+  /** The effect of a call that runs again. Its intent is already in the log. */
   readonly begun?: string | undefined;
-  /** Written with its intent. */
+  /** Written with the intent. */
   readonly entries?: readonly LogEntry[];
   readonly ops?: readonly WriteOp[];
 }
 
-/** How a call came to its result that is not being made here. */
+/** How a call got its result without being run now. */
 export interface Came {
   readonly latencyMs: number;
   readonly spoken?: readonly Spoken[];
@@ -34,10 +34,10 @@ export interface Came {
   readonly ops?: readonly WriteOp[];
 }
 
-/** What the model is told when a control has put arguments into its call that the tool would not take. */
+/** Returns the result for a call whose arguments a control replaced with invalid ones. */
 export function misfit({ by, problem }: Extract<Admission, { kind: "misfit" }>): ToolResult {
   return toolError("invalid_arguments", `changed by ${by}: ${problem}`);
 }
 
-/** A model may ask for a tool that exists and is not this agent's; it is told no more than for one that does not exist. */
+/** Result for an unknown tool name. A tool of another agent gets the same text, so that the model cannot probe for tools. */
 export const unbound = { ok: false, refusal: toolError("permission_denied", "no tool of this name is bound") } as const;

@@ -6,10 +6,10 @@ import type { NewWait, WaitPush } from "../../../storage/tables/waits.ts";
 import { type QueuedCall, type ToolResult, toolError } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
 
-// A call goes to its list when the question is open, so that no answer comes too early. It is pushed once; only what may be done twice by
-// its tool's effect is kept with the question until it surely was, and pushed again when the process was lost meanwhile.
+// A job is pushed after its wait is open, so that no answer comes too early. It is pushed once. If the tool's effect allows a
+// repetition, the job is stored with the wait until the push has succeeded. A job whose process died before that is pushed again.
 
-/** What a consumer takes from a list (U-27). */
+/** Returns the job that a consumer takes from the list. The envelope format is the specification's (U-27). */
 export function jobOf({ spec }: RunContext, { list, sessionId }: QueuedCall, call: ToolCall, row: NewWait): WaitPush {
   const { tenant_id } = spec.principal;
   const suffix = sessionId.slice(tenant_id.length + 1);
@@ -27,7 +27,10 @@ export function jobOf({ spec }: RunContext, { list, sessionId }: QueuedCall, cal
   return { list, text: JSON.stringify(envelope) };
 }
 
-/** Pushes it. Answers what to tell the model where that has surely failed; who does not know waits for a consumer all the same. */
+/**
+ * Pushes a job. Returns an error result if the push has certainly failed; null if it succeeded or its outcome is unknown, so that
+ * the call waits.
+ */
 export async function pushJob(
   runContext: RunContext,
   { list, text }: WaitPush,
@@ -46,7 +49,7 @@ export async function pushJob(
     deps.log.warn({ run_id, queue: row.subject, reason }, "a tool call could not be pushed to its queue");
     return toolError("transport_unavailable", `the queue ${row.subject} cannot be reached; nothing was sent`);
   }
-  // What is pushed once more when this is lost may be.
+  // If this write is lost, the job may be pushed again, which the effect of the tool allows.
   if (row.push !== undefined) await store.write([pushedOp(store, row.wait_id)]).catch((error) => SvcError.from(error));
   return null;
 }

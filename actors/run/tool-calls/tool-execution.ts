@@ -20,14 +20,14 @@ import type { TaskFamily } from "../context/task-family.ts";
 import { isOfRequest } from "../spec/request-tools.ts";
 import type { HowMade } from "./made-call.ts";
 
-/** For what is asked of a tool beside its call. */
+/** The signal for work of a tool outside its call. It never aborts. */
 export const neverGivenUp = new AbortController().signal;
 
-// A call of a tool: what is written before it, what the tool is given, and its time. Whatever a tool does comes to a result.
+// The call of a tool: its intent, its context and its timeout. Every call ends with a result, even if the tool throws.
 
 /**
- * Written before the call runs: what is found without a result after a crash may have run (decision 15). It keeps arguments that
- * are not the model's own, which stand in no other row.
+ * Returns the intent of a call, which is logged before the call runs (decision 15: intents). After a crash, a call with an intent
+ * and no result may have run. The intent stores arguments that differ from the model's, because no other row has them.
  */
 export function intentEntry(
   { spec }: RunContext,
@@ -45,15 +45,15 @@ export function intentEntry(
   return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
 }
 
-/** Whether it is written down what calls of the tool are about to do. */
+/** True if the expected effects of the tool's calls are recorded. */
 export function mayForesee({ durableRun }: RunContext, { foresee }: Tool): boolean {
   return durableRun !== null && foresee !== undefined;
 }
 
-/** What a call is about to do, for who may find it cut off; null where nobody can say. */
+/** Returns the expected effect of a call, to check after an interruption; null if the tool cannot tell. */
 export async function foreseenOf(runContext: RunContext, tool: Tool, { id, args }: ToolCall): Promise<Foreseen | null> {
   const { run, deps, spec } = runContext;
-  // It is counted, and nothing of it is in the log yet.
+  // The limits have counted the call, but the log has no entry of it yet.
   run.admitting++;
   try {
     return (await tool.foresee?.(args as never, toolContext(runContext, id, neverGivenUp))) ?? null;
@@ -65,7 +65,7 @@ export async function foreseenOf(runContext: RunContext, tool: Tool, { id, args 
   }
 }
 
-/** What may be seen of a call that was cut off; null for nothing. */
+/** Returns what the tool finds out about an interrupted call; null for nothing. */
 export async function foundOf(
   runContext: RunContext,
   tool: Tool,
@@ -84,7 +84,7 @@ export async function foundOf(
   }
 }
 
-/** Runs the tool within its time. */
+/** Runs a tool within its timeout. */
 export function executeTool(
   runContext: RunContext,
   tool: Tool,
@@ -93,7 +93,7 @@ export function executeTool(
   return timed(runContext, tool, callId, (context) => tool.execute(args as never, context));
 }
 
-/** Lets the tool make its result of what came of its question, within its time. */
+/** Lets a tool make its result from the outcome of its wait, within its timeout. */
 export function resumeTool(
   runContext: RunContext,
   tool: Tool,
@@ -106,13 +106,13 @@ export function resumeTool(
   );
 }
 
-/** The tasks of a run. */
+/** Returns the task family of a run. */
 export function familyOf({ run, asked }: RunContext): TaskFamily {
   run.tasks ??= new Tasks(asked);
   return run.tasks;
 }
 
-/** What a tool is given of the run that calls it. */
+/** Returns the context that a tool gets from its run. */
 export function toolContext(runContext: RunContext, callId: string, signal: AbortSignal): ToolContext {
   const { deps, spec } = runContext;
   return {
@@ -149,8 +149,8 @@ export function toolContext(runContext: RunContext, callId: string, signal: Abor
 }
 
 /**
- * Lets a tool work until it answers, its time is over, or the run, which goes on yet, is stopped. A throw is a defect of the tool,
- * and data here; so is an answer that is no result.
+ * Runs `work` until it returns a result, its timeout passes, or the run is stopped. A throw or an invalid result is a defect of
+ * the tool; it becomes an error result.
  */
 function timed<R extends ToolResult | ToolWait>(
   runContext: RunContext,
@@ -192,17 +192,17 @@ function timed<R extends ToolResult | ToolWait>(
   });
 }
 
-/** As long as what a client may answer. Every later request of the conversation would have more of it, and every read of its history. */
+/** Max characters of a result, as for a client's answer. Every later model call and every read of the history would repeat the text. */
 const textCharsMax = 1024 * 1024;
 
-/** What is longer is cut, and the model told so. Tools of svc's own stay below it by themselves. */
+/** Cuts a longer text and says so to the model. The tools that ship with svc stay below the limit. */
 function bounded<R extends ToolResult | ToolWait>(result: R): R {
   if (!("text" in result) || result.text.length <= textCharsMax) return result;
   const { text } = result;
   return { ...result, text: `${text.slice(0, textCharsMax).toWellFormed()}\n[cut: it had ${text.length} characters]` };
 }
 
-/** A tool of a plugin in JavaScript answers whatever it likes. */
+/** True for a valid result. A plugin written in JavaScript may return anything. */
 function isAnswer(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   const { text, error, images, wait } = value as Partial<Record<string, unknown>>;
@@ -217,7 +217,7 @@ function isWait({ kind, subject, deadline, may_answer }: Partial<Record<string, 
   return typeof kind === "string" && typeof subject === "string" && isDeadline && Array.isArray(scopes);
 }
 
-/** The answer itself, of a tool that makes nothing else of it. */
+/** Returns the answer as the result of a tool without `resume`. */
 function plainResult(outcome: WaitOutcome): ToolResult {
   if (outcome.kind === "expired") return toolError("timeout", "nobody has answered in time");
   return { text: typeof outcome.value === "string" ? outcome.value : JSON.stringify(outcome.value) };

@@ -4,21 +4,21 @@ import { requestMs, type WriteOp } from "../../../storage/store/store.ts";
 import { type Attachment, fileUrl } from "../../log/attachment.ts";
 import type { RunContext } from "../context/run-context.ts";
 
-// Images of tools become files of the conversation: they are there from the batch that logs the result, and go when it is deleted.
+// Images of tools become files of the thread. They are stored in the batch that logs the result, and deleted with the thread.
 
-/** Images of one call that are kept. */
+/** Max stored images of one call. */
 const imagesMax = 4;
 
-/** What became of the images of one call. */
+/** The stored images of one call. */
 interface KeptImages {
   readonly attachments: readonly Attachment[];
-  /** To be written with the result. */
+  /** Statements to write with the result. */
   readonly ops: readonly WriteOp[];
-  /** What the model is told of those that were not kept; empty when all were. */
+  /** Text for the model about omitted images; empty if all were stored. */
   readonly note: string;
 }
 
-/** Keeps the first images of a call, in their order. One that is no image, or too large, costs the others nothing. */
+/** Stores the first images of a call, in their order. An invalid or too large image is omitted; the others are stored. */
 export async function keepImages(runContext: RunContext, images: readonly ResultImage[]): Promise<KeptImages> {
   const attachments: Attachment[] = [];
   const ops: WriteOp[] = [];
@@ -37,7 +37,7 @@ export async function keepImages(runContext: RunContext, images: readonly Result
   const omitted = images.length - attachments.length;
   const note =
     omitted === 0 ? "" : `[${omitted} ${omitted === 1 ? "image" : "images"} omitted: ${[...reasons].join(", ")}]`;
-  // A run without a conversation writes its batches at its end, and its next model call is to be shown them.
+  // A run without a thread writes its batches at its end, but its next model call already shows the images.
   if (runContext.spec.thread_suffix !== null || ops.length === 0) return { attachments, ops, note };
   await runContext.store.write(ops, requestMs);
   return { attachments, ops: [], note };
@@ -45,7 +45,7 @@ export async function keepImages(runContext: RunContext, images: readonly Result
 
 function draftOf({ deps, store, spec }: RunContext, { data, filename = "" }: ResultImage) {
   return deps.files.draft(store, {
-    // A tool of somebody else's may hand over anything.
+    // A tool of a plugin may pass any value.
     bytes: data instanceof Uint8Array ? data : new Uint8Array(),
     declared: null,
     filename: String(filename).slice(0, 255),

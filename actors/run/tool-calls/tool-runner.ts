@@ -9,10 +9,10 @@ import type { PendingCall } from "../spec/run-spec.ts";
 import { CallRunner } from "./call-runner.ts";
 import type { Made } from "./made-call.ts";
 
-/** Runs the tool calls that one agent of a run asks for, step by step: in what order they run, and which results a step gets. */
+/** Runs the tool calls of one agent, step by step. It decides the order of the calls and collects the results of each step. */
 export class ToolRunner {
   readonly #runContext: RunContext;
-  /** Made for the first call. */
+  /** Created for the first call. */
   #callRunner: CallRunner | null = null;
 
   constructor(runContext: RunContext) {
@@ -24,7 +24,7 @@ export class ToolRunner {
     return this.#callRunner;
   }
 
-  /** The calls as the log keeps them: each with an id of its own, arguments parsed where they can be. */
+  /** Returns the calls as the log stores them: each with a unique id, and with parsed arguments if they are valid JSON. */
   identify(requested: readonly RequestedCall[]): ToolCall[] {
     const { deps, spec } = this.#runContext;
     const { clientTools, queues } = spec.agent;
@@ -34,9 +34,9 @@ export class ToolRunner {
   }
 
   /**
-   * Results in the order of the calls, as far as there are any: `waits` says that a call waits for somebody outside. Of parallel
-   * calls the others come to their end first; of others none begins behind it. Those that are the client's to make are `handed`.
-   * Refuses only when the event log does.
+   * Runs the calls of a step. Returns results in the order of the calls. `waits` is true if a call waits for an external answer;
+   * parallel calls still end, sequential ones do not start after it. `handed` lists calls for the client. Refuses only when the
+   * event log does.
    */
   async runAll(
     calls: readonly PendingCall[],
@@ -51,7 +51,7 @@ export class ToolRunner {
         if (outcome === null) break;
       }
     }
-    // A task that is put aside may have come back by now.
+    // A suspended task may have resumed by now.
     if (found.includes(null)) await this.#runContext.run.tasks?.rest();
     if (this.#runContext.cancellation.cancelled && found.includes(null)) await this.#stopWaiting(calls, found);
     const outcomes = found.filter((made) => made !== null && !("handed" in made)) as ToolOutcome[];
@@ -60,7 +60,7 @@ export class ToolRunner {
     return { outcomes, waits: outcomes.length + handed.length < found.length, handed };
   }
 
-  /** One that cannot be written ends the run, and the run ends behind all of them. */
+  /** Runs all calls concurrently. If one cannot be logged, the run is cancelled, and the error is thrown after all calls have ended. */
   async #runBeside(calls: readonly PendingCall[]): Promise<Made[]> {
     const ends = await Promise.allSettled(
       calls.map((pending) =>
@@ -76,7 +76,7 @@ export class ToolRunner {
     });
   }
 
-  /** The run was stopped while it was asking: what waits, and what would have come behind it, gets its result all the same. */
+  /** Closes the calls that wait, and those not yet started, after the run was stopped. */
   async #stopWaiting(calls: readonly PendingCall[], found: Made[]): Promise<void> {
     const { store, spec } = this.#runContext;
     const waits = await waitsOfRun(store, spec.run_id);
@@ -87,7 +87,7 @@ export class ToolRunner {
     }
   }
 
-  /** Closes calls that are not run, in the log and for clients. */
+  /** Closes calls that do not run, in the log and for clients. */
   leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
     return this.#calls.leave(calls, why);
   }
