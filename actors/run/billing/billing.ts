@@ -21,8 +21,8 @@ interface BillingDeps {
 }
 
 /**
- * What a run may spend, what it has reserved and what it has used. One for a run, however many agents work in it. Model calls and tool calls
- * reserve here first; the rows that record what they used are written with the batch that stores their result.
+ * Limits, reservations and usage of one run, shared by all its agents. Model calls and tool calls reserve here first. The batch
+ * that stores their result also writes the usage rows.
  */
 export class Billing {
   /** The limits of the run. */
@@ -54,7 +54,7 @@ export class Billing {
     this.meter = new UsageMeter(spent?.usage ?? null);
   }
 
-  /** When the time of the run is over, in epoch milliseconds by the wall clock as it is set now. */
+  /** The time limit of the run in epoch milliseconds, by the current wall clock. */
   get deadline(): number {
     const { env } = this.#of.deps;
     return Math.round(env.now() + this.budget.deadline - env.monotonic());
@@ -62,29 +62,29 @@ export class Billing {
 
   /** Statements to store with the model's answer: call records, usage rows, and the share of a shared budget. */
   ops(): WriteOp[] {
-    // The batch of a run that was cut off is refused, and these with it.
+    // The log rejects the batch of an interrupted run, and the statements would be lost with it.
     if (this.#durableRun?.isCut) return [];
     return [...this.calls.takeOps(this.#of.store, this.#of.deps.prefixes), ...this.usageOps()];
   }
 
-  /** The same without call records: a step that runs again asks its model again, and records that call. */
+  /** Returns the same without call records: a repeated step calls its model again and records that call. */
   usageOps(): WriteOp[] {
     const rows = this.meter.takeOps(this.#of.store);
     return this.tree === null ? rows : [...rows, ...this.tree.takeOps()];
   }
 
-  /** Statements of the last batch of the run: it spends nothing any more. */
+  /** Returns the statements of the run's last batch. They settle the rest, and remove the run from its budgets. */
   endOps(): WriteOp[] {
     const left = this.tree?.lastOps() ?? [];
     return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.#of.store, this.#spec.run_id)] : [...left];
   }
 
-  /** The statements that were taken are durable. */
+  /** Marks the returned statements as durable. */
   written(): void {
     this.calls.written(this.#of.store, this.#of.deps.prefixes);
   }
 
-  /** The budget of the parent run, asked by message; null for a run that no parent waits for. */
+  /** Returns the budget of the parent run, which is asked by message; null if no parent waits for this run. */
   #parent() {
     const { parent } = this.#spec;
     const { store, deps, cancellation, onGone } = this.#of;

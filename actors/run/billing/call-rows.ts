@@ -4,26 +4,26 @@ import { modelCallOp, type NewModelCall } from "../../../storage/tables/model-ca
 import { keepFrameOp } from "../../../storage/tables/model-frames.ts";
 import type { PromptPrefix } from "../spec/prompt-prefix.ts";
 
-/** The model calls of a run that are over and not on record yet. */
+/** Records of the run's finished model calls that are not stored yet. */
 export class CallRows {
-  /** Digests of the texts that rows of the run have by now. */
+  /** Digests of the texts that the run's records already contain. */
   readonly given = new Set<string>();
   #rows: NewModelCall[] = [];
-  /** What these have in common with others, by digest; and of which of it a batch is on its way. */
+  /** Prompt prefixes of these records by digest, and the digests in the current batch. */
   readonly #prefixes = new Map<string, PromptPrefix>();
   #sent: string[] = [];
 
-  /** `frame` is null where it stands in the row. */
+  /** Adds the record of a model call. `prefix` is null if the record contains it. */
   add(row: NewModelCall, prefix: PromptPrefix | null): void {
     this.#rows.push(row);
     if (prefix !== null) this.#prefixes.set(prefix.digest, prefix);
   }
 
-  /** The rows since it was last asked: they are written in the batch that keeps what the model has said. */
+  /** Returns the records since the last call, for the batch that stores the model's reply. */
   takeOps(store: TenantStore, known: KnownPrefixes): WriteOp[] {
     if (this.#rows.length === 0) return [];
     const ops: WriteOp[] = [];
-    // In one order, so that no two batches wait for each other's.
+    // A fixed order, so that concurrent batches do not deadlock.
     for (const { digest, body } of [...this.#prefixes.values()].sort((a, b) => (a.digest < b.digest ? -1 : 1))) {
       if (known.has(store.tenantId, digest)) continue;
       ops.push(keepFrameOp(store, digest, body));
@@ -35,22 +35,22 @@ export class CallRows {
     return ops;
   }
 
-  /** What was taken is durable. */
+  /** Marks the returned statements as durable. */
   written({ tenantId }: TenantStore, known: KnownPrefixes): void {
     for (const digest of this.#sent) known.add(tenantId, digest);
     this.#sent = [];
   }
 }
 
-/** How long nobody is told again that a prefix is in use: much less than it stays without being used. */
+/** Interval at which the last use of a prefix is renewed in the store. It is far below the time after which unused prefixes are deleted. */
 const toldMs = 30 * 60_000;
-/** Frames of which a thread knows that they are kept. */
+/** Max prompt prefixes that a thread remembers. */
 const knownMax = 10_000;
 
-/** Of which frames this thread knows that they are in the store, so that they are seldom written again. */
+/** Prompt prefixes that this thread knows to be stored, so that they are seldom written again. */
 export class KnownPrefixes {
   readonly #env: Env;
-  /** When each was written last. */
+  /** Time of the last write, by tenant and digest. */
   readonly #known = new Map<string, number>();
 
   constructor(env: Env) {
@@ -62,7 +62,7 @@ export class KnownPrefixes {
     return at !== undefined && this.#env.monotonic() - at < toldMs;
   }
 
-  /** A prefix of a tenant is durable. */
+  /** Records that a prefix of a tenant is durable. */
   add(tenantId: string, digest: string): void {
     const key = keyOf(tenantId, digest);
     this.#known.delete(key);

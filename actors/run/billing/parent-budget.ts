@@ -9,21 +9,21 @@ import { isOpenRun } from "../../../storage/tables/task-waits.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import { isPassing } from "./passing.ts";
 
-// What a child run asks of the budget of its parent run: see child-runs/tasks.ts.
+// Requests of a child run to the budget of its parent run; see child-runs/tasks.ts.
 
-/** What is asked may wait for others, and what is told must arrive: only who is gone does not answer. */
+/** No deadline: a reservation may wait for others, and a report must arrive. An ask only fails if the parent is gone. */
 const patient = { deadlineMs: Number.POSITIVE_INFINITY };
 
-/** How long it is waited before the run above is asked again what it could not say; then twice as long each time. */
+/** Milliseconds before the parent run is asked again; doubled after each attempt. */
 const againMs = 250;
-/** Together longer than a request waits for the store. */
+/** Max attempts. Their pauses together exceed the time for which a request waits for the store. */
 const asksMax = 7;
-/** So often a run that is there may say that it does not know the task: it may have been on its way to another thread. */
+/** How often a live parent run may answer that it does not know the task: its actor may have been moving to another node. */
 const unknownMax = 2;
 
 /**
- * The budget of the run above. `onGone` is called when it is there no more. A store or a thread that is away for a moment is waited for;
- * refuses with what the run above does when that lasts.
+ * Returns the budget of the parent run. `onGone` is called when the parent no longer exists. If its store or thread is briefly
+ * unavailable, the ask is repeated; the refusal is thrown after the last attempt.
  */
 export function parentBudgetOf(
   parent: ParentRun,
@@ -34,10 +34,10 @@ export function parentBudgetOf(
 ): ParentBudget {
   const address = parentAddress(parent, store.tenantId);
   const { task_id } = parent;
-  // One that is durable may have been put aside with the process, and knows the task when it is taken up.
+  // A durable parent may have been suspended with its process. It knows the task again after it has resumed.
   const mayForget = parent.durable !== undefined;
 
-  /** Null when the run above is gone, or this one is stopped. */
+  /** Returns null if the parent run is gone, or this run is stopped. */
   async function asked<T>(ask: () => Promise<T>): Promise<T | null> {
     let unknown = 0;
     for (let asks = 1; ; asks++) {
@@ -78,16 +78,19 @@ export function parentBudgetOf(
   };
 }
 
-/** Has the runs above keep in the store what they spend. Refuses with actor_lost when they are gone. */
+/** Asks the parent run to share its budgets through the store. Refuses with actor_lost if it is gone. */
 export function sharedAbove(parent: ParentRun, tenantId: string, bus: Bus): Promise<SharedBudgets> {
   return bus.ask(parentAddress(parent, tenantId), "share", { task_id: parent.task_id });
 }
 
-/** Whether the run above is still there, as far as a task needs it. While nobody can tell, it is: what asks it for something hears more. */
+/**
+ * True if the parent run still exists, as far as its task depends on it. An unknown state counts as true, because the next
+ * request to the parent shows more.
+ */
 export async function isThere(parent: ParentRun, store: TenantStore, bus: Bus): Promise<boolean> {
   if (parent.background !== undefined) return true;
   try {
-    // Of one that is durable the store says so: it may be on its way from one process to another.
+    // The store knows about a durable parent, which may be moving between processes.
     if (parent.durable !== undefined) return await isOpenRun(store, parent.suffix, parent.run_id);
     return (await bus.ask(parentAddress(parent, store.tenantId), "alive", {})).alive;
   } catch (error) {
@@ -95,12 +98,12 @@ export async function isThere(parent: ParentRun, store: TenantStore, bus: Bus): 
   }
 }
 
-/** The actor of the parent run. */
+/** Returns the address of the parent run's actor. */
 export function parentAddress({ run_id, suffix }: ParentRun, tenantId: string): Address<"run"> {
   return runAddress(tenantId, suffix, run_id);
 }
 
-/** Whatever a provider reads from its cache or writes there, it will not cost more. */
+/** Returns the highest input rate and the output rate: cached input may cost more than plain input. */
 function ratesOf(price: ModelPrice | null): { input: number; output: number } | null {
   if (price === null) return null;
   return { input: Math.max(price.input, price.cache_read, price.cache_write), output: price.output };

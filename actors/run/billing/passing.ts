@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../../bus/errors.ts";
 
-/** Whether a refusal says nothing of the run: who asks for it again might not meet it. */
+/** True if a refusal is temporary and independent of the run, so that the same request may succeed later. */
 export function isPassing(code: ErrorCode): boolean {
   return ["storage_unavailable", "actor_lost", "deadline_exceeded", "mailbox_full"].includes(code);
 }

@@ -3,21 +3,24 @@ import type { Breach } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import type { RunBudgetRow } from "../../../storage/tables/run-budgets.ts";
 
-// What each of those who spend a budget may have of it, and how such amounts are reckoned with.
+// The share of each run in a shared budget, and arithmetic on amounts.
 
-/** Output that a model call gets as far as there is any; of more than that each of those who spend gets its part. */
+/**
+ * Output tokens that a model call always gets while the budget has them. Above that, the budget is divided among the runs that
+ * share it.
+ */
 const outputFair = 4_096;
 
-/** Nothing is used, or set aside. */
+/** The zero amount. */
 export const nothing: BudgetUsed = { input_tokens: 0, output_tokens: 0, cost_usd: 0 };
 
-/** Money is bounded, and what a call costs is not known. */
+/** The budget has a cost limit, and the model has no price. */
 export const unpriced: Breach = { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" };
 
-/** A budget, how many spend it, and how many others have something of it set aside. */
+/** A stored budget, the number of runs that share it, and the number of others that hold reservations. */
 export type Standing = RunBudgetRow & { readonly sharers: number; readonly holding: number };
 
-/** What all of these budgets have for one of those who spend them, up to what is wanted; and the one that has least. */
+/** Returns the largest amount up to `wanted` that all budgets allow one run, or the limit that allows none, and the scarcest budget. */
 export function mostOf(
   rows: readonly Standing[],
   { input_tokens, output_tokens: wanted }: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
@@ -44,14 +47,14 @@ export function mostOf(
   return { most: wantedOf({ input_tokens, output_tokens }, price), scarcest };
 }
 
-/** Output that can be paid beside the input. */
+/** Returns the output tokens that the money covers after the input. */
 function payableOutput(money: number, input: number, price: ModelPrice | null): number {
   const left = money - costOf(input, 0, price);
   if (price === null || (price.output === 0 && left >= 0)) return Number.MAX_SAFE_INTEGER;
   return price.output === 0 ? 0 : Math.floor((left * 1e6) / price.output);
 }
 
-/** What is set aside for a call: its tokens, and what those cost at most. */
+/** Returns the amount to reserve for a call: its tokens and their highest cost. */
 export function wantedOf(
   { input_tokens, output_tokens }: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
   price: ModelPrice | null,
@@ -59,13 +62,13 @@ export function wantedOf(
   return { input_tokens, output_tokens, cost_usd: costOf(input_tokens, output_tokens, price) };
 }
 
-/** Whatever a provider reads from its cache or writes there, it will not cost more. */
+/** Uses the highest input rate, because cached input may cost more than plain input. */
 function costOf(input: number, output: number, price: ModelPrice | null): number {
   if (price === null) return 0;
   return (input * Math.max(price.input, price.cache_read, price.cache_write) + output * price.output) / 1e6;
 }
 
-/** Which bound a call has met that was not counted. */
+/** Returns the limit that has rejected a tool call. */
 export function callBreach(rows: readonly RunBudgetRow[], isTask: boolean): Breach {
   const full = rows.find(({ tool_calls, max_tool_calls }) => tool_calls >= max_tool_calls);
   const spread = rows.find(({ hops, max_hops }) => hops >= max_hops);
@@ -77,7 +80,7 @@ function breachOf(limit: Breach["limit"], most: number): Breach {
   return { limit, detail: `${limit} (${most}) reached by the run and its tasks` };
 }
 
-/** What both lend. */
+/** Returns the amount that both budgets have reserved. */
 export function leastOf({ input_tokens, output_tokens, cost_usd }: BudgetUsed, other: BudgetUsed): BudgetUsed {
   return {
     input_tokens,
@@ -86,7 +89,7 @@ export function leastOf({ input_tokens, output_tokens, cost_usd }: BudgetUsed, o
   };
 }
 
-/** Both together. */
+/** Returns the sum of two amounts. */
 export function sumOf(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
   return {
     input_tokens: one.input_tokens + other.input_tokens,
@@ -95,7 +98,7 @@ export function sumOf(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
   };
 }
 
-/** What is left of one without the other. */
+/** Returns the difference of two amounts. */
 export function minus(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
   return {
     input_tokens: one.input_tokens - other.input_tokens,

@@ -20,27 +20,27 @@ import {
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import { callBreach, leastOf, minus, mostOf, nothing, type Standing, sumOf, unpriced, wantedOf } from "./shares.ts";
 
-/** Output that is worth a model call: with less one waits for what others may give back. */
+/** Min output tokens for a model call. With fewer, the call waits for other reservations to be settled. */
 const outputMin = 256;
-/** How often it is looked for what others give back. */
+/** Interval in milliseconds between checks for settled reservations of other runs. */
 const lookMs = 200;
-/** A row that others change meanwhile is read again so often. */
+/** Max attempts to reserve from a row that concurrent runs change. */
 const attemptsMax = 50;
 
-/** Who spends, and of what. */
+/** The spending run, and the budgets that it spends from. */
 export interface Spender {
   readonly runId: string;
-  /** The key of the conversation that all began in. */
+  /** Key of the thread in which the root run started. */
   readonly rootKey: number;
-  /** The budgets in the store that it spends of, outermost first; null while it spends with nobody there. */
+  /** Ids of the stored budgets, outermost first; null while the run shares no stored budget. */
   readonly budgets: readonly string[] | null;
-  /** It goes on, maybe in another process. */
+  /** True for a resumed run, maybe in another process. */
   readonly isResumed: boolean;
-  /** Money is bounded above: a model without a price may use nothing. */
+  /** True if a budget above limits the cost: a model without a price may then use nothing. */
   readonly isPriced: boolean;
 }
 
-/** What the budget needs of its run; `onGone` is called when its conversation is deleted. */
+/** Services for the budget. `onGone` is called when the thread was deleted. */
 export interface TreeDeps {
   readonly store: TenantStore;
   readonly env: Env;
@@ -49,16 +49,16 @@ export interface TreeDeps {
 }
 
 interface OpenReservation {
-  /** Of the run above; null for none. */
+  /** Id of the reservation in the parent run; null for none. */
   readonly above: string | null;
   readonly lent: BudgetUsed;
-  /** It is set aside in the store. */
+  /** True if the reservation is stored. */
   isStored: boolean;
 }
 
 /**
- * The budget of a run with tasks, and of a background task. While all who spend it are in one run, or ask it by message, what it lends
- * is only noted. From the first background task on it lends what it has set aside in the store.
+ * The budget of a run with tasks, and of a background task. While a single run spends it, or tasks that ask that run by message,
+ * reservations exist in memory only. From the first background task on they are rows.
  */
 export class TreeBudget implements ParentBudget {
   readonly #spender: Spender;
@@ -68,22 +68,22 @@ export class TreeBudget implements ParentBudget {
   #budgets: readonly string[] | null;
   #sharing: Promise<void> | null = null;
   #isSharing = false;
-  /** The budget may be in the store: whether it is was not answered. */
+  /** True if the write that creates the stored budget had an unknown outcome. */
   #mayBeOpen = false;
-  /** What a process before may have left set aside is given back; null until it is. */
+  /** The release of reservations that an earlier process may have left; null before it starts. */
   #reset: Promise<void> | null = null;
   #isDirty: boolean;
-  /** What was used, to be written with what it was used for. */
+  /** Settlements for the batch that stores the reply they belong to. */
   #settled: Settlement | null = null;
-  /** What was used and is being written by itself, or may have been. */
+  /** Settlements of a separate batch that is being written, or whose outcome is unknown. */
   #said: Settlement | null = null;
-  /** The number of that: the time, and one more for each since. What a process before has said has a lower one. */
+  /** Number of that separate batch. It starts at the current time, above the numbers of earlier processes, and grows by one per batch. */
   #number: number;
-  /** Its writing; null while nothing is being written. */
+  /** The write in progress; null for none. */
   #saying: Promise<unknown> | null = null;
   #flushed: Promise<unknown> = Promise.resolve();
 
-  /** `above` is whom the run asks by message. */
+  /** `above` is the budget of the parent run, asked by message. */
   constructor(spender: Spender, above: ParentBudget | null, deps: TreeDeps) {
     this.#spender = spender;
     this.#above = above;
@@ -97,12 +97,12 @@ export class TreeBudget implements ParentBudget {
     return this.#budgets !== null || this.#above?.binds === true;
   }
 
-  /** Whether it is in the store. */
+  /** True if the budget is stored. */
   get isShared(): boolean {
     return this.#budgets !== null;
   }
 
-  /** What the run above lends of it too. What is not lent is set aside no more, also where the run above could not say. */
+  /** Reserves the amount in the parent run too. If that fails, for whatever reason, the own reservation is released. */
   async #askAbove(
     own: BudgetUsed,
     price: ModelPrice | null,
@@ -118,7 +118,7 @@ export class TreeBudget implements ParentBudget {
     }
   }
 
-  /** From here on all who spend it find it in the store. */
+  /** Moves the budget into the store, where all its runs find it. */
   share(budget: RunBudget, limits: RunLimits): Promise<void> {
     if (this.#budgets !== null && !this.#isSharing) return Promise.resolve();
     this.#sharing ??= this.#share(budget, limits);
@@ -138,7 +138,7 @@ export class TreeBudget implements ParentBudget {
       if (above === null || "limit" in above) return above;
       const ofAbove = above.reservation_id;
       if (budgets !== this.#budgets) {
-        // What was shared meanwhile knows nothing of this reservation.
+        // The budget was stored during the ask, without this reservation.
         if (ofAbove !== null) this.#above?.repay(ofAbove, nothing);
         continue;
       }
@@ -168,7 +168,7 @@ export class TreeBudget implements ParentBudget {
     return this.#above === null ? null : this.#above.count(tool);
   }
 
-  /** What was used since it was last asked. It goes into the batch that keeps what it was used for. */
+  /** Returns the settlements since the last call, for the batch that stores the reply they belong to. */
   takeOps(): readonly WriteOp[] {
     if (this.#isSharing || this.#settled === null) return none;
     const settled = this.#settled;
@@ -177,8 +177,8 @@ export class TreeBudget implements ParentBudget {
   }
 
   /**
-   * All that was used and is not known to be written, for a batch behind which the run writes nothing more for now. It may be asked for
-   * again, and be written beside what is on its way.
+   * Returns all settlements that are not known to be stored, for the last batch before a suspension or the end. May be called
+   * again, and its statements may be written while another settlement is in progress.
    */
   lastOps(): readonly WriteOp[] {
     if (this.#budgets === null) return this.#mayBeOpen ? leaveBudgetOps(this.#deps.store, this.#spender.runId) : none;
@@ -189,7 +189,7 @@ export class TreeBudget implements ParentBudget {
     ];
   }
 
-  /** Writes what was used by others, who have their own log. */
+  /** Writes settlements of tasks, whose replies are in other logs. */
   flush(): void {
     if (this.#settled === null) return;
     const before = this.#flushed;
@@ -197,7 +197,7 @@ export class TreeBudget implements ParentBudget {
     this.#flushed = this.#write(none).then(all, all);
   }
 
-  /** Resolves when that is written, or cannot be. */
+  /** Resolves when the flush is written, or has failed. */
   get flushed(): Promise<unknown> {
     return this.#flushed;
   }
@@ -211,7 +211,7 @@ export class TreeBudget implements ParentBudget {
     const aside = open.reduce((all, { lent }) => sumOf(all, lent), nothing);
     const bounds = { max_tool_calls, max_hops, max_input_tokens, max_output_tokens, max_cost_usd };
     const used = { tool_calls: spent.tool_calls, hops: spent.hops ?? 0, ...sumOf(spent, unused) };
-    // Whoever asks from here on asks the store, when the row is there.
+    // From here on every reservation uses the store, once the row exists.
     this.#budgets = [run_id];
     this.#isSharing = true;
     for (const reservation of open) reservation.isStored = true;
@@ -230,7 +230,7 @@ export class TreeBudget implements ParentBudget {
     }
   }
 
-  /** Sets aside what there is, up to what is wanted. While others hold the rest, it waits for what they give back. */
+  /** Reserves up to the wanted amount. While other runs hold the rest, it waits for their settlements. */
   async #reserve(
     budgets: readonly string[],
     asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
@@ -253,7 +253,7 @@ export class TreeBudget implements ParentBudget {
     throw new SvcError("storage_unavailable");
   }
 
-  /** The budgets as they stand; null when they are gone with the conversation. */
+  /** Returns the stored budgets; null if they were deleted with the thread. */
   async #rows(budgets: readonly string[]): Promise<Standing[] | null> {
     const { store, onGone } = this.#deps;
     if (this.#isSharing) await this.#sharing;
@@ -271,12 +271,12 @@ export class TreeBudget implements ParentBudget {
     return null;
   }
 
-  /** Whether somebody may give back something of a budget. */
+  /** True if a reservation of another call may still be settled. */
   #isHeld({ holding }: Standing): boolean {
     return holding > 0 || [...this.#reservations.values()].some(({ isStored }) => isStored);
   }
 
-  /** Gives back what a process before had set aside, before anything else is. */
+  /** Releases what an earlier process had reserved, before the first reservation. */
   async #giveBack(): Promise<void> {
     if (!this.#isDirty) return;
     const { store } = this.#deps;
@@ -292,10 +292,10 @@ export class TreeBudget implements ParentBudget {
     await this.#reset;
   }
 
-  /** Writes it, with what was used by now. False where one of the budgets does not allow it. */
+  /** Writes statements with the settlements so far. False if a budget rejects the amount. */
   async #write(ops: readonly WriteOp[]): Promise<boolean> {
     if (this.#isSharing) await this.#sharing;
-    // What may have been written is said again by its number, which the one behind it would take.
+    // A settlement of unknown outcome is repeated under its number, so the next one must wait for it.
     while (this.#saying !== null) await this.#saying;
     const saying = this.#sayOps();
     if (saying.length + ops.length === 0) return true;
@@ -313,7 +313,7 @@ export class TreeBudget implements ParentBudget {
     }
   }
 
-  /** What may have been written, or what was used since. */
+  /** Returns the settlement of unknown outcome, or else a new one. */
   #sayOps(): readonly WriteOp[] {
     if (this.#said === null) {
       if (this.#settled === null) return none;
@@ -328,7 +328,7 @@ export class TreeBudget implements ParentBudget {
     return settleOps(this.#deps.store, this.#budgets ?? none, this.#spender.runId, settled, number);
   }
 
-  /** Of what was set aside so much was used. */
+  /** Notes how much of a reservation was used. */
   #settle(aside: BudgetUsed, used: BudgetUsed): void {
     if (aside.input_tokens + aside.output_tokens + aside.cost_usd === 0) return;
     const before = this.#settled;

@@ -5,19 +5,19 @@ import type { ModelPrice, RouteTarget } from "../../../manifests/registries.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { insertUsageOp, type UsageRow, usageMeta } from "../../../storage/tables/usage.ts";
 
-/** Adds up what the model calls of one turn used, and keeps a row for each. */
+/** Sums the usage of a turn's model calls, and collects a usage row for each. */
 export class UsageMeter {
   readonly #rows: UsageRow[] = [];
-  /** Rows that have been given out to be written. */
+  /** Number of rows that were returned for writing. */
   #taken = 0;
   #total: TurnUsage | null;
 
-  /** `before` is what was used before the run was put aside. */
+  /** `before` is the usage before the run was suspended. */
   constructor(before: TurnUsage | null = null) {
     this.#total = before;
   }
 
-  /** Null while no provider has reported any. */
+  /** Null while no provider has reported usage. */
   get total(): TurnUsage | null {
     return this.#total;
   }
@@ -30,17 +30,17 @@ export class UsageMeter {
     readonly threadId: string;
     readonly requestId: string;
     readonly tokens: TokenCount;
-    /** The provider has not reported them: the turn's own usage is without them. */
+    /** True if the provider has not reported the tokens. The usage of the turn then leaves them out. */
     readonly estimated: boolean;
-    /** The call was not shown the conversation: it says nothing of how full its window is. */
+    /** True if the call did not show the thread's messages, so that its size does not measure the context window. */
     readonly aside?: boolean;
-    /** What it was for; absent for what a model was asked. */
+    /** Purpose of the call; absent for a plain model call. */
     readonly kind?: UsageRow["kind"];
   }): void {
     const { env, route, tokens, estimated } = call;
     const cost = costOf(tokens, call.price);
     this.#rows.push({
-      // Calls of one millisecond are listed by their ids, which keep them in order.
+      // Rows of the same millisecond are sorted by id, so the id contains their order.
       id: this.#rows.length.toString(16).padStart(4, "0") + env.id().slice(4),
       ts: env.now(),
       manifest_id: call.manifestId,
@@ -62,22 +62,22 @@ export class UsageMeter {
     this.#total = sumOf(before, { ...tokens, totalTokens, cost });
   }
 
-  /** Adds what a task has used. Its rows are its own, and it says nothing of how full this window is. */
+  /** Adds the usage of a task. The task has its own rows, and its size does not measure this context window. */
   addTask(used: TurnUsage): void {
     this.#total = sumOf(this.#total, { ...used, totalTokens: this.#total?.totalTokens ?? 0 });
   }
 
-  /** The rows of the calls since it was last asked: they are written in the batch that keeps what the model has said. */
+  /** Returns the rows since the last call, for the batch that stores the model's reply. */
   takeOps(store: TenantStore): WriteOp[] {
     const rows = this.#rows.slice(this.#taken);
-    // In one order, so that no two batches wait for each other's sums of a day.
+    // A fixed order, so that concurrent batches do not deadlock on the daily sums.
     if (rows.length > 1) rows.sort((a, b) => (a.model_id < b.model_id ? -1 : 1));
     this.#taken = this.#rows.length;
     return rows.map((row) => insertUsageOp(store, row));
   }
 }
 
-/** Both together; the last one says how full the window is. */
+/** Returns the sum of both. The total tokens are those of the last call, which measure the context window. */
 function sumOf(before: TurnUsage | null, last: TurnUsage): TurnUsage {
   if (before === null) return last;
   const { cost } = before;

@@ -1,27 +1,27 @@
 import { Semaphore } from "../../../bus/queues/semaphore.ts";
 
-/** What a decider came to. */
+/** The answer of a decider. */
 export type Decided =
   | {
       readonly kind: "decided";
       readonly choice: string;
-      /** From 0 to 1; null where the decider says nothing of it. */
+      /** From 0 to 1; null if the decider does not report it. */
       readonly confidence: number | null;
-      /** Of each option; null where the decider says nothing of it. */
+      /** Probability of each option; null if the decider does not report them. */
       readonly probabilities: Readonly<Record<string, number>> | null;
     }
-  /** It has failed, has not answered in time, or has not said which of the options. */
+  /** The decider failed, timed out, or named none of the options. */
   | { readonly kind: "error" };
 
-/** Questions that are asked at once. */
+/** Max concurrent questions. */
 const besideMax = 4;
 
-/** What the deciders of one run were asked: the same question once, and a few at a time (decision 113). */
+/** The questions to the deciders of one run (decision 113: deciders). Each question is asked once; a few are asked concurrently. */
 export class Decisions {
   readonly #gate = new Semaphore(besideMax);
   readonly #asked = new Map<string, Promise<Decided>>();
 
-  /** What came of the question that `key` stands for; `ask` asks it. */
+  /** Returns the answer to the question with this key. The first call asks it with `ask`. */
   once(key: string, ask: () => Promise<Decided>): Promise<Decided> {
     let decided = this.#asked.get(key);
     if (decided === undefined) {

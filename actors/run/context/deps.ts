@@ -21,41 +21,41 @@ import type { VectorMemory } from "../prompt/vector-memory.ts";
 import type { TextPace } from "../stream/text-pace.ts";
 import type { HeardRun } from "./suspended-runs.ts";
 
-/** What the parts of a run need. Made once, at the start of the thread. */
+/** Services for the parts of a run. Created once per actor thread. */
 export interface RunDeps {
   readonly env: Env;
   readonly bus: Bus;
   readonly settings: Settings;
   readonly store: Store;
-  /** What the turns of this thread hold of conversations. */
+  /** Limits the memory that the turns of this thread use for messages. */
   readonly contexts: ContextMemory;
-  /** Where images of callers and tools are kept. */
+  /** Stores images of callers and tools. */
   readonly files: FileStore;
   readonly models: Models;
   readonly tokens: TokenCounter;
   /** Vectors of messages that `semantic:N` has compared. */
   readonly vectors: VectorMemory;
-  /** What model calls have in common, as far as it is known to be kept. */
+  /** Prompt prefixes that this thread knows to be stored. */
   readonly prefixes: KnownPrefixes;
-  /** Where runs get their tools from. */
+  /** Sources of the tools of runs. */
   readonly toolSources: readonly ToolSource[];
-  /** What stands around the calls and replies of every run. */
+  /** The controls around the calls and replies of every run. */
   readonly controls: readonly MakeControl[];
-  /** Where queues are; null without SVC_REDIS_URL. */
+  /** Redis for tool queues; null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command" | "close"> | null;
   readonly manifests: ManifestLibrary;
   readonly audit: AuditLog;
   readonly metrics: Metrics;
-  /** When runs pass on what they have read. */
+  /** Decides when runs send the text that they have read. */
   readonly pace: TextPace;
   readonly mask: SecretMask;
   readonly log: Logger;
   /** Every run of this thread that has not ended. */
   readonly liveRuns: LiveRuns;
-  /** Suspended runs of this thread whose clients still listen. */
+  /** Suspended runs of this thread whose clients are still connected. */
   readonly heardRuns: SlotSet<HeardRun>;
-  /** This process and worker, as runs and claimed keys name them: see `Owner`. */
+  /** This process and thread, as run rows and claimed keys name them; see `Owner`. */
   readonly owner: string;
-  /** The host that this thread is of. */
+  /** Id of the host that this thread belongs to. */
   readonly host: string;
 }

@@ -5,7 +5,7 @@ import type { Chosen } from "../prompt/semantic.ts";
 import type { Summed } from "../prompt/summed.ts";
 import { workingSet } from "../prompt/working-set.ts";
 
-/** The active branch of the conversation in memory: the history, the turn under way, and what of it the model is shown. */
+/** The active branch of the thread in memory: its history, the current turn, and the messages that the model is shown. */
 export class RunBranch {
   /** Oldest first. The run adds to it, and a compaction replaces its beginning. */
   readonly messages: ContextMessage[];
@@ -13,13 +13,13 @@ export class RunBranch {
   turnStart: number;
   /** The summary that the branch begins with; null until this run has compacted it. */
   summed: Summed | null = null;
-  /** The older messages that are shown, where the session strategy picks them; null where all may be shown. */
+  /** The older messages that the session strategy has chosen for the model; null if the strategy chooses none. */
   chosen: Chosen | null = null;
   /** Tokens of the prompt prefix; null until they are counted. */
   fixedTokens: number | null = null;
-  /** True after a summary has failed: the run does not try again by itself. */
+  /** True after a summary has failed. The run does not try another one by itself. */
   summaryFailed = false;
-  /** References to files that do not exist any more and were reported; null for none. */
+  /** References to deleted files that the run has reported; null for none. */
   missingFiles: Set<string> | null = null;
   /** The messages of the last model call, and the length of the branch then. */
   #shown: readonly ContextMessage[] = [];
@@ -46,16 +46,16 @@ export class RunBranch {
     return clear_tool_results === null ? shown : clearResults(shown, clear_tool_results);
   }
 
-  /** Notes the messages of a model call. */
+  /** Records the messages of a model call. */
   show(messages: readonly ContextMessage[]): void {
     this.#shown = messages;
     this.#shownUpTo = this.messages.length;
   }
 
-  /** The messages of the last model call, and those that were added since. */
+  /** The messages of the last model call, and those added since. */
   get answerMessages(): readonly ContextMessage[] {
     const { messages } = this;
-    // Without a window the whole branch was shown, with the messages of this turn.
+    // Without a window, the last call was shown the whole branch, which already contains the later messages.
     return this.#shown === messages ? messages : [...this.#shown, ...messages.slice(this.#shownUpTo)];
   }
 }

@@ -22,26 +22,29 @@ import { Governed, isAttended, pipelineOf } from "./run-pipeline.ts";
 import { RunState, type Speaker, StepState } from "./state.ts";
 import { Steering } from "./steering.ts";
 
-/** For whom a sub-agent works, and whether what it says is the answer of the turn. */
+/** The parent agent of a sub-agent, and whether the sub-agent's text is the answer of the turn. */
 export interface Delegated {
   readonly over: RunContext;
   readonly answers: boolean;
 }
 
-/** What the parts of a run share for one agent of it. Nothing in it is ever replaced: what changes has a part of its own. */
+/**
+ * Services and state that the parts of a run share for one of its agents. No field is replaced: changing state is inside `run`,
+ * `step`, `branch` and others.
+ */
 export class RunContext {
   readonly spec: RunSpec;
   readonly deps: RunDeps;
   readonly eventLog: EventLog;
-  /** The rows of the run's tenant. */
+  /** The store of the run's tenant. */
   readonly store: TenantStore;
   /** How a durable run stores its progress; null for every other run. */
   readonly durableRun: DurableRun | null;
-  /** State of the run, shared by all its agents, as are the billing, the cancellation and what the run waits for. */
+  /** State of the run. All its agents share it, and `billing` and `cancellation`. */
   readonly run: RunState;
   /** State of this agent's steps. */
   readonly step: StepState;
-  /** The conversation as this agent sees it. */
+  /** The messages that this agent sees. */
   readonly branch: RunBranch;
   readonly stream: RunStream;
   readonly billing: Billing;
@@ -51,11 +54,11 @@ export class RunContext {
   readonly pipeline: Pipeline;
   /** Input that arrives while the run is live. */
   readonly steering: Steering;
-  /** True if a person waits for the run who can answer a question. */
+  /** True if a person waits for the run and can answer a question. */
   readonly attended: boolean;
   /** The schema of the answer; null for any text. */
   readonly answerSchema: AnswerSchema | null;
-  /** The agent that asked this one; null for the agent that the caller asked. */
+  /** The agent that called this sub-agent; null for the agent that the caller asked. */
   readonly #of: Delegated | null;
 
   constructor(start: RunStart, eventLog: EventLog, output: RunOutput, deps: RunDeps, of: Delegated | null = null) {
@@ -79,31 +82,31 @@ export class RunContext {
     this.billing = over?.billing ?? new Billing(spec, durableRun, { store, deps, cancellation, onGone });
     this.steering = of?.answers ? of.over.steering : new Steering(spec);
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
-    // A sub-agent that answers in the place of another agent is held to the reply controls of that agent.
+    // The text of a sub-agent that answers for its parent agent passes that agent's reply controls too.
     this.pipeline = pipelineOf(this, deps, of?.answers ? of.over.pipeline.ofReplies : []);
   }
 
-  /** Asks a person what came of a call that was cut off. */
+  /** Asks a person for the outcome of an interrupted call. */
   askOutcome(call: GovernedCall): Promise<AskedOutcome> {
     return askOutcome(new Governed(this, this.deps), call);
   }
 
-  /** Of which agent it is the sub-agent; null for the agent that was asked. */
+  /** The agent that called this sub-agent; null for the agent that the caller asked. */
   get askedBy(): RunContext | null {
     return this.#of?.over ?? null;
   }
 
-  /** The agent whose text is the answer: this one, or the sub-agent that answers in its place. */
+  /** The agent whose text is the answer: this one, or the sub-agent that answers for it. */
   get answerer(): Speaker {
     return this.step.answering?.answerer ?? this;
   }
 
-  /** The agents of the run, from the one that was asked to this one. */
+  /** Names of the agents from the one that the caller asked down to this one. */
   get agents(): readonly string[] {
     return [...(this.#of?.over.agents ?? []), this.spec.agent.name];
   }
 
-  /** The agent that was asked. */
+  /** The agent that the caller asked. */
   get asked(): RunContext {
     return this.#of?.over.asked ?? this;
   }
@@ -112,7 +115,7 @@ export class RunContext {
     return this.run.abortReason;
   }
 
-  /** What the run may do without asking. It changes when a plan is approved. */
+  /** The permission mode. An approved plan changes it. */
   get mode(): PermissionMode {
     return this.run.mode;
   }
@@ -121,38 +124,41 @@ export class RunContext {
     return this.run.failedTool;
   }
 
-  /** The thread under which those who hear the frames of the run may answer it; null when nobody hears them who may (decision 94). */
+  /**
+   * Id of the thread over which the run's clients may answer its questions (decision 94: client tools). Null if no client that
+   * may answer receives the frames.
+   */
   get askedOn(): string | null {
     const { surface, parent, principal } = this.spec;
     if (parent !== null) return parent.heard ? parent.root_thread_id : null;
     return surface === "chat_stream" && !isAnonymous(principal) ? this.sessionId : null;
   }
 
-  /** The session to which others may say what came of a call: its thread, or what stands for one. */
+  /** Id of the session over which external answers to calls arrive: the thread, or a substitute for a run without one. */
   get sessionId(): string {
     const { principal, run_id, parent } = this.spec;
     return parent?.root_thread_id ?? (this.eventLog.threadId || `${principal.tenant_id}:${onceSuffix(run_id)}`);
   }
 
-  /** The run that has handed out this one is gone, or the conversation that it belongs to. */
+  /** Stops the run because its parent run or its thread no longer exists. */
   orphaned(): void {
     this.run.abortReason ??= "worker_lost";
     this.cancellation.cancel();
   }
 
-  /** Everything that was said is in the log now. */
+  /** Records that all text and usage so far is in the log. */
   committed(): void {
     this.stream.committed();
     this.billing.written();
   }
 
-  /** Ends the run for the failure of a tool. */
+  /** Ends the run because a tool has failed. */
   failFor(name: string, text: string): void {
     this.run.failedTool ??= { name, text };
     this.cancellation.cancel();
   }
 
-  /** Audits and counts what a control has refused; `call` is what it was, where it was a call. */
+  /** Audits and counts the denial of a control. `call` is the denied call; null for anything else. */
   denied(denial: Denial, call: { readonly tool: string; readonly tool_call_id: string } | null): void {
     this.audit("policy_deny", "denied", denialPayload(denial, call));
     this.metrics.count("svc_policy_deny_total", { policy: denial.rule, tool: call?.tool ?? "" });

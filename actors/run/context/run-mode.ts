@@ -9,16 +9,16 @@ import type { ToolResult } from "../../tools/tool.ts";
 import { planningAgent } from "../spec/planning-agent.ts";
 import type { RunContext } from "./run-context.ts";
 
-// The permission mode of a run: it holds from its beginning to its end, also when the conversation is given another meanwhile. Only an
-// approved plan changes it on the way.
+// A run keeps its permission mode from its start to its end, even if the mode of the thread changes. Only an approved plan
+// changes it.
 
-/** A mode, and the agent that has the tools for it. */
+/** A mode, and the agent with the tools for it. */
 interface ModeOfRun {
   readonly mode: PermissionMode;
   readonly agent: CompiledAgent;
 }
 
-/** The mode that a run goes on in which was put aside. */
+/** Returns the mode of a resumed run. */
 export function resumeMode(
   agent: CompiledAgent,
   { asked, spent }: Pick<RunRow, "asked" | "spent">,
@@ -26,13 +26,13 @@ export function resumeMode(
 ): ModeOfRun {
   const { permission_mode: began = "default" } = asked;
   const mode = modeOf(agent, spent?.permission_mode ?? began, by);
-  // It has the tool still when its plan was approved.
+  // The agent keeps the tool that leaves plan mode, even after its plan was approved.
   return { mode, agent: mode === "plan" || began === "plan" ? planningAgent(agent) : agent };
 }
 
 /**
- * The mode that the run goes on in when a call has asked to leave plan mode and may; null for every other call. Of several plans that are
- * approved at once the first ends it.
+ * Leaves plan mode after a successful exit call. Returns the new mode; null for any other call. Of several approved plans the
+ * first one changes the mode.
  */
 export function leavePlan(runContext: RunContext, { name }: ToolCall, { error }: ToolResult): PermissionMode | null {
   const { mode, spec } = runContext;
@@ -42,7 +42,7 @@ export function leavePlan(runContext: RunContext, { name }: ToolCall, { error }:
   return after;
 }
 
-/** Says that the run is in another mode, when its conversation has it too. */
+/** Announces and audits the new mode of the run, after the thread has stored it. */
 export function tellMode(runContext: RunContext, mode: PermissionMode): void {
   runContext.stream.frameInCall("permission_mode_changed", { mode });
   runContext.audit("permission_mode_change", mode, { mode, via: exitPlanModeName });

@@ -5,7 +5,7 @@ import { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
 
-/** On which entry points somebody waits for the run who could see to a question (decision 90). */
+/** True for entry points whose caller waits and can answer a question (decision 90: unattended runs). */
 const attendedOn: Readonly<Record<EntryPoint, boolean>> = {
   chat: true,
   chat_stream: true,
@@ -16,34 +16,37 @@ const attendedOn: Readonly<Record<EntryPoint, boolean>> = {
   openai_stream: true,
   responses: true,
   responses_stream: true,
-  // As the run above.
+  // A task takes the value of its parent run.
   task: false,
   job: false,
   trigger: false,
 };
 
-/** Whether somebody waits for a run who could see to a question. */
+/** True if a caller waits for the run and can answer a question. */
 export function isAttended({ surface, parent }: Pick<RunSpec, "surface" | "parent">): boolean {
   return parent?.attended ?? attendedOn[surface];
 }
 
-/** A call of a run as the whole tenant knows it. It holds the run's id, which is a token: it leaves svc as a digest. */
+/**
+ * Returns the key of a call, unique in the tenant. It contains the run's id, which is a secret token, so it leaves svc only as a
+ * digest.
+ */
 export function callKey(runId: string, toolCallId: string): string {
   return `${runId}.${toolCallId}`;
 }
 
-/** The names of a task and of its run, as its call has them: who makes the call again finds the task that it has begun. */
+/** Returns the ids of a task and of its run, derived from the call: a call that runs again finds its task. */
 export function taskNamesOf(runId: string, toolCallId: string): { readonly task_id: string; readonly run_id: string } {
   const named = (what: string) => hash("sha256", `${what} ${callKey(runId, toolCallId)}`, "hex");
   return { task_id: named("task").slice(0, 16), run_id: named("run").slice(0, 32) };
 }
 
-/** The key of a call for its tool, which may give it on: the same however often the call is made. */
+/** Returns the key of a call for its tool, which may pass it on. A repeated call has the same key. */
 export function callDigest(runId: string, toolCallId: string): string {
   return hash("sha256", callKey(runId, toolCallId), "base64url");
 }
 
-/** What is known of a run that controls are made for. */
+/** The part of a run that its controls need. */
 type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode" | "audit"> & {
   readonly billing: Pick<GovernedRun, "budget">;
   readonly spec: Pick<RunSpec, "agent" | "parent" | "run_id" | "keyedAs">;
@@ -51,7 +54,7 @@ type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode"
   readonly eventLog: { readonly threadId: string };
 };
 
-/** What controls may know of a run. A class, as an object with a getter among other fields is a hash table to V8: one for each turn. */
+/** The view of a run that controls get. A class: V8 turns an object literal with a getter into a slow dictionary, one for each turn. */
 export class Governed implements GovernedRun {
   readonly #run: ControlledRun;
   readonly #deps: RunDeps;
@@ -97,7 +100,7 @@ export class Governed implements GovernedRun {
   }
 }
 
-/** The controls of one run, and `others` beside them. */
+/** Returns the controls of a run, followed by `others`. */
 export function pipelineOf(run: ControlledRun, deps: RunDeps, others: readonly Control[] = []): Pipeline {
   const governed = new Governed(run, deps);
   return new Pipeline([...deps.controls.flatMap((make) => make(governed) ?? []), ...others], () =>

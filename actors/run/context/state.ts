@@ -13,36 +13,36 @@ import type { Decisions } from "./decisions.ts";
 import type { RunBranch } from "./run-branch.ts";
 import type { TaskFamily } from "./task-family.ts";
 
-/** What is one for a run, however many agents work in it. */
+/** State of one run, shared by all its agents. */
 export class RunState {
-  /** Why somebody stopped the run; null while nobody has, also when its time was over. */
+  /** The reason why the run was stopped; null if it was not, and if its time limit was reached. */
   abortReason: AbortReason | null = null;
-  /** The tool whose failure ends the run, and why it has failed; null while there is none. */
+  /** The tool whose failure ends the run, and the failure; null for none. */
   failedTool: { readonly name: string; readonly text: string } | null = null;
-  /** The requests for approval that the run has waited for; null while there is none. */
+  /** Ids of approval requests that the run has waited for; null for none. */
   approvals: Set<string> | null = null;
-  /** What the run may do without asking. It changes when a plan is approved. */
+  /** The permission mode. An approved plan changes it. */
   mode: PermissionMode;
-  /** The run has asked somebody outside. */
+  /** True if the run has opened a wait. */
   hasAsked: boolean;
-  /** A call of a tool that may change something was begun. */
+  /** True if a call has started of a tool that may change something. */
   hasActed: boolean;
-  /** A provider has refused the images of a message, and the log says so. */
+  /** True if a provider has rejected the images of a message, which the log records. */
   hasRefusedImages = false;
   readonly madePlans = new MadePlans();
-  /** The tasks that the run has handed out; null while there are none. */
+  /** The tasks of the run; null while it has none. */
   tasks: TaskFamily | null = null;
-  /** What deciders of the run were asked; null while none was. */
+  /** Questions to the deciders of the run; null for none. */
   decisions: Decisions | null = null;
-  /** Calls that controls are being asked of: they may be counted, and nothing of them is in the log. */
+  /** Number of calls that controls are checking. The limits may have counted them, but the log has no entry of them. */
   admitting = 0;
   /** The result of POST /chat/compact; null for every other run. */
   compaction: CompactionResult | null = null;
   #waits: MemoryWaits | null = null;
   readonly #env: Env;
-  /** What the run has asked last that is not answered; null for nothing. */
+  /** The last open question of the run; null for none. */
   waitingOn: WaitingOn | null = null;
-  /** Ids of calls that the run has made: a model that uses one again gets another. */
+  /** Ids of the run's calls. A call that repeats one gets a new id. */
   readonly callIds: Set<string>;
 
   constructor({ resumed, mode }: RunSpec, env: Env) {
@@ -55,7 +55,7 @@ export class RunState {
     if (approvals.length > 0) this.approvals = new Set(approvals);
   }
 
-  /** Questions of a run without a thread, which are kept in memory. */
+  /** Open waits of a run without a thread, in memory. */
   get waits(): MemoryWaits {
     this.#waits ??= new MemoryWaits(this.#env);
     return this.#waits;
@@ -71,12 +71,12 @@ export class RunState {
 }
 
 /**
- * What becomes of the model's text: `streamed` leaves as it comes. `buffered` waits until its pattern releases it; text beside tool calls
- * is released as soon as it is complete. `hidden` is no part of the answer, and is never sent.
+ * Mode of an agent's text. `streamed` text is sent as it arrives. `buffered` text waits until the pattern releases it; text next
+ * to tool calls is released once it is complete. `hidden` text is not part of the answer, and is never sent.
  */
 export type Voice = "streamed" | "buffered" | "hidden";
 
-/** The sub-agent that answers in the place of the agent that asked it. */
+/** An agent whose text is the answer: the asked agent, or the sub-agent that answers for it. */
 export interface Speaker {
   readonly spec: Pick<RunSpec, "agent">;
   readonly branch: RunBranch;
@@ -84,32 +84,32 @@ export interface Speaker {
   readonly answerer: Speaker;
 }
 
-/** The state of an agent's steps: all that changes from one step to the next, except the branch. */
+/** State of an agent's steps: everything that changes from step to step, except the branch. */
 export class StepState {
-  /** The step that the loop is at, from 1. */
+  /** Number of the current step, from 1. */
   number = 0;
-  /** Model calls that count against the step limit although they were made before the loop began. */
+  /** Model calls before the loop that count against the step limit. */
   before = 0;
-  /** Whether the run has called its model before. */
+  /** True if the run has called its model. */
   hasCalledModel: boolean;
-  /** The models that steps call: those of the turn, unless the pattern picks others. */
+  /** The model routes of the steps: those of the turn, unless the pattern chooses others. */
   routes: readonly ModelRoute[];
   /** The route that answered last. */
   route: ModelRoute;
   replyMode: Voice = "streamed";
-  /** Shown to the model at its first call, as the caller's words, and not stored. */
+  /** Shown to the model in its first call as a message of the caller; not stored. */
   ephemeralInstruction: string | null;
-  /** Where the first step of a resumed run begins; null as soon as it has begun. */
+  /** State for the first step of a resumed run; null after that step has started. */
   resumed: Resumed | null;
-  /** What the current turn stored before the run was suspended; null for a later turn of the run. */
+  /** Entries that the current turn stored before the run was suspended; null for a later turn of the run. */
   earlier: Resumed | null;
-  /** Counted tokens of the next prompt; null where they are estimated. */
+  /** Tokens of the next prompt, if counted; null if they are estimated. */
   promptTokens: number | null = null;
-  /** Whether the last tool call was refused: then the turn did not do its work. */
+  /** True if the last tool call was denied: the turn has then not done its work. */
   endedOnDenial = false;
-  /** The sub-agent that answers in the place of this agent; null for none. */
+  /** The sub-agent that answers for this agent; null for none. */
   answering: Speaker | null = null;
-  /** Close the calls of sub-agents that wait for an answer from outside, in this process. */
+  /** Functions that close the open calls of sub-agents in this process. */
   readonly closeMembers: (() => Promise<void>)[] = [];
 
   constructor({ routes, resumed }: Pick<RunSpec, "routes" | "resumed">, ephemeralInstruction: string | null) {
@@ -121,7 +121,7 @@ export class StepState {
     this.hasCalledModel = resumed !== null;
   }
 
-  /** Another turn of the run begins. */
+  /** Starts another turn of the run. */
   beginTurn(): void {
     this.earlier = null;
     this.answering = null;

@@ -2,13 +2,13 @@ import type { InputHint } from "../../../bus/protocol/run.ts";
 import type { TakenInputs } from "../../log/messages.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 
-/** What a run knows of what waits for it: from its thread as it began, from hints since, and from what it was given. */
+/** What a run knows of its queued input: from its start, from hints since then, and from the inputs that it has taken. */
 export class Steering {
-  /** Hints of these numbers may come behind what was given. */
+  /** Hints up to this number may arrive after their input was taken. */
   #seen = -1;
   #isDue: boolean;
   #interrupts: boolean;
-  /** All that has waited for the run to begin is taken at once. */
+  /** True until the run has taken the input that was queued before its start, which it takes all at once. */
   #isAtStart: boolean;
 
   constructor({ queued, resumed }: Pick<RunSpec, "queued" | "resumed">) {
@@ -17,12 +17,12 @@ export class Steering {
     this.#interrupts = resumed !== null && queued !== null && queued.steers > 0;
   }
 
-  /** Something is to be taken before the next model call. */
+  /** True if input must be taken before the next model call. */
   get isDue(): boolean {
     return this.#isDue;
   }
 
-  /** No call is begun any more: somebody has said something that the model is to read first. */
+  /** True if no further call may start, because the user has sent a message that the model must read first. */
   get interrupts(): boolean {
     return this.#interrupts;
   }
@@ -37,7 +37,7 @@ export class Steering {
     this.#interrupts ||= interrupts;
   }
 
-  /** What was due was given. */
+  /** Records inputs that were taken. */
   took({ seen, steers }: TakenInputs): void {
     this.#seen = seen;
     this.#isAtStart = false;

@@ -2,7 +2,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { SlotMember, SlotSet } from "../../../bus/slot-map.ts";
 
-/** A suspended run whose client still listens. */
+/** A suspended run whose client is still connected. */
 export interface HeardRun extends SlotMember {
   output: RunOutput | null;
 }

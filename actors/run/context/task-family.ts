@@ -8,53 +8,53 @@ import type {
 } from "../../../bus/protocol/run.ts";
 import type { ToolResult, ToolWait } from "../../tools/tool.ts";
 
-/** A task as an agent words it. */
+/** A task as an agent requests it. */
 export interface AskedTask {
   readonly agent: string;
   readonly prompt: string;
-  /** The call that hands it out. */
+  /** Id of the call that requests it. */
   readonly call_id: string;
-  /** The agents of the run, from the one that was asked to the one that hands out the task. */
+  /** Names of the agents from the one that the caller asked down to the one that requests the task. */
   readonly by: readonly string[];
-  /** How many may be in flight in its conversation, where the task goes on beside the run; null where the run waits for it. */
+  /** Max background tasks of the thread, for a background task; null for a task that the run waits for. */
   readonly background: { readonly tasks_max: number } | null;
 }
 
-/** The tasks that one run has handed to other agents, and what they have borrowed of its budget. */
+/** The tasks of one run, and their reservations in its budget. */
 export interface TaskFamily {
   /**
-   * Hands a task to another agent, and waits for its end; `signal` says that nobody does any more. A wait is the answer when the task is
-   * put aside.
+   * Runs a task of another agent and returns its result. Returns a wait if the task is suspended. `signal` aborts when no caller
+   * waits any more.
    */
   run(asked: AskedTask, signal: AbortSignal): Promise<ToolResult | ToolWait>;
-  /** A task that a call has begun before its process died, where there is one: what came of it, or a wait for it. */
+  /** Returns the result of the task that an interrupted call had started, or a wait for it. Null if the call had started none. */
   rejoin(callId: string, agent: string, signal: AbortSignal): Promise<ToolResult | ToolWait | null>;
-  /** What came of a task that was put aside, by its row. */
+  /** Returns the result of a suspended task from its row. */
   result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult>;
-  /** A task that was put aside goes on: it is about to ask for something. */
+  /** Marks a suspended task as working, because it is about to ask for budget. */
   expect(taskId: string): void;
-  /** Waits for a task that goes on: false when it is put aside, true when it is over, and its wait is answered. */
+  /** Waits for a working task. Returns true when the task has ended and its wait is answered, false when it is suspended. */
   back(taskId: string): Promise<boolean>;
-  /** Resolves when no task goes on any more, or the run is stopped. */
+  /** Resolves when no task is working, or when the run is stopped. */
   rest(): Promise<void>;
-  /** Whether a task goes on. */
+  /** True if a task is working. */
   readonly isAtWork: boolean;
-  /** Stops a task that was put aside. */
+  /** Stops a suspended task. */
   stop(taskId: string): void;
-  /** A task is put aside. */
+  /** Records that a task is suspended. */
   aside(taskId: string): void;
-  /** A task is over. */
+  /** Records the end of a task. */
   ended(taskId: string, outcome: TaskOutcome): void;
-  /** Nobody here looks after the tasks any more. */
+  /** Ends the supervision of the tasks in this process. */
   close(): void;
-  /** Counts a tool call of a task, here and above. */
+  /** Counts a tool call of a task in this run and in the runs above. */
   count(taskId: string, tool: string): Promise<ReportedBreach | null>;
-  /** Sets aside what a model call of a task may use. While others hold the rest, it waits for what they give back. */
+  /** Reserves the amount for a model call of a task. While other calls hold the rest, it waits for their settlements. */
   reserve(asked: ReservationRequest): Promise<ReservationReply>;
-  /** Keeps what they spend in the store from here on: a task begins one in the background. */
+  /** Moves the budgets of the run into the store, because a task starts a background task. */
   share(taskId: string): Promise<SharedBudgets>;
-  /** Takes back a reservation. */
+  /** Settles a reservation. */
   repay(reservationId: string, used: BudgetUsed): void;
-  /** Waits a while for tasks that are stopped to give back what they were lent. */
+  /** Waits a limited time for stopped tasks to settle their reservations. */
   settled(): Promise<void>;
 }
