@@ -2,7 +2,7 @@ import type { AskedApproval } from "../../../bus/frames/output.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { approvalById } from "../../../storage/tables/approvals.ts";
 
-/** What came of the requests for approval that a run has waited for, in the order in which it has asked. */
+/** Returns the approval requests that a run has waited for, with their status, in the order of asking. */
 export async function askedApprovals(store: TenantStore, ids: ReadonlySet<string>): Promise<AskedApproval[]> {
   const rows = await Promise.all([...ids].map((id) => approvalById(store, id)));
   return rows
@@ -16,7 +16,7 @@ export async function askedApprovals(store: TenantStore, ids: ReadonlySet<string
       thread_id,
       tool_call_id,
       expires_at: ttl_seconds === null ? null : deadline,
-      // Others may still wait for it: for this run nobody has decided in time.
+      // Another call may still wait for the request. For this run it has expired.
       status: status === "pending" ? "expired" : status,
     }));
 }

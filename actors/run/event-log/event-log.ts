@@ -3,37 +3,34 @@ import type { RunEnding, RunSpent } from "../../../storage/tables/runs.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import type { AtEnd, FencingToken, KeptByThread, TakeInputs, TakenInputs } from "../../log/messages.ts";
 
-/**
- * Where a run writes what must not be lost. Appends become durable in the order in which they are made; after one has failed
- * all later ones fail.
- */
+/** The durable log of a run. Appends become durable in order. After one has failed, all later ones fail. */
 export interface EventLog {
   /** The sequence number of the next event, -1 without a thread. */
   readonly nextSeq: number;
-  /** Events below it are durable: what a frame may name as its id. -1 without a thread. */
+  /** All events below it are durable, so a frame may carry it as its id. -1 without a thread. */
   readonly durableSeq: number;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
   /** Id that the newest event will have after `count` more entries, empty without a thread. */
   leafIdAfter(count: number): string;
   /**
-   * Resolves when the entries are durable, `ops` and what the thread is to keep with them, with the sequence number behind them: what a frame of theirs may
-   * name, while `durableSeq` may have gone on. Refuses with storage_unavailable or conflict.
+   * Stores entries, `ops` and `kept` in one batch. Resolves with the sequence number after these entries, for the id of a frame
+   * about them; `durableSeq` may be higher. Refuses with storage_unavailable or conflict.
    */
   append(entries: readonly LogEntry[], ops?: readonly WriteOp[], kept?: KeptByThread): Promise<number>;
   /**
-   * The same for what may be lost as long as nothing else is written: it goes with the next append, or by itself at the end of this turn of the
-   * event loop. Resolves before that append does.
+   * Buffers entries that may be lost if nothing else is written. They join the next append, or are sent at the end of this turn
+   * of the event loop. Resolves before that append does.
    */
   hold(entries: readonly LogEntry[], ops?: readonly WriteOp[]): Promise<number>;
-  /** Puts the run aside, `ops` with it. Only for a run on a thread. */
+  /** Suspends the run, with `ops` in the same batch. Only for a run on a thread. */
   suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<void>;
-  /** Moves what waits for the run into the log. */
+  /** Moves queued input of the run into the log. */
   takeInputs(asked: Omit<TakeInputs, keyof FencingToken>): Promise<TakenInputs>;
   /**
-   * The last append of the run, in one batch with `ops` and the end of its row. `ops` are asked for once more when others have
-   * written meanwhile, as `nextSeq` and `leafIdAfter` are then others. False when nothing was written, as something waits that
-   * `unless` names.
+   * Writes the last batch of the run: `entries`, `ops` and the end of its row. If another writer has appended in between, `ops`
+   * is called again with the new `nextSeq` and `leafIdAfter`. False if nothing was written, because input is queued that `unless`
+   * names.
    */
   end(
     entries: readonly LogEntry[],
@@ -41,10 +38,10 @@ export interface EventLog {
     ending: RunEnding,
     unless: AtEnd | null,
   ): Promise<boolean>;
-  /** Sends the last batch of a run that is cut off, which is written as long as the run is still its own. Only for a durable run. */
+  /** Sends the last batch of an interrupted durable run. The thread writes it if the run is still its own. */
   cutOff?(ops: readonly WriteOp[]): void;
-  /** Writes what the run has used so far, where that would wait for its end. */
+  /** Writes the usage so far, if it would otherwise be written only at the end. */
   writeUsage?(): Promise<void>;
-  /** Frames for those who listen to the thread without having started the turn; made only when somebody does. */
+  /** Sends frames to the subscribers of the thread. They are encoded only if there are any. */
   publish(frames: () => string): void;
 }

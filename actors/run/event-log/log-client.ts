@@ -22,12 +22,12 @@ import { uncountedBytes } from "../../runtime/context-memory.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
 import type { OpenAsked, RunEventLog } from "./run-log.ts";
 
-/** What a run writes waits as long as the store does, and for nothing else. */
+/** Options of a write: no deadline of its own, because the store has one. */
 const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
-/** Attempts to open a log whose thread loses its state on the way. */
+/** Max attempts to open a log whose thread actor loses its state. */
 const openAttempts = 3;
 
-/** The log of a conversation, written by asking its thread. Sequence numbers are known as entries are sent. */
+/** The event log of a run on a thread. The thread actor writes it. Entries get their sequence numbers when they are sent. */
 export class EventLogClient implements RunEventLog {
   readonly threadId: string;
   readonly #bus: Bus;
@@ -35,20 +35,20 @@ export class EventLogClient implements RunEventLog {
   readonly #runId: string;
   readonly #address: Address<"thread">;
   readonly #topic: string;
-  /** Of the fencing token of a run that was taken up, or is durable; null for every other. */
+  /** Epoch of the fencing token of a resumed or durable run; null for any other. */
   #epoch: number | null = null;
   #uid = "";
   #nextSeq = 0;
   #leafSeq = -1;
   #durableSeq = 0;
-  /** Events of the log since the run has opened it that are not its own. */
+  /** Number of events by other writers since the run opened the log. */
   #notes = 0;
   #begun: Promise<unknown> = Promise.resolve();
-  /** Of a durable run; null for every other. */
+  /** Null for a run that is not durable. */
   #durableRun: DurableRun | null = null;
-  /** What the run says while its first events are being written; null when they are durable. */
+  /** Frames that were published before the first batch was durable; null afterwards. */
   #early: (() => string)[] | null = [];
-  /** What goes with the next append, in the order of its sequence numbers. */
+  /** Buffered entries for the next append, in the order of their sequence numbers. */
   #held: HeldEntries[] = [];
 
   constructor(bus: Bus, address: Address<"thread">, runId: string, env: Env) {
@@ -143,12 +143,12 @@ export class EventLogClient implements RunEventLog {
     });
   }
 
-  /** Sends what is held, ahead of what follows. */
+  /** Sends the buffered entries before the next message. */
   #sendHeld(): void {
     if (this.#held.length > 0) this.append([]).catch(() => {});
   }
 
-  /** `own` of the entries have no number yet. */
+  /** Appends entries. Only those of `own` have no sequence number yet. */
   async #append(
     entries: readonly LogEntry[],
     ops: readonly WriteOp[],
@@ -174,7 +174,7 @@ export class EventLogClient implements RunEventLog {
   async takeInputs(asked: Omit<TakeInputs, keyof FencingToken>): Promise<TakenInputs> {
     this.#sendHeld();
     this.#checkFencingToken();
-    // The thread has a run only when it has begun.
+    // The thread accepts this only after the run has begun.
     if (this.#early !== null) await this.#begun;
     const expected = this.#expected();
     const taken = await this.#bus.ask(this.#address, "take_inputs", { ...this.#fencingToken, ...asked }, written);
@@ -197,7 +197,7 @@ export class EventLogClient implements RunEventLog {
       const ended = await this.#bus.ask(this.#address, "end", last, written);
       if (ended.kind === "queued") return false;
       if (ended.kind === "moved") {
-        // A log does not get shorter: it would be asked for ever.
+        // A log never gets shorter. Without this check the loop would not end.
         if (ended.next_seq <= this.#nextSeq) throw new SvcError("actor_lost");
         this.#moved(ended.next_seq - this.#nextSeq);
         continue;
@@ -208,7 +208,7 @@ export class EventLogClient implements RunEventLog {
     }
   }
 
-  /** Takes up a run that was put aside. `slot`: it has one, or needs none. */
+  /** Resumes a suspended run. `slot` is true if the run has a slot, or needs none. */
   async take(owner: string, slot: boolean): Promise<TakenRun> {
     const asked = { run_id: this.#runId, owner, slot };
     const taken = await this.#bus.ask(this.#address, "take", asked, { prompt: true });
@@ -229,7 +229,7 @@ export class EventLogClient implements RunEventLog {
     this.#bus.ask(this.#address, "append", { ...this.#fencingToken, entries: [], ops }, written).catch(() => {});
   }
 
-  /** The run is a durable one: what it writes says where it is, until it is cut off. */
+  /** Adds the progress of a durable run to all writes, until the run is interrupted. */
   follow(durableRun: DurableRun): void {
     this.#durableRun = durableRun;
   }
@@ -247,14 +247,14 @@ export class EventLogClient implements RunEventLog {
     return { run_id: this.#runId, epoch: this.#epoch };
   }
 
-  /** Refuses with actor_lost when another goes on with the run. */
+  /** Refuses with actor_lost if another process has resumed the run. */
   #checkFencingToken(): void {
     if (this.#durableRun?.isCut) throw new SvcError("actor_lost");
   }
 
   /**
-   * Numbers the entries, and waits for the first batch where somebody listens: what was said meanwhile is to be heard before what
-   * follows in the log. Where nobody does it is forgotten, as who comes later is told by the log.
+   * Numbers the entries. If the thread has subscribers, it waits for the first batch, because early frames must precede the next
+   * entries. Without subscribers the early frames are dropped: a later subscriber reads the log.
    */
   #ready(entries: readonly LogEntry[]): Promise<unknown> | null {
     this.#sent(entries);
@@ -278,22 +278,22 @@ export class EventLogClient implements RunEventLog {
     this.#leafSeq = this.#nextSeq - 1;
   }
 
-  /** Where the log would stand behind what was sent by now if nobody else had written. */
+  /** The expected position of the log after everything sent so far, without the events of other writers. */
   #expected(): number {
     return this.#nextSeq - this.#notes;
   }
 
-  /** What was sent when the log was expected to stand at `expected` is durable. */
+  /** Records that a batch is durable. `expected` was the expected position when it was sent. */
   #durable({ durable_seq }: LogPosition, expected: number, entries: readonly LogEntry[] = []): void {
     this.#durableSeq = Math.max(this.#durableSeq, durable_seq);
-    // Somebody else may have written before them.
+    // Another writer may have appended before these entries.
     const [first] = entries;
     const start = durable_seq - entries.length;
     if (first !== undefined && seqOfEntry(first) !== start) numberEntries(entries, start);
     this.#moved(durable_seq - expected - this.#notes);
   }
 
-  /** Others have written: their events are between those of the run. */
+  /** Shifts the position by the number of events from other writers. */
   #moved(notes: number): void {
     if (notes <= 0) return;
     this.#notes += notes;
@@ -302,7 +302,7 @@ export class EventLogClient implements RunEventLog {
   }
 }
 
-/** What waits for the next append. */
+/** Entries that are buffered for the next append. */
 interface HeldEntries {
   readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];

@@ -7,7 +7,7 @@ import { earlierAnswer, storedAnswer } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { RunEventLog } from "./run-log.ts";
 
-/** A conversation that is nowhere. */
+/** The opened thread of a run that has none. */
 const nothing: OpenThread = {
   exists: false,
   thread_key: -1,
@@ -24,13 +24,13 @@ const nothing: OpenThread = {
 };
 
 /**
- * A turn without a thread keeps its row, what it cost and, when the client sent a key, its answer; all at its end, but what it cost sooner where
- * somebody asks for that.
+ * Returns the event log of a turn without a thread. It stores the run row, the usage and the answer for an idempotency key, all
+ * at the end of the run. `writeUsage` stores the usage earlier.
  */
 export function memoryLog(store: Store, tenantId: string, runId: string, env: Env): RunEventLog {
   const kept: WriteOp[] = [];
   let row: NewRun | null = null;
-  /** Usage on its way to the store before the end. */
+  /** The write of usage before the end. */
   let writing: Promise<void> = Promise.resolve();
   const tenant = store.tenant(tenantId);
   const log: RunEventLog = {
@@ -63,7 +63,7 @@ export function memoryLog(store: Store, tenantId: string, runId: string, env: En
         tenant.write(usage).then(
           () => {},
           (error) => {
-            // Its end tries again.
+            // The end of the run tries again.
             kept.unshift(...usage);
             throw error;
           },
@@ -86,7 +86,7 @@ export function memoryLog(store: Store, tenantId: string, runId: string, env: En
       await tenant.write(kept);
       return true;
     },
-    // The answer was not kept, so the key must not say that it was: the request can be sent again.
+    // The answer was not stored, so the key is released, and the client can repeat the request.
     release(key) {
       if (key !== null) void tenant.write([releaseKeyOp(tenant, key.scope, runId)]).catch(() => {});
     },

@@ -2,20 +2,23 @@ import type { RunRow } from "../../../storage/tables/runs.ts";
 import type { AskedKey, BeginRun, OpenedLog, OpenLog } from "../../log/messages.ts";
 import type { EventLog } from "./event-log.ts";
 
-/** With what a run opens its log. */
+/** Options for opening the log of a run. */
 export interface OpenAsked extends Omit<OpenLog, "run_id" | "granted"> {
-  /** Makes room in memory for so many bytes of the log; a promise where others have to leave first. Refuses with mailbox_full. */
+  /** Reserves memory for this many bytes of the log. Returns a promise if other runs must leave first. Refuses with mailbox_full. */
   makeRoom(bytes: number): Promise<void> | null;
 }
 
-/** The log of a run from its beginning: opened, begun, written, ended. */
+/** The event log of a run with its whole life: open, begin, write, end. */
 export interface RunEventLog extends EventLog {
   /** Reserves the log; `begin` or `release` must follow. Refuses as `open` of the thread does. */
   open(asked: OpenAsked): Promise<Exclude<OpenedLog, { readonly kind: "large" }>>;
-  /** Makes the caller's messages durable; answers the row of a durable run. What the run publishes meanwhile follows them. */
+  /**
+   * Stores the caller's messages. Resolves with the row of a durable run. Frames that the run publishes before that are sent
+   * afterwards.
+   */
   begin(first: Omit<BeginRun, "run_id">): Promise<RunRow | null>;
-  /** Whether the first batch is durable. */
+  /** True if the first batch is durable. */
   readonly hasBegun: boolean;
-  /** The run does not begin, or is gone without an end. */
+  /** Releases the log of a run that does not begin, or that is lost without an end. */
   release(key: AskedKey | null): void;
 }

@@ -7,11 +7,11 @@ import { claimKeyOp, neverExpires, releaseKeyOp, settleKeyOp } from "../../../st
 import type { JsonAnswer, RunAnswer, StreamAnswer } from "../../log/earlier-answer.ts";
 import type { RunOutcome, RunSpec } from "../spec/run-spec.ts";
 
-// What becomes of a turn's idempotency key: claimed in its first batch, settled in its last, by what its entry point answers.
+// The idempotency key of a turn. The first batch claims it; the last batch settles it with the answer of the entry point.
 
 /**
- * Claims the key for a run; part of the batch that accepts the turn. `expiresAt` is for a run of which nothing is stored before
- * its end: null for every other, whose end says when its key expires.
+ * Returns statements of the accepting batch that claim the key. `expiresAt` is for a run that stores nothing before its end. Null
+ * for any other run, whose end sets the expiry.
  */
 export function claimOps(
   store: TenantStore,
@@ -28,8 +28,8 @@ export function claimOps(
 }
 
 /**
- * Settles the key when the run has ended; part of the run's last batch. `endSeq` is the sequence number after the turn's last
- * event; `hasActed` is true if a call of a tool was begun that may change something, `expiresAt` when the key expires.
+ * Returns statements of the last batch that settle the key. `endSeq` is the sequence number after the turn's last event.
+ * `hasActed` is true if a call has started of a tool that may change something.
  */
 export function settleOps(
   store: TenantStore,
@@ -49,13 +49,13 @@ export function settleOps(
     return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), expiresAt)];
   }
   const { status, body } = answerOfOutcome(outcome, spec.request_id, output);
-  // A failure may be tried again with the same key, unless a tool could then do the same a second time.
+  // After a failure the key may be used again, unless a repeated tool call could repeat an effect.
   if (status >= 500 && !hasActed) return [releaseKeyOp(store, key.scope, run_id)];
   const answer: JsonAnswer | RunAnswer = key.form === "run" ? { suffix: spec.thread_suffix ?? "" } : { status, body };
   return [settleKeyOp(store, key.scope, run_id, JSON.stringify(answer), expiresAt)];
 }
 
-/** The answer for a client that waits for the end. A client that left gets the body of POST /chat. */
+/** Returns the answer for a client that waits for the end. If the client has disconnected, the key keeps the body of POST /chat. */
 function answerOfOutcome(outcome: RunOutcome, requestId: string, { answers }: RunOutput): JsonAnswer {
   if (outcome.kind === "failed")
     return (
@@ -64,7 +64,7 @@ function answerOfOutcome(outcome: RunOutcome, requestId: string, { answers }: Ru
   return answers?.finished(outcome.result) ?? answerOf(outcome.result, false);
 }
 
-/** The frame that the stream has ended in, to the letter. */
+/** Returns the frame that ended the stream in an error, byte for byte; null for any other end. */
 function errorOf(outcome: RunOutcome, requestId: string): string | null {
   return outcome.kind === "failed" ? errorFrame(failureText(outcome.error, requestId)) : failureFrame(outcome.result);
 }

@@ -10,8 +10,8 @@ import { memoryLog } from "./memory-log.ts";
 import type { RunEventLog } from "./run-log.ts";
 
 /**
- * The log of a turn that has no thread. One beside a conversation is opened as that stands, whoever has it, and never writes there: what
- * it leaves is its row and what it has used, which name the conversation.
+ * Returns the event log of a turn without a thread. A side turn (`side_of`) reads the current branch of a thread, even while a
+ * run holds that thread, and never writes to it. Its row and its usage rows name the thread.
  */
 export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): RunEventLog {
   const { tenant_id } = principal;
@@ -30,14 +30,14 @@ export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store:
       await asked.makeRoom(await branchBytesOf(tenant, row, needed, withUser));
       const branch = closedPart(await loadBranch(tenant, thread_key, leaf_seq, needed, withUser));
       const { thinking_level = null, output_style = null } = meta;
-      // Without tools there is nothing that a mode could let pass.
+      // A side turn has no tools, so a permission mode would have no effect.
       const mode = { permission_mode: "default" as const };
       return { kind: "open", thread: { ...opened.thread, branch, thinking_level, output_style, ...mode } };
     },
   };
 }
 
-/** The manifest that a conversation last ran under, empty when it never did. Refuses with unknown_thread. */
+/** Returns the manifest of the thread's last run; empty if there was none. Refuses with unknown_thread. */
 export async function manifestOf(store: TenantStore, suffix: string): Promise<string> {
   return (await spokenThread(store, suffix)).manifest ?? "";
 }
@@ -48,7 +48,7 @@ async function spokenThread(store: TenantStore, suffix: string): Promise<ThreadR
   return row;
 }
 
-/** A branch without a reply whose calls are under way: no provider takes it. */
+/** Returns the branch without a last reply whose calls have no results yet. Providers reject such a reply. */
 function closedPart(branch: readonly ContextMessage[]): readonly ContextMessage[] {
   const asked = branch.findLastIndex(({ role }) => role !== "tool");
   const answered = new Set(branch.slice(asked + 1).map(({ tool_call_id }) => tool_call_id));

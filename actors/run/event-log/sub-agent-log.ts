@@ -1,7 +1,7 @@
 import { ofSubAgent } from "../../log/sub-agent-events.ts";
 import type { EventLog } from "./event-log.ts";
 
-/** The event log of a sub-agent at this place. */
+/** Returns the event log of a sub-agent; `place` is its path among the sub-agents of the run. */
 export function subAgentLog(eventLog: EventLog, place: string): EventLog {
   return {
     get nextSeq() {

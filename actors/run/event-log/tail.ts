@@ -8,29 +8,29 @@ import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../spec/notes.ts";
 import type { BegunCall, GivenAnswer, PendingCall } from "../spec/run-spec.ts";
 
-/** What an agent has in the log of its run: its notes, how often it has asked its model since, and which calls have no result. */
+/** What the log of a run says of one agent: its notes, its model calls since the last note, and its calls without a result. */
 export class Tail {
-  /** Model calls that have asked for tools, since the last note. */
+  /** Model calls since the last note that the step limit counts. */
   steps = 0;
   messages = 0;
   userMessages = 0;
-  /** What its caller has said first; null when nothing. */
+  /** The first message of the caller; null for none. */
   userText: string | null = null;
-  /** Of the agent and of its sub-agents: no id is used twice in a run. */
+  /** Ids of calls by the agent and its sub-agents. No id is used twice in a run. */
   readonly callIds: string[] = [];
   readonly notes: RunNote[] = [];
-  /** Events of its sub-agents. */
+  /** Events of the sub-agents. */
   readonly ofSubAgents: LogEvent[] = [];
   #calls: readonly ToolCall[] = [];
-  /** The last that it has said, where that was its answer and not a part of its work; null else. */
+  /** The last reply, if it was an answer; null if it was part of the agent's work. */
   answer: GivenAnswer | null = null;
-  /** How calls have ended that have a result. */
+  /** Status of the calls that have a result, by id. */
   readonly #ended = new Map<string | undefined, unknown>();
-  /** Calls that were begun. */
+  /** Intents of calls, by id. */
   readonly #begun = new Map<string | undefined, BegunCall>();
-  /** Of these, those that were to change a file while another was. */
+  /** Ids of calls that were to change the same file concurrently. */
   readonly #beside = new Set<string | undefined>();
-  /** Calls that were given to a client, with their arguments then. */
+  /** Calls that were handed to a client, with their arguments at that time. */
   readonly #handed = new Map<string | undefined, ToolCall["args"]>();
 
   take(event: LogEvent): void {
@@ -58,13 +58,13 @@ export class Tail {
     }
     const { tool_calls: asked, metadata } = extra ?? {};
     if (kind !== "message") return;
-    // Another turn of the same run.
+    // A follow-up starts another turn of the same run.
     const isTurn = metadata?.type === "follow_up";
     if (isTurn) {
       this.steps = 0;
       this.#calls = [];
     }
-    // Whatever was said to an answer, its pattern has begun anew behind it.
+    // After an answer, any new message starts the pattern again.
     if (isTurn || (role === "user" && this.answer !== null)) {
       this.notes.length = 0;
       this.ofSubAgents.length = 0;
@@ -72,14 +72,14 @@ export class Tail {
     const isAnswer = role === "assistant" && metadata?.stop_reason !== undefined && asked === undefined;
     const stop_reason = metadata?.stop_reason as StopReason;
     this.answer = isAnswer && metadata.status !== "subtask" ? { text: event.content, stop_reason } : null;
-    // An answer that something was said to before it was the last one.
+    // An answer counts as a step too: a later message may have followed it.
     if (role === "assistant" && metadata?.stop_reason !== undefined) this.steps++;
     if (role !== "assistant" || asked === undefined || metadata?.source === "client") return;
     this.#calls = asked;
     this.callIds.push(...asked.map(({ id }) => id));
   }
 
-  /** A call was begun. Of calls that change one file side by side, the file does not tell which of them has. */
+  /** Records the intent of a call. If concurrent calls change one file, its content does not show which of them has run. */
   #begin(id: string | undefined, metadata: Readonly<Record<string, unknown>> | undefined): void {
     const foreseen = (metadata?.foreseen as Foreseen | undefined) ?? null;
     this.#begun.set(id, {
@@ -93,13 +93,13 @@ export class Tail {
       if (foreseen !== null && begun.foreseen?.file === foreseen.file) this.#beside.add(other).add(id);
   }
 
-  /** Whether the last call of the last time was denied; null while it has no result, and where there was none. */
+  /** True if the last call of the last reply was denied; null if it has no result, or if there was no call. */
   get endedOnDenial(): boolean | null {
     const last = this.#calls.at(-1);
     return last === undefined || !this.#ended.has(last.id) ? null : this.#ended.get(last.id) === "denied";
   }
 
-  /** The calls of the last time that have no result, with what they wait for. */
+  /** Returns the calls of the last reply that have no result, with their waits. */
   open(waits: readonly WaitRow[]): PendingCall[] {
     return this.#calls.flatMap((call) => {
       if (this.#ended.has(call.id)) return [];

@@ -18,10 +18,10 @@ import {
 import type { LogEntry } from "../../log/entry.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
 
-// Questions that a run puts to the outside (decision 87). On a thread each is a row, and its opening and its end are events outside
-// the model's context. Without a thread it is kept in memory, and gone with the run.
+// External questions of a run (decision 87: waits are rows). On a thread each question is a row, and its start and end are events
+// that the model does not see. Without a thread it is kept in memory, and ends with the run.
 
-/** A wait as a run opens it: the row is to be written together with the entry. */
+/** Returns the row of a new wait, and the log entry to write with it. */
 export function openedWait(
   wait: Wait,
   call: WaitingCall,
@@ -34,7 +34,7 @@ export function openedWait(
 ): { row: NewWait; entry: LogEntry } {
   const { latest, ...at } = place;
   const { kind, subject, may_answer } = wait;
-  // It ends with the run's own time, if that comes first (decision 88).
+  // The wait ends no later than the run's time limit (decision 88: deadlines).
   const deadline = Math.min(wait.deadline ?? latest, latest);
   const { tool_call_id } = call;
   return {
@@ -53,7 +53,10 @@ export function openedWait(
   };
 }
 
-/** Opens a wait, and asks its request where that is to be made. One for what is decided, or over, is answered as it is opened. */
+/**
+ * Returns statements that open a wait, with its approval request if it needs a new one. If the request or the task has already
+ * ended, the wait is answered at once.
+ */
 export function openOps(store: TenantStore, row: NewWait, request?: NewApproval): WriteOp[] {
   if (row.kind === "task" || row.kind === "task_result") return openTaskOps(store, row, row.asked_as ?? "");
   const open = openWaitOp(store, row);
@@ -61,7 +64,7 @@ export function openOps(store: TenantStore, row: NewWait, request?: NewApproval)
   return row.approval_id === null ? [open] : joinOps(store, row.approval_id, row.wait_id, open);
 }
 
-/** What the log says when a wait is over; the row is closed with it. */
+/** Returns the log entry for the end of a wait. The same batch closes the row. */
 export function endedEntry(
   { wait_id, answer, call }: WaitRow,
   how: "answered" | "expired" | "aborted" | "superseded",
@@ -70,28 +73,28 @@ export function endedEntry(
   return waitEntry({ type: "wait_ended", wait_id, how, tool_call_id: call.tool_call_id, ...by });
 }
 
-/** What came of a wait, as its row says it; null while it is open. */
+/** Returns the outcome of a wait from its row; null while it is open. */
 export function outcomeOf({ state, answer }: WaitRow): WaitOutcome | null {
   if (state === "open") return null;
   if (state === "answered" && answer !== null) return { kind: "answered", ...answer };
   return { kind: "expired" };
 }
 
-/** Whether a principal is one of those who may answer. */
+/** True if the principal may answer. */
 function mayAnswer({ scopes, principal, not_principal }: WaitAnswerers, who: Principal): boolean {
   const id = principalId(who);
   if (principal !== null && principal !== id) return false;
   return not_principal !== id && scopes.every((scope) => who.scopes.includes(scope));
 }
 
-/** Answers a wait of this run in its row: the first who does so wins. */
+/** Answers a stored wait of this run. The first answer wins. */
 export async function answerStored(
   store: TenantStore,
   runId: string,
   { wait_id, value, principal }: AnswerToWait,
 ): Promise<AnswerOutcome> {
   const row = await waitById(store, wait_id);
-  // What a request for approval is answered with is said to the request.
+  // An approval wait is answered through its request only.
   if (row?.run_id !== runId || row.state !== "open" || row.approval_id !== null) return "over";
   if (!mayAnswer(row.may_answer, principal)) return "not_allowed";
   try {
@@ -119,7 +122,7 @@ export class MemoryWaits {
     this.#env = env;
   }
 
-  /** Ends those that are over by their rows: they wait for requests for approval. */
+  /** Ends approval waits whose rows have an outcome. */
   async look(store: TenantStore): Promise<void> {
     for (const id of [...(this.#asked?.keys() ?? [])]) {
       const row = await waitById(store, id);
@@ -128,7 +131,7 @@ export class MemoryWaits {
     }
   }
 
-  /** Resolves with the answer, at the deadline, or with null when `onStop` calls back. */
+  /** Resolves with the answer, as expired at the deadline, or with null when `onStop` calls back. */
   ask(id: string, wait: Wait, latest: number, onStop: (stop: () => void) => () => void): Promise<WaitOutcome | null> {
     const { promise, resolve } = Promise.withResolvers<WaitOutcome | null>();
     const deadline = Math.min(wait.deadline ?? latest, latest);
@@ -155,7 +158,7 @@ export class MemoryWaits {
     return "accepted";
   }
 
-  /** Asks no longer, as if the run had been stopped. */
+  /** Ends a wait without an answer, as if the run had been stopped. */
   drop(id: string): void {
     this.#asked?.get(id)?.end(null);
   }

@@ -4,16 +4,16 @@ import type { ModelCall } from "../../models/provider.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import type { TextPace } from "./text-pace.ts";
 
-/** Max characters since the last committed event that a late listener still gets. */
+/** Max characters since the last committed event that a late subscriber receives. */
 const liveTextMax = 256 * 1024;
 
-/** Text that was sent since the last committed event; empty where it was too long. */
+/** Text sent since the last committed event; empty if it was too long. */
 export interface LiveText {
   readonly text: string;
   readonly truncated: boolean;
 }
 
-/** Where a stream sends to: the caller of the run, and the listeners of its thread. */
+/** The receivers of a stream: the caller of the run, and the subscribers of its thread. */
 interface Receivers {
   readonly output: RunOutput;
   readonly eventLog: Pick<EventLog, "durableSeq" | "publish">;
@@ -21,28 +21,28 @@ interface Receivers {
 }
 
 /**
- * All that an agent sends while its run is live: text, thoughts and frames, for the caller and for the listeners of the thread. Listeners get
- * the same text; frames about stored events reach them from the thread, so a plain `frame` is for the caller alone.
+ * Everything that an agent sends while its run is live: text, thinking and frames. The caller and the subscribers of the thread
+ * get the same text. Subscribers get frames about stored events from the thread, so a plain `frame` goes to the caller alone.
  */
 export class RunStream {
-  /** The caller's end. */
+  /** Output to the caller. */
   readonly output: RunOutput;
-  /** True for a sub-agent whose text only the agent that asked it reads. */
+  /** True for a hidden sub-agent, whose text only its parent agent reads. */
   readonly isMute: boolean;
-  /** The model call whose text is sent. It is paused while the caller does not read; null between calls. */
+  /** The model call whose text is sent. It is paused while the caller's connection is full; null between calls. */
   call: ModelCall | null = null;
   readonly #eventLog: Receivers["eventLog"];
   readonly #pace: TextPace;
-  /** The stream of the agent that the caller asked: it knows which events the caller was sent. */
+  /** The stream of the agent that the caller asked. It tracks the events that were announced to the caller. */
   readonly #root: RunStream;
-  /** The caller was sent the events below it, as far as frames report events. */
+  /** Sequence number after the last event that a frame has announced to the caller. */
   #announcedSeq: number;
   #liveText = "";
-  /** Text that waits for the next beat. */
+  /** Text that waits for the next beat of the pace. */
   #gathered = "";
   #hasSpoken = false;
 
-  /** `over` is the stream of the agent that has asked this one; null for the agent that the caller asked. */
+  /** `over` is the stream of the parent agent; null for the agent that the caller asked. */
   constructor({ output, eventLog, pace }: Receivers, over: RunStream | null, isMute: boolean) {
     this.output = output;
     this.isMute = isMute;
@@ -57,17 +57,17 @@ export class RunStream {
     return { text: truncated ? "" : this.#liveText, truncated };
   }
 
-  /** The sequence number that a frame names which reports no event. */
+  /** The sequence number for a frame that announces no event. */
   get announcedSeq(): number {
     return this.#root.#announcedSeq;
   }
 
-  /** All text that was sent is in the log now. */
+  /** Records that all sent text is in the log. */
   committed(): void {
     this.#liveText = "";
   }
 
-  /** Takes text of the model. The first text of a turn leaves at once, as does all of it while the actor thread keeps up. */
+  /** Sends text of the model. On a busy thread the text is gathered until the next beat, except for the first text of a turn. */
   say(delta: string): void {
     if (this.isMute) return;
     const isFirst = this.#gathered === "";
@@ -76,7 +76,10 @@ export class RunStream {
     else if (isFirst) this.#pace.onBeat(() => this.flush());
   }
 
-  /** Sends gathered text: before anything else is sent, and before it is written. Pauses the model while the caller does not read. */
+  /**
+   * Sends gathered text. It precedes every other frame and the write of the text. Pauses the model while the caller's connection
+   * is full.
+   */
   flush(): void {
     const delta = this.#gathered;
     if (delta === "") return;
@@ -99,40 +102,40 @@ export class RunStream {
     this.#eventLog.publish(() => thinkingFrames(delta));
   }
 
-  /** Sends the caller a frame. `id` is the sequence number behind the events that it reports. */
+  /** Sends a frame to the caller. `id` is the sequence number after the events that it announces. */
   frame(name: string, data: unknown, id: number = this.#eventLog.durableSeq): void {
     this.flush();
     this.announced(id);
     this.output.frame(name, data, id);
   }
 
-  /** Sends a frame to the caller and to the listeners, who have received every durable event. */
+  /** Sends a frame to the caller and to the subscribers, who have received every durable event. */
   frameToAll(name: string, data: unknown, id?: number): void {
     this.frame(name, data, id);
     this.publish(() => frame(name, data, this.#eventLog.durableSeq));
   }
 
   /**
-   * The same for a frame within a call. It reports no event, while a parallel call may have stored one that the caller was not sent yet. A
-   * client that reconnects with its id gets that event.
+   * Does the same for a frame within a call. Such a frame announces no event: a parallel call may have stored one that the caller
+   * has not seen. A client that reconnects with the frame's id receives that event.
    */
   frameInCall(name: string, data: unknown): void {
     this.frameToAll(name, data, this.announcedSeq);
   }
 
-  /** Says that a long phase of the run is under way, to the caller and to the listeners. */
+  /** Sends the progress of a long phase to the caller and to the subscribers. */
   progress(data: Readonly<Record<string, unknown>>): void {
     if (this.isMute) return;
     this.frame("session_progress", data, -1);
     this.publish(() => frame("session_progress", data, -1));
   }
 
-  /** Frames for the listeners of the thread alone; made only when there are any. */
+  /** Sends frames to the subscribers of the thread. They are encoded only if there are any. */
   publish(frames: () => string): void {
     this.#eventLog.publish(frames);
   }
 
-  /** The caller was sent the events below `seq`. */
+  /** Records that events below `seq` were announced to the caller. */
   announced(seq: number): void {
     if (seq > this.#root.#announcedSeq) this.#root.#announcedSeq = seq;
   }

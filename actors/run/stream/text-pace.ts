@@ -1,14 +1,13 @@
 import type { Env } from "../../../bus/env.ts";
 
-/** Turns of the event loop that take longer than this show that the thread has more to do than it can. */
+/** Milliseconds of an event-loop turn above which the thread counts as busy. */
 const longTurnMs = 8;
-/** Between two pieces of one stream while that is so. */
+/** Milliseconds between two chunks of one stream on a busy thread. */
 const beatMs = 40;
 
 /**
- * When the runs of a thread pass on what they have read. While the thread keeps up that is at once. When turns of the event loop
- * get long, because a thousand models speak at the same time, text is gathered and leaves in beats: fewer frames carry the same
- * text (decision 8), and the time that is saved goes to the turns.
+ * Decides when the runs of a thread send text. An idle thread sends it at once. A busy thread, with long event-loop turns,
+ * gathers text and sends it in beats. Fewer frames then carry the same text (decision 8: text deltas), which saves time.
  */
 export class TextPace {
   readonly #env: Env;
@@ -20,7 +19,7 @@ export class TextPace {
     this.#env = env;
   }
 
-  /** Whether text is to wait for the next beat. */
+  /** True if text must wait for the next beat. */
   get isBusy(): boolean {
     if (!this.#measuring) {
       this.#measuring = true;
