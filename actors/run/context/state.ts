@@ -109,7 +109,7 @@ export class StepState {
   endedOnDenial = false;
   /** The sub-agent that answers for this agent; null for none. */
   answering: Speaker | null = null;
-  /** Functions that close the open calls of sub-agents in this process. */
+  /** Functions that close the waiting calls of sub-agents in this process, if the run is stopped while other sub-agents work. */
   readonly closeMembers: (() => Promise<void>)[] = [];
 
   constructor({ routes, resumed }: Pick<RunSpec, "routes" | "resumed">, ephemeralInstruction: string | null) {

@@ -22,7 +22,7 @@ export class Steering {
     return this.#isDue;
   }
 
-  /** True if no further call may start, because the user has sent a message that the model must read first. */
+  /** True if no further call may start, because the model must first read a queued message. */
   get interrupts(): boolean {
     return this.#interrupts;
   }

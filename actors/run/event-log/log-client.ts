@@ -22,7 +22,7 @@ import { uncountedBytes } from "../../runtime/context-memory.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
 import type { OpenAsked, RunEventLog } from "./run-log.ts";
 
-/** Options of a write: no deadline of its own, because the store has one. */
+/** Options of a write. It has no deadline of its own, because the store has one. */
 const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
 /** Max attempts to open a log whose thread actor loses its state. */
 const openAttempts = 3;
@@ -247,7 +247,7 @@ export class EventLogClient implements RunEventLog {
     return { run_id: this.#runId, epoch: this.#epoch };
   }
 
-  /** Refuses with actor_lost if another process has resumed the run. */
+  /** Refuses with actor_lost after the run was interrupted, because another process may have resumed it. */
   #checkFencingToken(): void {
     if (this.#durableRun?.isCut) throw new SvcError("actor_lost");
   }

@@ -11,7 +11,7 @@ import type { RunEventLog } from "./run-log.ts";
 
 /**
  * Returns the event log of a turn without a thread. A side turn (`side_of`) reads the current branch of a thread, even while a
- * run holds that thread, and never writes to it. Its row and its usage rows name the thread.
+ * run holds it. It never writes to that thread; its row and its usage rows name it.
  */
 export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): RunEventLog {
   const { tenant_id } = principal;

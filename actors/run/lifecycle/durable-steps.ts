@@ -46,7 +46,7 @@ export class DurableSteps {
     );
   }
 
-  /** Suspends the run after its usage is stored. */
+  /** Suspends the run, and stores its usage in the same batch. */
   async suspend(): Promise<void> {
     const { eventLog, run } = this.#runContext;
     await eventLog.suspend(this.spent, [

@@ -21,8 +21,8 @@ import { Run } from "./run.ts";
 // How a durable run starts: acceptance writes its row. The run then starts when it gets a slot, in this process or in another one.
 
 /**
- * Returns statements that join a background task to the budgets of the runs above it; none for any other run. Their guard fails
- * as conflict.
+ * Returns the statements that join a background task to the budgets of the runs above it; none for any other run. Their batch
+ * refuses with conflict if the thread has too many running tasks.
  */
 export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun | undefined): WriteOp[] {
   if (parent?.background === undefined) return [];
@@ -70,7 +70,7 @@ export function tellDue(place: RunPlace, { bus, deps }: Pick<ActorContext<RunDep
   if (deps.settings.durablePollSeconds > 0) bus.tell(durableAddress(deps.host), "wake", place);
 }
 
-/** Notifies the `durable` actor that the run has left its slot. */
+/** Notifies the `durable` actor that the run no longer needs its slot. */
 export function tellLeft({ key, bus, deps }: Pick<ActorContext<RunDeps>, "key" | "bus" | "deps">): void {
   const { tenantId, suffix, runId } = splitRunKey(key);
   bus.tell(durableAddress(deps.host), "left", { tenant_id: tenantId, suffix: suffix ?? "", run_id: runId });

@@ -54,8 +54,8 @@ export interface ResumedRun {
 }
 
 /**
- * Resumes a run. Returns `needs_slot` for a durable run without a slot, and null if the run is not suspended, has ended, or has
- * no answered wait.
+ * Resumes a run. Returns `needs_slot` for a durable run without a slot. Returns null if the run is not suspended, has ended, or
+ * has no answered wait.
  */
 export async function resumeRun(
   place: RunPlace,

@@ -29,8 +29,8 @@ import { compactThread } from "./compact-thread.ts";
 import { DurableSteps } from "./durable-steps.ts";
 import { atEnd, TurnEnd, writeFailure } from "./turn-end.ts";
 
-// One turn, from its first model call to its last frame. The run actor owns it. It reports nothing that its event log has not
-// stored. It never throws: its output is told once how the run ended.
+// One turn, from its first model call to its last frame. The run actor owns it. Events are stored in the event log before they
+// are reported. The run never throws: its output is notified once of its end.
 
 /** How a run left memory: it has ended, it is suspended, or its end could not be written. */
 export type RunExit = "finished" | "suspended" | "lost";
@@ -238,9 +238,8 @@ export class Run implements LiveRun {
   }
 
   /**
-   * Waits for the last usage report of child tasks, if the process that resumes this run needs it, or a parent that shares its
-   * budget. Stopping a run stops its tasks. A resumed run may also end while a task is active whose call an earlier process has
-   * closed.
+   * Waits for the last usage report of child tasks, if a parent shares the budget, or if another process will resume this run.
+   * Stopping a run stops its tasks. A resumed run may also end while a task is active whose call an earlier process has closed.
    */
   async #settleTasks(): Promise<void> {
     const { abortReason, run, spec } = this.#runContext;
@@ -252,7 +251,7 @@ export class Run implements LiveRun {
     await tree?.flushed;
   }
 
-  /** Suspends the run after its usage is stored. */
+  /** Suspends the run, and stores its usage in the same batch. */
   async #suspend(): Promise<void> {
     const { eventLog, mode, run } = this.#runContext;
     const { budget, meter } = this.#runContext.billing;

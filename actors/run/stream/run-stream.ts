@@ -109,7 +109,7 @@ export class RunStream {
     this.output.frame(name, data, id);
   }
 
-  /** Sends a frame to the caller and to the subscribers, who have received every durable event. */
+  /** Sends a frame to the caller and to the subscribers. The subscribers have received every durable event. */
   frameToAll(name: string, data: unknown, id?: number): void {
     this.frame(name, data, id);
     this.publish(() => frame(name, data, this.#eventLog.durableSeq));
