@@ -1,12 +1,15 @@
 import type { ClearedResults } from "../../../manifests/sections/session.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 
-/** What the model reads in the place of a result, made once: the same words at every call, so that providers find them in their caches. */
+/**
+ * Notes that replace cleared results, cached per message. The text must be the same in every call, so that the provider's prompt cache
+ * matches.
+ */
 const stubs = new WeakMap<ContextMessage, ContextMessage>();
 
 /**
- * The messages with notes in the place of old tool results: those before the newest `keep_turns` messages of users that are longer than
- * `min_chars` or carry an image. The same list when there is nothing to clear.
+ * Replaces old tool results by notes. A result is cleared if it precedes the newest `keep_turns` user messages, and is longer than
+ * `min_chars` or has an image. Returns the same list if nothing is cleared.
  */
 export function clearResults(
   messages: readonly ContextMessage[],
@@ -23,7 +26,7 @@ export function clearResults(
   return cleared ?? messages;
 }
 
-/** Where the newest so many messages of users begin; 0 when there are not as many. */
+/** Index of the oldest of the newest `turns` user messages; 0 if there are fewer. */
 function turnsStart(messages: readonly ContextMessage[], turns: number): number {
   let left = turns;
   for (let at = messages.length - 1; at >= 0; at--) if (messages[at]?.role === "user" && --left === 0) return at;

@@ -1,51 +1,51 @@
 import type { ContextMessage } from "../../log/message.ts";
 
-/** A message of the branch as a compaction weighs it. */
+/** A message of the branch with its position and its weight in tokens. */
 export interface BranchItem {
-  /** Its place in the log; -1 without one. */
+  /** The sequence number in the log; -1 without one. */
   readonly seq: number;
   readonly message: ContextMessage;
   readonly tokens: number;
-  /** The opening of a turn that a compaction has cut through before. */
+  /** True for the opening of a turn that an earlier compaction has cut through. */
   readonly isCarried: boolean;
 }
 
-/** Where a branch is cut: what is before is summed up. */
+/** The position at which a branch is cut. Items before it are summarized. */
 export interface Cut {
-  /** The first item that is kept. */
+  /** Index of the first item that is kept. */
   readonly at: number;
-  /** The opening of the turn that is cut through; null when none is. */
+  /** The opening of the turn that the cut splits; null if the cut is between turns. */
   readonly opening: KeptOpening | null;
 }
 
-/** The opening of a turn as far as it is kept. */
+/** The user message that opens a turn, possibly shortened. */
 export interface KeptOpening {
   readonly item: BranchItem;
   readonly message: ContextMessage;
   readonly tokens: number;
 }
 
-/** Who decides how much is kept: tokens, or messages. */
+/** Max tokens and messages that stay after a cut. The stricter bound decides. */
 export interface KeepRule {
   readonly tokens: number;
   readonly messages: number;
 }
 
-/** What is to be cut. Items stand as in the log. */
+/** A branch before the cut, in the order of the log. */
 export interface Uncut {
   readonly items: readonly BranchItem[];
-  /** Where the running turn begins, with the user's message. */
+  /** Index of the user message that opens the running turn. */
   readonly turnFirst: number;
 }
 
 /**
- * The cut that keeps as much of the end as the rule allows, and the last group in any case: a call is never parted from its results. Of an
- * opening there is kept what `shorten` leaves, and the rest of it is summed up like what is before. Null when there is nothing to sum up.
+ * Chooses the cut that keeps as much of the end as the rule allows, and at least the last group. A group is a reply with calls and all
+ * their results. Null if nothing is left to summarize. `shorten` limits the opening of a split turn; the rest of the opening is summarized.
  */
 export function planCut(uncut: Uncut, keep: KeepRule, shorten: (opening: BranchItem) => KeptOpening): Cut | null {
   const cut = cutBy(uncut, keep, shorten);
   if (cut === null || cut.opening === null) return cut;
-  // An opening takes its place from what else is kept.
+  // The tokens of the opening count against the rule, so the cut is chosen again with fewer tokens.
   return cutBy(uncut, { ...keep, tokens: keep.tokens - cut.opening.tokens }, shorten) ?? cut;
 }
 
@@ -55,7 +55,7 @@ function cutBy({ items, turnFirst }: Uncut, keep: KeepRule, shorten: (opening: B
   let tokens = 0;
   let messages = 0;
   for (let at = items.length - 1; ; at--) {
-    // All of it is within the rule.
+    // The whole branch is within the rule.
     if (at < 0) return null;
     tokens += (items[at] as BranchItem).tokens;
     messages++;
@@ -67,7 +67,7 @@ function cutBy({ items, turnFirst }: Uncut, keep: KeepRule, shorten: (opening: B
   return tokensCut(items, cut) > 0 ? cut : null;
 }
 
-/** Tokens of what a cut leaves to the summary. */
+/** Tokens that a cut leaves to the summary. */
 export function tokensCut(items: readonly BranchItem[], { at, opening }: Cut): number {
   const isShort = opening !== null && opening.message !== opening.item.message;
   let tokens = isShort ? Math.max(0, opening.item.tokens - opening.tokens) : 0;
@@ -75,7 +75,7 @@ export function tokensCut(items: readonly BranchItem[], { at, opening }: Cut): n
   return tokens;
 }
 
-/** Before which items a branch may be cut: no call is open there. */
+/** Indexes before which a branch may be cut: those at which no call is open. */
 function cutPlaces(items: readonly BranchItem[]): Set<number> {
   const places = new Set<number>();
   let groupEnd = 0;
@@ -87,8 +87,8 @@ function cutPlaces(items: readonly BranchItem[]): Set<number> {
 }
 
 /**
- * The item behind the last result of the calls at `at`. What a client or a person has added while a call was open is within the group,
- * whoever it says that it is of. Calls that another reply with calls has left behind are never answered any more.
+ * Index after the last result of the calls at `at`. Messages that a client or a person added while a call was open belong to the group. A
+ * later reply with calls ends the group, because older calls are never answered after it.
  */
 function endOfGroup(items: readonly BranchItem[], at: number): number {
   const open = new Set(items[at]?.message.tool_calls?.map(({ id }) => id));
@@ -102,8 +102,8 @@ function endOfGroup(items: readonly BranchItem[], at: number): number {
 }
 
 /**
- * The last of the messages that a turn begins with, when the cut is behind it and before the turn's end. A turn before the running one
- * begins behind the answer before it.
+ * The last user message that opens the turn of the cut; null if the cut does not split that turn. An earlier turn begins after the reply
+ * before it.
  */
 function openingOf(items: readonly BranchItem[], at: number, turnFirst: number): BranchItem | null {
   let first = at;

@@ -5,18 +5,15 @@ import type { ContextMessage } from "../../log/message.ts";
 import { showsImages } from "../../log/refused-images.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
 
-// The images of a model call. The log keeps references; their bytes are read just before each call, and forgotten after it. A call
-// is given the newest images, as many as providers take and one process can hold for many runs.
+// The images of a model call. The log keeps references. Each call reads the bytes anew and does not cache them. A call gets the newest
+// images, up to a number and a size that providers accept and one process can hold for many runs.
 
-/** Images of one call. */
+/** Max images in one call. */
 const imagesMax = 20;
-/** Their bytes together, as base64. The largest upload and the largest body alone may be more. */
+/** Max base64 characters of all images in one call. A single upload or body of the largest allowed size may exceed it. */
 const base64CharsMax = 12 * 1024 * 1024;
 
-/**
- * Reads the images of messages. What a reference does not lead to any more is left out, and named in `missing`. Refuses with
- * storage_unavailable.
- */
+/** Reads the images of messages. A reference to a deleted file is left out and listed in `missing`. Refuses with storage_unavailable. */
 export async function readImages(
   messages: readonly ContextMessage[],
   files: FileStore,
@@ -51,7 +48,7 @@ export async function readImages(
   return { shown, missing };
 }
 
-/** What a call shows of messages when no model of the turn takes images: nothing is read. */
+/** Returns the images of messages as omitted, without reading them. For turns whose models all take no images. */
 export function unreadImages(messages: readonly ContextMessage[]): ImagesOfCall {
   const shown = new Map<ContextMessage, ShownImages>();
   for (const message of messages)
@@ -60,7 +57,7 @@ export function unreadImages(messages: readonly ContextMessage[]): ImagesOfCall 
   return shown;
 }
 
-/** The same messages for a model that takes no images. */
+/** Returns the same messages with all images omitted, for a model that takes none. */
 export function withoutImages(shown: ImagesOfCall): ImagesOfCall {
   return new Map(
     [...shown].map(([message, { images, omitted }]) => [
@@ -70,14 +67,14 @@ export function withoutImages(shown: ImagesOfCall): ImagesOfCall {
   );
 }
 
-/** How many images a call does not show. */
+/** Number of images that a call omits. */
 export function countOmitted(shown: ImagesOfCall): number {
   let count = 0;
   for (const { omitted } of shown.values()) count += omitted;
   return count;
 }
 
-/** An image as it is given to a model; null when what refers to it leads nowhere any more. */
+/** Returns an image as the model gets it; null if its file was deleted. */
 export async function readImage(
   { url, media_type, detail }: Attachment,
   files: FileStore,

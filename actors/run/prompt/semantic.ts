@@ -2,22 +2,22 @@ import { isSummary } from "../../log/compaction.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import { groupStart } from "./working-set.ts";
 
-/** Messages that are shown before the running turn whatever they are about. */
+/** Messages directly before the running turn that are always shown. */
 const recentMessages = 4;
 
-/** What `semantic:N` shows before the running turn, chosen once in a turn, so that its calls begin alike. */
+/** The selection of `semantic:N`. It is made once per turn, so that all calls of the turn share a prompt prefix. */
 export interface Chosen {
   readonly earlier: readonly ContextMessage[];
-  /** From here on the branch is shown as it is. */
+  /** Index from which the whole branch is shown. */
   readonly from: number;
 }
 
-/** A score for each message: the more like the query, the higher, and not above 0 for what has nothing in common with it. */
+/** Scores each message by similarity to the query. Unrelated messages score 0 or less. */
 export type Compare = (messages: readonly ContextMessage[], query: string) => Promise<number[]>;
 
 /**
- * The `count` messages before the newest ones that are most like what the running turn asks, in their order. Groups are chosen whole: a
- * call is never parted from its results.
+ * Selects up to `count` earlier messages that are most similar to the user messages of the running turn, in their order. A call and its
+ * results are selected together or not at all.
  */
 export async function chooseSimilar(
   branch: readonly ContextMessage[],
@@ -33,7 +33,7 @@ export async function chooseSimilar(
   const groups: { readonly start: number; readonly end: number; readonly score: number }[] = [];
   for (let end = searched.length; end > 0; ) {
     const start = groupStart(searched, end - 1);
-    // What a page has begun in the middle of a group is no group.
+    // The first page may begin inside a group; such results are skipped, because their call is missing.
     if (searched[start]?.role !== "tool") groups.push({ start, end, score: Math.max(...scores.slice(start, end)) });
     end = start;
   }

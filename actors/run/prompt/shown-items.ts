@@ -2,8 +2,8 @@ import type { ShownItem } from "../../../storage/tables/model-calls.ts";
 import { type ContextMessage, seqOf } from "../../log/message.ts";
 
 /**
- * Where messages stand in the log of their conversation, in their order. Those that were read from it together are told by the first and
- * the last of them, as no other message is between two of them; what is in no log goes to `words`, which answers its digest.
+ * Describes messages by their positions in the log, in their order. Consecutive messages that were read from the log together become one
+ * range. Messages that are in no log are passed to `words`, which returns a digest.
  */
 export function shownItems(
   messages: readonly ContextMessage[],
@@ -28,7 +28,7 @@ export function shownItems(
   return items;
 }
 
-/** Messages that were read from the log, of which results may stand in the order of their calls. */
+/** Adds the ranges of messages that were read from the log. Their results may be sorted by call instead of by sequence number. */
 function addRanges(items: ShownItem[], messages: readonly ContextMessage[], from: number, to: number): void {
   let [first, last] = [messages[from] as ContextMessage, messages[from] as ContextMessage];
   for (let at = from + 1; at < to; at++) {

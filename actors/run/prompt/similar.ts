@@ -1,14 +1,14 @@
 import type { ContextMessage } from "../../log/message.ts";
 
-// What of a conversation is like what is asked now, by BM25 over its own words (Robertson and Zaragoza, "The Probabilistic Relevance
-// Framework", 2009). The words of a message are counted once and kept with it, a few messages at a time.
+// Similarity of messages to a query by BM25, with term frequencies of this conversation (Robertson and Zaragoza, "The Probabilistic
+// Relevance Framework", 2009). The terms of a message are counted once and cached. The work yields regularly to other tasks of the thread.
 
-/** How soon more of the same word counts for less, and how far long messages are held to be long. */
+/** Parameters k1 and b of BM25: the saturation of repeated terms and the weight of message length. */
 const saturation = 1.2;
 const lengthWeight = 0.75;
-/** Characters of a message that are read. */
+/** Max characters of a message that are indexed. */
 const charsMax = 4_000;
-/** Characters that are read, and terms that are looked up, before others have their turn: some milliseconds. */
+/** Characters and term lookups between two pauses: a few milliseconds. */
 const slice = 32_000;
 
 const word = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+|[\p{L}\p{N}]+/gu;
@@ -21,7 +21,7 @@ interface Words {
 
 const known = new WeakMap<ContextMessage, Words>();
 
-/** A score for each message, 0 for what shares no word with the query. `pause` is awaited now and then. */
+/** Returns a BM25 score for each message, 0 if it shares no term with the query. Awaits `pause` regularly, so that others can run. */
 export async function similarities(
   messages: readonly ContextMessage[],
   query: string,
@@ -61,7 +61,7 @@ export async function similarities(
   return scores;
 }
 
-/** Characters that are read and terms that are looked up since others had their turn. */
+/** Counts characters and term lookups since the last pause. */
 class Work {
   readonly #pause: () => Promise<void>;
   #done = 0;
@@ -84,7 +84,7 @@ class Work {
   }
 }
 
-/** The terms that are in both, looked up in the larger one. */
+/** Terms that occur in both maps. Iterates over the smaller one. */
 function sharedTerms(one: ReadonlyMap<string, number>, other: ReadonlyMap<string, number>): string[] {
   const [fewer, more] = one.size < other.size ? [one, other] : [other, one];
   const terms: string[] = [];
@@ -109,7 +109,7 @@ function countWords(text: string): Words {
     length++;
   };
   for (const [found] of text.slice(0, charsMax).toLowerCase().matchAll(word)) {
-    // Where nothing stands between words, each two characters are one.
+    // Scripts without spaces are indexed by pairs of characters.
     if (!unspaced.test(found)) add(found);
     else for (let at = 0; at < Math.max(1, found.length - 1); at++) add(found.slice(at, at + 2));
   }

@@ -1,8 +1,8 @@
 import type { ContextMessage } from "../../log/message.ts";
 
-/** What the branch of a run begins with since it was compacted. */
+/** The head of a branch after a compaction. */
 export interface Summed {
   readonly text: string;
-  /** The message behind it that has opened a turn that is cut through; null for none. */
+  /** The opening message of a turn that the compaction has split; null for none. It follows the summary. */
   readonly opening: ContextMessage | null;
 }

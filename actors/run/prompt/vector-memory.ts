@@ -2,20 +2,20 @@ import { createHash } from "node:crypto";
 import type { VectorForm } from "../../../bus/protocol/embedder.ts";
 import type { EmbeddingRoute } from "../../../manifests/registries.ts";
 
-/** Bytes of vectors that a thread keeps: those of some twenty thousand messages. */
+/** Max bytes of cached vectors in a thread of the process: about twenty thousand messages. */
 const bytesMax = 32 * 1024 * 1024;
-/** Of a vector beside its numbers. */
+/** Estimated bytes of a cache entry besides its numbers. */
 const vectorOverhead = 256;
-/** How long a provider that has failed is left alone: meanwhile no turn waits for it. */
+/** Time without calls to a provider after a failure, so that turns do not wait for it. */
 const restMs = 60_000;
 
-/** A direction, in a quarter of the room: what two vectors have in common changes by less than a hundredth. */
+/** A vector with numbers of 8 bits, a quarter of the original size. Quantization changes a cosine by less than 0.01. */
 export interface Direction {
   readonly numbers: Int8Array;
   readonly length: number;
 }
 
-/** The directions of texts, by what made them and for whom; those that were not used for longest are forgotten first. */
+/** An LRU cache of vectors by tenant, route, model and text. */
 export class VectorMemory {
   readonly #bytesMax: number;
   readonly #directions = new Map<string, Direction>();
@@ -27,12 +27,12 @@ export class VectorMemory {
     this.#bytesMax = most;
   }
 
-  /** Bytes of what is kept. */
+  /** Bytes of the cached vectors. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** What one tenant knows of the texts that a route has seen. `digest` names a text: see `textDigest`. */
+  /** Returns the cached vector of a text for one tenant and route. `digest` identifies the text: see `textDigest`. */
   find(tenantId: string, route: EmbeddingRoute, digest: string): Direction | null {
     const key = keyOf(tenantId, route, digest);
     const found = this.#directions.get(key);
@@ -53,7 +53,7 @@ export class VectorMemory {
     }
   }
 
-  /** What is known of a route's vectors; null before the first of them. */
+  /** The known dimensions of a route's vectors; null before the first vector. */
   formOf({ id }: EmbeddingRoute): VectorForm | null {
     return this.#forms.get(id) ?? null;
   }
@@ -62,14 +62,14 @@ export class VectorMemory {
     this.#forms.set(id, form);
   }
 
-  /** Whether the route is left alone: its provider has failed. `now` is of a clock that never goes back. */
+  /** True if the route pauses after a failure of its provider. `now` is of the monotonic clock. */
   isResting({ id }: EmbeddingRoute, now: number): boolean {
     return now < (this.#restUntil.get(id) ?? 0);
   }
 
   rest({ id }: EmbeddingRoute, now: number): void {
     this.#restUntil.set(id, now + restMs);
-    // Its vectors may be longer than they were.
+    // The provider may return vectors of another length after the failure.
     this.#forms.delete(id);
   }
 
@@ -81,12 +81,12 @@ export class VectorMemory {
   }
 }
 
-/** A short name of a text. */
+/** SHA-256 of a text, base64. */
 export function textDigest(text: string): string {
   return createHash("sha256").update(text).digest("base64");
 }
 
-/** The direction of the vector that stands at `from` of some bytes: 32-bit floats, little-endian. */
+/** Quantizes the vector at offset `from`, which consists of little-endian 32-bit floats. */
 export function directionAt(bytes: Uint8Array, from: number, dimensions: number): Direction {
   const view = new DataView(bytes.buffer, bytes.byteOffset + from, dimensions * 4);
   let largest = 0;
@@ -101,7 +101,7 @@ export function directionAt(bytes: Uint8Array, from: number, dimensions: number)
   return { numbers, length: Math.sqrt(squares) };
 }
 
-/** How alike two directions are, from -1 to 1; 0 where they cannot be compared. */
+/** Cosine similarity from -1 to 1. It is 0 for a zero vector and for vectors of different lengths. */
 export function cosine(one: Direction, other: Direction): number {
   if (one.numbers.length !== other.numbers.length || one.length === 0 || other.length === 0) return 0;
   let product = 0;

@@ -1,27 +1,27 @@
 import type { ContextRules } from "../../../manifests/sections/session.ts";
 
-/** How the window of a model is shared out. Tokens. */
+/** The shares of a model's context window, in tokens. */
 export interface WindowShares {
-  /** Of what the model is shown, system text and tools included, before it is to be compacted. */
+  /** Max tokens of a prompt with system text and tools; a longer prompt triggers a compaction. */
   readonly promptMax: number;
-  /** Of the messages that a compaction leaves as they are. */
+  /** Max tokens of the messages that a compaction keeps. */
   readonly keep: number;
-  /** Of the message that opens a turn which a compaction cuts through. */
+  /** Max tokens of the opening message of a turn that a compaction splits. */
   readonly openingMax: number;
-  /** Of a summary. */
+  /** Max tokens of a summary. */
   readonly summaryMax: number;
-  /** Of what is summed up with one call. */
+  /** Max tokens of the transcript in one summary call. */
   readonly pieceMax: number;
 }
 
 const summaryTokensMax = 4_096;
 const summaryTokensMin = 128;
-/** Of what is said around the transcript. */
+/** Tokens of the instructions around the transcript. */
 const taskTokens = 256;
 
 /**
- * Shares out a window of which `fixed` is taken by system text and tools. Where the manifest wants more than there is, half of the window
- * is for the prompt, and half of what that leaves to messages is kept.
+ * Divides the context window; system text and tools take `fixed` tokens of it. If the manifest reserves more than half of the window, the
+ * prompt gets half. At most half of the remaining room keeps messages.
  */
 export function windowShares(rules: ContextRules, routeWindow: number, fixed: number): WindowShares {
   const window = rules.context_window_tokens ?? routeWindow;

@@ -1,18 +1,18 @@
 import type { SessionStrategy } from "../../../manifests/sections/session.ts";
 import type { ContextMessage } from "../../log/message.ts";
 
-/** Messages that `semantic:N` looks through: older ones are not found. */
+/** Max messages that `semantic:N` searches; older ones are not found. */
 const semanticMessages = 1_000;
 
-/** How many messages of the branch a strategy can use at most. */
+/** Max messages of the branch that a strategy can use. */
 export function messagesNeeded(strategy: SessionStrategy): number {
   if (strategy.kind === "windowed") return strategy.messages;
   return strategy.kind === "semantic" ? semanticMessages : Number.POSITIVE_INFINITY;
 }
 
 /**
- * The part of the active branch that the model is shown. A window keeps every user message of the running turn, which begins at
- * `turnStart`, then the newest whole groups that fit: a call is never parted from its results (decision 80).
+ * Returns the part of the active branch that the model sees. A window keeps every user message of the running turn, which begins at
+ * `turnStart`. Then it adds the newest whole groups that fit. Decision 80: a call and its results are never separated.
  */
 export function workingSet(
   branch: readonly ContextMessage[],
@@ -27,7 +27,7 @@ export function workingSet(
   while (start > 0) {
     const groupAt = groupStart(branch, start - 1);
     const size = isAsked(groupAt) ? 0 : start - groupAt;
-    // The last group is shown in any case: it is what the model has just asked for.
+    // The last group is always shown: it holds the results that the model has just asked for.
     if (size > left && start < branch.length) break;
     left -= size;
     start = groupAt;
@@ -35,25 +35,28 @@ export function workingSet(
   return [...branch.slice(turnStart, start).filter(({ role }) => role === "user"), ...branch.slice(start)];
 }
 
-/** Where the group begins that a message belongs to: calls and all their results, or the message alone. */
+/** Index of the first message of a group. A group is a reply with calls and all their results, or a single other message. */
 export function groupStart(branch: readonly ContextMessage[], at: number): number {
   let start = at;
   while (start > 0 && branch[start]?.role === "tool") start--;
   return start;
 }
 
-/** Where the turn begins that a request's messages, the last of the branch, are: after what they quote of earlier answers. */
+/**
+ * Index at which the turn of a request begins. The request's messages are the last of the branch and may quote earlier replies, which
+ * precede the turn.
+ */
 export function turnStartOf(branch: readonly ContextMessage[], requestStart: number): number {
   return Math.max(requestStart, branch.findLastIndex(({ role }) => role === "assistant") + 1);
 }
 
-/** The same of a run that has asked for calls since: its own messages begin with those. */
+/** Like `turnStartOf`, for a run whose branch already contains its own calls. */
 export function turnStartOfRun(branch: readonly ContextMessage[], requestStart: number): number {
   const own = branch.findIndex(({ tool_calls }, at) => at >= requestStart && (tool_calls?.length ?? 0) > 0);
   return turnStartOf(own < 0 ? branch : branch.slice(0, own), requestStart);
 }
 
-/** Where the last message of a user stands; a continuation is of the turn that it has begun. */
+/** Index of the last user message, which opened the turn that a continuation continues. */
 export function lastUserMessage(branch: readonly ContextMessage[]): number {
   return Math.max(
     0,
@@ -62,8 +65,8 @@ export function lastUserMessage(branch: readonly ContextMessage[]): number {
 }
 
 /**
- * The system message: the manifest's own text, then the instructions of the request, then what the client sent as system text: marked
- * as such and below.
+ * Returns the system message: the manifest's text, the instructions of the request, then system messages of the client. The last two are
+ * marked as lower in rank.
  */
 export function systemText(
   systemPrompt: string,
@@ -80,7 +83,7 @@ function ofClient(above: string, instructions: string): string {
   return `${above === "" ? "" : "\n\n---\n\n"}The client sent these instructions. They rank below everything above.\n\n${instructions}`;
 }
 
-/** JSON text of the message list for a client, without system text. */
+/** JSON text of the messages for a client, without system messages. */
 export function clientMessages(messages: readonly ContextMessage[]): string {
   let text = "[";
   for (const message of messages) {

@@ -2,7 +2,7 @@ import { asideTask } from "../../../bus/frames/aside-answer.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { joinedParts } from "../../../manifests/sections/system-prompt.ts";
 
-/** The agent as it answers a question beside its conversation: with one call of its model, and without tools. */
+/** Returns the agent for a side question: one model call without tools, outside the thread's log. */
 export function asideAgent(agent: CompiledAgent): CompiledAgent {
   const { manifest } = agent;
   const model = { ...agent.model, escalation: null };

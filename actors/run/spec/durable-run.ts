@@ -22,14 +22,14 @@ import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/
 import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import type { LogEntry } from "../../log/entry.ts";
 
-/** How a durable run ends. */
+/** The status and the result with which a durable run ends. */
 export interface DurableEnding {
   readonly status: "completed" | "failed" | "expired" | "dead";
   readonly final: string | null;
   readonly error: string | null;
 }
 
-/** What it needs of its own row. */
+/** The columns that a live durable run reads from its own row. */
 type StoredRow = Pick<DurableRunRow, "attempts" | "accepted_at" | "ttl_ms" | "expires_at">;
 
 interface DurableRunDeps {
@@ -40,10 +40,10 @@ interface DurableRunDeps {
   readonly settings: Pick<Settings, "idempotencyTtlSeconds">;
 }
 
-/** What a durable run does besides: it says where it is with everything that it writes, so that another process goes on from there. */
+/** The durable part of a run. It returns the statements that store the run's progress, so that another process can resume the run. */
 export class DurableRun {
   readonly place: RunPlace;
-  /** Failures of the current step. */
+  /** Consecutive failures of the current step. */
   attempts: number;
   readonly #row: RunRow;
   readonly #stored: StoredRow;
@@ -54,9 +54,9 @@ export class DurableRun {
   readonly #host: string;
   readonly #env: Env;
   readonly #settings: DurableRunDeps["settings"];
-  /** Null for a run that ends before it goes on. */
+  /** Reads the current usage of the run. Null for a run that ends without being resumed. */
   #spent: (() => RunSpent) | null = null;
-  /** What the run had used as that was last written; null for nothing. */
+  /** The usage at the last write; null before the first one. */
   #written: RunSpent | null;
   #isCut = false;
   #isDraining = false;
@@ -79,32 +79,32 @@ export class DurableRun {
     this.#settings = deps.settings;
   }
 
-  /** Says where the run gets what it has used. */
+  /** Sets the function that reads the current usage of the run. */
   bind(spent: () => RunSpent): void {
     this.#spent = spent;
   }
 
-  /** From when its time counts, on the monotonic clock: what it has not been at work does not. */
+  /** The start of the run's active time on the monotonic clock. Time in which the run was suspended is left out. */
   get startedAt(): number {
     return this.#env.monotonic() - this.activeMs;
   }
 
-  /** Milliseconds that it has been at work. */
+  /** Milliseconds in which the run was active, those before earlier suspensions included. */
   get activeMs(): number {
     return Math.round(this.#activeBefore + this.#env.monotonic() - this.#takenAt);
   }
 
-  /** The process is about to end, or has lost its thread: nothing is written any more but what was used, and another goes on. */
+  /** True once the process shuts down or has lost the thread. From then on only usage is written, and another process resumes the run. */
   get isCut(): boolean {
     return this.#isCut;
   }
 
-  /** Whether it is put aside only to let others go first. */
+  /** True if the run suspends only to free its slot for other runs. */
   get givesWay(): boolean {
     return this.#givesWay;
   }
 
-  /** Whether it has one of the slots: not while it does nothing but lend to a task. */
+  /** True while the run holds a slot of its host. A run that only grants reservations to a task holds none. */
   get hasSlot(): boolean {
     return this.#hasSlot;
   }
@@ -113,12 +113,15 @@ export class DurableRun {
     this.#isCut = true;
   }
 
-  /** The process is about to end: the run is put aside behind its present step. */
+  /** Suspends the run after its current step, because the process shuts down. */
   drain(): void {
     this.#isDraining = true;
   }
 
-  /** What goes with entries. A model's answer or a tool's result is a step that need not be done again. */
+  /**
+   * Returns the statements to commit with log entries. A model reply or a tool result completes a step, which is not repeated after a
+   * crash.
+   */
   opsWith(entries: readonly LogEntry[]): readonly WriteOp[] {
     const { run_id } = this.place;
     if (entries.some(isStep)) {
@@ -128,14 +131,14 @@ export class DurableRun {
     return entries.some(({ kind }) => kind === "tool_call") ? this.spentOps() : [];
   }
 
-  /** What says what the run has used by now. */
+  /** Statements that store the current usage. */
   spentOps(): WriteOp[] {
     if (this.#spent === null) return [];
     this.#written = this.#spent();
     return [spentOp(this.#store, this.#row.run_key, this.#written)];
   }
 
-  /** What says of a step that was cut off what it has used; all else is as it was before the step, which is made again. */
+  /** Statements for a step that was cut off. They add its tokens and cost to the stored usage; the step itself is repeated. */
   cutOps(): WriteOp[] {
     if (this.#spent === null) return [];
     const { input_tokens, output_tokens, cost_usd, usage } = this.#spent();
@@ -143,11 +146,11 @@ export class DurableRun {
     return [spentOp(this.#store, this.#row.run_key, { tool_calls: 0, ...this.#written, ...used })];
   }
 
-  /** Whether another step may be begun now. A task that was begun by a run with a slot needs none of its own. */
+  /** True if the run may begin another step now. A task of a parent with a slot needs no slot of its own. */
   async mayStep(): Promise<boolean> {
     if (!this.#isDraining && !this.#hasSlot && this.#row.asked.parent?.durable !== undefined) return true;
     if (!this.#isDraining) {
-      // Where nobody keeps count, nobody waits.
+      // Without an answer from the slot actor the run continues: slots limit load, not correctness.
       const { go } = await this.#bus.ask(durableAddress(this.#host), "step", this.place).catch(() => ({ go: true }));
       if (go) this.#hasSlot = true;
       if (go && !this.#isDraining) return true;
@@ -156,26 +159,26 @@ export class DurableRun {
     return false;
   }
 
-  /** What puts the run aside: until somebody outside has answered, or only to let others go first. */
+  /** Statements that suspend the run: until an outside answer arrives, or only until a slot is free again. */
   suspendOps(): WriteOp[] {
     const { run_id } = this.place;
     return [this.#givesWay ? putOffDurableOp(this.#store, run_id, 0, false) : suspendDurableOp(this.#store, run_id)];
   }
 
-  /** How long a step is put off that has failed once more. */
+  /** The delay before a failed step is tried again. */
   get backOffMs(): number {
     return backOffMs(this.attempts + 1);
   }
 
-  /** What puts the run aside for that. */
+  /** Statements that put off the failed step by `backOffMs`. */
   putOffOps(): WriteOp[] {
     return [putOffDurableOp(this.#store, this.place.run_id, this.backOffMs, true)];
   }
 
-  /** What ends the run, and tells those who are to hear of it. */
+  /** Statements that end the run, expire its idempotency key and add its webhooks to the outbox. */
   endOps({ status, final, error }: DurableEnding): WriteOp[] {
     const { tenant_id, suffix, run_id } = this.place;
-    // Its answer is a step too; what ends without one has no more time than it had.
+    // An end after work renews the expiry time, as every step does. An end without work keeps it.
     const expires_at = this.#spent === null ? this.#stored.expires_at : renewedUntil(this.#env.now(), this.#stored);
     const { idempotency_scope: key } = this.#row;
     const ops = [
@@ -191,14 +194,14 @@ export class DurableRun {
     return [...ops, ...outboxOps(this.#store, { source: deliverySource(run_id), type, body, endpoints })];
   }
 
-  /** What says that a run which has ended before it could say so itself was a task, and spends nothing any more. */
+  /** Statements for a run that was ended from outside: they answer the parent's wait for this task and release its budget rows. */
   leaveOps(): WriteOp[] {
     const { parent } = this.#row.asked;
     const told = parent === undefined ? [] : [answerTaskOp(this.#store, parent)];
     return [...told, ...leaveBudgetOps(this.#store, this.place.run_id)];
   }
 
-  /** The end is written: whoever waits for it, or is to send word of it, looks at once. */
+  /** Notifies waiting parent runs and the delivery actors. Call it after the batch with the end has committed. */
   announceEnd(): void {
     const { parent } = this.#row.asked;
     if (parent !== undefined) void this.#tellWaiting(parent).catch(() => {});

@@ -1,8 +1,8 @@
 import type { LogEvent } from "../../../storage/tables/events.ts";
 import type { LogEntry } from "../../log/entry.ts";
 
-// What a pattern writes down so that it finds its place again: after its own kind of step, and outside the model's context. Steps
-// are counted from the last note on.
+// A pattern writes a note to the log after each step of its own, so that a resumed run finds its position. The model never sees notes.
+// Steps are counted from the newest note.
 
 /** A note of a pattern in the log of its run. */
 export interface RunNote {
@@ -22,12 +22,12 @@ const noteTypes = [
 ] as const;
 type NoteType = (typeof noteTypes)[number];
 
-/** What a note is in the log. */
+/** Returns the log entry for a note. */
 export function noteEntry(type: NoteType, fields: Readonly<Record<string, unknown>>): LogEntry {
   return { kind: "audit", role: null, content: "", extra: { metadata: { type, ...fields } } };
 }
 
-/** The note that an event is, null when it is none. */
+/** Returns the note of an event, or null if the event is none. */
 export function noteOf({ kind, extra }: LogEvent): RunNote | null {
   if (kind !== "audit") return null;
   const type = extra?.metadata?.type;

@@ -7,8 +7,8 @@ import { exitPlanMode } from "../../tools/plans/exit-plan-mode.ts";
 const planning = new WeakMap<CompiledAgent, CompiledAgent>();
 
 /**
- * The agent of a run that begins in plan mode: it has a tool more, by which it asks to carry out its plan. It keeps the tool when the
- * plan is approved, so that what the model is told of its tools stays the same. Made once for each compiled agent.
+ * Returns the agent of a run that starts in plan mode, with one more tool: it asks for approval of the plan. The tool stays after the
+ * approval, so that the prompt prefix does not change. Cached per compiled agent.
  */
 export function planningAgent(agent: CompiledAgent): CompiledAgent {
   if (!agent.permissions.allowed.has("plan") || modeAfterPlan(agent) === null) return agent;

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 
-/** What calls of an agent have in common: the system text, the tools, and what an answer has to be like. */
+/** The part that all model calls of an agent share: system text, tools and reply schema. */
 export interface PromptPrefix {
   readonly digest: string;
   /** JSON of `{system, tools, answer}`; see `readPrefix`. */
@@ -10,7 +10,7 @@ export interface PromptPrefix {
   readonly digests: { readonly system: string; readonly tools: string | null; readonly answer: string | null };
 }
 
-/** What a prefix holds: texts, of which the last two are JSON. */
+/** The parts of a prefix. `tools` and `answer` are JSON texts. */
 export interface PrefixParts {
   readonly system: string;
   readonly tools: string | null;
@@ -19,7 +19,7 @@ export interface PrefixParts {
 
 const kept = new WeakMap<CompiledAgent, Map<string, PromptPrefix>>();
 
-/** The prefix of an agent's calls under a system text. Made once for each, so that nothing is hashed twice. */
+/** Returns the prefix of an agent's calls with a system text. Cached per agent, so that each text is hashed once. */
 export function prefixOfAgent(agent: CompiledAgent, system: string, answer: AnswerSchema | null): PromptPrefix {
   let prefixes = kept.get(agent);
   if (prefixes === undefined) {
@@ -35,7 +35,6 @@ export function prefixOfAgent(agent: CompiledAgent, system: string, answer: Answ
   return prefix;
 }
 
-/** A prefix that is made of these. */
 export function makePrefix(parts: PrefixParts): PromptPrefix {
   const { system, tools, answer } = parts;
   const body = JSON.stringify({ system, tools, answer });
@@ -47,7 +46,7 @@ export function makePrefix(parts: PrefixParts): PromptPrefix {
   return { digest: digestOf(body), body, digests };
 }
 
-/** What a prefix's body says. */
+/** Parses the body of a prefix. */
 export function readPrefix(body: string): PrefixParts {
   return JSON.parse(body) as PrefixParts;
 }
@@ -59,7 +58,7 @@ export function digestOf(text: string): string {
 
 const lists = new WeakMap<CompiledAgent, string>();
 
-/** JSON text of an agent's tools for a provider, null when it has none. Made once for each compiled agent. */
+/** JSON text of an agent's tools for a provider, null without tools. Cached per compiled agent. */
 export function toolListJson(agent: CompiledAgent): string | null {
   if (agent.tools.length === 0) return null;
   let list = lists.get(agent);

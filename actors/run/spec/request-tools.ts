@@ -9,13 +9,13 @@ import type { ToolUse } from "../../models/provider.ts";
 import type { BoundTools } from "../../tools/source.ts";
 import type { Tool } from "../../tools/tool.ts";
 
-// What a request of the OpenAI protocol brings along for its turn. Above all tools of its client (decision 95): the model is offered them
-// beside the manifest's own, the controls of the manifest hold for them by their names, and a call of one is not made here: it ends the
-// answer, and the client brings its result.
+// Options that a request of the OpenAI protocol adds to its turn, above all client tools. Decision 95: the model may call client tools like
+// the manifest's own, and controls match them by name. svc does not run such a call: the call ends the reply, and the client sends its
+// result.
 
 /**
- * The agent with what a request brings along. Refuses with invalid_request where a name is one of the manifest's tools, where the choice
- * names a tool that is not there, and where the schema of the answer cannot be held.
+ * Returns the agent with the tools and the reply format of a request. Refuses with invalid_request in three cases: a tool has the name of a
+ * manifest tool, the choice names an unknown tool, or the reply schema is not supported.
  */
 export function agentFor(agent: CompiledAgent, options: TurnOptions): CompiledAgent {
   const { tools, tool_choice: choice } = options;
@@ -31,7 +31,7 @@ export function agentFor(agent: CompiledAgent, options: TurnOptions): CompiledAg
   return tools.length === 0 ? formed : withTools(formed, tools.map(specOf));
 }
 
-/** The agent whose answers are like a request asks for. What the manifest asks for goes before. */
+/** Returns the agent with the reply format of a request. An output schema of the manifest takes precedence. */
 function withFormat(agent: CompiledAgent, format: ResponseFormat): CompiledAgent {
   if (agent.outputSchema !== null) return agent;
   if (agent.manifest.spec.pattern === "groupchat")
@@ -46,19 +46,19 @@ function withFormat(agent: CompiledAgent, format: ResponseFormat): CompiledAgent
   return { ...agent, outputSchema };
 }
 
-/** What a model call is told of its tools. What the caller wants called is called first; later steps are the model's own. */
+/** Returns the tool parameters of a model call. The caller's `tool_choice` holds for the first step only; "none" holds for all. */
 export function toolUse(options: TurnOptions, isFirst: boolean): ToolUse | null {
   const { tool_choice, parallel_tool_calls } = options;
   const choice = isFirst || tool_choice === "none" ? tool_choice : null;
   return choice === null && parallel_tool_calls === null ? null : { tool_choice: choice, parallel_tool_calls };
 }
 
-/** Whether a tool is one of the request's. */
+/** True if the request defines the tool. */
 export function isOfRequest({ requestTools }: CompiledAgent, name: string): boolean {
   return requestTools?.has(name) ?? false;
 }
 
-/** The tools of a run with those of its request. */
+/** Adds the request's tools to the tools of a run. */
 export function withRequestTools(bound: BoundTools, { tools, requestTools }: CompiledAgent): BoundTools {
   if (requestTools === undefined) return bound;
   const all = new Map(bound);
@@ -70,7 +70,7 @@ const execute: Tool["execute"] = () => {
   throw new Error("a tool of the client's is not run here");
 };
 
-/** Nothing is known of what a client does with a call: it is taken for the most that it could be. */
+/** Classifies a client tool by the strictest effect and risk, because its real ones are unknown. */
 function specOf({ name, description, parameters, strict }: RequestTool): ToolSpec {
   return {
     name,
@@ -84,7 +84,7 @@ function specOf({ name, description, parameters, strict }: RequestTool): ToolSpe
   };
 }
 
-/** A client holds arguments against its schema itself: a schema of unknown origin is compiled nowhere. */
+/** Accepts any arguments. The client validates them itself: svc compiles no schema of unknown origin. */
 const anyArguments = { type: "object" };
 
 function invalid(path: readonly (string | number)[], msg: string): SvcError {

@@ -4,14 +4,14 @@ import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { RequestedCall } from "../../models/provider.ts";
 import { loggedArguments } from "../../tools/arguments.ts";
 
-/** Ids of calls are the model's own words and end up in rows and frames. */
+/** Max length of a call id. The model chooses ids, and they are stored in rows and sent in frames. */
 const callIdMax = 256;
-/** Providers refuse a conversation in which a call has a name of any other form. */
+/** The tool names that providers accept in a conversation. */
 const callNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * Calls as the log keeps them: arguments parsed where they can be, and each with an id of its own, which is a used one then. Ids that
- * leave the server, as `isOurs` says, are never a model's: they are guessed by nobody, and name one call of the tenant.
+ * Prepares requested calls for the log: parses their arguments and replaces empty, long and repeated ids. A call for which `isOurs` is true
+ * always gets an id of svc. Such an id leaves the server, must be unguessable, and must identify one call of the tenant.
  */
 export function identifyCalls(
   requested: readonly RequestedCall[],
@@ -28,12 +28,12 @@ export function identifyCalls(
   });
 }
 
-/** The arguments of a call from the log, as the model may have written them. */
+/** The arguments of a logged call as the model may have written them. */
 export function writtenArguments({ args }: ToolCall): string {
   return typeof args === "string" ? args : JSON.stringify(args);
 }
 
-/** A name that the model made up would be sent back with every later turn of the thread. */
+/** Replaces characters that providers refuse, because an invented name is sent again with every later turn of the thread. */
 function presentableName(name: string): string {
   return callNamePattern.test(name) ? name : name.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, 64) || "unnamed";
 }

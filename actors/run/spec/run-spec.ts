@@ -17,123 +17,123 @@ import type { Foreseen } from "../../tools/tool.ts";
 import type { DurableRun } from "./durable-run.ts";
 import type { RunNote } from "./notes.ts";
 
-/** A turn that was admitted: everything about it is known and allowed. */
+/** Everything that is decided about a run when it is accepted. Plain data. */
 export interface RunSpec {
   readonly run_id: string;
   readonly request_id: string;
   readonly surface: EntryPoint;
   readonly principal: Principal;
   readonly agent: CompiledAgent;
-  /** The style of answering that the conversation has picked; null when it has picked none. */
+  /** The output style that the thread has chosen; null for none. */
   readonly outputStyle: string | null;
-  /** What the run may do without asking as it begins, or goes on. */
+  /** The permission mode at the start, or at the resumption, of the run. */
   readonly mode: PermissionMode;
-  /** The agent's, with the style; the same for every model call. */
+  /** The agent's system prompt with the output style; the same for every model call. */
   readonly systemPrompt: string;
   /** The model of this turn, then the manifest's fallbacks. */
   readonly routes: readonly ModelRoute[];
   readonly temperature: number;
   readonly max_tokens: number | null;
-  /** How hard the model is asked to think: what the conversation says, else the manifest. */
+  /** The thinking level of the thread, or else of the manifest. */
   readonly thinking: Thinking | null;
   readonly thread_suffix: string | null;
-  /** The run that has handed out this one as a task; null where a caller has asked for it. */
+  /** The run that started this one as a task; null for a run of a caller. */
   readonly parent: ParentRun | null;
-  /** What it spends with its tasks is in the store already. */
+  /** True if the budget that the run shares with its tasks is already stored in rows. */
   readonly isShared: boolean;
-  /** Of POST /v1/responses; null on other entry points. */
+  /** The options of POST /v1/responses; null on other entry points. */
   readonly response: ResponseAsked | null;
-  /** Of the OpenAI entry point; null where the request has none. */
+  /** The options of the OpenAI entry point; null without any. */
   readonly options: TurnOptions | null;
-  /** What has set it going; null where somebody has asked for it. */
+  /** The trigger delivery that started the run; null for a run of a caller. */
   readonly trigger: TriggerDelivery | null;
-  /** The caller's words, for audit; null when there are none. */
+  /** The caller's text, for the audit; null without one. */
   readonly userText: string | null;
   readonly startedAt: number;
-  /** The run whose name the keys of its calls bear: its own, or the first of those that it goes on with. */
+  /** The run id in the idempotency keys of this run's tool calls: its own, or that of the first run it continues. */
   readonly keyedAs: string;
-  /** The first event of the failed turn that this one goes on with; null for a turn of its own. */
+  /** The first event of the failed turn that this run repeats; null for a new turn. */
   readonly againOf: number | null;
-  /** Where its rows belong in the store, -1 without a thread. */
+  /** The store's key of the thread; -1 without a thread. */
   readonly thread_key: number;
-  /** What a run that was put aside goes on with; null for one that begins. */
+  /** The state of a suspended run that is now resumed; null for a new run. */
   readonly resumed: Resumed | null;
-  /** What waited for the run as it began or was taken up; null for nothing. */
+  /** Queued messages at the start, or at the resumption, of the run; null for none. */
   readonly queued: QueuedCount | null;
-  /** The key that is settled with the turn's last batch. */
+  /** The idempotency key that the turn's last batch settles. */
   readonly idempotency: AskedKey | null;
   /** The sequence number of the turn's first event. */
   readonly fromSeq: number;
 }
 
-/** What a run, or an agent in it, starts with. */
+/** The initial state of a run, or of a sub-agent in it. */
 export interface RunStart {
   readonly spec: RunSpec;
-  /** The history that the model may be shown, with the caller's new messages last. The run adds to it. */
+  /** The history that the model may see, with the caller's new messages last. The run appends to it. */
   readonly branch: ContextMessage[];
   /** Index of the first message of this turn in `branch`. */
   readonly turnStart: number;
-  /** Shown to the model at its first call, as the caller's words, and not stored. */
+  /** A line for the first model call, in the role of the caller. It is not stored. */
   readonly ephemeralInstruction: string | null;
   /** How a durable run stores its progress; null for every other run. */
   readonly durableRun: DurableRun | null;
 }
 
-/** Where a run was that was put aside. */
+/** The state of a suspended run, rebuilt from its row and its log. */
 export interface Resumed {
-  /** How often it has asked its model since the last of its notes. */
+  /** Model calls since the newest note. */
   readonly step: number;
-  /** The calls of the last time that have no result. */
+  /** Calls of the newest reply that have no result. */
   readonly calls: readonly PendingCall[];
-  /** Whether the last of the calls of the last time was denied; null while that has no result, and where there was none. */
+  /** True if the last call of the newest reply was denied. Null while that call has no result, and without calls. */
   readonly endedOnDenial: boolean | null;
-  /** Its answer, where that is in the log and the end of the run is not; null else. */
+  /** The final reply, if the log has it and the run row is not ended yet; null otherwise. */
   readonly answer: GivenAnswer | null;
-  /** The ids of all its calls. */
+  /** The ids of all calls of the run. */
   readonly callIds: readonly string[];
   readonly spent: RunSpent | null;
-  /** What its pattern has written down, oldest first. */
+  /** The notes of the pattern, oldest first. */
   readonly notes: readonly RunNote[];
-  /** What its sub-agents have in the log. */
+  /** The logged events of the sub-agents. */
   readonly ofSubAgents: readonly LogEvent[];
-  /** What it waits for, its sub-agents with it. */
+  /** The open waits of the run and of its sub-agents. */
   readonly waits: readonly WaitRow[];
-  /** The requests for approval that it has waited for. */
+  /** Ids of the approval requests that the run has waited for. */
   readonly approvals: readonly string[];
 }
 
-/** An answer that the log has. */
+/** A final reply from the log. */
 export interface GivenAnswer {
   readonly text: string;
   readonly stop_reason: StopReason;
 }
 
-/** A call that is to be made, or to go on where it waits. */
+/** A call that is not finished: new, suspended at a wait, or interrupted. */
 export interface PendingCall {
   readonly call: ToolCall;
-  /** The arguments as the model wrote them; those of a call from the log are as the log has them. */
+  /** The arguments as the model wrote them. Absent for a call from the log, which has parsed arguments. */
   readonly argumentsText?: string;
-  /** It was handed to the client of the request before the run was put aside. */
+  /** True if the call was handed to the client before the run was suspended. */
   readonly isHanded?: boolean;
-  /** Its process ended while it was being made. */
+  /** Present if the process ended during the call. */
   readonly begun?: BegunCall;
   readonly wait: WaitRow | null;
-  /** Resolves when the reply that asks for it is in the log and told of; absent where that was long ago. */
+  /** Resolves when the reply with this call is durable and published. Absent for a call of an earlier process. */
   readonly replied?: Promise<void>;
 }
 
-/** A call of which it is not known how far it has come. */
+/** A call that was interrupted and may have had its effect. */
 export interface BegunCall {
   readonly effect: ToolEffect;
-  /** As the controls have made them; undefined where they are the model's own. */
+  /** The arguments that the controls have rewritten; undefined if they are the model's own. */
   readonly args: ToolCall["args"] | undefined;
-  /** A person has edited the arguments. */
+  /** True if a person has edited the arguments. */
   readonly isEdited: boolean;
-  /** What it was about to do; null where nothing tells whether it was done. */
+  /** The change that the call intended, for a later check; null if no check is possible. */
   readonly foreseen: Foreseen | null;
 }
 
-/** How a run is over: with a result, be it an aborted one, or without one, because the server stops or refuses something on the way. */
+/** The outcome of a run: a result, possibly of an aborted run, or an error when the server stops or refuses a write. */
 export type RunOutcome =
   | { readonly kind: "finished"; readonly result: RunResult }
   | { readonly kind: "failed"; readonly error: SvcError };
