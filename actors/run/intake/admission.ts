@@ -17,8 +17,8 @@ import { manifestOf } from "../event-log/side-log.ts";
 import { asideAgent } from "../spec/aside-agent.ts";
 
 /**
- * The turn with its manifest. A continuation may leave it out, and a question beside a conversation does: then it is the conversation's
- * last. Refuses a new conversation of a reserved suffix, as threads that have such an id already keep it, and with unknown_thread.
+ * Adds the manifest to a turn. A continuation or a compaction without one, and every side question, uses the thread's last manifest.
+ * Refuses with unknown_thread, and refuses a new thread with a reserved suffix as invalid_thread_id. Existing threads keep such ids.
  */
 export function withManifest(turn: SubmitTurn, store: TenantStore): SubmitTurn | Promise<SubmitTurn> {
   const { thread_suffix: suffix, side_of } = turn;
@@ -46,8 +46,8 @@ async function ofThread(
 }
 
 /**
- * The agent that this caller may talk to. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
- * spec.auth.inbound, in this order; a caller without credentials is refused by unauthorized where there is no such manifest.
+ * Returns the agent if the caller may use it. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
+ * spec.auth.inbound, in this order. A caller without credentials gets unauthorized instead of unknown_manifest or invalid_manifest.
  */
 export function admitCaller(turn: SubmitTurn, deps: RunDeps): CompiledAgent | Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
@@ -67,28 +67,28 @@ async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> 
   } catch (error) {
     const { code } = SvcError.from(error);
     const tellsWhatIsThere = code === "unknown_manifest" || code === "invalid_manifest";
-    // Callers without credentials do not learn which names there are.
+    // A caller without credentials must not learn which manifests exist.
     if (tellsWhatIsThere && isAnonymous(principal))
       throw new SvcError("unauthorized", { reason: "missing_credentials" });
     throw code === "unknown_manifest" ? await withNames(SvcError.from(error), turn, deps) : error;
   }
 }
 
-/** The refusal with what the tenant could have named: those that GET /v1/models would tell this caller. */
+/** Adds similar manifest names to the refusal, from the list that GET /v1/models shows to this caller. */
 async function withNames(refused: SvcError, { principal, manifest }: SubmitTurn, deps: RunDeps): Promise<SvcError> {
   try {
     const names = (await deps.manifests.list(principal.tenant_id)).map(({ name }) => name);
     const message = `There is no manifest of this name.${offered(manifest, names)}`;
     return new SvcError("unknown_manifest", { ...refused.details, message });
   } catch {
-    // What was asked is answered without them.
+    // The names are optional; the refusal is still correct without them.
     return refused;
   }
 }
 
 /**
- * The models of a turn: the requested or the manifest's own, then its fallbacks. Refuses with model_not_allowlisted, and with
- * model_not_configured when the first of them cannot be called.
+ * Returns the models of a turn: the requested one or the manifest's own, then the fallbacks. Refuses with model_not_allowlisted, and with
+ * model_not_configured if the provider of the first model is not configured.
  */
 export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps): readonly ModelRoute[] {
   const route = turn.model === null ? agent.model.route : deps.models.routes.get(turn.model);
@@ -101,7 +101,7 @@ export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps
   return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
 }
 
-/** Ids of the models that a turn may ask for: those that the manifest may use, of providers that can be called. */
+/** Ids of the models that a turn may request: allowed by the manifest, with a configured provider. */
 function modelsOf(agent: CompiledAgent, { models }: RunDeps): readonly string[] {
   const callable = [...models.routes.values()].filter(
     (route) => mayOverride(route, agent) && isCallable(route, models),
@@ -120,8 +120,8 @@ function isCallable(route: ModelRoute, models: RunDeps["models"]): boolean {
 }
 
 /**
- * Those of a turn's routes that take images, the vision route in the place of a first one that does not. Refuses with
- * unsupported_part when there is none, and with model_not_configured when it cannot be called.
+ * Returns the routes of a turn that take images. If the first route takes none, the vision route replaces it. Refuses with unsupported_part
+ * without a vision route, and with model_not_configured if the provider of the vision route is not configured.
  */
 export function routesThatSee(
   routes: readonly ModelRoute[],
@@ -138,19 +138,22 @@ export function routesThatSee(
   return [vision, ...seeing.filter(({ id }) => id !== vision.id)];
 }
 
-/** Whether a model of this route can be given images. */
+/** True if the models of this route take images. */
 export function takesImages({ modalities }: ModelRoute): boolean {
   return modalities.includes("image");
 }
 
-/** A model override passes the same checks as the manifest's own model (decision 18). */
+/** Decision 18: a model override passes the same checks as the manifest's own model. */
 function mayOverride(route: ModelRoute, agent: CompiledAgent): boolean {
   if (agent.outboundProviders.length > 0 && !agent.outboundProviders.includes(route.provider)) return false;
   const capped = agent.manifest.spec.limits.max_cost_usd !== null;
   return !capped || route.price !== null || route.id === agent.model.route.id;
 }
 
-/** Refuses with invalid_request stop texts that a model of the turn would refuse, at the first call or in mid-turn. */
+/**
+ * Refuses with invalid_request if a stop text is blank and a model of the turn rejects blank ones. Otherwise a fallback could fail in
+ * mid-turn.
+ */
 export function admitStops(options: TurnOptions | null, routes: readonly ModelRoute[], { models }: RunDeps): void {
   if (options === null || options.stop.every((text) => text.trim() !== "")) return;
   const refusing = routes.find((route) => isCallable(route, models) && models.provider(route).refusesBlankStops);
@@ -159,23 +162,23 @@ export function admitStops(options: TurnOptions | null, routes: readonly ModelRo
   throw new SvcError("invalid_request", { detail: [{ loc: ["body", "stop"], msg, type: "value_error" }] });
 }
 
-/** Output tokens that the turn may ask for: a request can lower the manifest's bound and never raise it. */
+/** Max output tokens of the turn. A request can lower the manifest's bound but not raise it. */
 export function admitMaxTokens(turn: SubmitTurn, agent: CompiledAgent): number | null {
   if (turn.max_tokens === null) return agent.model.max_tokens;
   return agent.model.max_tokens === null ? turn.max_tokens : Math.min(turn.max_tokens, agent.model.max_tokens);
 }
 
-/** How hard the model is asked to think: the conversation's level goes before the manifest's, and a level before a budget. */
+/** The thinking of the model calls. The thread's level overrides the manifest's, and a level overrides a budget. */
 export function thinkingFor({ model }: CompiledAgent, level: ThinkingLevel | null): Thinking | null {
   return thinkingOf(level ?? model.thinking_level, model.thinking_budget);
 }
 
-/** What is a durable run whatever its agent says (decision 102). */
+/** Decision 102: these entry points always start durable runs, whatever the manifest says. */
 const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
-/** What is no turn of the conversation, or one within the run of another agent. */
+/** Entry points that are no turn of the thread, or run inside another agent's run. */
 const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];
 
-/** With what a turn is accepted as a durable run; null where it is none. */
+/** Returns the options of a durable run; null if the turn is not durable. */
 export function durableAsked(
   { durable }: CompiledAgent,
   {
@@ -186,7 +189,7 @@ export function durableAsked(
   { hibernateAfterSeconds }: RunDeps["settings"],
 ): DurableAsked | null {
   const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
-  // Who is told of its end is the conversation, or the run above.
+  // A task sends no webhooks: its end is reported to the parent run or the thread.
   if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
   const isAlways = alwaysDurable.includes(surface) || response?.background === true;
   if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;

@@ -5,13 +5,13 @@ import { signatureBytes, signatureOf } from "../../../storage/files/image-type.t
 import { type ImageType, imageTypes } from "../../../storage/tables/files.ts";
 import { type Attachment, dataOf, fileIdOf, fileUrl } from "../../log/attachment.ts";
 
-// What a client may attach to a message. An image is passed on by its URL or with its bytes; a file is one that was uploaded. What
-// cannot be passed on is dropped, and the caller is told by the log (document 1, "Message content").
+// Attachments of a message. An image is passed on by URL or as bytes; a file must have been uploaded. Unsupported attachments are dropped
+// and listed in the server's log (specification document 1, "Message content").
 
-/** Attachments of one message; more are refused. */
+/** Max attachments of one message; more are refused. */
 export const attachmentsMax = 20;
 
-/** An attachment that is taken, or what is to be said of it where it is dropped. */
+/** An accepted attachment, or the reason why it was dropped. */
 export type Taken = { readonly attachment: Attachment } | { readonly dropped: string };
 
 interface Part {
@@ -21,7 +21,7 @@ interface Part {
   readonly file_id?: unknown;
 }
 
-/** A part of a message's content that is not text. Refuses with an Error that says what is wrong with an image's URL. */
+/** Reads a part of a message's content that is not text. Throws an Error with the reason if an image's URL is invalid. */
 export function takePart(part: Part): Taken {
   const { type } = part;
   if (type === "image_url" || type === "image") return takeImage(part.image_url);
@@ -33,7 +33,7 @@ export function takePart(part: Part): Taken {
     : { dropped: "file of a malformed id" };
 }
 
-/** An item of a message's `attachments`. Refuses with an Error that says what is wrong. */
+/** Reads an item of a message's `attachments`. Throws an Error with the reason if it is invalid. */
 export function takeAttachment(item: unknown): Taken {
   if (typeof item !== "object" || item === null || Array.isArray(item)) throw new Error("must be an object");
   const { url, media_type, filename, detail } = item as Readonly<Record<string, unknown>>;
@@ -59,7 +59,7 @@ function takeImage(image: unknown): Taken {
   return takeUrl(url, null, detailOf(detail));
 }
 
-/** `declared` is what the client says the bytes are, null when it says nothing. */
+/** `declared` is the media type that the client names; null for none. */
 function takeUrl(url: string, declared: string | null, more: Partial<Attachment>): Taken {
   if (/^data:/i.test(url)) {
     const data = dataOf(url);
@@ -76,8 +76,8 @@ function takeUrl(url: string, declared: string | null, more: Partial<Attachment>
 }
 
 /**
- * The type of an image's bytes, null where they are not said to be an image that models take. The bytes decide, not the word: providers
- * refuse bytes of another type than is said.
+ * The image type of a data: URL; null if the declared type is no supported image. The signature of the bytes overrides the declared type,
+ * because providers refuse a mismatch.
  */
 function typeOf({ media_type, base64 }: { readonly media_type: string; readonly base64: string }): ImageType | null {
   const said = knownType(media_type);
@@ -85,7 +85,7 @@ function typeOf({ media_type, base64 }: { readonly media_type: string; readonly 
   return said === null ? null : (signatureOf(Buffer.from(beginning, "base64")) ?? said);
 }
 
-/** Names that clients have for the types beside those of the registry. */
+/** Names of image types that clients use besides the registered ones. */
 const aliases: ReadonlyMap<string, ImageType> = new Map([
   ["image/jpg", "image/jpeg"],
   ["image/pjpeg", "image/jpeg"],
@@ -94,14 +94,15 @@ const aliases: ReadonlyMap<string, ImageType> = new Map([
   ["image/apng", "image/png"],
 ]);
 
-/** An image type under the name that providers have for it. */
+/** Returns the registered name of an image type; null for an unknown type. */
 function knownType(type: string): ImageType | null {
   return aliases.get(type) ?? imageTypes.find((known) => known === type) ?? null;
 }
 
 /**
- * The URL as it was judged, null where no provider may be sent to it. It fetches by itself, and where it runs in the operator's own
- * network it must not be made to look around there. Its own parser could read the client's text as another host.
+ * Returns the normalized URL if a provider may fetch it; null otherwise. Private hosts are excluded, because a provider inside the
+ * operator's network must not be used to scan it. The original text is not passed on: the provider's parser could read another host from
+ * it.
  */
 function fetchable(url: string): string | null {
   if (!/^https:/i.test(url)) return null;

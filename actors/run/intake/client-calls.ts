@@ -9,10 +9,10 @@ import type { SignedThought } from "../../models/provider.ts";
 import { anyModel } from "../../models/vendor-fields.ts";
 import { isOfRequest } from "../spec/request-tools.ts";
 
-// Which messages of a client speak of calls that it was handed. On a thread the log says which calls these are; without one the
-// client's own words do, and only for tools of this request (decision 95).
+// Finds the client's messages about calls that it was handed. With a thread, the log knows these calls. Decision 95: without one, the
+// client's messages define them, and only for tools of this request.
 
-/** The calls of an assistant's message that are for tools of this request. Refuses with an Error that says what is wrong. */
+/** Returns the calls of an assistant message that are for tools of this request. Throws an Error with the reason if one is malformed. */
 export function requestCalls(message: ClientMessage, agent: CompiledAgent): ToolCall[] {
   if (message.role !== "assistant" || !Array.isArray(message.tool_calls)) return [];
   const ids = new Set<string>();
@@ -27,7 +27,7 @@ export function requestCalls(message: ClientMessage, agent: CompiledAgent): Tool
   });
 }
 
-/** Ids of calls are as long as those of a model may be. */
+/** Max length of a call id, the same as for ids from models. */
 const callIdMax = 256;
 
 function argumentsOf(text: unknown): unknown {
@@ -40,7 +40,7 @@ function argumentsOf(text: unknown): unknown {
   }
 }
 
-/** The calls as the client says that the model has made them. */
+/** Returns the log entry of an assistant message with calls, as the client quotes it. */
 export function quotedCalls(
   content: string,
   tool_calls: readonly ToolCall[],
@@ -61,8 +61,8 @@ function clientThoughts({ message, calls }: ClientVendor, tool_calls: readonly T
 }
 
 /**
- * The tool messages of a request that answer calls which the log shows open, each call once: by the call's id, the place of its message.
- * Null when there are none.
+ * Finds the tool messages that answer open calls of the log; the first answer of each call counts. Returns the message index by call id, or
+ * null if there are none.
  */
 export function answersTo(
   closing: readonly ToolOutcome[],

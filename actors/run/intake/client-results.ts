@@ -11,9 +11,9 @@ import type { RunDeps } from "../context/deps.ts";
 import { pipelineOf } from "../context/run-pipeline.ts";
 import type { Intake } from "./intake.ts";
 
-// What a client brings as results of calls that it was handed passes the controls like the results of any tool.
+// Results of handed-out calls, sent by the client, pass the controls like the results of any tool.
 
-/** Whose results they are, and under which rules. */
+/** The turn and the agent whose controls check the results. */
 interface ResultsOf {
   readonly turn: SubmitTurn;
   readonly agent: CompiledAgent;
@@ -21,7 +21,7 @@ interface ResultsOf {
   readonly deps: RunDeps;
 }
 
-/** What closes the calls that are open, and what a request has said, with the results that stand in either as they may be shown. */
+/** Returns the closing results and the entries of a request after the controls have checked and possibly changed the client's results. */
 export async function releasedResults(
   of: ResultsOf,
   closing: readonly ToolOutcome[],
@@ -42,7 +42,7 @@ export async function releasedResults(
   return { closing: closed, intake: { ...intake, entries } };
 }
 
-/** Lets the controls of the manifest say what of a client's results may be shown. */
+/** Passes a client's results through the controls of the manifest. */
 class ResultRelease {
   readonly #of: ResultsOf;
   readonly #pipeline: Pipeline;
@@ -54,7 +54,7 @@ class ResultRelease {
     this.#of = of;
     this.#metrics = new AgentMetrics(deps.metrics, agent);
     const budget = new RunBudget(agent.limits, deps.env.monotonic(), null);
-    // Controls of calls ask for a mode; these calls were made long ago.
+    // The pipeline requires a permission mode, but release checks results only and does not read it.
     const run = {
       spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id },
       durableRun: null,
@@ -93,7 +93,7 @@ class ResultRelease {
   }
 }
 
-/** The log says whose words they are. */
+/** Marks the entry as the client's text. */
 function ofClient(outcome: ToolOutcome): ToolOutcome {
   const { entry } = outcome;
   const metadata = { ...entry.extra?.metadata, source: "client" };

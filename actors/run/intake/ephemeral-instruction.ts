@@ -5,8 +5,8 @@ import type { ContextMessage } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
 
 /**
- * What a continuation says to the model: nothing after a user's message, which only waits for its answer; a word after calls, and
- * after an answer that was cut off. Refuses with nothing_to_continue and already_complete.
+ * Returns the instruction that continues a thread. Null after a user message, which needs none; a text after tool calls, and after a reply
+ * that was cut off. Refuses with nothing_to_continue and already_complete.
  */
 export async function ephemeralInstructionFor(store: TenantStore, thread: OpenThread): Promise<string | null> {
   const last = thread.branch.at(-1);
@@ -21,7 +21,7 @@ export async function ephemeralInstructionFor(store: TenantStore, thread: OpenTh
   throw new SvcError("already_complete");
 }
 
-/** What a continuation says to the model behind this message; null where it only waits for its answer. */
+/** Returns the instruction to continue after this message; null if the model can answer without one. */
 export function ephemeralInstructionAfter(last: ContextMessage | undefined): string | null {
   if (last === undefined) return null;
   if (last.role === "tool" || last.tool_calls !== null) return "[continue]";

@@ -3,8 +3,8 @@ import type { RunDeps } from "../context/deps.ts";
 import { type Intake, withFiles } from "./intake.ts";
 
 /**
- * Looks up the files that a turn's messages refer to, among those of its tenant. A reference to none stays in the log as it was
- * sent, and no model is shown anything of it.
+ * Looks up the files that a turn's messages refer to, among the tenant's files. A reference to a missing file stays in the log as sent, and
+ * models do not see it.
  */
 export async function findFiles(
   intake: Intake,

@@ -11,37 +11,37 @@ import { type ToolOutcome, toolOutcome, unansweredTool } from "../../log/tool-ou
 import { attachmentsMax, type Taken, takeAttachment, takePart } from "./attachments.ts";
 import { answersTo, quotedCalls, requestCalls } from "./client-calls.ts";
 
-// What a client sends becomes entries of the log here. Only user messages have the client's authority: the rest is context
-// (decision 13). A client's system text is kept as such and shown below the manifest's own; its assistant turns keep their
-// words and lose their tool calls; a tool result that the server never asked for is quoted as the client's text.
+// Turns the client's messages into log entries. Decision 13: only user messages have the client's authority, everything else is context.
+// System text of the client ranks below the manifest's. Assistant messages keep their text and lose their tool calls. A tool result that
+// the server did not ask for is quoted as the client's text.
 
 /** Roles of the OpenAI protocol. */
 const roles = ["user", "assistant", "system", "developer", "tool", "function"] as const;
 type Role = (typeof roles)[number];
 
-/** Types of dropped parts that the log gets to see. */
+/** Max dropped parts that are logged for one request. */
 const droppedTypesMax = 20;
 
-/** What a model cannot be given is dropped; the caller logs what that was. */
+/** The log entries of a request. Content that no model can get is dropped and listed in `droppedParts`. */
 export interface Intake {
   readonly entries: readonly LogEntry[];
-  /** Words that answer calls which the log shows open, by the call's id. They stand in no entry, and are not released yet. */
+  /** Results for open calls of the log, by call id. They are in no entry, and the controls have not checked them yet. */
   readonly answers: ReadonlyMap<string, string>;
-  /** Those of the entries that are a client's results, with what they are results of; their words are not released yet. */
+  /** The entries that are a client's results, each with its call. The controls have not checked them yet. */
   readonly results: ReadonlyMap<LogEntry, ToolCall>;
-  /** The words of the last user message, for audit and the list of sessions; null when there is none. */
+  /** Text of the last user message, for the audit and the list of sessions; null without one. */
   readonly userText: string | null;
-  /** The files that messages refer to, whether they are there or not. */
+  /** Ids of the files that messages refer to, existing or not. */
   readonly fileIds: readonly string[];
-  /** Whether messages carry images beside those files. */
+  /** True if messages have images other than these files. */
   readonly hasImages: boolean;
   readonly droppedParts: readonly string[];
 }
 
 /**
- * The entries of a turn's messages and template, slash commands expanded. Messages that answer one of the calls which are being closed
- * are `answers`, and then nothing else need be said; nor beside results of calls that the messages themselves have. Refuses with invalid_request, unknown_prompt,
- * empty_prompt, too_many_commands, payload_too_large and messages_or_template_required.
+ * Returns the entries of a turn's messages and template, with slash commands expanded. Results of calls that are being closed become
+ * `answers`. A turn with such results, or with results for calls in its own messages, needs no user message. Refuses with invalid_request,
+ * unknown_prompt, empty_prompt, too_many_commands, payload_too_large and messages_or_template_required.
  */
 export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: readonly ToolOutcome[] = []): Intake {
   const dropped = new Set<string>();
@@ -61,7 +61,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
   if (turn.template !== null)
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args, size), null));
   const lastUser = entries.findLast((entry) => entry.role === "user");
-  // A result of a call is what its model waits for: so clients go on that keep their history themselves.
+  // A tool result is enough to continue. Clients that keep their own history send only that.
   if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer(messages, [...dropped]);
   const fileIds: string[] = [];
   let hasImages = false;
@@ -75,7 +75,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
   return { entries, answers, results, userText, fileIds, hasImages, droppedParts: [...dropped] };
 }
 
-/** The entries with what is known of their files: what a client says that they are is not believed. */
+/** Replaces the media types and names of files that the client sent by the stored ones. */
 export function withFiles(
   entries: readonly LogEntry[],
   files: ReadonlyMap<string, Pick<Attachment, "media_type" | "filename">>,
@@ -89,8 +89,8 @@ export function withFiles(
 }
 
 /**
- * The entries of messages in which the client says what was called of its tools, and what came of it. Results stand right behind their
- * calls; a call without one is closed, and a result of anything else is quoted behind them.
+ * Returns the entries of messages in which the client quotes calls of its own tools and their results. Results directly follow their calls.
+ * A call without a result gets a closing one, and any other result is quoted after the calls.
  */
 function takePaired(
   messages: readonly ClientMessage[],
@@ -127,13 +127,13 @@ function takePaired(
   return entries;
 }
 
-/** Whether what a turn says of calls can stand in no log: it has no conversation, or begins one as a response. */
+/** True if no log can contain the turn's earlier calls: it has no thread, or starts one as a response. */
 function hasNoLog({ thread_suffix, run_id, response }: SubmitTurn): boolean {
   const isAlone = thread_suffix === null || thread_suffix === durableSuffix(run_id);
   return isAlone || response?.previous_response_id === null;
 }
 
-/** The words of a result; what else it carries is dropped. */
+/** Returns the text of a tool result. Attachments are dropped. */
 function takeResult(message: ClientMessage, index: number, dropped: Set<string>): string {
   const { text, attachments } = takeContent(message, index, dropped);
   for (const { media_type } of attachments) drop(dropped, `${media_type} of role tool`);
@@ -166,7 +166,7 @@ function takeMessage(message: ClientMessage, index: number, dropped: Set<string>
   }
 }
 
-/** What a message says, a string or its text parts on lines of their own, and what it carries beside that. */
+/** Returns the text of a message, with text parts on lines of their own, and its attachments. */
 function takeContent({ content, attachments: listed }: ClientMessage, index: number, dropped: Set<string>): Content {
   if (typeof content === "string" && (listed === undefined || listed === null))
     return { text: content, attachments: none };
@@ -188,7 +188,7 @@ function takeContent({ content, attachments: listed }: ClientMessage, index: num
       if (part === null || typeof part !== "object" || Array.isArray(part))
         throw malformed(index, `content.${at}`, "must be an object");
       const type: unknown = part.type;
-      // Clients with types write null for what they leave out.
+      // Typed clients send null for absent fields.
       if (type !== undefined && type !== null && type !== "text") take(`content.${at}`, () => takePart(part));
       else if (typeof part.text === "string") texts.push(part.text);
       else throw malformed(index, `content.${at}.text`, "must be a string");
@@ -221,13 +221,13 @@ function orMalformed<T>(index: number, field: string, take: () => T): T {
   }
 }
 
-/** The calls themselves have no effect, but a client that garbles them is told so. */
+/** Refuses malformed calls. The calls are ignored otherwise, but the client should learn of its mistake. */
 function checkCalls(calls: unknown, index: number): void {
   if (calls === undefined || calls === null) return;
   if (!Array.isArray(calls)) throw malformed(index, "tool_calls", "must be a list");
   for (const [at, call] of calls.entries()) {
     const text: unknown = call?.function?.arguments;
-    // Some clients have no arguments for a function that takes none.
+    // Some clients send no arguments for a function without parameters.
     if (text === undefined || text === "") continue;
     try {
       JSON.parse(String(text));
@@ -253,7 +253,7 @@ function entry(
   return { kind: "message", role, content, extra };
 }
 
-/** Where all that the user has sent was dropped, what of it cannot be taken is what there is to say. */
+/** Builds the refusal of a turn without a user message. If only unsupported parts were sent, the message lists them. */
 function nothingToAnswer(messages: readonly ClientMessage[], dropped: readonly string[]): SvcError {
   const ofUser = dropped.filter((part) => !part.includes(" of role "));
   if (ofUser.length === 0 || !messages.some(({ role }) => role === "user"))

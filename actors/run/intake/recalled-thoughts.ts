@@ -7,8 +7,8 @@ import type { SignedThought } from "../../models/provider.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { Intake } from "./intake.ts";
 
-// A client without a thread sends a step's calls back, but not the private vendor fields that the model wants back with them. The process
-// keeps these fields in memory by the ids of the calls (decision 206).
+// A client without a thread sends a step's calls back, but not the vendor fields that the model needs with them. Decision 206: the process
+// caches these fields in memory, by the ids of the calls.
 
 interface Recalled {
   /** The ids of the step's calls, in their order. */
@@ -16,7 +16,7 @@ interface Recalled {
   readonly thoughts: readonly SignedThought[];
 }
 
-/** Keeps the thoughts of a step whose calls are handed to a client without a thread. */
+/** Caches the vendor fields of a step whose calls are handed to a client without a thread. */
 export function keepThoughts(
   { message, handed }: { readonly message: ContextMessage | undefined; readonly handed: readonly ToolCall[] },
   { thread_suffix, response, run_id, principal }: Pick<RunSpec, "thread_suffix" | "response" | "run_id" | "principal">,
@@ -30,7 +30,7 @@ export function keepThoughts(
   bus.tell(recallAddress(host), "keep", { tenant_id: principal.tenant_id, call_ids, text: JSON.stringify(kept) });
 }
 
-/** Adds the kept thoughts of the quoted calls to an intake. They win over fields that the client sent. */
+/** Adds the cached vendor fields of the quoted calls to an intake. They take precedence over fields from the client. */
 export async function withRecalled(
   intake: Intake,
   tenant_id: string,
@@ -39,7 +39,7 @@ export async function withRecalled(
   const quoted = intake.entries.flatMap((entry) => (isQuoted(entry) ? [entry.extra?.tool_calls ?? []] : []));
   const call_ids = quoted.flat().map(({ id }) => id);
   if (call_ids.length === 0) return intake;
-  // A process that does not answer has forgotten.
+  // Without an answer from the cache, the turn proceeds without these fields.
   const { found } = await bus.ask(recallAddress(host), "recall", { tenant_id, call_ids }).catch(() => ({ found: [] }));
   const known = new Map(call_ids.map((id, at) => [id, found[at] ?? null]));
   if (![...known.values()].some((text) => text !== null)) return intake;
@@ -56,7 +56,7 @@ function withThoughts(entry: LogEntry, known: ReadonlyMap<string, string | null>
   const recalled = [...texts].flatMap((text, at) => {
     const { ids, thoughts } = JSON.parse(text) as Recalled;
     return thoughts.flatMap((thought): SignedThought[] => {
-      // Of calls of several steps in one message, the thoughts are those of the first.
+      // If a message joins calls of several steps, it gets the message-level fields of the first step only.
       if (thought.type !== "vendor" || thought.call === undefined) return at === 0 ? [thought] : [];
       const place = calls.findIndex(({ id }) => id === ids[thought.call as number]);
       return place < 0 ? [] : [{ ...thought, call: place }];

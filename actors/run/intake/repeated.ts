@@ -14,21 +14,21 @@ import { messagesNeeded } from "../prompt/working-set.ts";
 import { ephemeralInstructionAfter } from "./ephemeral-instruction.ts";
 import type { Intake } from "./intake.ts";
 
-// Clients of the OpenAI protocol send a request again by themselves when its turn has failed. On a thread the log has the user's messages
-// then, and what tools have done since: the turn goes on behind that, as POST /chat/continue does (decision 213).
+// Clients of the OpenAI protocol automatically resend a request whose turn has failed. The log already has its messages and the results of
+// its tools. Decision 213: the turn continues after them, as with POST /chat/continue.
 
-/** A turn that has failed and is asked for again. */
+/** A failed turn that the client sends again. */
 export interface Repeated {
-  /** The first event of the turn as it was asked for the first time. */
+  /** The first event of the original turn. */
   readonly first_seq: number;
-  /** The branch without the answer that was cut off. */
+  /** The branch without the reply that was cut off. */
   readonly branch: readonly ContextMessage[];
   readonly ephemeralInstruction: string | null;
 }
 
 /**
- * The failed turn at the end of the thread whose messages are these once more; null for a turn of its own. Refuses with thread_too_large
- * and mailbox_full.
+ * Returns the failed turn at the end of the thread if this turn repeats its messages; null otherwise. Refuses with thread_too_large and
+ * mailbox_full.
  */
 export async function repeatedTurn(
   turn: SubmitTurn,
@@ -43,7 +43,7 @@ export async function repeatedTurn(
   if (run === undefined || run.last_seq !== leaf_seq || !hasFailed(run)) return null;
   const first_seq = run.asked.again_of ?? run.first_seq ?? next_seq;
   if (!isSame(turn, intake.entries, await saidIn(store, thread_key, first_seq, next_seq))) return null;
-  // Back to the user's message, which may be further than the log was opened for.
+  // The branch is read back to the user's message, which may be older than the part that was loaded at the start.
   const needed = messagesNeeded(agent.session);
   await makeRoom(await branchBytesOf(store, { thread_key, leaf_seq, bytes: Number.POSITIVE_INFINITY }, needed, true));
   const branch = await loadBranch(store, thread_key, leaf_seq, needed, true);
@@ -52,8 +52,8 @@ export async function repeatedTurn(
 }
 
 /**
- * True if a turn may be one that has failed before. Looked at in memory: behind an answer only the same words again are, and nothing is
- * read for any other turn.
+ * True if the turn may repeat a failed one. This check uses memory only, so that other turns need no read. After a final reply, the newest
+ * user message must be equal.
  */
 export function mayRepeat({ entries }: Intake, thread: OpenThread): boolean {
   if (!thread.exists || thread.closing.length > 0) return false;
@@ -72,7 +72,7 @@ function isWords(message: ContextMessage | undefined): boolean {
   return message?.role === "assistant" && (message.tool_calls ?? []).length === 0;
 }
 
-/** The client's messages at the beginning of a turn, and the calls that they bring results for. */
+/** The client's messages at the start of a turn, and the ids of the calls whose results they contain. */
 interface Said {
   readonly messages: readonly Pick<LogEvent, "role" | "content" | "extra">[];
   readonly results: ReadonlySet<string | undefined>;
@@ -100,11 +100,11 @@ async function saidIn(store: TenantStore, threadKey: number, from: number, end: 
 function isSame({ messages, surface }: SubmitTurn, entries: readonly LogEntry[], said: Said): boolean {
   const brought = messages.filter(({ role }) => role === "tool").map(({ tool_call_id }) => tool_call_id);
   if (brought.some((id) => !said.results.has(id))) return false;
-  // Results are quoted where their calls are not open any more.
+  // A result whose call is no longer open was quoted as text, so it is not compared as a message.
   const own = entries.filter(({ extra }) => extra?.metadata?.quoted_role !== "tool");
   if (own.length + brought.length === 0) return false;
   const isCompletion = surface === "openai" || surface === "openai_stream";
-  // A completion leaves out what stands before the last answer that the client has.
+  // A completion request omits messages before the last reply that the client has.
   const from = isCompletion ? said.messages.findLastIndex(({ role }) => role === "assistant") + 1 : 0;
   const before = said.messages.slice(from);
   return own.length === before.length && own.every((entry, at) => textOf(entry) === textOf(before[at]));

@@ -31,7 +31,7 @@ import { mayRepeat, repeatedTurn } from "./repeated.ts";
 export interface OpenTurn {
   readonly turn: SubmitTurn;
   readonly agent: CompiledAgent;
-  /** Options of the OpenAI protocol; null where the request has none. */
+  /** Options of the OpenAI protocol; null without any. */
   readonly options: TurnOptions | null;
   readonly key: AskedKey | null;
   /** Full id of the thread, empty without one. */
@@ -41,22 +41,22 @@ export interface OpenTurn {
   readonly makeRoom: OpenAsked["makeRoom"];
 }
 
-/** What the caller's messages come to: all that the first batch writes of them, and what the run starts with. */
+/** The result of the intake: the entries of the first batch, and the initial state of the run. */
 export interface TakenIn {
   readonly start: RunStart;
   /** Entries of the first batch: results of calls that were left open, then the caller's messages. */
   readonly entries: readonly LogEntry[];
-  /** The beginning of the caller's words, for lists; null where there are none. */
+  /** The start of the caller's text, for lists; null without text. */
   readonly preview: string | null;
-  /** Parts of messages that no model is shown; null where there are none. */
+  /** Dropped message parts, which no model gets; null for none. */
   readonly leftOut: { readonly dropped: readonly string[] } | null;
-  /** What the thread is to remember from now on; null for nothing. */
+  /** Settings that the thread stores for later turns; null for none. */
   readonly kept: KeptByThread | null;
 }
 
 /**
- * Takes in the caller's messages, or refuses the turn. The result depends on the log: calls that were left open get a result, a turn that is sent
- * again continues the failed one, and the branch decides which models can answer.
+ * Takes in the caller's messages, or refuses the turn. The result depends on the log. Calls that were left open get a result. A turn that
+ * is sent again continues the failed one. The branch decides which models can answer.
  */
 export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> {
   const { turn, agent, options, key, thread, store } = opened;
@@ -80,9 +80,9 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
       ? await repeatedTurn(turn, intake, thread, agent, store, opened.makeRoom)
       : null;
   if (repeated !== null) intake = null;
-  // The chain continues in a failed response, and only the same question may continue there.
+  // A chain may continue after a failed response only if the client repeats the same question.
   else if (turn.response?.follows?.repeats) throw new SvcError("conflict");
-  // Only tools of the request are called by a client that keeps its own history.
+  // A client that keeps its own history only calls tools of its request, so other requests need no recall.
   if (intake !== null && agent.requestTools !== undefined)
     intake = await withRecalled(intake, principal.tenant_id, deps);
   const branch = [...(repeated ?? thread).branch];
@@ -109,7 +109,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   checkRoom(entries, thread.room, deps.settings);
   const { permission_mode } = thread;
   const mode = modeOf(agent, permission_mode, principal);
-  // A conversation without a mode takes on the one that it begins in.
+  // A thread without a permission mode stores the mode of its first run.
   const kept = permission_mode === null && mode !== "default" ? { permission_mode: mode } : null;
   const spec = {
     run_id: turn.run_id,
@@ -144,7 +144,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   return { start, entries, preview: previewOf(intake, deps.mask), leftOut, kept };
 }
 
-/** True if the client may send a turn again by itself: clients of the OpenAI protocol do when it has failed. */
+/** True if the client may automatically resend a failed turn, as clients of the OpenAI protocol do. */
 function sendsAgain({ surface, response }: SubmitTurn): boolean {
   return surface === "openai" || surface === "openai_stream" || response?.follows?.repeats === true;
 }
@@ -155,25 +155,25 @@ function checkCompactable({ context }: CompiledAgent, { exists }: OpenThread): v
   if (!context.compaction_enabled) throw new SvcError("compaction_disabled");
 }
 
-/** The caller's wish for the summary of POST /chat/compact. */
+/** The caller's instructions for the summary of POST /chat/compact; empty without any. */
 function wishOf({ messages }: SubmitTurn): string {
   const content = messages[0]?.content;
   return typeof content === "string" ? content : "";
 }
 
-/** A response continues the one before it, unless something else has followed that one. Refuses with conflict. */
+/** Checks that no other turn has followed the response that this one continues. Refuses with conflict. */
 function checkFollows({ response }: SubmitTurn, { exists, leaf_seq }: OpenThread): void {
   const follows = response?.follows ?? null;
-  // The key was released between the first look at it and this one, so the request names no position to continue from.
+  // The idempotency key was released between two lookups, so the request names no position to continue from.
   if (follows === null && !exists && (response?.previous_response_id ?? null) !== null) throw new SvcError("conflict");
   if (follows === null || (leaf_seq >= follows.first_seq && leaf_seq <= follows.last_seq)) return;
   throw new SvcError("conflict");
 }
 
-/** Characters of the first user message that the list of sessions shows. */
+/** Max characters of the first user message in the list of sessions. */
 const previewMax = 120;
 
-/** The caller's first words, for the list of conversations; null when there are none. */
+/** The caller's first words, for the list of threads; null without text. */
 function previewOf(intake: Intake | null, mask: SecretMask): string | null {
   if (intake === null || intake.userText === null) return null;
   return mask.forms
@@ -185,7 +185,7 @@ function previewOf(intake: Intake | null, mask: SecretMask): string | null {
     .toWellFormed();
 }
 
-/** What a caller has said, as the model is shown it. */
+/** Converts entries of the caller into messages for the model. */
 function messagesOf(entries: readonly LogEntry[]): ContextMessage[] {
   return entries.map((entry) =>
     contextMessage({

@@ -2,10 +2,13 @@ import { mergedAnswer } from "../steps/merged-answer.ts";
 import type { Pattern } from "../steps/pattern.ts";
 import { askSubAgent, isAtWork, type SubAgentEnd, wordsOf } from "../steps/sub-agents.ts";
 
-/** What an agent says that has nothing to add. */
+/** The reply of a sub-agent that has nothing to add. */
 const doneWord = "DONE";
 
-/** The sub-agents speak in turns, up to max_turns rounds or until one of them says DONE, and the agent makes one answer of it. */
+/**
+ * Lets the sub-agents reply in turns, for up to max_turns rounds or until one replies DONE. The agent then writes one answer from their
+ * replies.
+ */
 export const groupchat: Pattern = async (runContext, tools) => {
   const { subAgents, max_turns } = runContext.spec.agent;
   const said: SubAgentEnd[] = [];
@@ -18,13 +21,13 @@ export const groupchat: Pattern = async (runContext, tools) => {
       if (end.text?.trim() === doneWord) break rounds;
       said.push(end);
     }
-    // Nobody has a word: another round would be the same.
+    // No sub-agent replied in this round, so another round would have the same result.
     if (said.slice(-subAgents.length).every(({ text }) => text === null)) break;
   }
   return mergedAnswer(runContext, tools, said);
 };
 
-/** Newest words of the others that an agent is given. */
+/** Max replies of the discussion that a sub-agent is shown. */
 const saidMax = 64;
 
 function discussion(name: string, said: readonly SubAgentEnd[]): string {

@@ -3,10 +3,10 @@ import { mergedAnswer } from "../steps/merged-answer.ts";
 import type { Pattern } from "../steps/pattern.ts";
 import { askSubAgent, closeAside, isAtWork, type SubAgentEnd } from "../steps/sub-agents.ts";
 
-/** Sub-agents that work at the same time; the others wait for one of them to end. */
+/** Max sub-agents that run at the same time. */
 const besideMax = 8;
 
-/** All sub-agents work on the turn, beside one another, and the agent makes one answer of theirs. */
+/** Runs all sub-agents on the turn in parallel. The agent then writes one answer from their replies. */
 export const parallel: Pattern = async (runContext, tools) => {
   const { subAgents } = runContext.spec.agent;
   const ends: (SubAgentEnd | null)[] = subAgents.map(() => null);
@@ -21,7 +21,7 @@ export const parallel: Pattern = async (runContext, tools) => {
     }
   };
   const workers = Array.from({ length: Math.min(besideMax, subAgents.length) }, work);
-  // The first that cannot write ends the run; the others are stopped, so that nothing of them goes on behind its end.
+  // The first failed write ends the run. It also stops the other sub-agents, so that none continues after the end of the run.
   for (const worker of workers) worker.catch(() => runContext.cancellation.cancel());
   const settled = await Promise.allSettled(workers);
   for (const worker of settled) if (worker.status === "rejected") throw worker.reason;

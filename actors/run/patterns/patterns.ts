@@ -7,7 +7,7 @@ import { react } from "./react.ts";
 import { reflect } from "./reflect.ts";
 import { router } from "./router.ts";
 
-/** Every loop that an agent can have, by its name in spec.pattern. */
+/** Every built-in loop, by its name in spec.pattern. */
 export const patterns: ReadonlyMap<string, Pattern> = new Map([
   ["react", react],
   ["deep", deep],

@@ -13,16 +13,16 @@ import type { Pattern } from "../steps/pattern.ts";
 import { notAnswered, runSteps } from "../steps/step-loop.ts";
 import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 
-// A planner makes subtasks of what was asked for, an executor does one after the other with the agent's tools, and then the agent
-// answers. What the executor does and says is in the conversation's log, so that later turns know of it; clients are told of its
-// tools, and read the answer alone. A note behind the plan and behind each subtask says how far it has come.
+// A planner splits the request into subtasks. An executor does them in order with the agent's tools, and then the agent answers. The
+// executor's tool calls and replies are in the log, so that later turns know of them. Clients see its tool calls and only the final reply.
+// Notes after the plan and after each subtask record the progress.
 
 interface Subtask {
   readonly title: string;
   readonly task: string;
 }
 
-/** A subtask that is over. */
+/** A finished subtask. */
 interface Done {
   readonly title: string;
   readonly ok: boolean;
@@ -30,9 +30,9 @@ interface Done {
 }
 
 interface Progress {
-  /** Null while there is no plan. */
+  /** Null before the first plan. */
   plan: readonly Subtask[] | null;
-  /** Of this plan, how many are over. */
+  /** Number of finished subtasks of the current plan. */
   at: number;
   replans: number;
   readonly done: Done[];
@@ -40,16 +40,16 @@ interface Progress {
 
 const titleMax = 200;
 const taskMax = 4_000;
-/** Characters of a result that the plan is told with. */
+/** Max characters of a subtask's result in the note and in later prompts. */
 const resultMax = 4_000;
 
-/** Plans, carries out and answers. */
+/** Plans, carries out the subtasks and answers. */
 export const planExecute: Pattern = async (runContext, tools) => {
   const { agent } = runContext.spec;
   const progress = progressOf(runContext.step.resumed?.notes ?? []);
   let ending = progress.plan === null ? await makePlan(runContext, progress) : null;
   while (ending === null) {
-    // Also behind what has failed before the run was put aside.
+    // Checked first, so that a resumed run also replans after a failure before its suspension.
     if (hasFailed(progress) && progress.replans < agent.planExecute.max_replans) {
       progress.replans++;
       ending = await makePlan(runContext, progress);
@@ -66,7 +66,7 @@ export const planExecute: Pattern = async (runContext, tools) => {
   });
 };
 
-/** What failed and is not planned anew ends a plan. */
+/** True if all subtasks are finished, or one has failed and no replan is left. */
 function isOver(progress: Progress): boolean {
   return progress.at >= (progress.plan?.length ?? 0) || hasFailed(progress);
 }
@@ -75,7 +75,7 @@ function hasFailed({ at, done }: Progress): boolean {
   return at > 0 && done.at(-1)?.ok === false;
 }
 
-/** Where the notes of a run that was put aside say that it is. */
+/** Rebuilds the progress from the notes of a resumed run. */
 function progressOf(notes: readonly RunNote[]): Progress {
   const progress: Progress = { plan: null, at: 0, replans: 0, done: [] };
   for (const note of notes) {
@@ -91,7 +91,9 @@ function progressOf(notes: readonly RunNote[]): Progress {
   return progress;
 }
 
-/** Asks the planner. Null when there is a plan; one that cannot be read is a plan without subtasks: the agent answers by itself. */
+/**
+ * Asks the planner for subtasks. Null if the run continues. An unusable plan counts as a plan without subtasks: the agent answers alone.
+ */
 async function makePlan(runContext: RunContext, progress: Progress): Promise<Ending | null> {
   const { agent } = runContext.spec;
   const { messages, turnStart } = runContext.branch;
@@ -121,10 +123,10 @@ async function makePlan(runContext: RunContext, progress: Progress): Promise<End
   return null;
 }
 
-/** Newest messages that a planner is given. */
+/** Max messages that the planner is shown; the newest ones. */
 const givenMessagesMax = 40;
 
-/** Lets the executor do the next subtask. Null when the run goes on, be it without success. */
+/** Runs the executor on the next subtask. Null if the run continues, even after a failed subtask. */
 async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Progress): Promise<Ending | null> {
   const { executor, executor_recursion_limit } = runContext.spec.agent.planExecute;
   const subtask = progress.plan?.[progress.at] as Subtask;
@@ -157,13 +159,16 @@ async function carryOut(runContext: RunContext, tools: ToolRunner, progress: Pro
   return null;
 }
 
-/** Ends of an executor that are not those of the turn. */
+/** Stop reasons that fail the subtask but do not end the turn. */
 const undoneReasons: Partial<Record<StopReason, (steps: number) => string>> = {
   max_turns: (steps) => `not done within ${steps} steps`,
   max_tokens: () => "not done: the answer was cut off by its length",
 };
 
-/** An executor that cannot do its subtask says so as it was told to; one that is cut off or refused has not done it either. */
+/**
+ * True if the subtask failed. The executor was instructed to begin a failure report with FAILED; a refused or truncated reply is a failure
+ * too.
+ */
 function isFailure({ text, isRefused, stop_reason }: ReleasedReply): boolean {
   return isRefused || stop_reason === "refusal" || stop_reason === "max_tokens" || /^\s*FAILED\b/.test(text);
 }

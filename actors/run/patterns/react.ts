@@ -2,7 +2,7 @@ import { escalatingSteps } from "../steps/escalation.ts";
 import { type FinalSteps, finalSteps } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
 
-/** The loop of one agent: steps until it answers. */
+/** The loop of one agent: repeats steps until the model answers. */
 export const react: Pattern = (runContext, tools) => {
   const { agent } = runContext.spec;
   const { ephemeralInstruction } = runContext.step;

@@ -9,17 +9,17 @@ import { answered, stopped } from "../steps/endings.ts";
 import { bufferedSteps, isBroken } from "../steps/final-steps.ts";
 import type { Pattern } from "../steps/pattern.ts";
 
-// An agent whose answers are judged before anybody reads them. A draft below the threshold is noted with what is wrong with it, and the
-// agent tries again; when it may not try again, the best of its drafts is the answer.
+// Replies are judged before they are published. A draft below the threshold is noted with its feedback, and the agent tries again. After
+// the last iteration the best draft is the answer.
 
-/** Shown in the log and to the agent when it tries again. */
+/** A judged draft. It is noted in the log and shown to the agent at the next try. */
 interface Draft {
   readonly text: string;
   readonly score: number;
   readonly feedback: string;
 }
 
-/** Steps until an answer is good enough, or there were enough of them. */
+/** Repeats the steps until a draft reaches the threshold or the iterations are used up. */
 export const reflect: Pattern = async (runContext, tools) => {
   const { agent } = runContext.spec;
   const { ephemeralInstruction } = runContext.step;
@@ -48,7 +48,7 @@ export const reflect: Pattern = async (runContext, tools) => {
       continue;
     }
     const best = bestOf(drafts);
-    // Thoughts belong to the words that they have led to.
+    // Thoughts belong to the text that followed them, so an earlier draft drops the newest thoughts.
     const { thoughts, ...rest } = reply;
     const given = best.text === reply.text ? reply : { ...rest, reasoning: "", text: best.text };
     return give(runContext, given, { iterations, score: best.score });
@@ -60,24 +60,24 @@ function give(runContext: RunContext, reply: ReleasedReply, reflected: Readonly<
   return answered(runContext, reply, { reflect: reflected });
 }
 
-/** The one with the highest score, the later one of equals. */
+/** The draft with the highest score; the later one on a tie. */
 function bestOf(drafts: readonly Draft[]): Draft {
   return drafts.reduce((best, draft) => (draft.score >= best.score ? draft : best));
 }
 
 type Verdict = Pick<Draft, "score" | "feedback">;
 
-/** A longer answer is for the verifier: a decider is asked of a glance. */
+/** Max characters of a draft for the decider. Longer drafts go to the verifier, because a decider is for quick choices. */
 const decidedMax = 8_000;
 
-/** What the decider says of an answer, else the verifier; null when nobody has anything to say, and then the answer stands. */
+/** Returns the verdict of the decider, or else of the verifier. Null if both fail; the draft is then the answer. */
 async function judge(runContext: RunContext, text: string): Promise<Verdict | null> {
   const { decides } = runContext.spec.agent.reflect;
   const decided = decides && text.length <= decidedMax ? await decideOn(runContext, text) : null;
   return decided ?? verify(runContext, text);
 }
 
-/** How likely it is that an answer is good. */
+/** Asks the decider. The score is the probability that the draft is good. */
 async function decideOn(runContext: RunContext, text: string): Promise<Verdict | null> {
   const { criteria } = runContext.spec.agent.reflect;
   const decided = await decide(runContext, {

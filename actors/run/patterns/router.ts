@@ -9,16 +9,16 @@ import type { Pattern } from "../steps/pattern.ts";
 import { notAnswered } from "../steps/step-loop.ts";
 import { answerAs } from "../steps/sub-agents.ts";
 
-// An agent that sends each turn to one of its sub-agents, which answers in its place. Its decider chooses, by what the sub-agents say
-// of themselves, and where there is none, or it is not sure, its own model; where the choice cannot be read, the first of them is
-// asked. The choice is noted before anything else is done.
+// Sends each turn to one sub-agent, which answers in place of the agent. The decider chooses by the sub-agents' descriptions. The agent's
+// own model chooses if there is no decider or its choice is uncertain. An unusable choice selects the first sub-agent. The choice is noted
+// first, so that a resumed run keeps it.
 
-/** Newest messages that the choice is made by. */
+/** Max messages that the choice is based on; the newest ones. */
 const givenMax = 8;
-/** Characters of a description that a decider is given. */
+/** Max characters of a description for the decider. */
 const describedMax = 200;
 
-/** Chooses, and lets who was chosen answer. */
+/** Chooses a sub-agent and lets it answer. */
 export const router: Pattern = async (runContext) => {
   const { agent } = runContext.spec;
   const noted = runContext.step.earlier?.notes.find(({ type, by }) => type === "route" && by === agent.name);

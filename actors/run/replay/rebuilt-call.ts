@@ -15,29 +15,29 @@ import { readImage } from "../prompt/images.ts";
 import { systemText } from "../prompt/working-set.ts";
 import { digestOf, readPrefix } from "../spec/prompt-prefix.ts";
 
-// A model request made again from its record and the log: with the code that has made it, and without anything that was in memory then.
+// Rebuilds a model request from its context record and the log, with the code that built the original and without any in-memory state.
 
-/** A request as it was sent. */
+/** A rebuilt model request. */
 export interface RebuiltCall {
-  /** The whole system text; null when it is gone. */
+  /** The whole system text; null if it is not stored. */
   readonly system: string | null;
-  /** JSON text of the message list, the system message first; null where nothing of it is kept, or something of it is gone. */
+  /** JSON text of the messages, the system message first; null if any part is missing or was never stored. */
   readonly messages: string | null;
-  /** The same without images. */
+  /** The same text without images. */
   readonly words: string | null;
-  /** The messages behind the system text, and whether the last of them was said once and is in no log. */
+  /** The messages after the system text, with the ephemeral instruction last if there was one. */
   readonly shown: readonly ContextMessage[];
   /** JSON text of the tool list, null for none. */
   readonly tools: string | null;
-  /** JSON text of the schema of its answer, null for none. */
+  /** JSON text of the reply schema, null for none. */
   readonly answer: string | null;
-  /** What the model has said, where no event says it; null where one does. */
+  /** The reply of the model, if only the context record has it; null if the log has it. */
   readonly reply: string | null;
-  /** What is not as the record says, in words; empty when the request is what was sent. */
+  /** Differences from the context record, as text; empty if the request equals the original. */
   readonly problems: readonly string[];
 }
 
-/** Makes a request again. Refuses as the store does. */
+/** Rebuilds a request. Refuses as the store does. */
 export async function rebuildCall(store: TenantStore, files: FileStore, call: ModelCallRow): Promise<RebuiltCall> {
   const { facts, thread_key } = call;
   const problems: string[] = [];
@@ -86,7 +86,7 @@ export async function rebuildCall(store: TenantStore, files: FileStore, call: Mo
   return { system, messages: chatMessages(system, nudged, images), words, shown: nudged, ...rest, problems };
 }
 
-/** The digests of the texts that stand with a call; none without a thread. */
+/** Digests of the texts that are stored with a call; none without a thread. */
 function wantedOf({ facts, frame, thread_key }: ModelCallRow, withFrame: boolean): ReadonlySet<string> {
   if (thread_key === null) return new Set();
   const { instructions, nudge, reply } = facts.digests;
@@ -120,9 +120,7 @@ async function messagesOf(
   return newestFirst.reverse();
 }
 
-/**
- * What an event is to the model: a compaction is its summary, and what a sub-agent has said is a message of the sub-agent's own.
- */
+/** Returns the message of an event. A compaction becomes its summary; an event of a sub-agent becomes that sub-agent's message. */
 async function messageAt(store: TenantStore, threadKey: number, seq: number): Promise<ContextMessage | null> {
   const event = await readEvent(store, threadKey, seq);
   if (event === undefined) return null;

@@ -4,10 +4,10 @@ import type { TenantStore } from "../../../storage/store/store.ts";
 import { modelCall } from "../../../storage/tables/model-calls.ts";
 import { rebuildCall } from "./rebuilt-call.ts";
 
-/** Characters of the bodies of one request that are told: what is longer is left to `svc replay`. */
+/** Max characters of the bodies in one view; longer ones are available from `svc replay`. */
 const viewBytesMax = 4 * 1024 * 1024;
 
-/** The n-th model request of a run for its operators; null when it is not on record. */
+/** Returns the n-th model request of a run for operators; null if it is not recorded. */
 export async function requestView(
   store: TenantStore,
   files: FileStore,
