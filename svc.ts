@@ -1,5 +1,5 @@
-// The command line. Arguments are parsed and commands run in host/cli; here is what touches the process, and what the
-// commands need from the layers above them.
+// The command line. host/cli parses arguments and runs commands. This file handles the process and passes to the commands what they need
+// from the layers above them.
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -17,7 +17,7 @@ const env = systemEnv();
 const stop = new AbortController();
 const { version } = JSON.parse(readFileSync(new URL("./package.json", import.meta.url), "utf8")) as { version: string };
 
-/** What a process of a deployment may be there for. */
+/** The roles that a process of a deployment can have. */
 const roles = ["api", "worker", "scheduler", "all"];
 
 const serveCommand: Command = {
@@ -33,7 +33,7 @@ const serveCommand: Command = {
   async run(args, { environment, stop }) {
     const role = textOption(args, "role", "all");
     if (!roles.includes(role)) throw new UsageError(`--role must be one of ${roles.join(", ")}.`);
-    // From here on: what loads and waits before the server is ready can be ended too.
+    // Signals are handled from here on, so that slow loading before the server is ready can be interrupted too.
     listenForSignals();
     const { settings, plugins } = await loadDeployment(environment);
     const providers = pluginProviders(plugins).map(({ name }) => name);
@@ -46,17 +46,17 @@ const serveCommand: Command = {
     if (refusals.length > 0) {
       return { code: 1, json: { ok: false, error: "boot_refused", refusals }, text: refusals.join("\n") };
     }
-    // Threads get a copy of the environment, and the key that signs tokens is for `svc mint-jwt` alone.
+    // Threads get a copy of the environment, and only `svc mint-jwt` needs the signing key.
     delete process.env.SVC_JWKS_PRIVATE;
-    // Young objects are collected by the thread that made them. With helper threads a turn costs a tenth more processor time.
+    // Each thread collects its own young objects. With helper threads a turn costs 10% more CPU time.
     setFlagsFromString("--no-parallel-scavenge");
-    // V8 makes objects old at once where many of those before have become so. A run's live for some milliseconds: one that is old keeps
-    // all alive that the run leads to, until the whole heap is collected. Which ones it takes is chance, and was a fifth of a burst.
+    // V8 allocates objects in the old generation if many earlier ones from the same place survived. Objects of a run live for milliseconds.
+    // An old one keeps everything that it references alive until a full collection. The effect is random and affected a fifth of a burst.
     setFlagsFromString("--no-allocation-site-pretenuring");
-    // Heaps are swept when they are twice what was found alive. Left to itself V8 waits longer under load: at the end of the soak
-    // of perf/ the process then holds 426 MiB instead of 298.
+    // The heap is collected when it has doubled since the last collection. By default V8 waits longer under load: the soak of perf/ then
+    // ends with 426 MiB instead of 298.
     setFlagsFromString("--heap-growing-percent=100");
-    // uWebSockets.js looks for it when it is loaded, once for all threads.
+    // uWebSockets.js reads this variable when it is loaded, once for all threads.
     process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(settings.httpMaxHeaderBytes);
     const { serve } = await import("./host/serve.ts");
     const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
@@ -100,7 +100,7 @@ const commands: Commands = {
   version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };
 
-/** For the commands that check manifests. */
+/** Returns the names that the commands check manifests against. */
 async function loadRegistries({ settings, plugins }: Deployment): Promise<Registries> {
   const { createModels } = await import("./actors/models/create-models.ts");
   const { builtInSource } = await import("./actors/tools/registry/built-in.ts");
@@ -113,10 +113,10 @@ async function loadRegistries({ settings, plugins }: Deployment): Promise<Regist
   });
 }
 
-/** One Ctrl-C comes twice under npm: from the terminal, and from npm, which passes on what it gets itself. */
+/** Under npm one Ctrl-C arrives twice: from the terminal, and forwarded by npm. */
 const sameSignalMs = 300;
 
-/** The first signal, or the end of the launcher or of npm, which svc.js tells, asks the server to drain; a second one ends the process at once. */
+/** Drains the server after the first signal, or after the launcher (svc.js) or npm has ended. A second signal ends the process at once. */
 function listenForSignals(): void {
   let askedAt = Number.NEGATIVE_INFINITY;
   const onSignal = (): void => {
@@ -127,12 +127,12 @@ function listenForSignals(): void {
   };
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
-  // A closed terminal.
+  // The terminal was closed.
   process.on("SIGHUP", onSignal);
   process.on("disconnect", () => stop.abort());
 }
 
-/** What a terminal has, as it is now. */
+/** The current width and colour support of a terminal; null for a pipe or a file. */
 function terminalOf(stream: NodeJS.WriteStream): Terminal | null {
   // https://no-color.org
   const colours = !process.env.NO_COLOR && process.env.TERM !== "dumb";
@@ -157,8 +157,7 @@ const talk: Talk = {
   },
 };
 
-// Nobody reads any more what is printed: `svc … | head` is no mistake. 141 is what a shell says of a program that the signal for
-// that has ended. The server's log goes another way.
+// A closed pipe, as in `svc … | head`, is no error. 141 is the shell's exit code for SIGPIPE. The server's log uses another stream.
 for (const stream of [process.stdout, process.stderr])
   stream.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 141 : 1));
 
@@ -171,5 +170,5 @@ const { code, stdout, stderr } = await dispatch(process.argv.slice(2), commands,
 });
 await new Promise<void>((resolve) => process.stdout.write(stdout, () => resolve()));
 await new Promise<void>((resolve) => process.stderr.write(stderr, () => resolve()));
-// Not left to the event loop: an idle connection to a model or a database would hold the process.
+// An explicit exit, because an idle connection to a model or a database would keep the process alive.
 process.exit(code);

@@ -16,29 +16,29 @@ import { startRun } from "./lifecycle/start.ts";
 import { requestView } from "./replay/request-view.ts";
 import type { PatternDeps } from "./steps/pattern.ts";
 
-// The life of a run, and where its parts are.
+// The life of a run, and the files of its parts.
 //
-// lifecycle/start.ts starts it in four phases: resolve the manifest and the caller, open the event log, take in the messages, accept. The
-// last phase (lifecycle/accept.ts) writes one batch: the messages, the row of the run and the claim of the key. lifecycle/run.ts runs the
-// turn beside that batch: its pattern until there is an ending, then the last batch (lifecycle/turn-end.ts), then the last frames. A run that
-// waits for an answer is suspended and leaves memory; lifecycle/resume.ts builds it again from its row, its log and its waits.
+// lifecycle/start.ts starts a run in four phases: resolve the manifest and the caller, open the event log, take in the messages, accept.
+// The last phase (lifecycle/accept.ts) writes one batch: the messages, the run row and the claim of the idempotency key. In parallel,
+// lifecycle/run.ts runs the pattern until it returns an ending. The last batch (lifecycle/turn-end.ts) and the last frames follow.
+// A run that waits for an answer is suspended and leaves memory. lifecycle/resume.ts rebuilds it from its row, its log and its waits.
 //
-// What the parts of a live run share is the run context, which is never changed (context/run-context.ts). Each agent of the run has one:
+// The parts of a live run share the run context, whose fields are never reassigned (context/run-context.ts). Each agent of a run has one:
 //
-//   spec       plain data: what was asked for, by whom, with which agent and models
-//   step       the state of the agent's steps: number, models, mode of the reply, where a resumed run begins
-//   branch     the conversation as the agent sees it, and what the model was shown of it
-//   stream     text, thoughts and frames, for the caller and for the listeners of the thread
-//   eventLog   what must not be lost: a client of the thread, or in memory for a run without one
+//   spec       plain data: the request, its caller, the agent and the models
+//   step       the state of the agent's steps: number, models, mode of the reply, position of a resumed run
+//   branch     the messages of the agent's thread, and the part that the model was shown
+//   stream     text, thoughts and frames, for the caller and for the subscribers of the thread
+//   eventLog   the durable events: a client of the thread, or an in-memory log for a run without one
 //   billing    limits, reservations, usage rows and call records; shared by all agents of the run
-//   run        the state of the run: mode, approvals, tasks, why it was stopped; shared too
+//   run        the state of the run: mode, approvals, tasks, reason of an abort; shared too
 //   pipeline   the controls around tool calls and replies
 //
 // An event is durable before a frame reports it. A run never throws: its output gets one result or one refusal, last.
 
 /**
- * One turn: it starts, resumes, answers and stops a run. A run without a thread keeps nothing of its words, and ends when its client leaves
- * (decision 32).
+ * One turn: starts, resumes, answers and stops a run. Decision 32: a run without a thread stores none of its text, and ends when its client
+ * leaves.
  */
 export const runActor = defineActor<"run", RunState, PatternDeps>({
   kind: "run",
@@ -59,7 +59,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     "request",
   ],
   reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
-  // Of one without a thread nobody else knows that it was accepted, when it is sent again.
+  // For a run without a thread only this actor knows that it was accepted. The state stays for ten seconds, in case the client repeats the
+  // request.
   passivateAfterMs: 10_000,
   load: () => ({
     slot: -1,
@@ -72,7 +73,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     room: null,
     accepted: null,
   }),
-  // Whoever has started a run that waits may still listen, and then its stream is known here only.
+  // A client may still listen to a suspended run, and only this actor has its stream.
   idle: ({ run, suspended, output }) => run === null && !(suspended && output !== null),
 
   crashed(state, { deps }) {
@@ -90,11 +91,11 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     async abort(state, { reason }, context) {
       for (;;) {
         const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: reason, task: null }, context));
-        // Somebody else has taken it up meanwhile.
+        // Another message has resumed the run in the meantime.
         if (run === null && state.run !== null) continue;
         if (run === null) return { aborted: false };
         run.abort(reason);
-        // It may have been on its way out, to be put aside.
+        // The run may have been about to suspend. It is then resumed and aborted again.
         if ((await run.ended) !== "suspended") return { aborted: run.aborted };
       }
     },
@@ -108,7 +109,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     async answer(state, answer, context) {
       const { tenantId, suffix, runId } = splitRunKey(context.key);
       if (suffix === null) return { outcome: state.run?.answer(answer) ?? "over" };
-      // Of a thread the row says which wait it is.
+      // The row of a wait identifies it, so a run with a thread needs its id.
       if (!("wait_id" in answer)) return { outcome: "over" };
       const outcome = await answerStored(context.deps.store.tenant(tenantId), runId, answer);
       if (outcome === "accepted") context.bus.tell({ kind: "run", key: context.key }, "resume", { due: false });
@@ -121,7 +122,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
         if (state.run === null) await takeUp(state, { due, slot: false, stop: null, task: null }, context);
       } else if (state.run !== null) await state.run.look();
       else {
-        // It was lost with its process, and nobody will take up what it has asked.
+        // The run was lost with its process, so no one can use the answers to its waits.
         const store = context.deps.store.tenant(tenantId);
         await store.write([deleteWaitsOfRunOp(store, runId)]);
       }
@@ -137,7 +138,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     reserve: async (state, asked, context) => (await taskFamily(state, asked.task_id, context)).reserve(asked),
     repay({ run }, { reservation_id, used }, { deps }) {
       if (run !== null) run.repay(reservation_id, used);
-      // Its actor has crashed, and it is on its way out. No two reservations have one name.
+      // The actor has crashed and its run is stopping. Reservation ids are unique, so all live runs can be asked.
       else for (const live of deps.liveRuns) live.repay?.(reservation_id, used);
     },
     count: async (state, { task_id, tool }, context) => ({
@@ -178,13 +179,13 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;
       if (run === null) return { live: null, since_seq };
-      // What is said before the caller's messages are durable is published after them: who comes now will hear it.
+      // Text before the caller's messages are durable is published after them, so a new subscriber will receive it.
       return { live: log?.hasBegun === false ? { text: "", truncated: false } : run.liveText, since_seq };
     },
   },
 });
 
-/** Makes a run that was put aside a live one, if it has anything to go on with or is to be stopped. */
+/** Resumes a suspended run if it can continue or must be stopped. Concurrent calls wait for each other. */
 async function takeUp(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
   while (state.taking !== null) await state.taking;
   if (state.run !== null) return state.run;
@@ -217,7 +218,7 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
     return run;
   } catch (error) {
     const refusal = SvcError.from(error);
-    // Nobody knows yet whether it goes on when the store or its thread was away; any other refusal is its end.
+    // After a transient error of the store or the thread, the run may still continue. Any other refusal is final.
     if (!isPassing(refusal.code)) {
       state.output?.failed(refusal);
       state.output = null;
@@ -228,14 +229,14 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
   }
 }
 
-/** The tasks of a run of which one wants to use something. One that was put aside is taken up for it. Refuses with actor_lost. */
+/** Returns the task family of a run for a task that wants to use something. Resumes a suspended run for it. Refuses with actor_lost. */
 async function taskFamily(state: RunState, task: string, context: ActorContext<PatternDeps>): Promise<TaskFamily> {
   for (;;) {
     const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: null, task }, context));
     if (run === null) throw new SvcError("actor_lost");
     const { taskFamily: family } = run;
     if (family !== null) return family;
-    // It was on its way out, maybe to be put aside.
+    // The run was ending or about to suspend.
     await run.ended;
   }
 }

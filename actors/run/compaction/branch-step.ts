@@ -9,11 +9,11 @@ import { similarities } from "../prompt/similar.ts";
 import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
 
 /**
- * Calls the model with what the manifest's session strategy shows of the branch, which is compacted first where it is due.
- * `ephemeralInstruction` comes last and is not kept.
+ * Calls the model with the messages that the session strategy selects. Compacts the branch first if necessary. `ephemeralInstruction` is
+ * the last message and is not logged.
  */
 export function branchStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
-  // The transcript of a sub-agent is no conversation that anybody comes back to.
+  // A sub-agent's transcript has no later turns, so it is not compacted.
   const { kind } = runContext.spec.agent.session;
   const mayCompact = (kind === "summarizing" || kind === "compacting") && !runContext.stream.isMute;
   const due = (mayCompact ? compactionDue(runContext) : null) ?? choiceDue(runContext);
@@ -33,7 +33,7 @@ async function stepAfter(
   return runContext.cancellation.cancelled ? { kind: "stopped", partial: "" } : step(runContext, ephemeralInstruction);
 }
 
-/** Counts what the next call is sent: that is set aside for it, and decides whether it may be made. */
+/** Counts the tokens of the next prompt. The count is reserved for the call and checked against the limits. */
 async function precount(runContext: RunContext, ephemeralInstruction: string | null): Promise<void> {
   const shown = runContext.branch.shownBy(runContext.spec.agent);
   const instructed =
@@ -51,10 +51,10 @@ function step(runContext: RunContext, ephemeralInstruction: string | null): Prom
   );
 }
 
-/** What is shown before the turn is chosen at its first call. */
+/** The messages before the turn are selected at its first call. */
 function choiceDue(runContext: RunContext): Promise<void> | null {
   const { session } = runContext.spec.agent;
-  // After a compaction the summary and what follows are shown.
+  // After a compaction, the summary and all messages after it are shown.
   if (session.kind !== "semantic" || runContext.branch.chosen !== null || runContext.branch.summed !== null)
     return null;
   return choose(runContext, session.messages);

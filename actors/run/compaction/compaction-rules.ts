@@ -10,13 +10,13 @@ import type { RunSpec } from "../spec/run-spec.ts";
 import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
 import { cutLastResults } from "./cut-results.ts";
 
-// When a branch is compacted, and how much of it is kept (decisions 97, 98).
+// The rules for compaction: its triggers, and the part of the branch that stays (decisions 97 and 98).
 
-/** Of an estimated token. */
+/** Characters per estimated token. */
 const tokenCharacters = 4;
 const anyNumber = Number.POSITIVE_INFINITY;
 
-/** Compacts before a model call where the strategy asks for it. Null, without a promise, where nothing is due. */
+/** Compacts before a model call if the strategy requires it. Null if it does not. */
 export function compactionDue(runContext: RunContext): Promise<void> | null {
   const { session, context } = runContext.spec.agent;
   if (runContext.branch.summaryFailed) return null;
@@ -27,7 +27,7 @@ export function compactionDue(runContext: RunContext): Promise<void> | null {
   const tokens = fixedTokens(runContext.spec) + messagesTokens(shown);
   if (runEncoding(runContext) === null)
     return tokens <= shares.promptMax ? null : attempt(runContext, regular("threshold", shares));
-  // Few texts have more tokens than characters: what is short is not counted.
+  // A text rarely has more tokens than characters, so a short prompt needs no exact count.
   return tokens * tokenCharacters <= shares.promptMax ? null : countedDue(runContext, shown, shares);
 }
 
@@ -41,8 +41,8 @@ async function countedDue(
 }
 
 /**
- * `summarizing:N` sums up what is older than N messages when half of N, and four at least, have gathered there: a long conversation does
- * not ask for a summary in each turn, and nothing is missing meanwhile.
+ * `summarizing:N` keeps N messages. It waits until half of N, and at least four, older messages exist, so that a long thread does not need
+ * a summary in each turn. Until then those messages stay in the prompt.
  */
 function summaryDue(runContext: RunContext, messages: number): Promise<void> | null {
   const { messages: branch } = runContext.branch;
@@ -52,15 +52,14 @@ function summaryDue(runContext: RunContext, messages: number): Promise<void> | n
   return attempt(runContext, { ...plan, keep: () => ({ tokens: anyNumber, messages }), gainTokensMin: 0 });
 }
 
-/** Compacts when the turn's reply is there, where the manifest says so. */
+/** Compacts after the turn's reply, for manifests that ask for it. */
 export async function compactAfterTurn(runContext: RunContext): Promise<void> {
   if (!runContext.branch.summaryFailed) await attempt(runContext, regular("after_turn", sharesOf(runContext)));
 }
 
 /**
- * Shortens what a provider has refused as too long: how long it may be is known to the provider alone. The older part is summed up; where
- * that is not enough, the newest results are cut. False when nothing could be done. The transcript of a sub-agent is not summed
- * up.
+ * Shortens a prompt that a provider has refused as too long. The provider's real bound is unknown. The older part is summarized; if that is
+ * not enough, the newest results are cut. False if neither was possible. A sub-agent's transcript is not summarized.
  */
 export async function shortenAtOverflow(runContext: RunContext): Promise<boolean> {
   const shares = sharesOf(runContext);
@@ -72,7 +71,7 @@ export async function shortenAtOverflow(runContext: RunContext): Promise<boolean
   return (await cutLastResults(runContext, shares.promptMax)) || isCompacted;
 }
 
-/** Compacts what was refused, to half at most. False when it could not be done. */
+/** Compacts the refused branch to at most half. False if that was not possible. */
 async function compactAtOverflow(runContext: RunContext, shares: WindowShares): Promise<boolean> {
   const { kind } = await compactBranch(runContext, {
     ...regular("overflow", shares),
@@ -83,7 +82,7 @@ async function compactAtOverflow(runContext: RunContext, shares: WindowShares): 
   return kind === "compacted";
 }
 
-/** Compacts because somebody has asked for it: to half at most, however short the conversation is. */
+/** Compacts on request of a client: to at most half, however short the thread is. */
 export function compactOnRequest(runContext: RunContext, instructions: string): Promise<CompactionOutcome> {
   const shares = sharesOf(runContext);
   return compactBranch(runContext, {
@@ -96,7 +95,7 @@ export function compactOnRequest(runContext: RunContext, instructions: string): 
   });
 }
 
-/** A turn goes on without a summary that it could not get, and does not try again. */
+/** After a failed summary the turn continues without one and does not try again. */
 async function attempt(runContext: RunContext, plan: CompactionPlan): Promise<void> {
   const { kind } = await compactBranch(runContext, plan);
   if (kind === "failed") runContext.branch.summaryFailed = true;
@@ -108,7 +107,7 @@ function regular(reason: CompactionPlan["reason"], shares: WindowShares): Compac
     shares,
     keep: () => ({ tokens: shares.keep, messages: anyNumber }),
     openingTokensMax: () => shares.openingMax,
-    // A summary is written anew each time: a few more words are not worth that.
+    // Each compaction writes a whole summary anew, which must save more than a few tokens.
     gainTokensMin: Math.min(Math.floor(shares.summaryMax / 2), Math.floor(shares.keep / 8)),
     instructions: "",
   };
@@ -119,7 +118,7 @@ function sharesOf({ spec, step: { routes } }: RunContext): WindowShares {
   return windowShares(spec.agent.context, route?.context_window ?? 0, fixedTokens(spec));
 }
 
-/** Of what every call of the run is shown beside its messages. */
+/** Estimated tokens of the part that all calls of the run share. */
 function fixedTokens({ agent, systemPrompt, response }: RunSpec): number {
   const tools = toolListJson(agent)?.length ?? 0;
   return estimatedTokens(systemPrompt.length + (response?.instructions?.length ?? 0) + tools);

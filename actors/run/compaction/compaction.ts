@@ -29,33 +29,33 @@ import { imageTokens, messageTokens } from "../prompt/token-estimate.ts";
 import type { WindowShares } from "../prompt/window.ts";
 import { reachOf, summarize } from "./summary-call.ts";
 
-// A run sums up the older part of its branch, so that what it shows the model is short again: the log gets one event that says where the
-// rest begins, and the branch in memory begins with the summary from then on. A run without a thread does it in memory alone.
+// Summarizes the older part of a branch, so that prompts become short again. The log gets one event that marks the start of the kept part.
+// The branch in memory then begins with the summary. A run without a thread changes the branch in memory only.
 
-/** Tokens of an opening that are kept in any case: what a turn is about. */
+/** Min tokens of the opening message that are kept, because it states the subject of the turn. */
 const openingTokensMin = 32;
 
-/** What is to be compacted, and how far. */
+/** The reason and the bounds of a compaction. */
 export interface CompactionPlan {
   readonly reason: CompactionReason;
   readonly shares: WindowShares;
-  /** What is kept of so many tokens in so many messages. */
+  /** The rule for the kept part, given the tokens of the branch. */
   readonly keep: (tokens: number) => KeepRule;
-  /** At most so much is kept of the message that opens a turn which is cut through, where the branch has so many tokens. */
+  /** Max tokens of the opening of a split turn, given the tokens of the branch. */
   readonly openingTokensMax: (tokens: number) => number;
-  /** Less than this is not worth a call. */
+  /** A compaction that saves fewer tokens is skipped. */
   readonly gainTokensMin: number;
-  /** What the user asks of the summary; "" for nothing. */
+  /** The user's instructions for the summary; "" for none. */
   readonly instructions: string;
 }
 
-/** What came of it. `nothing`: there is nothing that could be summed up. */
+/** The outcome of a compaction. `nothing`: the branch has nothing to summarize. */
 export type CompactionOutcome =
   | ({ readonly kind: "compacted" } & Compacted)
   | { readonly kind: "nothing"; readonly tokens: number }
   | { readonly kind: "failed"; readonly failure: ModelFailure | null };
 
-/** A branch that was compacted. */
+/** The event and the token counts of a compaction. */
 export interface Compacted {
   /** "" without a thread. */
   readonly event_id: string;
@@ -63,14 +63,14 @@ export interface Compacted {
   readonly tokens_after: number;
 }
 
-/** What of a branch is not summed up yet, and the summary of what is. */
+/** The messages after the newest summary, and that summary. */
 interface Uncompacted extends Uncut {
   readonly summary: string;
-  /** Tokens, by estimate, of what is older than the items and is too long to be summed up; 0 for nothing. */
+  /** Estimated tokens of messages older than the items, which are too long to summarize; 0 for none. */
   readonly olderTokens: number;
 }
 
-/** Compacts the branch of a run. When no summary can be had nothing has changed, and whoever asked goes on as it can. */
+/** Compacts the branch of a run. A failed summary changes nothing, and the caller decides how to continue. */
 export async function compactBranch(runContext: RunContext, plan: CompactionPlan): Promise<CompactionOutcome> {
   const uncut = await weighed(runContext, await uncompacted(runContext, plan.shares));
   const { summary: before, items, olderTokens } = uncut;
@@ -117,13 +117,13 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
 }
 
 /**
- * The branch as the log has it: what others have added meanwhile is there too. Without a thread it is what is in memory. A log is read from
- * its end, in pages, as far back as a summary can reach; of what is older only the lengths are.
+ * Reads the branch from the log, with messages that others have added since; without a thread, from memory. The log is read backwards in
+ * pages, as far as a summary can reach. For older messages only their length is read.
  */
 async function uncompacted(runContext: RunContext, shares: WindowShares): Promise<Uncompacted> {
   const { spec: plan, eventLog, store } = runContext;
   if (plan.thread_key < 0) return inMemory(runContext);
-  // All that the run has written is durable behind this.
+  // After this, all events of the run are durable.
   await eventLog.append([], runContext.billing.ops());
   const leafId = eventLog.leafIdAfter(0);
   const reach = reachOf(shares);
@@ -145,7 +145,7 @@ async function uncompacted(runContext: RunContext, shares: WindowShares): Promis
     }
     if (message === null) continue;
     bytes += eventBytes(event);
-    // One long message does not hide all that is before it.
+    // A long message counts at most an eighth of the reach, so that it does not exclude all older messages.
     counted += Math.min(eventBytes(event), reach / 8);
     message.place = newestPlace - newestFirst.length;
     newestFirst.push(itemOf(message, event.seq));
@@ -154,13 +154,13 @@ async function uncompacted(runContext: RunContext, shares: WindowShares): Promis
   if (carried !== null) newestFirst.push(itemOf(carried.message, carried.seq, true));
   const items = newestFirst.reverse();
   const asked = items.findIndex(({ seq, message }) => seq >= plan.fromSeq && message.role === "user");
-  // A continuation is of the turn before.
+  // A continuation belongs to the previous turn.
   const turnFirst = asked >= 0 ? asked : items.findLastIndex(({ message }) => message.role === "user");
   const olderTokens = estimatedTokens(older?.bytes ?? 0);
   return { summary: compaction?.content ?? "", items, olderTokens, turnFirst: Math.max(0, turnFirst) };
 }
 
-/** An opening with no more than so many tokens: first its images go, then its text is cut. */
+/** Shortens an opening to `tokensMax`: drops its images first, then cuts its text. */
 function shortOpening(item: BranchItem, tokensMax: number): KeptOpening {
   const { message, tokens } = item;
   const imagesTokens = (message.attachments?.length ?? 0) * imageTokens;
@@ -181,7 +181,7 @@ function formOf(message: ContextMessage | null): ShortForm | null {
   return short === "cleared" ? null : short;
 }
 
-/** The same with the tokens of each message as the model counts them, where that is known. */
+/** Replaces estimates by the tokenizer's counts if it is known. */
 async function weighed(runContext: RunContext, uncut: Uncompacted): Promise<Uncompacted> {
   const { items } = uncut;
   const tokens = await countMessages(
@@ -210,7 +210,7 @@ function sumOf(items: readonly BranchItem[]): number {
   return items.reduce((sum, { tokens }) => sum + tokens, 0);
 }
 
-/** The event of the compaction, in one batch with what the summary has cost. */
+/** Appends the compaction event in one batch with the usage of the summary. */
 async function write(runContext: RunContext, summary: string, facts: CompactionFacts): Promise<string> {
   const { eventLog, spec: plan } = runContext;
   if (plan.thread_key < 0) return "";
@@ -218,7 +218,7 @@ async function write(runContext: RunContext, summary: string, facts: CompactionF
   return eventId(eventLog.leafIdAfter(0).slice(0, 20), durableSeq - 1);
 }
 
-/** The branch in memory is what a later turn will read from the log. */
+/** Rebuilds the branch in memory as a later turn would load it from the log. */
 function replaceBranch(runContext: RunContext, head: readonly ContextMessage[], kept: readonly BranchItem[]): void {
   const { messages: branch, turnStart } = runContext.branch;
   const turnLength = branch.length - turnStart;
@@ -226,7 +226,7 @@ function replaceBranch(runContext: RunContext, head: readonly ContextMessage[], 
   branch.length = 0;
   for (const message of after) branch.push(message);
   const start = after.length - turnLength;
-  // Behind the summary stands the opening, where the turn itself was cut.
+  // If the running turn was split, its opening is at index 1, after the summary.
   runContext.branch.chosen = null;
   runContext.branch.turnStart = start >= head.length ? start : 1;
 }

@@ -4,15 +4,15 @@ import type { RunContext } from "../context/run-context.ts";
 import { countMessages, countPrompt } from "../model/token-counts.ts";
 import { imageTokens } from "../prompt/token-estimate.ts";
 
-// The results that a model has just asked for are shown whatever is summed up before them. Where they alone are more than it can read, each
-// is cut with a note, and the log keeps all of it.
+// The results of the newest calls are always shown, whatever is summarized before them. If they alone exceed the window, each is cut with a
+// note. The log keeps them whole.
 
-/** Tokens of a result that are kept in any case. */
+/** Min tokens of each result that are kept. */
 const resultTokensMin = 64;
 
 /**
- * Cuts the results of the last calls, the longest first, so that a prompt that was too long fits in `tokensMax`, and in half of what it has,
- * as nobody but the provider knows how long it may be. False where no result can be cut.
+ * Cuts the longest results of the newest calls. The prompt must then fit `tokensMax`, and half of its previous size, because only the
+ * provider knows its real bound. False if no result can be cut.
  */
 export async function cutLastResults(runContext: RunContext, tokensMax: number): Promise<boolean> {
   const { messages: branch } = runContext.branch;
@@ -25,7 +25,7 @@ export async function cutLastResults(runContext: RunContext, tokensMax: number):
   );
   const ofResults = tokens.reduce((sum, count) => sum + count, 0);
   const others = prompt - ofResults;
-  // What is said around them stays, so that half of the prompt may be more than half of the results.
+  // The rest of the prompt stays, so results are cut to half of their own size even if the prompt is not halved.
   const room = Math.min(tokensMax - others, Math.floor(prompt / 2) - others, Math.floor(ofResults / 2));
   const share = Math.max(resultTokensMin, shareOf(tokens, room));
   let isCut = false;
@@ -38,7 +38,7 @@ export async function cutLastResults(runContext: RunContext, tokensMax: number):
   return isCut;
 }
 
-/** Where the results of the newest calls stand in a branch. */
+/** Indexes of the newest calls' results in a branch. */
 function lastResults(branch: readonly ContextMessage[]): number[] {
   const asked = branch.findLastIndex(({ tool_calls }) => tool_calls !== null);
   const places: number[] = [];
@@ -46,7 +46,7 @@ function lastResults(branch: readonly ContextMessage[]): number[] {
   return places;
 }
 
-/** The most that each may have so that all together have no more than `room`: who needs less leaves the rest to the others. */
+/** The largest share such that all results fit into `room`. Results below the share leave their rest to the others. */
 function shareOf(tokens: readonly number[], room: number): number {
   let left = Math.max(0, room);
   const ascending = tokens.toSorted((a, b) => a - b);

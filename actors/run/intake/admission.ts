@@ -173,7 +173,7 @@ export function thinkingFor({ model }: CompiledAgent, level: ThinkingLevel | nul
   return thinkingOf(level ?? model.thinking_level, model.thinking_budget);
 }
 
-/** Decision 102: these entry points always start durable runs, whatever the manifest says. */
+/** Entry points whose runs are always durable, even if the manifest does not ask for it (decision 102). */
 const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
 /** Entry points that are no turn of the thread, or run inside another agent's run. */
 const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];

@@ -54,7 +54,7 @@ class ResultRelease {
     this.#of = of;
     this.#metrics = new AgentMetrics(deps.metrics, agent);
     const budget = new RunBudget(agent.limits, deps.env.monotonic(), null);
-    // The pipeline requires a permission mode, but release checks results only and does not read it.
+    // Only controls of calls read the permission mode, and these calls were checked when they were handed out.
     const run = {
       spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id },
       durableRun: null,

@@ -6,42 +6,45 @@ import { stretchesOf } from "../../../storage/frames/stretches.ts";
 import type { ModelReply } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
 
-/** An answer of the model as it may be shown. */
+/** A reply of the model after the controls have released it. */
 export interface ReleasedReply extends ModelReply {
-  /** What controls have said of its words. */
+  /** Notes of the controls on the text and the thoughts. */
   readonly spoken: readonly Spoken[];
-  /** Refusals of its words; those of the text have put other words in its place. */
+  /** Refusals of the controls. A refused text is replaced by the refusal's own text. */
   readonly denials: readonly Denial[];
   readonly isRefused: boolean;
-  /** What clients have been told of its thoughts by now; null where nothing was told yet. */
+  /** The thoughts that clients have received; null if none were published yet. */
   readonly told: SentThoughts | null;
 }
 
-/** An answer that no control has looked at, and that was told as it came. */
+/** Wraps a reply that was streamed without any control. */
 export function unheld(reply: ModelReply, told: SentThoughts): ReleasedReply {
   return { ...reply, spoken: [], denials: [], isRefused: false, told };
 }
 
-/** The thoughts of an answer for the log, as they stood among its words. What a provider has signed goes back to it as it came. */
+/**
+ * The thoughts of a reply for the log, with their positions in the text. Thoughts that a provider has signed are kept unchanged, because
+ * they are sent back to it.
+ */
 export function keptThoughts({ thoughts, reasoning, told }: ReleasedReply): readonly unknown[] {
   if (thoughts !== undefined) return [...(told?.lost ?? []), ...thoughts];
   return told?.all ?? (reasoning === "" ? [] : [{ type: "thinking", thinking: reasoning }]);
 }
 
 /**
- * What of an answer may be shown, its text and its reasoning. Nothing of it was shown before: frames, log, history and those who
- * come to listen have the released words only (decision 112).
+ * Passes the text and the thoughts of a buffered reply through the controls. Decision 112: nothing of a buffered reply is published before.
+ * Frames, log and live snapshots contain released text only.
  */
 export async function releaseReply(runContext: RunContext, reply: ModelReply): Promise<ReleasedReply> {
   const reasoning = await released(runContext, reply, "thinking");
   const text = await released(runContext, reply, "text");
   const { thoughts, ...rest } = reply;
-  // What was changed is not what its provider has signed, and what was refused is kept nowhere.
+  // A signature is only valid for unchanged thoughts, and refused text must not be stored.
   const isWhole = reasoning.denial === null && reasoning.shown === reply.reasoning;
   return {
     ...rest,
     ...(thoughts !== undefined && isWhole && text.denial === null ? { thoughts } : {}),
-    // Reasoning that is refused is left out: nobody misses it.
+    // Refused reasoning is dropped without a replacement, because the reply is complete without it.
     reasoning: reasoning.denial === null ? soundText(reasoning.shown) : "",
     text: soundText(text.shown),
     spoken: [...reasoning.spoken, ...text.spoken],
@@ -51,12 +54,12 @@ export async function releaseReply(runContext: RunContext, reply: ModelReply): P
   };
 }
 
-/** Audits what was refused of an answer. */
+/** Audits the refusals of a reply. */
 export function auditRefused(runContext: RunContext, reply: ReleasedReply): void {
   for (const denial of reply.denials) runContext.denied(denial, null);
 }
 
-/** Passes on what was held and released, in the order in which the log has it. */
+/** Publishes a released reply, with thoughts and text in the order of the log. */
 export function tellReply(runContext: RunContext, reply: ReleasedReply): void {
   for (const { kind, text } of stretchesOf(keptThoughts(reply), reply.text)) {
     if (kind === "thought") runContext.stream.think(text);
@@ -77,35 +80,35 @@ async function released(
   return runContext.pipeline.releaseReply({ kind, text, final, agent, principal, now: runContext.deps.env.now() });
 }
 
-/** A thought as it was told, for the log. */
+/** A published thought, as the log stores it. */
 export interface SentThought {
   readonly type: "thinking";
   readonly thinking: string;
-  /** Behind how much of the text it was told. Absent before all of it. */
+  /** The position after which the thought was published. Absent for a thought before all text. */
   readonly at?: { readonly text: number; readonly calls: number };
 }
 
-/** Between the thoughts of a try that was lost and those of the next. */
+/** Separates the thoughts of a failed try from those of the next one. */
 const parting = "\n\n";
 
 /**
- * What was told of a model's thoughts, and where among its words. What was told is not taken back: a try that was lost while the model
- * thought has its part of it, so that the log has what clients have read.
+ * Records published thoughts and their positions in the text. Published thoughts cannot be withdrawn. The log therefore also has those of a
+ * failed try, so that it equals what clients have read.
  */
 export class SentThoughts {
   readonly #thoughts: (SentThought & { thinking: string })[] = [];
   #textLength = 0;
-  /** Those of tries that were lost. */
+  /** The thoughts of failed tries. */
   #lost = "";
   #isParted = true;
 
-  /** Another try begins: none is made behind the first word of the text. */
+  /** Starts another try. No try starts after the first text of the reply. */
   begin(): void {
     this.#lost = this.#thoughts[0]?.thinking ?? "";
     this.#isParted = this.#lost === "";
   }
 
-  /** What is to be told of a thought. */
+  /** Records a thought and returns the text to publish. */
   think(thought: string): string {
     const told = this.#isParted ? thought : parting + thought;
     this.#isParted = true;
@@ -120,7 +123,7 @@ export class SentThoughts {
     this.#textLength += text.length;
   }
 
-  /** All that was told. */
+  /** All published thoughts. */
   get all(): readonly SentThought[] {
     return this.#thoughts;
   }

@@ -6,7 +6,7 @@ import { takesImages } from "../intake/admission.ts";
 import { countOmitted, readImages, unreadImages, withoutImages } from "../prompt/images.ts";
 import { imageTokens } from "../prompt/token-estimate.ts";
 
-/** The images of messages that have some; null when the run is stopped first. */
+/** Reads the images of messages. Null if the run is stopped first. */
 export function imagesOf(
   runContext: RunContext,
   shown: readonly ContextMessage[],
@@ -15,7 +15,7 @@ export function imagesOf(
   return runContext.cancellation.orStopped(readAll(runContext, shown));
 }
 
-/** The images as a model of this route can be given them. */
+/** Returns the images for a model of this route; all are omitted if it takes none. */
 export function imagesFor(runContext: RunContext, route: ModelRoute, images: ImagesOfCall): ImagesOfCall {
   const given = takesImages(route) ? images : withoutImages(images);
   const omitted = countOmitted(given);
@@ -23,14 +23,14 @@ export function imagesFor(runContext: RunContext, route: ModelRoute, images: Ima
   return given;
 }
 
-/** What the images of a call may cost, for setting aside. */
+/** Estimated tokens of the images of a call, for its reservation. */
 export function estimatedImageTokens(images: ImagesOfCall): number {
   let count = 0;
   for (const shown of images.values()) count += shown.images.length;
   return count * imageTokens;
 }
 
-/** Those that are gone are told of once in a run. */
+/** Deleted files are logged once per run. */
 async function readAll(runContext: RunContext, shown: readonly ContextMessage[]): Promise<ImagesOfCall> {
   const { deps, spec, store } = runContext;
   const { shown: images, missing } = await readImages(shown, deps.files, store, deps.settings.maxBodyBytes);

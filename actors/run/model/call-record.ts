@@ -11,36 +11,36 @@ import type { RunContext } from "../context/run-context.ts";
 import { shownItems } from "../prompt/shown-items.ts";
 import { digestOf, type PromptPrefix } from "../spec/prompt-prefix.ts";
 
-// What is on record of a model call (decision 86). While the call goes on little more than its times are noted; where its words stand in
-// the log is looked up when it is over, and the row is written with what the model has said.
+// The context record of a model call (decision 86: a call can be rebuilt from its record and the log). During the call little more than
+// times is noted. Positions in the log are computed at the end, and the row commits with the reply.
 
-/** Characters of texts that stand in one row; of what is longer there is the digest alone. */
+/** Max characters of texts in one row. A text beyond the bound is recorded by its digest alone. */
 const bodiesMax = 1024 * 1024;
 
-/** What a call is made with. */
+/** The prompt and the parameters of a call. */
 export interface CallWords {
   readonly purpose: CallFacts["purpose"];
   readonly prefix: PromptPrefix;
-  /** The frame is of this run alone: a request has brought some of it along. */
+  /** True if the prefix belongs to this run alone, because the request has added tools or a reply format. */
   readonly isOwn: boolean;
   /** The instructions of the request; null for none. */
   readonly instructions: string | null;
   readonly shown: readonly ContextMessage[];
-  /** Said behind them, and kept nowhere. */
+  /** The line after the messages; it is not in the log. */
   readonly ephemeralInstruction: string | null;
   /** The length of the message list, without images. */
   readonly chars: number;
-  /** Its digest. */
+  /** The digest of the message list. */
   readonly digest: string;
   readonly temperature: number;
   readonly thinking: Thinking | null;
   readonly stop: readonly string[];
   readonly choice: ToolUse | null;
-  /** The reply may be in no event: it is kept here. */
+  /** True if the log may not contain the reply; it is then stored in the record. */
   readonly keepsReply: boolean;
 }
 
-/** One call, from its first try to its end. */
+/** Records one call, from its first try to its end. */
 export class CallRecord {
   readonly #runContext: RunContext;
   readonly #words: CallWords;
@@ -62,7 +62,7 @@ export class CallRecord {
     this.#step = runContext.step.number;
   }
 
-  /** The same observer, which is also told what became of each try. */
+  /** Wraps an observer to also record the outcome of each try. */
   observed(observer: CallObserver): CallObserver {
     return {
       ...observer,
@@ -73,31 +73,31 @@ export class CallRecord {
     };
   }
 
-  /** A try begins, and is told this bound. */
+  /** Records the start of a try. `told` is the max_tokens in the request. */
   begin(route: ModelRoute, told: number | null): void {
     if (this.#route === null) this.#started = this.#runContext.deps.env.now();
     this.#route = route;
     this.#told = told;
   }
 
-  /** The images that it is shown. */
+  /** Records the images of the call. */
   shows(images: ImagesOfCall): void {
     this.#images = images;
   }
 
-  /** Something of an answer has come. */
+  /** Records the time of the first output. */
   spoke(): void {
     this.#firstToken ??= this.#runContext.deps.env.now();
   }
 
-  /** What a try has used. */
+  /** Records the usage of a try. */
   used(tokens: TokenCount, estimated: boolean, price: ModelPrice | null): void {
     this.#usage = tokens;
     this.#isEstimated = estimated;
     this.#cost = (this.#cost ?? 0) + costOf(tokens, price).total;
   }
 
-  /** The call is over. `limited`: a limit has ended it. */
+  /** Ends the record. `limited`: a limit has ended the call. */
   end(reply: ModelReply | null, limited: boolean): void {
     const route = this.#route;
     if (route === null || this.#isOver) return;
@@ -164,14 +164,14 @@ export class CallRecord {
   }
 }
 
-/** What asks for tools is in the log. */
+/** A reply with tool calls is always in the log. */
 function keepsReply({ keepsReply }: CallWords, { tool_calls }: ModelReply): boolean {
   return keepsReply && tool_calls.length === 0;
 }
 
 /** The texts of one row. */
 class Bodies {
-  /** Digests of what the run has given out before; null where nothing is kept. */
+  /** Digests of texts that the run has stored before; null if nothing is stored. */
   readonly #given: Set<string> | null;
   #texts: Record<string, string> | null = null;
   #length = 0;
@@ -184,7 +184,7 @@ class Bodies {
     return this.#texts;
   }
 
-  /** Answers the digest. */
+  /** Adds a text unless it is stored already, and returns its digest. */
   add(text: string, digest = digestOf(text)): string {
     if (this.#given === null || this.#given.has(digest) || this.#length + text.length > bodiesMax) return digest;
     this.#given.add(digest);
@@ -195,7 +195,7 @@ class Bodies {
   }
 }
 
-/** What a message is made of, which stands in no log. */
+/** The fields of a message that the log does not contain. */
 function partsOf({ role, content, tool_calls, tool_call_id, attachments, thoughts }: ContextMessage) {
   return {
     role,

@@ -13,23 +13,23 @@ import { LimitReached } from "./metered-call.ts";
 import { callQuietly } from "./quiet-call.ts";
 import { askAside } from "./side-question.ts";
 
-// A decider chooses between options: a model that is made for it and says how sure it is, a chat model, which does not, or a
-// comparison of words. It is paid for by the run; who asks has another way where it fails, is late or is not sure.
+// A decider chooses between options. It is a model made for decisions, which returns a confidence, a chat model, which returns none, or a
+// comparison of words. Its usage counts in the run. The caller has an alternative for a failed, late or uncertain decision.
 
-/** A question, and what it is for. */
+/** A question for a decider, and its purpose. */
 export interface DecisionQuestion extends DecisionAsked {
   readonly purpose: "router" | "escalation" | "reflect";
 }
 
-/** How long a decider has. */
+/** Time limit of a decider. */
 const deadlineMs = 20_000;
-/** Characters that are given on: of what is asked last, and of what was said before it. */
+/** Max characters of the newest user message, and of the message before it. */
 const messageMax = 4_000;
 const beforeMax = 1_000;
-/** A model that decides writes nothing. */
+/** A decision model generates no text. */
 const outputTokensMax = 1;
 
-/** What spec.decider says; `unsure` when it is less sure than spec.decider.min_confidence. There must be one. */
+/** Returns the decision of the agent's decider, or `unsure` below spec.decider.min_confidence. The agent must have a decider. */
 export async function decide(
   runContext: RunContext,
   question: DecisionQuestion,
@@ -44,7 +44,7 @@ export async function decide(
   return isUnsure ? { kind: "unsure" } : decided;
 }
 
-/** What a decision is made by: what the user says last, and what was said before. */
+/** The input of a decision: the newest user message, and the one before it. */
 export function stateOf({
   branch: { messages: branch },
   step: { ephemeralInstruction },
@@ -60,7 +60,7 @@ export function stateOf({
   };
 }
 
-/** At most so many characters of a text, none of them halved. */
+/** Cuts a text to at most `most` UTF-16 code units without half a surrogate pair. */
 export function cut(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).toWellFormed();
 }
@@ -74,7 +74,7 @@ async function ask(runContext: RunContext, { id, route }: DecisionRoute, questio
   return isValid ? { kind: "decided", ...answer } : { kind: "error" };
 }
 
-/** Null where there is none. */
+/** Null if the decider failed. */
 async function answerOf(
   runContext: RunContext,
   id: string,
@@ -109,7 +109,7 @@ async function askDecider(
   const text = await callQuietly(runContext, {
     routes: [route],
     task: instructions,
-    // What it is estimated by, before it is sent.
+    // The call is estimated by this message; the provider gets `decision` instead.
     shown: [contextMessage({ role: "user", content: JSON.stringify(decision) })],
     temperature: 0,
     max_tokens: outputTokensMax,
@@ -145,7 +145,7 @@ async function askChat(
   return outcome.kind === "answer" ? { ...outcome.value, confidence: null, probabilities: null } : null;
 }
 
-/** The option that shares most with what is said, as sure as the next one shares less. */
+/** Chooses the option that shares most words with the message. The confidence is the relative distance to the second best. */
 async function compareWords({ state, options }: DecisionQuestion): Promise<DecisionAnswer | null> {
   const names = Object.keys(options);
   const described = names.map((name) =>

@@ -9,25 +9,25 @@ import { Cancellation } from "../../runtime/cancellation.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { cosine, type Direction, directionAt, textDigest } from "../prompt/vector-memory.ts";
 
-// How like messages are to what is asked, by their vectors. A message is made a vector of once and remembered; what cannot be had in time
-// or within the limits of the run is left for a later turn.
+// Similarity of messages to a query by embeddings. The vector of a message is computed once and cached. Vectors that exceed the time or the
+// limits of the run are left to a later turn.
 
-/** Characters of a message that its vector is made of. */
+/** Max characters of a message that are embedded. */
 const charsMax = 4_000;
-/** How long a turn waits for vectors. */
+/** Max time that a turn waits for vectors. */
 const waitMs = 10_000;
-/** Calls at a time. */
+/** Concurrent embedding calls. */
 const callsAtOnce = 3;
-/** Of what the run has left, vectors may use one part in so many: the model is to be asked with the rest. */
+/** Vectors may use this fraction (one fourth) of the run's remaining limits; the rest is for model calls. */
 const shareOfLimits = 4;
-/** Messages that are compared before others have their turn: some milliseconds of work at the most. */
+/** Messages compared between two pauses: a few milliseconds at most. */
 const comparedAtOnce = 64;
 
 const digests = new WeakMap<ContextMessage, string>();
 
 /**
- * A score for each message, 0 for those without a vector. Null where there is no embedding route, or none that may or can be asked now:
- * then words are compared.
+ * Returns a score for each message, 0 for one without a vector. Null if no embedding route exists or is usable now; the caller then
+ * compares words.
  */
 export async function likenesses(
   runContext: RunContext,
@@ -43,7 +43,7 @@ export async function likenesses(
   const asked = textOf(query);
   if (asked === "") return null;
   const texts = new Map([[textDigest(asked), asked]]);
-  // The newest first: of what there is no room for the oldest is left.
+  // Newest first, so that the oldest messages are left out when the limits do not suffice for all.
   for (const [count, message] of messages.toReversed().entries()) {
     if (textOf(message.content) !== "") texts.set(digestOf(message), textOf(message.content));
     if (count % comparedAtOnce === comparedAtOnce - 1) await pause();
@@ -61,7 +61,7 @@ export async function likenesses(
   return scores;
 }
 
-/** Has vectors made of those texts that have none, by their digests and in their order, as far as limits and time allow. */
+/** Computes missing vectors of texts, keyed by digest, in their order and within limits and time. */
 async function remember(
   runContext: RunContext,
   route: EmbeddingRoute,
@@ -88,7 +88,7 @@ async function remember(
     from += page.length;
     const reply = await embed(runContext, route, pageInputs, cancellation);
     if (reply === null) {
-      // What is left is left out.
+      // Gives up the remaining texts.
       from = missing.length;
       return;
     }
@@ -104,9 +104,9 @@ async function remember(
   const work = async (): Promise<void> => {
     while (from < missing.length && !cancellation.cancelled) await next();
   };
-  // The first call says how long the vectors are.
+  // The first reply determines the length of the vectors, and with it the page size.
   if (vectors.formOf(route) === null) await next();
-  // Of a budget that is another's one call at a time is made.
+  // With a budget shared with a parent run, only one call runs at a time.
   await Promise.all(Array.from({ length: budget.parentBudget?.binds ? 1 : callsAtOnce }, work));
   timer.cancel();
   stopListening();
@@ -129,7 +129,7 @@ function withinLimits(
   return end < 0 ? texts : texts.slice(0, end);
 }
 
-/** One call, in the limits, the budget and the usage of the run. Null where it may not be made, or has failed. */
+/** Makes one embedding call within the limits of the run, and counts its usage. Null if it is not allowed or has failed. */
 async function embed(
   runContext: RunContext,
   route: EmbeddingRoute,
@@ -140,7 +140,7 @@ async function embed(
   const { budget } = runContext.billing;
   const { env, models, vectors, log } = deps;
   const estimate = estimatedInputTokens(inputs);
-  // Whoever lends lends output too, of which at least a token is asked for.
+  // A parent budget also reserves output, so one token is requested.
   const borrowed = budget.parentBudget === null ? null : await budget.borrow(estimate, 1, route.price);
   if (borrowed === "gone" || (borrowed !== null && "limit" in borrowed)) return null;
   const reserved = budget.reserve(estimate, 0, route.price, env.monotonic(), borrowed);
@@ -173,7 +173,7 @@ async function embed(
     count(runContext, route, tokens, reply.tokens === null);
     return reply;
   } catch (error) {
-    // The provider was at work for a turn that did not wait.
+    // The call was stopped after it had started, so the provider may charge for it.
     if (wasStopped) {
       tokens = estimate;
       count(runContext, route, tokens, true);

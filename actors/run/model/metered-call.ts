@@ -12,7 +12,7 @@ import type { RunContext } from "../context/run-context.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import { CallRecord, type CallWords } from "./call-record.ts";
 
-/** What a model is expected to write at most whose route does not say. */
+/** Max output tokens of a model whose route does not state a bound. */
 const assumedOutputTokens = 32_768;
 
 /** A limit does not allow the next try of a model call. */
@@ -26,8 +26,8 @@ export class LimitReached extends Error {
 }
 
 /**
- * One call of the model with all its tries: tokens and money are set aside before each, what it writes is held against them while it
- * comes, and what it has used is counted when it is over: in the limits of the run, in its rows and in the metrics.
+ * One model call with all its tries. Each try first reserves tokens and money. Its output is counted against the reservation as it arrives.
+ * Its usage is settled at the end: in the limits of the run, in its usage rows and in the metrics.
  */
 export class MeteredCall {
   readonly #runContext: RunContext;
@@ -38,7 +38,7 @@ export class MeteredCall {
   #borrowed: Borrowed | null = null;
   #shownLength = 0;
 
-  /** `inputTokens` is what the prompt is estimated to be; `words` is what it is made with, for the record. */
+  /** `inputTokens` is the estimate for the prompt; `words` describes the call for its record. */
   constructor(runContext: RunContext, inputTokens: number, asked: CallBounds, words: CallWords) {
     this.#runContext = runContext;
     this.#inputTokens = inputTokens;
@@ -46,28 +46,28 @@ export class MeteredCall {
     this.#record = new CallRecord(runContext, words);
   }
 
-  /** Told of what happens to the call. */
+  /** Receives the outcome of each try, for metrics and the record. */
   get observer(): CallObserver {
     return this.#record.observed(callObserver(this.#runContext.metrics));
   }
 
-  /** The images that the call is shown. */
+  /** Records the images of the call and returns them. */
   shows(images: ImagesOfCall): ImagesOfCall {
     this.#record.shows(images);
     return images;
   }
 
-  /** The limit that ended the call while the model spoke; null when none did. */
+  /** The limit that ended the call during its output; null for none. */
   get breach(): Breach | null {
     return this.#try?.count.breach ?? null;
   }
 
-  /** The route that was called last. */
+  /** The route of the newest try. */
   get route(): ModelRoute {
     return this.#try?.route ?? this.#runContext.step.route;
   }
 
-  /** Asks for what the call may use of the budget that the run shares; null when there is some: see `RunBudget.borrow`. */
+  /** Reserves the call's share of the parent's budget. Null on success: see `RunBudget.borrow`. */
   async borrow(): Promise<Breach | "gone" | null> {
     const { spec } = this.#runContext;
     const { budget } = this.#runContext.billing;
@@ -79,13 +79,13 @@ export class MeteredCall {
     return null;
   }
 
-  /** Gives back what was borrowed and is not used. */
+  /** Returns the unused part of the reservation to the parent. */
   repay(): void {
     if (this.#borrowed !== null) this.#runContext.billing.budget.repay(this.#borrowed);
     this.#borrowed = null;
   }
 
-  /** The same, for calls beside the conversation's own. Throws LimitReached. */
+  /** Like `borrow`, for calls besides the agent's own steps. Throws LimitReached. */
   async borrowed(): Promise<void> {
     const breach = await this.borrow();
     if (breach === "gone") throw new LimitReached({ limit: "max_wall_clock_seconds", detail: "the run above is over" });
@@ -93,8 +93,8 @@ export class MeteredCall {
   }
 
   /**
-   * Before another try: what was lent covers one prompt, so that a try which was paid for has used it up. Throws LimitReached. With nobody
-   * there to ask, the run is being stopped.
+   * Prepares another try. A reservation from the parent covers one prompt, and a paid try has used it up. Throws LimitReached. If the
+   * parent is gone, this run is already being stopped.
    */
   async again(): Promise<void> {
     this.#endTry();
@@ -106,7 +106,7 @@ export class MeteredCall {
     throw new LimitReached(breach);
   }
 
-  /** Begins a try, and answers the bound that the provider is to be told, null for none. Throws LimitReached. */
+  /** Starts a try and returns the max_tokens for the provider, null for none. Throws LimitReached. */
   begin(route: ModelRoute): number | null {
     this.#endTry();
     const { spec, deps } = this.#runContext;
@@ -125,20 +125,20 @@ export class MeteredCall {
     return told;
   }
 
-  /** Counts text that has come, and answers what of it may be shown. Ends the call when that is not all of it. */
+  /** Counts received text and returns the part within the limits. Aborts the call if that is not all of it. */
   takeText(delta: string, pieces = 1): string {
     const shown = this.take(delta, pieces);
     this.#shownLength += shown.length;
     return shown;
   }
 
-  /** The same for what is not the answer's text. */
+  /** Like `takeText`, for output that is not text of the reply. */
   take(delta: string, pieces = 1): string {
     const kept = this.takeCharacters(delta.length, pieces);
     return kept === delta.length ? delta : cutText(delta, kept);
   }
 
-  /** The same for what is not shown: how many characters are within what the call may use. */
+  /** Like `take`, for output that is not published. Returns the number of characters within the limits. */
   takeCharacters(characters: number, pieces = 1): number {
     if (this.#try === null) return 0;
     this.#record.spoke();
@@ -148,12 +148,12 @@ export class MeteredCall {
     return kept;
   }
 
-  /** Of all text that has come, what may be shown. */
+  /** Returns the part of the received text that is within the limits. */
   shownOf(text: string): string {
     return text.slice(0, this.#shownLength);
   }
 
-  /** The model has answered: what the provider has reported counts, else what was counted here. */
+  /** Settles a successful call by the provider's usage, or by the count of its output if the provider reports none. */
   answered(reply: ModelReply): void {
     const { usage, text, reasoning, tool_calls } = reply;
     const called = this.#try;
@@ -167,13 +167,13 @@ export class MeteredCall {
     this.#record.end(reply, called.count.breach !== null);
   }
 
-  /** The call is over without an answer. */
+  /** Settles a call that has failed. */
   failed(): void {
     this.#endTry();
     this.#record.end(null, this.breach !== null);
   }
 
-  /** The try is over without an answer. What it has written by then is counted; of a provider that has said nothing nothing is known. */
+  /** Settles a try that has failed. Its output so far is counted; a try without any output counts as unused. */
   #endTry(): void {
     const called = this.#try;
     if (called === null || called.isSettled) return;
@@ -193,7 +193,7 @@ export class MeteredCall {
     budget.settle(called.reserved, tokens, price);
     if (tokens === null) return;
     this.#record.used(tokens, estimated, price);
-    // Limits hold by what is estimated, and not at all where no rates are known.
+    // With estimated usage the limits are approximate, and without prices the limit on cost has no effect.
     if (estimated) this.#degraded("svc_model_unmetered_total", "unmetered", route);
     if (price === null) this.#degraded("svc_model_unpriced_total", "unpriced", route);
     metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, tokens.input);
@@ -219,17 +219,17 @@ export class MeteredCall {
   }
 }
 
-/** Who may answer a call, and how much is asked of them. */
+/** The candidate routes of a call, and its bounds. */
 export interface CallBounds {
   readonly routes: readonly ModelRoute[];
   readonly max_tokens: number | null;
-  /** Whether it is a question beside the conversation. */
+  /** True for a call besides the agent's own steps. */
   readonly aside?: boolean;
-  /** What its row of usage says that it is. */
+  /** The kind in the usage row. */
   readonly kind?: UsageRow["kind"];
 }
 
-/** A call of one route. */
+/** One try of the call with one route. */
 interface Try {
   readonly route: ModelRoute;
   readonly reserved: Reservation;
@@ -238,8 +238,8 @@ interface Try {
 }
 
 /**
- * The bound that a route's provider is told: what was asked for, and what is left of the limits where the model could write more. A
- * model whose largest output is not known might refuse it, as might one whose window is full: its stream is ended instead.
+ * The max_tokens for a provider: the requested bound, and the rest of the limits if the model could exceed it. Null if the provider might
+ * refuse a bound, as with an unknown max output or a full window. The stream is then cut off at the limit instead.
  */
 function boundFor(route: ModelRoute, wanted: number | null, reserved: Reservation): number | null {
   const { max_output_tokens: largest, parameters, context_window } = route;
@@ -250,12 +250,12 @@ function boundFor(route: ModelRoute, wanted: number | null, reserved: Reservatio
   return reserved.inputTokens + left <= context_window ? left : null;
 }
 
-/** The rates of a route in this run: the manifest's own prices are for the manifest's own model. */
+/** The prices of a route in this run. Prices of the manifest apply to the manifest's own model only. */
 function priceOf(spec: RunSpec, route: ModelRoute): ModelPrice | null {
   return route.id === spec.agent.model.route.id && !route.decides ? spec.agent.model.price : route.price;
 }
 
-/** The rates to set money aside by: whoever answers, it will not cost more. */
+/** The highest prices among the routes, for reservations: no candidate costs more. */
 function dearest(spec: RunSpec, routes: readonly ModelRoute[]): ModelPrice | null {
   let price: ModelPrice | null = null;
   for (const route of routes) {

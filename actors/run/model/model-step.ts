@@ -24,8 +24,8 @@ import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
 
 /**
- * What a model call came to: a reply, a limit that did not allow it or ended it, the provider's failure, or that somebody stopped it.
- * `partial` is what was shown of it by then, and `thoughts` what was shown of what it thought.
+ * The outcome of a model call: a reply, a limit that prevented or ended it, a failure of the provider, or a stop. `partial` is the
+ * published text and `thoughts` are the published thoughts.
  */
 export type StepOutcome =
   | { readonly kind: "reply"; readonly reply: ReleasedReply }
@@ -38,13 +38,12 @@ interface Shown {
   readonly thoughts?: readonly SentThought[];
 }
 
-/** Shortens what the model is shown when a provider has refused it as too long; null when it cannot be shortened. */
+/** Shortens the messages after a provider has refused them as too long; null if that is not possible. */
 export type MendOverflow = (runContext: RunContext) => Promise<readonly ContextMessage[] | null>;
 
 /**
- * Calls the model with what it is to be shown, within the run's budget, and meters what was used. `ephemeralInstruction` comes
- * last and is not kept. A prompt that is too long is mended once, where there is a way. What is not used of a budget that is
- * another's is given back.
+ * Calls the model with the given messages within the run's budget, and meters the call. `ephemeralInstruction` is the last message and is
+ * not logged. With `mend`, a prompt that is too long is shortened once. The unused part of a parent's reservation is returned.
  */
 export function modelStep(
   runContext: RunContext,
@@ -94,7 +93,7 @@ async function callOnce(
     digest: digestOf(words),
     temperature: spec.temperature,
     thinking: spec.thinking,
-    // What is held may be put aside for another answer.
+    // A buffered reply may be discarded for another one, so that only the record has it.
     keepsReply: isHeld,
   });
   if (runContext.billing.budget.parentBudget !== null) {
@@ -151,17 +150,17 @@ async function callOnce(
     if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
     metered.failed();
     if (!(error instanceof ModelFailure)) throw error;
-    // What was held and not released was not said.
+    // Buffered text that was not released was never published.
     const partial = isHeld ? "" : metered.shownOf(error.partial);
     const thoughts = told.all;
     if (runContext.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
     if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, error.partial, thoughts);
     if (error.overflow && error.partial === "" && mend !== null) {
-      // Its summary and the call behind it ask for their own.
+      // The summary and the repeated call reserve their own shares.
       metered.repay();
       const shorter = await mend(runContext);
       if (runContext.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
-      // Without a mend, models that are left may take more.
+      // Without a shortened prompt, other models may still have a larger window.
       if (shorter !== null || runContext.step.routes.length > 1)
         return modelStep(runContext, shorter ?? shown, ephemeralInstruction);
     }
@@ -174,23 +173,23 @@ async function callOnce(
   const released = await runContext.cancellation.orStopped(releaseReply(runContext, reply));
   if (released === null) return { kind: "stopped", partial: "" };
   auditRefused(runContext, released);
-  // What a pattern holds back it passes on itself, if at all.
+  // In the other modes the pattern publishes the reply itself, if at all.
   if (runContext.step.replyMode === "streamed") tellReply(runContext, released);
   return { kind: "reply", reply: released };
 }
 
-/** Notes that later requests are to leave out the images of the newest message that shows some. */
+/** Notes that later requests must omit the images of the newest message that has some. */
 async function refuseImages({ eventLog, branch, askedBy, run }: RunContext): Promise<void> {
   const newest = branch.messages.findLast(showsImages);
-  // What the tools of a pattern's sub-agent have drawn is shown in no later turn.
+  // Images from the tools of a sub-agent are not shown in later turns, so no note is needed.
   const isOfSubAgent = askedBy !== null && newest?.role === "tool" && newest.entry !== null;
   if (newest === undefined || isOfSubAgent || run.hasRefusedImages) return;
-  // Sub-agents side by side are shown the same message.
+  // Parallel sub-agents share the message, so one note is enough.
   run.hasRefusedImages = true;
   await eventLog.append([refusedImagesEntry()], []);
 }
 
-/** The model has used up what a limit left it. What it has said by then is the reply's beginning, released like any other. */
+/** Ends a reply at a limit. The text so far is released like any other. */
 async function cutOff(
   runContext: RunContext,
   metered: MeteredCall,
@@ -213,12 +212,12 @@ async function cutOff(
 const noStop: readonly string[] = [];
 const noImages: ImagesOfCall = new Map();
 
-/** Whether the request has brought along some of what all its calls have in common. */
+/** True if the request has added tools or a reply format to the prompt prefix. */
 function hasOwnPrefix({ options }: RunSpec): boolean {
   return options !== null && (options.tools.length > 0 || options.response_format !== null);
 }
 
-/** What the model says goes out as it comes, as far as the limits reach. */
+/** Publishes output as it arrives, within the limits. */
 function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: SentThoughts): ModelEvents {
   return {
     text(delta, pieces) {
@@ -235,7 +234,7 @@ function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: SentTho
   };
 }
 
-/** What the model says is gathered by its provider; those who wait are told once that it speaks. */
+/** Buffers output in the provider. Clients get one progress frame when the output starts. */
 function held(runContext: RunContext, metered: MeteredCall): ModelEvents {
   let isAnnounced = false;
   const tell = (): void => {
@@ -255,7 +254,7 @@ function held(runContext: RunContext, metered: MeteredCall): ModelEvents {
   };
 }
 
-/** Of thoughts that go back to their model. */
+/** Characters of the thoughts that are sent back to their model. */
 function thoughtCharacters(shown: readonly ContextMessage[]): number {
   let characters = 0;
   for (const { thoughts } of shown) if (thoughts !== null) characters += thoughtsLength(thoughts);

@@ -11,31 +11,31 @@ import type { RunContext } from "../context/run-context.ts";
 import { digestOf, makePrefix } from "../spec/prompt-prefix.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 
-/** What a model is asked that nobody hears: words alone, without tools, images and thoughts. */
+/** A model call whose reply is not published: text only, without tools, images and thoughts. */
 export interface QuietCall {
   readonly routes: readonly ModelRoute[];
-  /** What the model is to do. */
+  /** The instructions for the model. */
   readonly task: string;
   readonly shown: readonly ContextMessage[];
   readonly temperature: number;
   readonly max_tokens: number;
-  /** What the answer has to be like. */
+  /** The schema of the reply. */
   readonly answer?: AnswerSchema;
-  /** Whether it is a question beside the conversation. */
+  /** True for a question besides the summary calls of the thread. */
   readonly aside?: boolean;
-  /** What its rows of usage say that it is. */
+  /** The kind in the usage rows. */
   readonly kind?: CallBounds["kind"];
-  /** What a model that decides is asked. */
+  /** The question for a decision model. */
   readonly decision?: DecisionAsked;
-  /** Ends it, with the run's own switch behind it; absent where that alone does. */
+  /** Cancels the call. It must also be cancelled with the run; absent if the run's own cancellation suffices. */
   readonly until?: Cancellation;
 }
 
 const noImages: ImagesOfCall = new Map();
 
 /**
- * What the model answers, in the limits, the budget and the usage of the run. Rejects with `LimitReached`, also where a limit has cut the
- * answer off, and with `ModelFailure`.
+ * Returns the text of the reply. The call counts in the limits, the budget and the usage of the run. Rejects with `ModelFailure`, and with
+ * `LimitReached`, also if a limit cut the reply off.
  */
 export async function callQuietly(runContext: RunContext, asked: QuietCall): Promise<string> {
   const { deps, cancellation } = runContext;
@@ -46,7 +46,7 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
   const metered = new MeteredCall(runContext, estimatedTokens(messages.length), bounds, {
     purpose: kind === "decider" ? "decider" : aside ? "question" : "summary",
     prefix: makePrefix({ system: task, tools: null, answer: answer?.json ?? null }),
-    // The task may have been made of what somebody has said.
+    // The task may contain a user's text, so the prefix is not shared with other runs.
     isOwn: true,
     instructions: null,
     shown,

@@ -9,15 +9,15 @@ import { LimitReached } from "./metered-call.ts";
 import type { StepOutcome } from "./model-step.ts";
 import { callQuietly, type QuietCall } from "./quiet-call.ts";
 
-// A question that a pattern asks a model for itself: to judge an answer, to make a plan, to choose. It has words of its own, no
-// tools, and an answer of a known form, which nobody else reads. It is paid for like any other call of the run.
+// A pattern's own question to a model: judge a reply, make a plan, choose. It has its own prompt, no tools, and a reply with a schema that
+// only the pattern reads. Its usage counts like any other call of the run.
 
-/** What is asked, and of whom. */
+/** A question, and the models to ask. */
 export interface SideQuestion {
   readonly routes: readonly ModelRoute[];
-  /** What the model is to do. */
+  /** The instructions for the model. */
   readonly task: string;
-  /** What it is to do it with. JSON, so that nobody's words in it can pass for the task. */
+  /** The material, sent as JSON, so that no text in it can pass for instructions. */
   readonly given: unknown;
   readonly answer: AnswerSchema;
   /** See `QuietCall`. */
@@ -25,20 +25,20 @@ export interface SideQuestion {
   readonly until?: QuietCall["until"];
 }
 
-/** What came of it: the answer, that there is none of the asked form, or why the run cannot go on as before. */
+/** The outcome: a value, a reply that does not fit the schema, or a reason why the call did not complete. */
 export type SideAnswer<V> =
   | { readonly kind: "answer"; readonly value: V }
   | { readonly kind: "unusable" }
   | Exclude<StepOutcome, { readonly kind: "reply" }>;
 
-/** Room for the thoughts of a model that cannot be kept from them. */
+/** Leaves room for the thoughts of models that always think. */
 const outputTokensMax = 8_192;
-/** How often a question is asked whose answer has not the form. */
+/** Max tries for a reply that fits the schema. */
 const triesMax = 2;
-/** Characters of one message that is given on. */
+/** Max characters of each message in the material. */
 const givenMax = 12_000;
 
-/** Asks, and once more when the answer has not the form that it needs. */
+/** Asks the question, and asks again once if the reply does not fit the schema. */
 export async function askAside<V>(runContext: RunContext, asked: SideQuestion): Promise<SideAnswer<V>> {
   const messages = [contextMessage({ role: "user", content: JSON.stringify(asked.given) })];
   for (let tries = 1; ; tries++) {
@@ -59,7 +59,7 @@ export async function askAside<V>(runContext: RunContext, asked: SideQuestion): 
   }
 }
 
-/** Messages as they are given to whoever is asked aside: who has said what, cut where that is long. */
+/** Prepares messages as material: role, shortened text, and names of calls. */
 export function givenMessages(
   messages: readonly ContextMessage[],
 ): { role: string; content: string; calls?: string[] }[] {

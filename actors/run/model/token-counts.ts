@@ -4,20 +4,20 @@ import type { RunContext } from "../context/run-context.ts";
 import { imageTokens, messageTokens } from "../prompt/token-estimate.ts";
 import { toolListJson } from "../spec/prompt-prefix.ts";
 
-// What a prompt is in tokens, by the model's own way to cut text where that is known. A message is counted once: a long conversation is
-// not counted anew at each step.
+// Token counts of prompts, with the model's own tokenizer if it is known. The count of a message is cached, so that a long thread is not
+// counted anew at each step.
 
-/** What the frame of a message is in a prompt. */
+/** Tokens that a provider adds for each message. */
 const frameTokens = 4;
 
 const counted = new WeakMap<ContextMessage, { readonly encoding: TokenEncoding; readonly tokens: number }>();
 
-/** How the model of a run cuts text; null where nobody knows. */
+/** The tokenizer of the run's model; null if it is unknown. */
 export function runEncoding({ step: { routes } }: Pick<RunContext, "step">): TokenEncoding | null {
   return routes[0] === undefined ? null : encodingOf(routes[0]);
 }
 
-/** Tokens of each message; estimated where they cannot be counted. */
+/** Tokens of each message; estimated if the tokenizer is unknown. */
 export async function countMessages(runContext: RunContext, messages: readonly ContextMessage[]): Promise<number[]> {
   const encoding = runEncoding(runContext);
   if (encoding !== null) {
@@ -34,7 +34,7 @@ export async function countMessages(runContext: RunContext, messages: readonly C
   });
 }
 
-/** Tokens of all that a call is sent: what is the same in every call of the run is counted with its first. */
+/** Tokens of a whole prompt. The part that all calls of the run share is counted once. */
 export async function countPrompt(runContext: RunContext, messages: readonly ContextMessage[]): Promise<number> {
   const tokens = await countMessages(runContext, messages);
   runContext.branch.fixedTokens ??= await countFixed(runContext);

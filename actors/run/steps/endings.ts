@@ -13,41 +13,41 @@ import { keptThoughts, type ReleasedReply, type SentThought } from "../model/buf
 import { noteEntry } from "../spec/notes.ts";
 import type { Resumed } from "../spec/run-spec.ts";
 
-/** How the loop of a turn was left. */
+/** The result of a pattern's loop. */
 export type Ending = Finished | Suspended;
 
-/** The run is put aside until somebody outside has answered. */
+/** The run leaves memory until an outside answer arrives or a slot is free. */
 export interface Suspended {
   readonly kind: "suspended";
 }
 
 export const suspended: Suspended = { kind: "suspended" };
 
-/** The turn is over: what the client is told and what is still to be written. */
+/** The turn is over: its result for the client, and the entries that are not written yet. */
 export interface Finished {
   readonly kind: "finished";
   readonly final: string | null;
   readonly stop_reason: StopReason;
-  /** The model's failure in words for the client. */
+  /** A model or tool failure as text for the client. */
   readonly failure: string | null;
-  /** The failure is that of a tool. */
+  /** True for a failed tool. */
   readonly failedTool?: true;
-  /** The failure is that of a model call. */
+  /** Present for a failed model call. */
   readonly failedCall?: FailedCall;
-  /** The failure may be over when the step is tried again later. */
+  /** True if a later try of the step may succeed. */
   readonly mayPass?: true;
-  /** A limit of the run was in the way. */
+  /** True if a limit of the run caused the ending. */
   readonly limited?: true;
   readonly entries: readonly LogEntry[];
-  /** Whether the reply is what the turn was for. */
+  /** True if the turn achieved its purpose. */
   readonly ok: boolean;
-  /** Calls that the client of the request is to make; absent where the answer does not end in any. */
+  /** Calls that the client must make; absent if the reply ends in none. */
   readonly handed?: readonly ToolCall[];
-  /** The model has said all that it wanted to: the run goes on if somebody has said something to it meanwhile. */
+  /** True if the reply is complete: the run then continues with queued follow-ups, if there are any. */
   readonly isAnswer?: boolean;
 }
 
-/** The model has answered. */
+/** Ends the turn with a reply of the model. */
 export function answered(
   runContext: RunContext,
   reply: ReleasedReply,
@@ -66,7 +66,7 @@ export function answered(
   };
 }
 
-/** The model had answered before the run was cut off, and its answer is in the log. */
+/** Ends a resumed run whose reply is already in the log; null if there is none. */
 export function answeredBefore({ endedOnDenial, answer }: Resumed): Finished | null {
   if (answer === null) return null;
   const { text: final, stop_reason } = answer;
@@ -74,7 +74,7 @@ export function answeredBefore({ endedOnDenial, answer }: Resumed): Finished | n
   return { kind: "finished", final, stop_reason, failure: null, entries: [], ok: endedOnDenial !== true, isAnswer };
 }
 
-/** The model asks for tools in its last step, and they were not run. */
+/** Ends the turn after its last allowed step, whose tool calls were not run. */
 export function outOfSteps(reply: Pick<ReleasedReply, "text" | "isRefused">): Finished {
   return {
     kind: "finished",
@@ -86,12 +86,12 @@ export function outOfSteps(reply: Pick<ReleasedReply, "text" | "isRefused">): Fi
   };
 }
 
-/** The output limit has cut the model off in the middle of its calls, and they were not run. */
+/** Ends the turn after a reply that the output limit cut off within its calls, which were not run. */
 export function cutShort(reply: ReleasedReply): Finished {
   return { ...outOfSteps(reply), stop_reason: "max_tokens" };
 }
 
-/** The model has answered, and not as it has to. Nothing of it was shown. */
+/** Ends the turn after a reply that does not fit the output schema. Nothing of it was published. */
 export function misfit(runContext: RunContext, reply: ReleasedReply, problem: string): Finished {
   const { deps, spec } = runContext;
   deps.log.warn(
@@ -108,13 +108,13 @@ export function misfit(runContext: RunContext, reply: ReleasedReply, problem: st
   };
 }
 
-/** None of the agents that were asked has come to an answer. */
+/** Ends the turn after all sub-agents have failed. */
 export function nobodyAnswered(): Finished {
   const failure = "none of the agents that were asked has answered";
   return { kind: "finished", final: null, stop_reason: "unknown", failure, entries: [], ok: false };
 }
 
-/** The provider failed; what was shown of its words by then is kept (decision 33). */
+/** Ends the turn after a failure of the provider. Decision 33: the published part of the reply is kept. */
 export function failedCall(
   runContext: RunContext,
   failure: ModelFailure,
@@ -131,14 +131,14 @@ export function failedCall(
     stop_reason: "unknown",
     failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
     failedCall: { code: failureCodeOf(failure), retryAfterMs: failure.retryAfterMs },
-    // A prompt that is too long is as long at the next try.
+    // A prompt that is too long would fail again.
     ...(failure.overflow ? {} : { mayPass: true as const }),
     entries: partialEntries(runContext, partial, thoughts, "error"),
     ok: false,
   };
 }
 
-/** A tool has failed without which the run is not to go on; its result is in the log. */
+/** Ends the turn after the failure of a tool that must not fail. Its result is in the log. */
 function failedTool({ deps }: RunContext, { name, text }: { readonly name: string; readonly text: string }): Finished {
   return {
     kind: "finished",
@@ -151,7 +151,7 @@ function failedTool({ deps }: RunContext, { name, text }: { readonly name: strin
   };
 }
 
-/** Somebody stopped the run, or its time was over, while the model had said `partial`. */
+/** Ends a turn that was aborted or ran out of time. `partial` is the text published so far. */
 export function stopped(runContext: RunContext, partial: string, thoughts: readonly SentThought[] = []): Finished {
   if (runContext.abortReason === null && runContext.failedTool !== null)
     return failedTool(runContext, runContext.failedTool);
@@ -176,7 +176,7 @@ export function stopped(runContext: RunContext, partial: string, thoughts: reado
   };
 }
 
-/** A limit other than the one on tool calls is in the way: the reply says so, and the denial is audited. */
+/** Ends the turn at a limit, except the one on tool calls. The reply names the limit, and the denial is audited. */
 export function limited(
   runContext: RunContext,
   breach: Breach,
@@ -198,7 +198,7 @@ export function limited(
   };
 }
 
-/** The model's message as the next step is shown it; `entry` is what it is written as. */
+/** The reply as a message for the next step; `entry` is its log entry. */
 export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[], entry: LogEntry): ContextMessage {
   return contextMessage({
     entry,
@@ -209,7 +209,7 @@ export function assistantMessage(reply: ReleasedReply, calls: readonly ToolCall[
   });
 }
 
-/** The model's message for the log. */
+/** The reply as a log entry. */
 export function assistantEntry(
   runContext: RunContext,
   reply: ReleasedReply,
@@ -234,10 +234,7 @@ export function assistantEntry(
   };
 }
 
-/**
- * What was said before something went wrong, with its status. A model that had only thought by then has said nothing that a later turn is
- * shown.
- */
+/** The log entry of a partial reply, with its status. If only thoughts were published, later turns are not shown the entry. */
 function partialEntries(
   runContext: RunContext,
   text: string,

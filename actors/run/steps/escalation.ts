@@ -10,20 +10,20 @@ import { answered, type Ending, stopped } from "./endings.ts";
 import { bufferedSteps, type FinalSteps, finalSteps, isBroken } from "./final-steps.ts";
 import type { NoReply } from "./step-loop.ts";
 
-// An agent whose answers are looked at before anybody reads them: one that is not sure of itself is put aside, and a stronger model
-// makes the answer anew. Where that model cannot be reached, the first answer stands.
+// Replies are checked for doubt before they are published. A doubtful reply is discarded, and a stronger model answers instead. If that
+// model fails, the first reply is published.
 
-/** An answer that was put aside, and how many model calls there were until then. */
+/** A discarded reply, and the number of model calls up to it. */
 interface Doubted {
   readonly text: string;
   readonly model: string;
   readonly steps: number;
 }
 
-/** Characters of an answer that the decider is shown. */
+/** Max characters of a reply that the decider is shown. */
 const replyMax = 4_000;
 
-/** Steps until there is an answer that is sure of itself, or the stronger model has made one. */
+/** Repeats the steps until a reply is not doubtful, or the stronger model has answered. */
 export async function escalatingSteps(
   runContext: RunContext,
   tools: ToolRunner,
@@ -31,17 +31,17 @@ export async function escalatingSteps(
   escalation: CompiledEscalation,
 ): Promise<Ending> {
   const noted = runContext.step.resumed?.notes.findLast(({ type }) => type === "escalation");
-  // What a run that was put aside has said since it asked the stronger model is in the log: the first answer is no answer to that.
+  // The log may already have steps of the stronger model, which the first reply would not fit. So it is not restored.
   if (noted !== undefined)
     return strongerSteps(runContext, tools, steps, escalation, noted as unknown as Doubted, null);
-  // Another turn of the run begins with the first model again.
+  // Each further turn of the run starts with the first model again.
   runContext.step.routes = runContext.spec.routes;
   runContext.step.replyMode = "streamed";
   if (!canEscalate(runContext, escalation)) return finalSteps(runContext, tools, steps);
   const end = await bufferedSteps(runContext, tools, steps, true);
   if (end.kind !== "reply") return end;
   const { reply } = end;
-  // A fallback of the first model may be the stronger one.
+  // The reply may already be from the stronger model, as a fallback of the first one.
   const isItsOwn = runContext.step.route.id === escalation.route.id;
   const isDoubtful = !isBroken(reply) && !isItsOwn && (await isDoubted(runContext, reply, escalation));
   if (runContext.cancellation.cancelled) return stopped(runContext, "");
@@ -60,7 +60,9 @@ export async function escalatingSteps(
   return strongerSteps(runContext, tools, steps, escalation, doubted, reply);
 }
 
-/** Whether there is another model to ask: one that is not asked already, can be called, and sees what the turn has of images. */
+/**
+ * True if the stronger model can be asked: it is not the first model, its provider is configured, and it takes the turn's images, if any.
+ */
 function canEscalate({ spec, deps, branch }: RunContext, { route }: CompiledEscalation): boolean {
   if (spec.routes[0]?.id === route.id) return false;
   const hasImages = branch.messages.slice(branch.turnStart).some(({ attachments }) => attachments !== null);
@@ -94,13 +96,13 @@ async function isDoubted(
   const method = decided === null ? "heuristic" : decided.kind === "decided" ? "decider" : `decider_${decided.kind}`;
   runContext.metrics.count("svc_escalation_check_total", { method });
   if (decided?.kind === "decided") return decided.choice === "doubtful";
-  // A short object is not less sure than a long one.
+  // The length of a JSON reply says nothing about its confidence.
   if (runContext.answerSchema === null && text.trim().length < escalation.min_response_chars) return true;
   const said = plainWords(text);
   return escalation.markers.some((marker) => said.includes(plainWords(marker)));
 }
 
-/** The stronger model goes on where the other has answered. `first` is that answer, while it may stand. */
+/** Runs the steps with the stronger model. `first` is the discarded reply while it may still be published; null otherwise. */
 async function strongerSteps(
   runContext: RunContext,
   tools: ToolRunner,
@@ -134,7 +136,7 @@ async function strongerSteps(
   }
 }
 
-/** Spelled in one way, whatever case and apostrophes it is written with. */
+/** Normalizes case and apostrophes. */
 function plainWords(text: string): string {
   return text.toLowerCase().replaceAll("\u2019", "'");
 }

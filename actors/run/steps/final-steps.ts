@@ -7,24 +7,24 @@ import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { answered, type Ending, misfit } from "./endings.ts";
 import { runSteps, type Steps } from "./step-loop.ts";
 
-// The steps that come to the answer of the turn. With spec.output_schema it is held until it fits: what a client reads as an answer
-// is what it has been promised. One that does not fit is asked for once more, and then it is a failure of the model.
+// The steps that end in the answer of the turn. With spec.output_schema the reply is buffered until it fits the schema, so that clients
+// only receive valid answers. One that does not fit is requested once more; a second misfit fails the turn.
 
-/** How often an answer is asked for that does not fit. */
+/** Max tries for a reply that fits the schema. */
 const triesMax = 2;
 
-/** How steps are made whose answer is that of the turn. */
+/** Options of the steps that end in the answer of the turn. */
 export type FinalSteps = Omit<Steps<never>, "answer">;
 
-/** Steps until the turn is over. */
+/** Runs steps until the turn is over. */
 export function finalSteps(runContext: RunContext, tools: ToolRunner, steps: FinalSteps): Promise<Ending> {
   if (runContext.answerSchema !== null) return fittingSteps(runContext, tools, steps);
   return runSteps(runContext, tools, { ...steps, answer: (reply) => answered(runContext, reply) });
 }
 
 /**
- * Steps until there is an answer that may be given. Nobody has read it yet. `isJudged` says that other models are asked of it before it is
- * given: a durable run notes it first, so that it is not asked for again when the process dies meanwhile.
+ * Runs steps until a reply fits the schema. The reply is not published yet. `isJudged`: other models judge it next. A durable run notes it
+ * first, so that a crash during the judgement does not repeat the steps.
  */
 export async function bufferedSteps(
   runContext: RunContext,
@@ -57,7 +57,7 @@ export async function bufferedSteps(
   }
 }
 
-/** Whether an answer is not what the model would have said: it was cut off, or refused by it or by a control. */
+/** True for a reply that was cut off, or refused by the model or by a control. */
 export function isBroken({ isRefused, stop_reason }: ReleasedReply): boolean {
   return isRefused || stop_reason === "max_tokens" || stop_reason === "refusal";
 }
@@ -67,14 +67,14 @@ interface BufferedReply {
   readonly reply: ReleasedReply;
 }
 
-/** The answer goes into the log before anything is made of it. */
+/** Notes a reply in the log before it is judged. */
 async function noteAnswer(runContext: RunContext, reply: ReleasedReply): Promise<void> {
   const { route, number: step } = runContext.step;
   const note = { model: route.id, step, reply: { ...reply, told: null } };
   await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing.ops());
 }
 
-/** The answer that the run had before it was cut off, and had not given; null when it had none. */
+/** Returns the noted reply of a resumed run; null if there is none. */
 function notedAnswer(runContext: RunContext): ReleasedReply | null {
   const { spec } = runContext;
   const { resumed } = runContext.step;
@@ -95,14 +95,14 @@ async function fittingSteps(runContext: RunContext, tools: ToolRunner, steps: Fi
   return answered(runContext, end.reply);
 }
 
-/** How often the answer that is being made did not fit before the run was put aside, and why. */
+/** The number of misfits before the run was suspended, and the newest problem. */
 function misfitsOf({ step: { resumed } }: RunContext): { misfits: number; problem: string | null } {
   const notes = resumed?.notes ?? [];
   const misfits = notes.length - 1 - notes.findLastIndex(({ type }) => type !== "output_misfit");
   return { misfits, problem: misfits === 0 ? null : String(notes.at(-1)?.problem) };
 }
 
-/** The answer as it may be given, or why it may not. One that is broken says so by its stop reason. */
+/** Returns the reply in canonical form, or its problem. A broken reply passes unchanged: its stop reason shows the failure. */
 async function fit(runContext: RunContext, reply: ReleasedReply): Promise<ReleasedReply | string> {
   if (runContext.answerSchema === null || isBroken(reply)) return reply;
   const checked = await checkAnswer(runContext.answerSchema, reply.text, runContext.deps.env);

@@ -5,8 +5,8 @@ import { finalSteps } from "./final-steps.ts";
 import { type SubAgentEnd, wordsOf } from "./sub-agents.ts";
 
 /**
- * The agent's own answer, made of what its sub-agents have said; `aggregator_prompt` says how. Where none of them has said a word
- * the turn has failed, unless a limit says why: then the agent says that.
+ * Lets the agent write one answer from the replies of its sub-agents, with `aggregator_prompt` as instruction. If no sub-agent replied, the
+ * turn fails, unless a limit was the cause: then the agent reports that.
  */
 export function mergedAnswer(
   runContext: RunContext,

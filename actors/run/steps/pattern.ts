@@ -4,13 +4,13 @@ import type { RunContext } from "../context/run-context.ts";
 import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import type { Ending } from "./endings.ts";
 
-/** The loop of an agent: goes on until it is known how the run ends. It refuses only when the event log does. */
+/** The loop of an agent, which runs until the ending of the run is known. It rejects only if the event log does. */
 export type Pattern = (runContext: RunContext, tools: ToolRunner) => Promise<Ending>;
 
-/** What runs need, and the actors that start them. */
+/** Dependencies of the run actor, in addition to those of a run. */
 export interface PatternDeps extends RunDeps {
-  /** The loops that an agent can have, by spec.pattern. */
+  /** The loops by their names in spec.pattern. */
   readonly patterns: ReadonlyMap<string, Pattern>;
-  /** How many runs that were put aside are taken up at once. */
+  /** Limits how many suspended runs are resumed at once. */
   readonly resumes: Semaphore;
 }

@@ -17,25 +17,25 @@ import {
 import { leaveCut, leaveTools, runTools } from "./step-tools.ts";
 import { takeInputs } from "./taken-inputs.ts";
 
-// What every pattern is made of: steps. A step is a model call, and the tools that it asks for.
+// All patterns consist of steps. A step is one model call with the tool calls of its reply.
 
-/** How steps are made. */
+/** The options of a loop of steps. */
 export interface Steps<E> {
-  /** Shown to the model behind everything else, as the caller's words, and kept nowhere. */
+  /** The last message of the prompt, in the role of the caller; it is not logged. Null for none. */
   ephemeralInstruction(step: number): string | null;
-  /** Most model calls, with those that were made before the run was put aside. */
+  /** Max model calls, those before a suspension included. */
   readonly limit: number;
-  /** Metadata of the messages that ask for tools. */
+  /** Metadata of the messages with tool calls. */
   readonly marks?: Readonly<Record<string, unknown>>;
-  /** How the run ends where the model was asked in vain; null, and absent, for the way that it always does. */
+  /** Replaces the ending after a model call without a reply. Absent, or null, for the usual one. */
   unanswered?(outcome: NoReply): Ending | null;
-  /** What becomes of the model's answer, which is not in the log yet. */
+  /** Handles the final reply, which is not in the log yet. */
   answer(reply: ReleasedReply): E;
 }
 
 /**
- * Asks the model, runs the tools it asks for, and asks again, until it answers or may not go on. Begins where the log of the run
- * says, and ends when nothing goes on before somebody outside has answered.
+ * Calls the model and its tools in turns, until the model answers or a limit is reached. A resumed run starts at its logged position.
+ * Returns a suspended ending when all open calls wait for outside answers.
  */
 export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, steps: Steps<E>): Promise<E | Ending> {
   const { resumed } = runContext.step;
@@ -43,7 +43,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
   if (resumed !== null) {
     const ending = await runTools(runContext, tools, resumed.calls);
     if (ending !== null) return ending;
-    // Of calls side by side the last may have its result since before.
+    // If the last of several calls already had a result, its outcome is in the log.
     runContext.step.endedOnDenial = resumed.endedOnDenial ?? runContext.step.endedOnDenial;
   }
   const first = (resumed?.step ?? runContext.step.before) + 1;
@@ -54,7 +54,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
   }
   for (let step = first; ; step++) {
     runContext.step.number = step;
-    // A durable run gives its slot up between two steps where others are to have it.
+    // A durable run may have to release its slot to another run between two steps.
     const { durableRun } = runContext;
     const asks = durableRun !== null && (step > first || !durableRun.hasSlot) && runContext.askedBy === null;
     if (asks && !(await durableRun.mayStep())) return suspended;
@@ -64,7 +64,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     const { reply } = outcome;
     if (reply.tool_calls.length === 0) return steps.answer(reply);
 
-    // Words beside calls are shown as they are: what is looked at is the answer.
+    // Text next to tool calls is published without a check: the checks are for the final reply.
     if (runContext.step.replyMode === "buffered") tellReply(runContext, reply);
     const calls = tools.identify(reply.tool_calls);
     const isLast = step >= steps.limit;
@@ -74,7 +74,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
       ...((isLast || isCut) && { truncated: true }),
     });
     runContext.branch.add([assistantMessage(reply, calls, entry)]);
-    // It goes into the log with what its calls begin with.
+    // The reply is logged in one batch with the first entries of its calls.
     const replied = runContext.eventLog.hold([entry], runContext.billing.ops()).then((at) => {
       runContext.committed();
       runContext.stream.announced(at);
@@ -87,7 +87,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
       replied,
     }));
     if (isCut) return leaveCut(runContext, tools, pending, reply);
-    // The calls of the last step are not run, and the log says so (decision 35).
+    // The calls of the last step are not run; the log records that instead (decision 35).
     const ending = isLast
       ? await leaveTools(runContext, tools, pending, "the run is out of steps")
       : await runTools(runContext, tools, pending);
@@ -97,8 +97,8 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
 }
 
 /**
- * Whether the output limit has cut off the calls themselves. Asked again, the model would run into the same limit (decision 210). A call
- * without arguments may be whole unless it is the last.
+ * True if the output limit cut off the calls themselves. Decision 210: the turn ends, because another try would reach the same limit. A
+ * call without arguments counts as complete unless it is the last one.
  */
 function isCutOff({ stop_reason, tool_calls }: ReleasedReply): boolean {
   if (stop_reason !== "max_tokens") return false;
@@ -107,10 +107,10 @@ function isCutOff({ stop_reason, tool_calls }: ReleasedReply): boolean {
   );
 }
 
-/** A model call that has not come to a reply. */
+/** A model call without a reply. */
 export type NoReply = Exclude<StepOutcome, { readonly kind: "reply" }>;
 
-/** How the run ends by it. */
+/** Returns the ending of a run after a model call without a reply. */
 export function notAnswered(runContext: RunContext, outcome: NoReply): Ending {
   const { partial, thoughts } = outcome;
   if (outcome.kind === "breach") return limited(runContext, outcome.breach, partial, thoughts);

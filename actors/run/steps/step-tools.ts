@@ -10,9 +10,9 @@ import type { ToolRunner } from "../tool-calls/tool-runner.ts";
 import { cutShort, type Ending, type Finished, stopped, suspended } from "./endings.ts";
 
 /**
- * Runs the calls of a step as far as they go. Their results stand in the order of the calls. Null when the run goes on. Of calls that
- * the client makes and others in one step, the others are made first on a thread; without one, where nothing of them would be kept,
- * they are not made at all (decision 95).
+ * Runs the calls of a step. Results are kept in the order of the calls. Null if the run continues. Decision 95: if a step also has calls
+ * for the client, a run with a thread makes the server's calls first. Without a thread their results could not be kept, so they are not
+ * made.
  */
 export async function runTools(
   runContext: RunContext,
@@ -29,7 +29,7 @@ export async function runTools(
   return null;
 }
 
-/** The same for the last step that a run may take: what the server would have to run is left, and the log says why. */
+/** Like `runTools`, for the last allowed step: the server's calls are not run, and their results state the reason. */
 export async function leaveTools(
   runContext: RunContext,
   tools: ToolRunner,
@@ -42,7 +42,7 @@ export async function leaveTools(
   return clients.length === 0 ? null : runGroup(runContext, tools, clients);
 }
 
-/** Leaves all calls of an answer that was cut off in the middle of them, also those that a client would make, and ends the turn. */
+/** Skips all calls of a reply that was cut off, those for the client included, and ends the turn. */
 export async function leaveCut(
   runContext: RunContext,
   tools: ToolRunner,
@@ -66,9 +66,9 @@ async function runGroup(
 ): Promise<Ending | null> {
   const { outcomes, waits, handed } = await tools.runAll(calls);
   remember(runContext, outcomes);
-  // Stopped behind the last look of the runner, it is put aside first: who stops it takes it up to close what waits.
+  // A run that was stopped while calls wait is suspended first. The stop then resumes it to close the waits.
   if (runContext.cancellation.cancelled && !waits) {
-    // A run that is stopped hands nothing over.
+    // A stopped run hands no calls to the client.
     if (handed.length > 0) remember(runContext, await tools.leave(handed, "the run was stopped"));
     return stopped(runContext, "");
   }
@@ -76,14 +76,14 @@ async function runGroup(
   return handed.length > 0 ? handedOver(runContext, handed) : null;
 }
 
-/** The answer ends in calls that its client makes. They are open in the log, and nobody else answers them. */
+/** Ends the turn with calls for the client. They stay open in the log until the client sends their results. */
 function handedOver(
   { spec, branch: { messages }, step: { replyMode }, deps }: RunContext,
   handed: readonly ToolCall[],
 ): Finished {
   const message = messages.findLast(({ tool_calls }) => tool_calls !== null && tool_calls.length > 0);
   keepThoughts({ message, handed }, spec, deps);
-  // Words of a subtask are told to nobody, in the answer either.
+  // Text of a hidden step is not published, so the result omits it too.
   const said =
     replyMode === "hidden" ? "" : (messages.findLast(({ tool_calls }) => tool_calls !== null)?.content ?? "");
   return {

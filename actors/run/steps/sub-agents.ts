@@ -17,19 +17,19 @@ import type { Ending, Finished, Suspended } from "./endings.ts";
 import type { PatternDeps } from "./pattern.ts";
 import { runTools } from "./step-tools.ts";
 
-// Agents that work in the run of another. A sub-agent runs under its own manifest: prompt, model, tools, policies, approvals. It
-// spends the run's budget and is stopped with it. One that speaks answers in the place of the agent that has asked it, with its
-// conversation; any other has a transcript of its own, of which nobody but the one that has asked it reads a word.
+// Agents that work inside the run of another agent. A sub-agent has its own manifest: prompt, model, tools, policies, approvals. It uses
+// the run's budget and stops with the run. A streamed sub-agent answers in place of the parent agent, in the same thread. Any other has its
+// own transcript, which only the parent agent reads.
 
-/** What a sub-agent came to: its answer, null where it has none. */
+/** The outcome of a sub-agent; `text` is null if it has no answer. */
 export interface SubAgentEnd {
   readonly agent: string;
   readonly text: string | null;
-  /** It has none because of a limit of the run. */
+  /** True if a limit of the run prevented an answer. */
   readonly limited?: boolean;
 }
 
-/** Lets a sub-agent go on in the place of the agent: it is shown the conversation, and what it says is the answer. */
+/** Lets a sub-agent answer in place of the agent, with the same messages. */
 export async function answerAs(runContext: RunContext, agent: CompiledAgent): Promise<Ending> {
   const { resumed, ephemeralInstruction } = runContext.step;
   runContext.step.resumed = null;
@@ -53,8 +53,8 @@ export async function answerAs(runContext: RunContext, agent: CompiledAgent): Pr
 }
 
 /**
- * Lets a sub-agent work on the caller's turn, with `told` behind it, in a transcript of its own at `place`. What it came to is
- * noted; one that was noted before is not asked again.
+ * Runs a sub-agent on the caller's turn, followed by `told`, with its own transcript at `place`. The outcome is noted in the log, and a
+ * noted outcome is returned without a run.
  */
 export async function askSubAgent(
   runContext: RunContext,
@@ -87,18 +87,18 @@ export async function askSubAgent(
   if (runContext.cancellation.cancelled) return { agent: agent.name, text: null };
   const text = ending === null || ending.failure !== null || isCutShort(ending) ? null : ending.final;
   const end: SubAgentEnd = { agent: agent.name, text, ...(ending?.limited && { limited: true }) };
-  // In one batch: a sub-agent whose answer is in the log is not asked again.
+  // Entries and outcome are one batch, so that a resumed run does not ask the sub-agent again.
   const entries = [...ofSubAgent(ending?.entries ?? [], place), noteEntry("member_end", { place, ...end })];
   await runContext.eventLog.append(entries, runContext.billing.ops());
   return end;
 }
 
-/** Whether a sub-agent was at work when the run was put aside: a run that is stopped takes it up to close its calls. */
+/** True if the sub-agent was working when the run was suspended. A stopped run resumes it to close its calls. */
 export function isAtWork({ step: { earlier } }: RunContext, place: string): boolean {
   return earlier !== null && endOf(earlier.notes, place) === null && eventsAt(earlier.ofSubAgents, place).length > 0;
 }
 
-/** Gives results to the calls of sub-agents that wait, when the run is stopped while other sub-agents work. */
+/** Closes the calls of waiting sub-agents after the run was stopped. */
 export async function closeAside(runContext: RunContext): Promise<void> {
   for (const close of runContext.step.closeMembers.splice(0)) await close();
 }
@@ -119,12 +119,12 @@ async function closeCalls(subAgent: RunContext, tools: ToolRunner): Promise<void
   );
 }
 
-/** What a sub-agent came to, in the words that are given on. */
+/** The answer of a sub-agent as text for other agents. */
 export function wordsOf({ agent, text }: SubAgentEnd): string {
   return text ?? `[${agent} failed]`;
 }
 
-/** Null for a sub-agent whose model cannot be called at all: it alone fails of it. */
+/** Runs the loop of a sub-agent. Null if its model cannot be called; only the sub-agent fails then. */
 async function ended(
   runContext: RunContext,
   agent: CompiledAgent,
@@ -144,7 +144,7 @@ async function ended(
   }
 }
 
-/** A limit of the run was in the way, or its steps were used up without a word. */
+/** True if a limit ended the sub-agent, or it used up its steps without an answer. */
 function isCutShort({ final, limited }: Finished): boolean {
   return final === null || limited === true;
 }
@@ -187,7 +187,7 @@ function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {
   return note === undefined ? null : (note as unknown as SubAgentEnd);
 }
 
-/** Where a sub-agent was when the run was put aside, by what it has in the log. */
+/** Rebuilds the state of a sub-agent from its logged events. */
 function takenUp(runContext: RunContext, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
   const resumed = runContext.step.earlier;
   const events = resumed === null ? [] : eventsAt(resumed.ofSubAgents, place);

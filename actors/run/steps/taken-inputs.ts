@@ -2,12 +2,12 @@ import { contextMessage } from "../../log/message.ts";
 import type { AtEnd, TakeInputs, TakenInput } from "../../log/messages.ts";
 import type { RunContext } from "../context/run-context.ts";
 
-// What waits for a run becomes part of its conversation between two of its steps.
+// Queued messages become part of the thread between two steps of the run.
 
-/** Characters of a message that audit keeps. */
+/** Max characters of a message in the audit. */
 const auditMax = 2_000;
 
-/** Takes what is due into the log and the branch, and tells those who listen. */
+/** Appends due messages to the log and the branch, and publishes them. */
 export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Promise<readonly TakenInput[]> {
   const { steering, spec, eventLog } = runContext;
   const { steering_mode, follow_up_mode } = spec.agent.manifest.spec.session;
@@ -27,10 +27,13 @@ export async function takeInputs(runContext: RunContext, at: "step" | AtEnd): Pr
   return taken.inputs;
 }
 
-/** Patterns that ask somebody else before their own first step. */
+/** Patterns that ask other models or agents before their own first step. */
 const asksFirst: ReadonlySet<string> = new Set(["plan_execute", "router", "parallel", "groupchat"]);
 
-/** Takes the follow-ups that have kept the run from its end: another turn. Steers are taken by its next step, or by who is asked before. */
+/**
+ * Takes the follow-ups that prevented the end of the run and starts another turn with them. Steers are taken before the next step, or now
+ * if the pattern first asks other models.
+ */
 export async function takeAtEnd(runContext: RunContext, at: AtEnd): Promise<void> {
   const { spec } = runContext;
   const turnStart = runContext.branch.messages.length;
@@ -46,7 +49,7 @@ export async function takeAtEnd(runContext: RunContext, at: AtEnd): Promise<void
     await takeInputs(runContext, "step");
 }
 
-/** Who says something to a run need not be who has started it. */
+/** Audits a message with its own sender, who may differ from the caller of the run. */
 function auditSaid({ deps, spec, eventLog }: RunContext, { content, sender }: TakenInput): void {
   deps.audit.record(spec.principal.tenant_id, {
     event_type: "user_input",
