@@ -1,12 +1,11 @@
-// Reads one HTTP answer with a stream of events in it, and checks while reading that the text is the expected one. It is
-// written for little work per frame, since it runs in the process that makes the load: frames are recognised by their
-// first bytes, and JSON is parsed only where a server writes its keys in another order.
+// Reads one streamed HTTP response and checks that its text is the expected one. The work per frame is small, because the reader runs in
+// the load process. Frames are recognised by their first bytes, and JSON is parsed only if a server orders its keys differently.
 
-/** How a server spells a piece of text. */
+/** The encoding of text by a server. */
 export interface Dialect {
-  /** What a frame with text begins with. */
+  /** The start of a frame with text. */
   readonly marker: string;
-  /** What stands before the text in it. */
+  /** The characters directly before the text of the frame. */
   readonly field: string;
 }
 
@@ -17,22 +16,22 @@ export const dialects = {
 
 type State = "head" | "size" | "chunk" | "chunk end" | "trailer" | "length" | "over";
 
-/** One answer at a time; `reset` makes it ready for the next on the same connection. */
+/** Reads one response at a time; call `reset` before the next one on the same connection. */
 export class AnswerReader {
   readonly #dialect: Dialect;
   readonly #expected: string;
   #state: State = "head";
-  /** Bytes of the protocol that are not complete yet. */
+  /** Received bytes of an incomplete element. */
   #rest = "";
-  /** The beginning of an event. */
+  /** The start of an incomplete event. */
   #partial = "";
   #left = 0;
   #doneSeen = false;
   #error: string | undefined;
-  /** Characters of the expected text that have come. */
+  /** Received characters of the expected text. */
   matched = 0;
   frames = 0;
-  /** Whether the server will close the connection after this answer. */
+  /** True if the server closes the connection after this response. */
   closing = false;
 
   constructor(dialect: Dialect, expected: string) {
@@ -50,12 +49,12 @@ export class AnswerReader {
     this.frames = 0;
   }
 
-  /** True when the whole answer is there. */
+  /** True if the response is complete. */
   get over(): boolean {
     return this.#state === "over";
   }
 
-  /** What is wrong with the answer, undefined for a whole and right one. */
+  /** The problem of the response; undefined for a complete and correct one. */
   get problem(): string | undefined {
     if (this.#error !== undefined) return this.#error;
     if (this.#state !== "over") return "cut off";
@@ -63,7 +62,7 @@ export class AnswerReader {
     return this.matched === this.#expected.length ? undefined : "text incomplete";
   }
 
-  /** Takes what came from the socket, byte by byte as Latin-1. */
+  /** Feeds received bytes, decoded as Latin-1. */
   feed(text: string): void {
     const input = this.#rest === "" ? text : this.#rest + text;
     this.#rest = "";
@@ -78,7 +77,7 @@ export class AnswerReader {
     }
   }
 
-  /** Reads one element of the protocol; answers where the next begins, or -1 when it is not all there. */
+  /** Reads one element of the protocol. Returns the index after it, or -1 if it is incomplete. */
   #step(input: string, at: number): number {
     if (this.#state === "chunk" || this.#state === "length") {
       const end = Math.min(input.length, at + this.#left);
@@ -145,7 +144,7 @@ export class AnswerReader {
   }
 }
 
-/** The text of a text_delta frame whose keys come in another order. */
+/** The text of a text_delta frame with another order of keys. */
 function deltaOf(frame: string): string {
   const line = frame.slice(frame.indexOf("data:") + 5);
   const parsed = JSON.parse(line) as { data?: { delta?: unknown } };

@@ -2,45 +2,46 @@ import { connect, type Socket } from "node:net";
 import { Histogram } from "./histogram.ts";
 import { threadId } from "./protocol.ts";
 
-// Turns back to back on some connections, each read to its end: the same for turns and for durable runs, so that they can be compared.
+// Back-to-back turns on several connections, each read to its end. The load is the same for turns and for durable runs, so that they can be
+// compared.
 
-/** What is asked for. */
+/** The parameters of the load. */
 export interface BackToBack {
   readonly port: number;
   /** Header lines of the caller. */
   readonly head: string;
   readonly manifest: string;
-  /** What the ids of the turns' threads begin with; each has a thread of its own. */
+  /** The prefix of the thread ids; each turn has its own thread. */
   readonly prefix: string;
   readonly streams: number;
   readonly secondsMax: number;
   readonly turnsMax: number;
 }
 
-/** What came of it. */
+/** The results of the load. */
 export interface BackToBackResult {
-  /** Turns that have ended as they should. */
+  /** Number of turns without an error. */
   readonly turns: number;
   readonly windowMs: number;
   readonly turn: Histogram;
-  /** By what was wrong. */
+  /** Counts by kind of error. */
   readonly errors: Readonly<Record<string, number>>;
 }
 
 const turnTimeoutMs = 60_000;
-/** A server that fails this often is given up. */
+/** Max errors before the load stops. */
 const errorsMax = 100;
 const readBytes = 64 * 1024;
 const readBuffer = Buffer.allocUnsafe(readBytes);
 const end = "data: [DONE]\n\n";
-/** Of the last frame before the end: of a turn, and of a durable run. */
+/** Text in the last frame before the end: of a turn, and of a durable run. */
 const endings = ['"event":"done"', '"event":"final"'];
-/** What a marker that is cut by a read may leave behind. */
+/** Max characters kept of a marker that a read has split. */
 const tailChars = 64;
-/** Where one chunk of the transfer ends and another begins; frames have no such line ends in them. */
+/** The boundary between two HTTP chunks; frames never contain this line ending. */
 const chunkEnds = /\r\n[0-9a-f]+\r\n/g;
 
-/** Runs turns until the time or their number is used up. */
+/** Runs turns until the time or the number of turns is used up. */
 export async function runBackToBack(load: BackToBack): Promise<BackToBackResult> {
   const turn = new Histogram();
   const errors: Record<string, number> = {};
@@ -74,7 +75,7 @@ function requestOf({ port, head, manifest, prefix }: BackToBack, number: number)
   return `POST /chat/stream HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\n${head}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
-/** One connection, one request at a time. */
+/** A connection that sends one request at a time. */
 class Connection {
   readonly #socket: Socket;
   #answered: ((problem: string | null) => void) | null = null;
@@ -96,12 +97,12 @@ class Connection {
         },
       },
     });
-    // What went wrong shows as a close.
+    // Each error is followed by `close`, which handles it.
     this.#socket.on("error", () => {});
     this.#socket.on("close", () => this.#end("connection closed"));
   }
 
-  /** Null when the answer was as it should be. */
+  /** Sends a request and reads the response. Null if the response is correct, or else the kind of error. */
   async ask(request: string): Promise<string | null> {
     const { promise, resolve } = Promise.withResolvers<string | null>();
     [this.#answered, this.#tail, this.#status, this.#isRight, this.#isOver] = [resolve, "", "", false, false];

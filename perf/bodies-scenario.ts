@@ -8,10 +8,10 @@ import { bodiesScenario } from "./scenarios.ts";
 
 const bodyBytes = 1024 * 1024;
 const warmUpTurnsMax = 20_000;
-/** Until the neighbour's first bodies are there. */
+/** Time for the neighbour's first bodies to arrive. */
 const settleMs = 300;
 
-/** Measures what others wait for their first words, alone and while one tenant sends the largest bodies that are all keys. */
+/** Measures the time to first token of other tenants: alone, and while one tenant sends the largest bodies of keys. */
 export async function runBodiesScenario(lab: Lab): Promise<BodiesResult | undefined> {
   const { options } = lab;
   const { manifest, model, connections, rampMs, rounds, warmUp } = bodiesScenario;
@@ -76,10 +76,7 @@ function repeatJob(svc: Target, manifest: string, connections: number): RepeatJo
   };
 }
 
-/**
- * A turn's body of 1 MiB in which as much is keys as a body may hold: objects with as many members as one may have, as many as
- * all together may have, and then a text.
- */
+/** Returns a request body of 1 MiB with as many keys as the limits allow, per object and in total. Text fills the rest. */
 export function bodyOfKeys(manifest: string): string {
   const { objects, members } = bodiesScenario;
   const object = `{${Array.from({ length: members }, (_, n) => `"key-${String(n).padStart(8, "0")}":0`).join(",")}}`;
@@ -103,7 +100,7 @@ function latencyOf(runs: readonly MeasuredTurns[]): BodiesResult["alone"] {
   };
 }
 
-/** Of the first words of all runs together. */
+/** A quantile of the time to first token over all runs. */
 function quantile(runs: readonly MeasuredTurns[], q: number): number {
   const all = new Histogram();
   for (const run of runs) all.add(run.ttft);

@@ -3,14 +3,14 @@ import { fileURLToPath } from "node:url";
 
 const stripTypes = new URL("../strip-types.js", import.meta.url).href;
 
-/** A process of the harness's own: it answers one message at a time and ends with the harness. */
+/** A child process of the harness. It answers one message at a time and ends with the harness. */
 export interface Child<Ready> {
   readonly pid: number;
-  /** What it said when it was ready. */
+  /** The message that the process sent when it was ready. */
   readonly ready: Ready;
-  /** Sends a job and waits for its result. A process that has none in time is ended. */
+  /** Sends a job and waits for its result. Kills a process that does not answer in time. */
   ask<Result>(job: unknown, timeoutMs: number): Promise<Result>;
-  /** Throws when it is gone though nobody stopped it. */
+  /** Throws if the process has ended unexpectedly. */
   assertAlive(): void;
   stop(): Promise<void>;
 }

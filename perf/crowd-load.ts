@@ -1,12 +1,12 @@
 import { connect, type Socket } from "node:net";
 import { type CrowdJob, type CrowdResult, threadId } from "./protocol.ts";
 
-/** Connections on their way at a time: fewer than any listen queue holds. */
+/** Max concurrent connection attempts, below the size of any listen queue. */
 const openingMax = 256;
 
 const readBuffer = Buffer.allocUnsafe(256 * 1024);
 
-/** Opens the job's streams as fast as they can be, and answers when each has had its snapshot, or has waited for long enough. */
+/** Opens the job's streams as fast as possible. Resolves when each has received its snapshot or timed out. */
 export async function runCrowd(job: CrowdJob): Promise<CrowdResult> {
   const headers = Object.entries(job.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const began = performance.now();
@@ -48,7 +48,7 @@ function openStream(job: CrowdJob, request: string, onBytes: (bytes: number) => 
   const callback = (length: number): boolean => {
     onBytes(length);
     const chunk = readBuffer.subarray(0, length);
-    // Frames are JSON on a line: an empty line is the end of one. The head's lines end otherwise.
+    // Frames are single lines of JSON, so an empty line ends a frame. Header lines end with CRLF instead.
     if ((last === 10 && chunk[0] === 10) || chunk.includes("\n\n")) resolve(true);
     last = chunk[length - 1] ?? 0;
     return true;
@@ -59,7 +59,7 @@ function openStream(job: CrowdJob, request: string, onBytes: (bytes: number) => 
     noDelay: true,
     ...(job.reads && { onread: { buffer: readBuffer, callback } }),
   });
-  // What nobody asks for is not read.
+  // A paused socket models a client that does not read.
   if (!job.reads) socket.pause();
   const timeout = setTimeout(() => resolve(false), job.reads ? job.timeoutMs : job.holdMs);
   socket.on("connect", () => {

@@ -1,11 +1,11 @@
 import { closeSync, fdatasyncSync, mkdirSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { Histogram } from "./histogram.ts";
 
-/** How long the disk takes to promise that a small append will last. */
+/** The latency of flushing a small append to the disk. */
 export interface FlushLatency {
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** True where the directory is in memory: flushes then cost nothing and figures do not tell of a disk. */
+  /** True if the directory is in memory: its flushes cost nothing and say nothing about a disk. */
   readonly inMemory: boolean;
 }
 
@@ -13,7 +13,7 @@ const appends = 300;
 const appendBytes = 4096;
 const tmpfsMagic = 0x0102_1994;
 
-/** Appends to a file in `dir`, flushing each time, and takes the times. */
+/** Appends to a file in `dir`, flushes each append, and measures the flushes. */
 export function measureFlush(dir: string): FlushLatency {
   mkdirSync(dir, { recursive: true });
   const path = `${dir}/flush-probe`;

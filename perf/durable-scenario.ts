@@ -12,8 +12,8 @@ interface Measured extends BackToBackResult {
 }
 
 /**
- * Measures durable runs beside turns of the same work on the same server, taken in turns; how soon a run begins that was accepted, and how
- * soon one goes on that was answered.
+ * Measures durable runs against turns of the same work on the same server, in alternating rounds. Also measures the latency from acceptance
+ * to the first step, and from an answer to the resumption.
  */
 export async function runDurableScenario(lab: Lab): Promise<DurableResult | undefined> {
   const { concurrency, loads } = durableScenario;
@@ -81,13 +81,13 @@ async function runLoad(lab: Lab, svc: Target, load: (typeof durableScenario.load
   };
 }
 
-/** Both kinds of turns are warmed up. */
+/** The kinds of turns that share the warm-up time. */
 const loadsOfWarmUp = 2;
 const pageRuns = 200;
-/** Runs of which the beginning is read, the newest first. */
+/** Max runs whose start latency is read; the newest ones. */
 const startsMax = 5_000;
 
-/** From the acceptance of runs to their first step, as the store has both. */
+/** The time from acceptance to the first step of each run, from the stored times. */
 async function startLatency(svc: Target, manifest: string, sinceMs: number): Promise<Histogram> {
   const histogram = new Histogram();
   let cursor: string | null = null;
@@ -109,7 +109,7 @@ interface ListedRun {
   readonly begun_at: number | null;
 }
 
-/** From a client's answer to the result in the log, of runs that wait. */
+/** The time from a client's answer to the result in the log, for waiting runs. */
 async function measureWake(lab: Lab, svc: Target) {
   const { wakes, answersPerSecond, waits } = durableScenario;
   const count = Math.min(lab.options.streams ?? wakes, wakes);

@@ -1,4 +1,4 @@
-// The speed and memory that svc has to reach. A figure that the run did not measure has no verdict.
+// The required speed and memory of svc. A figure that was not measured has no verdict.
 
 import { type DurableRow, type Results, type Row, sumCounts, type Verdict } from "./results.ts";
 import { longThreadScenario, turnScenarios } from "./scenarios.ts";
@@ -55,7 +55,7 @@ const figures: readonly Figure[] = [
   atMost("durable: runs that did not go on", "", 0, 0, (m) => m.durable?.lost),
 ];
 
-/** How the measured figures stand; those that were not measured are left out. */
+/** Returns the verdicts of the measured figures. */
 export function judge(measured: Measured): Verdict[] {
   const verdicts: Verdict[] = [];
   for (const { figure, unit, must, aim, atLeast, value } of figures) {
@@ -88,7 +88,7 @@ function growthRow(measured: Measured, what: string): number | undefined {
   return measured.growth?.find((row) => row.what === what)?.p50Ms;
 }
 
-/** A turn on a long thread against one on a short one. */
+/** The time of a turn on a long thread divided by that on a short one. */
 function longTurn(measured: Measured, strategy: string): number | undefined {
   const [short = Number.NaN, long = Number.NaN] = longThreadScenario.lengths.map((events) =>
     growthRow(measured, `${strategy}, a turn behind ${events} events`),

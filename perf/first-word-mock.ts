@@ -1,5 +1,5 @@
-// Entry of the mock model's process where the way of each turn is noted: the same server, which says when it has a question and
-// when it begins to answer.
+// Entry of the mock model's process for traced turns. The server is the usual mock. It also notes when a request arrives and when its
+// response starts.
 import { Socket } from "node:net";
 import { behaviourOf } from "../test/support/mock-model/behaviours.ts";
 import { startMockModel } from "../test/support/mock-model.ts";
@@ -10,7 +10,7 @@ import { turnIn } from "./protocol.ts";
 const [, , dir = "", ...models] = process.argv;
 const marks = new Marks(dir);
 const note = (turn: string, point: Point) => marks.note(turn, point);
-/** The turn that has asked and was not answered yet: a question is answered before the next one is read. */
+/** The turn whose request is not answered yet: the server answers each request before it reads the next one. */
 let asked: string | undefined;
 
 process.on("disconnect", () => process.exit());

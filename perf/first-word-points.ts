@@ -1,10 +1,10 @@
-// The way of a turn to its first word, as points in it and as what lies between two of them. A turn goes two ways at once from
-// where its thread is open: its first batch to the disk, and its question to the model. The first word leaves when both are there.
+// The path of a turn to its first token, as points and as the waits between them. After the thread is open, two branches run in parallel:
+// the first batch to the disk, and the request to the model. The first token leaves when both are done.
 import { median, type Part } from "./results.ts";
 
 const quantile = 0.9;
 
-/** What the wait that ends at a point is called, in the order in which a turn comes to them. */
+/** The name of the wait that ends at each point, in the order of the path. */
 const ways = {
   to: {
     handler: "request sent, until the handler has it",
@@ -37,13 +37,13 @@ const ways = {
 
 type PointsOf<Way> = Way extends Record<string, string> ? keyof Way : never;
 
-/** A point on the way, `sent` being where it begins. */
+/** A point on the path, which starts at `sent`. */
 export type Point = "sent" | PointsOf<(typeof ways)[keyof typeof ways]>;
 
-/** When a turn was at which points, in milliseconds of one clock. */
+/** The times of a turn at its points, in milliseconds of a shared clock. */
 export type Turn = ReadonlyMap<string, number>;
 
-/** The parts of whole turns; a part that no turn has is left out, as a turn without a thread has no batch. */
+/** Returns the waits of complete turns. A wait that no turn has is left out: a turn without a thread has no batch. */
 export function partsOf(turns: readonly Turn[]): Part[] {
   const durations = new Map<string, number[]>();
   const add = (part: string, ms: number) => {
@@ -58,7 +58,7 @@ export function partsOf(turns: readonly Turn[]): Part[] {
   });
 }
 
-/** Whether the turn has come to its first word. */
+/** True if the turn has reached its first token. */
 export function isWhole(turn: Turn): boolean {
   return (["sent", "handler", "accepted", "firstText", "written", "received"] as const).every((point) =>
     turn.has(point),
@@ -73,7 +73,7 @@ const order = [...Object.values(ways).flatMap((way) => Object.values(way)), stor
 function durationsOf(turn: Turn): [string, number][] {
   const at = (point: Point): number => turn.get(point) ?? Number.NaN;
   const found: [string, number][] = [];
-  /** Each point against the one before it that the turn has been at. */
+  /** Adds the wait between each point and the previous one that the turn has. */
   const walk = (way: Readonly<Record<string, string>>, from: number): number => {
     let before = from;
     for (const [point, part] of Object.entries(way)) {

@@ -1,5 +1,5 @@
-// Loaded into every thread of the server under test, by NODE_OPTIONS, when the way of its turns is to be noted. The server has
-// nothing in it for that: methods are wrapped from here, and each wrapper notes a time and calls what it wraps.
+// Traces turns inside the server under test. NODE_OPTIONS loads this file into each of its threads. The server has no code for it: this
+// file wraps methods, and each wrapper notes a time and calls the original.
 import { createRequire } from "node:module";
 import { workerData } from "node:worker_threads";
 import type { RunOutput } from "../bus/frames/output.ts";
@@ -8,10 +8,10 @@ import type { Point } from "./first-word-points.ts";
 import { Marks, now } from "./marks.ts";
 import { isTurn, turnIn } from "./protocol.ts";
 
-/** Where the notes go, and where the server under test lies. */
+/** The directory of the notes, and the root of the server under test. */
 const { PERF_MARKS_DIR: dir, PERF_SVC_ROOT: root = "" } = process.env;
 
-/** A thread of the store is given where its database is; the others but the small helpers, a port to it. */
+/** The workerData of a thread: the store's thread has the database, others a port to it, and small helper threads neither. */
 type ThreadData = { readonly engine?: unknown; readonly storePort?: unknown } | null;
 
 if (dir !== undefined) {
@@ -31,14 +31,14 @@ if (dir !== undefined) {
 
 type Note = (turn: string | undefined, point: Point, at?: number) => void;
 
-/** A module of the server under test, the same one that it imports itself. */
+/** Imports a module of the server under test, in the same instance as the server. */
 function load<Module>(path: string): Promise<Module> {
   return import(new URL(path, root).href) as Promise<Module>;
 }
 
 async function watchHttp(note: Note): Promise<void> {
   const { Exchange } = await load<typeof import("../http/engines/exchange.ts")>("http/engines/exchange.ts");
-  /** Exchanges whose first word is not out yet; null for those of no traced turn. */
+  /** Exchanges by their turn until their first token leaves; null for exchanges without a traced turn. */
   const turns = new WeakMap<object, string | null>();
   const turnOf = (exchange: object) => turns.get(exchange) ?? undefined;
   const { body, write, end } = Exchange.prototype;
@@ -66,11 +66,11 @@ async function watchHttp(note: Note): Promise<void> {
     turns.set(exchange, null);
   };
   Exchange.prototype.write = function (piece) {
-    // What comes as bytes is a past, not a turn.
+    // Bytes are replayed history, not a live turn.
     if (typeof piece === "string") noteText(this, piece);
     return write.call(this, piece);
   };
-  // A turn that is over before it is accepted leaves in one piece.
+  // A turn that ends before its acceptance is sent in one piece.
   Exchange.prototype.end = function (text) {
     noteText(this, text);
     end.call(this, text);
@@ -85,11 +85,11 @@ async function watchActors(note: Note): Promise<void> {
   const { RunStream } = await load<typeof import("../actors/run/stream/run-stream.ts")>(
     "actors/run/stream/run-stream.ts",
   );
-  /** Turns by their run, while they begin. */
+  /** Turns by run id, until their acceptance. */
   const turns = new Map<string, string>();
   /** Turns by the state of their actor, until their first text. */
   const silent = new Map<Parameters<typeof runActor.on.start>[0], string>();
-  /** The turn whose text leaves here. */
+  /** The turn that owns the output. */
   const turnOf = (output: RunOutput): string | undefined => {
     for (const [state, turn] of silent) {
       if (state.output !== output) continue;
@@ -138,7 +138,7 @@ async function watchActors(note: Note): Promise<void> {
 async function watchModels(note: Note): Promise<void> {
   const { Egress } = await load<typeof import("../governance/egress/egress.ts")>("governance/egress/egress.ts");
   const { HttpCall } = await load<typeof import("../actors/models/http-call.ts")>("actors/models/http-call.ts");
-  /** Calls that were not answered yet. */
+  /** Turns by calls that are not answered yet. */
   const turns = new WeakMap<object, string>();
   const { dispatch } = Egress.prototype;
   Egress.prototype.dispatch = function (target, request, handler) {
@@ -159,7 +159,7 @@ async function watchModels(note: Note): Promise<void> {
   };
 }
 
-/** The first batch of a turn is the one that names its thread. */
+/** The first batch of a turn contains its thread id. */
 async function watchStorePort(note: Note): Promise<void> {
   const { StorePort } = await load<typeof import("../storage/store/port.ts")>("storage/store/port.ts");
   const { write } = StorePort.prototype;
@@ -175,7 +175,7 @@ async function watchStorePort(note: Note): Promise<void> {
   };
 }
 
-/** In the store's thread: where the batch of a turn is in the transaction of its group. */
+/** Traces, in the store's thread, the batch of a turn within its group's transaction. */
 function watchSqlite(note: Note): void {
   const Database: typeof import("better-sqlite3") = createRequire(new URL("svc.ts", root))("better-sqlite3");
   const db = new Database(":memory:");

@@ -12,12 +12,12 @@ import type { TargetName } from "./options.ts";
 import { type FirstWordResult, median } from "./results.ts";
 import { firstWordScenario } from "./scenarios.ts";
 
-/** A directory without a disk under it. */
+/** A directory in memory. */
 const ramDir = "/dev/shm";
 const pauseMs = 3 * flushMs;
 const warmUpTurnsMax = 20_000;
 
-/** A server under test, and what is special about it. */
+/** A server under test, with a label for its variant. */
 interface Place {
   readonly label: string;
   readonly target: Target;
@@ -30,7 +30,7 @@ interface Variant extends Place {
   readonly busy: number[];
 }
 
-/** Notes the way of each turn to its first word, with and without a thread, where the log is and where actors are. */
+/** Traces turns to their first token, with and without a thread, for each location of the log and of the actors. */
 export async function runFirstWordScenario(lab: Lab): Promise<FirstWordResult> {
   const { options } = lab;
   const { manifest, model, rampMs, rounds, warmUp } = firstWordScenario;
@@ -69,7 +69,7 @@ export async function runFirstWordScenario(lab: Lab): Promise<FirstWordResult> {
       for (const variant of variants) {
         const { target, stateless, turns, busy } = variant;
         const result = await lab.runTurns(target, { ...load, stateless, marksDir });
-        // Until all processes have written their notes.
+        // Waits until all processes have written their notes.
         await sleep(pauseMs);
         turns.push(...[...readMarks(marksDir, result.prefix).values()].filter(isWhole));
         busy.push(result.othersShare);
@@ -92,7 +92,7 @@ export async function runFirstWordScenario(lab: Lab): Promise<FirstWordResult> {
   }
 }
 
-/** A server for each place of the log and of actors. All run at once, so that their rounds can be taken in turns. */
+/** Starts one server for each location of the log and of the actors. All run at once, so that their rounds can alternate. */
 async function startPlaces(
   lab: Lab,
   { mockPort, marksDir, stops }: { mockPort: number; marksDir: string; stops: (() => Promise<void>)[] },
@@ -117,7 +117,7 @@ async function startPlaces(
   return places;
 }
 
-/** What makes a server, started by its launcher, note the way of its turns. */
+/** Environment variables with which a server, started by its launcher, traces its turns. */
 export function probeEnv(launcher: string, marksDir: string): Record<string, string> {
   const root = pathToFileURL(`${dirname(launcher)}/`).href;
   const probe = new URL("./first-word-probe.ts", import.meta.url).href;

@@ -6,7 +6,7 @@ import { growthScenario } from "./scenarios.ts";
 
 const healthPauseMs = 2;
 
-/** Measures what grows with what a tenant has stored, each request by itself, while somebody else asks for /health. */
+/** Measures requests whose cost could grow with the stored data of a tenant, one at a time, with concurrent requests to /health. */
 export async function runGrowthScenario(lab: Lab): Promise<GrowthRow[]> {
   const { name, manifests, rareWord } = growthScenario;
   const targets = await lab.startTargets(["svc"], name, {

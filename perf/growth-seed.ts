@@ -10,7 +10,7 @@ const batchesAtOnce = 8;
 const vocabulary = 5_000;
 const windowMs = 30 * 86_400_000;
 
-/** Fills the SQLite database that the server of `launcher` will find, by its own code: two messages a thread, a month of usage. */
+/** Fills the SQLite database for the server of `launcher` with that server's own code: two messages per thread, a month of usage. */
 export function seedGrowth(launcher: string, dataDir: string): Promise<void> {
   return withSeedStore(launcher, dataDir, async (store, tables) => {
     await seedThreads(store, tables);
@@ -19,7 +19,7 @@ export function seedGrowth(launcher: string, dataDir: string): Promise<void> {
   });
 }
 
-/** Makes the SQLite database that the server of `launcher` will find, by its own code, and lets `seed` fill it. */
+/** Creates the SQLite database for the server of `launcher` with that server's own code, and lets `seed` fill it. */
 export async function withSeedStore(
   launcher: string,
   dataDir: string,
@@ -49,7 +49,7 @@ export async function withSeedStore(
   }
 }
 
-/** What a database is filled with. */
+/** The table functions that seeds use. */
 export type SeedTables = Tables & Pick<typeof import("../storage/tables/search.ts"), "indexEvents">;
 
 type Tables = Pick<typeof import("../storage/tables/threads.ts"), "insertThreadOp" | "reserveThreadKeys"> &
@@ -121,7 +121,7 @@ async function seedUsage(store: Store, { insertUsageOp }: Tables): Promise<void>
   await write([]);
 }
 
-/** Writes some batches at once; an empty one waits for all of them. */
+/** Returns a function that writes several batches concurrently; an empty batch waits for all of them. */
 export function batches(
   write: (ops: readonly WriteOp[]) => Promise<unknown>,
 ): (ops: readonly WriteOp[]) => Promise<void> {
@@ -132,7 +132,7 @@ export function batches(
   };
 }
 
-/** Words as people use them: a few often, most of them seldom; the same for the same number. */
+/** Pseudo-random words with a skewed distribution: a few are frequent, most are rare. The same seed gives the same words. */
 function words(seed: number, count: number): string {
   const found: string[] = [];
   for (let i = 0, at = seed * 7919 + 1; i < count; i++) {

@@ -1,5 +1,5 @@
-// Counts of durations in buckets that grow with the value, as HdrHistogram has them: below 256 microseconds a bucket per
-// microsecond, above 128 buckets per power of two, so that a value is off by less than one in 128.
+// A histogram of durations with buckets of growing width, like HdrHistogram. Below 256 microseconds each microsecond has a bucket. Above,
+// each power of two has 128 buckets, so that the error is below 1/128.
 const subBits = 7;
 const subCount = 1 << subBits;
 const exactBelow = 2 * subCount;
@@ -38,7 +38,7 @@ export class Histogram {
     this.#max = Math.max(this.#max, micros);
   }
 
-  /** Milliseconds that a share `q` of the values does not exceed; NaN when there are none. The ends are exact. */
+  /** The q-quantile in milliseconds; NaN without values. Minimum and maximum are exact. */
   quantileMs(q: number): number {
     if (this.#count === 0) return Number.NaN;
     const rank = Math.max(1, Math.ceil(q * this.#count));

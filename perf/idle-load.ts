@@ -1,18 +1,18 @@
 import { connect, type Socket } from "node:net";
 import { type IdleJob, type IdleResult, threadId } from "./protocol.ts";
 
-/** Connections on their way at a time: fewer than any listen queue holds. */
+/** Max concurrent connection attempts, below the size of any listen queue. */
 const openingMax = 128;
 
 const readBuffer = Buffer.allocUnsafe(64 * 1024);
 
-/** Streams that were opened and are held until `close`. */
+/** Open streams, until `close`. */
 export interface IdleStreams {
   readonly result: IdleResult;
   close(): Promise<void>;
 }
 
-/** Opens the job's streams and answers when each has had its first frame or has failed. */
+/** Opens the job's streams. Resolves when each has received its first frame or failed. */
 export function openStreams(job: IdleJob): Promise<IdleStreams> {
   const headers = Object.entries(job.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const began = performance.now();
@@ -62,7 +62,7 @@ function openStream(
     head += readBuffer.toString("latin1", 0, bytes);
     const status = head.slice(9, 12);
     if (status.length === 3 && status !== "200") once(`status ${status}`);
-    // The first frame is whole when an empty line follows the one that ends the head.
+    // The first frame is complete at the first empty line after the one that ends the head.
     else if (/\r\n\r\n[\s\S]*\n\n/.test(head)) once(undefined);
     return true;
   };
@@ -74,7 +74,7 @@ function openStream(
   });
   const timeout = setTimeout(() => once("timeout"), job.timeoutMs);
   socket.on("connect", () => socket.write(request));
-  // What went wrong shows as a close.
+  // Each error is followed by `close`, which handles it.
   socket.on("error", () => {});
   socket.on("close", () => {
     open.delete(socket);

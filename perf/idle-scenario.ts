@@ -7,10 +7,10 @@ import { idleScenario } from "./scenarios.ts";
 
 const openTimeoutMs = 30_000;
 const storeSecondsMax = 60;
-/** Files that a process has open besides its streams. */
+/** Open files of a process besides its streams. */
 const otherFiles = 200;
 
-/** Measures what svc takes at rest, and what each open reattach stream adds. */
+/** Measures the memory of svc at rest, and of each open reattach stream. */
 export async function runIdleScenario(lab: Lab): Promise<Pick<MemoryResult, "atRestMib" | "idle">> {
   const targets = await lab.startTargets(["svc"], idleScenario.name);
   try {

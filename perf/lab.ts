@@ -18,34 +18,34 @@ import { RssSampler } from "./sampler.ts";
 import { models } from "./scenarios.ts";
 import { type SvcProcess, startSvc } from "./svc-process.ts";
 
-/** The processes that every scenario uses, and a way to start a server under test. */
+/** The processes that all scenarios use, and functions to start servers under test and to run load. */
 export interface Lab {
   readonly sampler: RssSampler;
   readonly options: Options;
   readonly mockPort: number;
   startTargets(names: readonly TargetName[], label: string, changes?: SvcChanges): Promise<Targets>;
   runTurns(target: Target, load: TurnLoad): Promise<MeasuredTurns>;
-  /** Load before measuring, so that code is compiled. The harness's own processes need each kind of it once. */
+  /** Runs load before a measurement, so that code is compiled. The harness's own processes need it once per kind of load. */
   warmUp(target: Target, load: TurnLoad): Promise<void>;
   openIdle(job: IdleJob): Promise<IdleResult>;
   closeIdle(): Promise<void>;
   runCrowd(job: CrowdJob): Promise<CrowdResult>;
-  /** Sends one request again and again, from a process of its own, until it is stopped. */
+  /** Repeats one request, from a process of its own, until it is stopped. */
   startRepeating(job: RepeatJob): Promise<{ stop(): Promise<RepeatResult> }>;
   note(line: string): void;
   close(): Promise<void>;
 }
 
-/** Where turns are sent to. */
+/** A process that receives turns. */
 export interface Target {
   readonly name: TargetName;
   readonly label: string;
   readonly port: number;
   readonly pids: readonly number[];
   readonly headers: Readonly<Record<string, string>>;
-  /** Of svc: what a caller of another tenant sends instead. */
+  /** The headers of a caller of another tenant; for svc only. */
   readonly neighbourHeaders: Readonly<Record<string, string>>;
-  /** Throws when the server is gone. */
+  /** Throws if the server has ended. */
   assertAlive(): void;
 }
 
@@ -54,42 +54,42 @@ interface Targets {
   stop(): Promise<void>;
 }
 
-/** How a server under test differs from what every scenario starts. */
+/** Changes to the default start of a server under test. */
 export interface SvcChanges {
   readonly env?: Readonly<Record<string, string>>;
   readonly mockPort?: number;
-  /** Instead of the one of the options. */
+  /** Replaces the directory of the options. */
   readonly dataDir?: string;
-  /** Fills the data directory before the server sees it. */
+  /** Fills the data directory before the server starts. */
   readonly prepare?: (dataDir: string) => Promise<void>;
 }
 
-/** What a turn job says besides how to reach the target. */
+/** The parameters of a turn job except those of the target. */
 interface TurnLoad
   extends Pick<TurnJob, "streams" | "rampMs" | "turnsMax" | "secondsMax" | "marksDir">,
     Partial<Pick<TurnJob, "threads">> {
   readonly manifest: string;
   readonly model: string;
-  /** Turns of svc that belong to no thread. */
+  /** True for turns of svc without a thread. */
   readonly stateless?: boolean;
 }
 
 export interface MeasuredTurns extends TurnResult {
-  /** What the ids of the job's turns begin with. */
+  /** The prefix of the ids of the job's turns. */
   readonly prefix: string;
-  /** What others took of the machine meanwhile, from 0 to 1. */
+  /** The share of the machine that other processes used, from 0 to 1. */
   readonly othersShare: number;
 }
 
 const turnTimeoutMs = 30_000;
-/** What a job may take beyond its own times: connecting, and turns that are waited for at its end. */
+/** Extra time of a job for connecting and for its last turns. */
 const jobGraceMs = 120_000;
 const question = "Please say the sixty-four tokens, one after the other.";
 
 export const tokenChars = (loadTokens[0] ?? "").length;
 export const tokensPerTurn = loadTokens.length;
 
-/** Starts the mock model, the relay and the load client, each in a process of its own. */
+/** Starts the mock model, the relay and the load client, each in its own process. */
 export async function openLab(options: Options, note: (line: string) => void): Promise<Lab> {
   const mock = await startChild<number>(new URL("./mock.ts", import.meta.url));
   const relay = await startChild<number>(new URL("./relay.ts", import.meta.url), [
@@ -101,7 +101,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
   const dirs: string[] = [];
   const dir = newDir(options.dataDir);
   const sampler = new RssSampler();
-  /** The servers under test, from when their start begins. */
+  /** The servers under test, added when their start begins. */
   const running = new Set<Promise<SvcProcess>>();
   const closing = new AbortController();
   let threadSets = 0;
@@ -159,7 +159,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
     };
   }
 
-  /** A start that failed has ended its process by itself. */
+  /** Stops servers. A failed start has already ended its own process. */
   async function stopSvc(started: ReadonlySet<Promise<SvcProcess>>): Promise<void> {
     for (const starting of [...started]) {
       const svc = await starting.catch(() => undefined);
@@ -178,7 +178,7 @@ export async function openLab(options: Options, note: (line: string) => void): P
     return { ...result, prefix: `${prefix}-`, othersShare: othersShare(before, readLoad()) };
   }
 
-  /** A client that got stuck spoils one job, not those after it. */
+  /** Sends a job to the load client. A client that fails or times out is replaced, so that only one job is lost. */
   async function ask<Result>(job: Job, timeoutMs: number): Promise<Result> {
     try {
       return await client.ask<Result>(job, timeoutMs);
@@ -233,7 +233,7 @@ function ownTarget(name: TargetName, child: Child<number>, label: string): Targe
 function jobOf(target: Target, load: TurnLoad, threadPrefix: string): TurnJob {
   const { manifest, model, streams, rampMs, turnsMax, secondsMax, marksDir, stateless = false } = load;
   const traced = marksDir !== undefined;
-  // A turn whose way is noted says its name wherever it comes by.
+  // A traced turn contains its id in the message and in the headers, so that each process can recognise it.
   const messages = [{ role: "user", content: traced ? `${question} {thread}` : question }];
   const direct = target.name === "direct";
   const body = direct

@@ -1,5 +1,4 @@
-// Entry of the load client's process: jobs come from the harness one at a time, results go back, and it ends with the
-// harness.
+// Entry of the load client's process. It receives one job at a time, sends back its result, and ends with the harness.
 import { runCrowd } from "./crowd-load.ts";
 import { type IdleStreams, openStreams } from "./idle-load.ts";
 import type { Job } from "./protocol.ts";

@@ -7,13 +7,13 @@ import { longThreadScenario, perfTenant } from "./scenarios.ts";
 
 const healthPauseMs = 2;
 const batchEvents = 500;
-/** Events behind the compaction that a long thread has had. */
+/** Events after the compaction of a long thread. */
 const keptEvents = 20;
 const { name, strategies, lengths, threads, turns, model } = longThreadScenario;
 
 type Strategy = (typeof strategies)[number];
 
-/** Measures turns, entries and pages of history on threads of few events and of many: they must not take longer there. */
+/** Measures turns, appended entries and history pages on short and on long threads. Their times must not depend on the length. */
 export async function runLongThreadScenario(lab: Lab): Promise<GrowthRow[]> {
   const targets = await lab.startTargets(["svc"], name, { prepare: (dataDir) => seed(lab.options.svc, dataDir) });
   try {
@@ -22,7 +22,7 @@ export async function runLongThreadScenario(lab: Lab): Promise<GrowthRow[]> {
     const rows: GrowthRow[] = [];
     for (const strategy of strategies) {
       await putManifest(svc, strategy);
-      // What is measured is not the compiler.
+      // Warms up, so that code is compiled before it is measured.
       for (let n = 0; n < 40; n++) await takeTurn(svc, strategy, `warm-${n}`);
       for (const events of lengths) rows.push(...(await measureThreads(svc, strategy, events)));
     }
@@ -40,7 +40,7 @@ async function measureThreads(svc: Target, strategy: Strategy, events: number): 
   const ids = Array.from({ length: threads }, (_, n) => suffixOf(strategy, events, n));
   const behind = `behind ${events} events`;
   const rows = [await measure(svc, `${strategy}, a turn ${behind}`, ids, (id) => takeTurn(svc, strategy, id))];
-  // The others are the same under every strategy.
+  // The other requests do not depend on the strategy.
   if (strategy !== strategies[0]) return rows;
   const entry = { content: "An entry.", in_context: false };
   const append = (id: string) => post(svc, "/chat/sessions/custom", { thread_id: id, ...entry });
@@ -52,7 +52,7 @@ async function measureThreads(svc: Target, strategy: Strategy, events: number): 
   return rows;
 }
 
-/** The first of each thread by itself, as its thread is not in memory then. */
+/** Measures requests to threads. The first of each thread is reported separately, because its thread is not in memory yet. */
 async function measure(
   svc: Target,
   what: string,
@@ -130,7 +130,7 @@ function suffixOf(strategy: Strategy, events: number, n: number): string {
   return `${manifestOf(strategy)}-${events}-${n}`;
 }
 
-/** Threads of user messages and answers; those for compacting have been compacted a while ago. */
+/** Creates threads of user messages and replies. Those for the compacting strategy contain an old compaction. */
 function seed(launcher: string, dataDir: string): Promise<void> {
   return withSeedStore(launcher, dataDir, async (store, { appendOp, insertThreadOp, reserveThreadKeys }) => {
     const tenant = store.tenant(perfTenant);

@@ -1,4 +1,4 @@
-// Loaded into each thread of the server under test: notes when a turn of its event loop has taken long, one line for each.
+// Loaded into each thread of the server under test. Notes each long turn of its event loop on one line.
 import { appendFileSync } from "node:fs";
 import { threadId } from "node:worker_threads";
 

@@ -1,22 +1,22 @@
 import { readFileSync } from "node:fs";
 import { listProcessTree, readCpuMs } from "./process-stats.ts";
 
-/** From this share of the machine on, others make figures doubtful. */
+/** Figures are doubtful if other processes used at least this share of the machine. */
 export const busyShare = 0.1;
 
-/** Processor time since some moment, in milliseconds. */
+/** CPU times since boot, in milliseconds. */
 export interface LoadReading {
-  /** Of all processors, idle or not. */
+  /** Time of all CPUs, busy or idle. */
   readonly totalMs: number;
-  /** Worked for anybody, or taken away by the machine that this one is a part of. */
+  /** Busy time of all CPUs, with time stolen by the hypervisor. */
   readonly busyMs: number;
-  /** Worked for the harness and what it has started. */
+  /** CPU time of the harness and its child processes. */
   readonly ownMs: number;
 }
 
 const tickMs = 10;
 
-/** How the machine stands now; all NaN where there is no /proc. */
+/** Reads the current CPU times; all NaN without /proc. */
 export function readLoad(): LoadReading {
   try {
     const machine = readMachine(readFileSync("/proc/stat", "utf8"));
@@ -27,8 +27,8 @@ export function readLoad(): LoadReading {
 }
 
 /**
- * Of the text of /proc/stat. What interrupts take is nobody's: most of it is the network of the load itself. Guests are in the
- * time of users already.
+ * Parses /proc/stat. Interrupt time counts as not busy, because most of it is network work of the load itself. Guest time is contained in
+ * user time.
  */
 export function readMachine(stat: string): Pick<LoadReading, "totalMs" | "busyMs"> {
   const fields = /^cpu +(.*)$/m.exec(stat)?.[1]?.split(" ").map(Number) ?? [];
@@ -37,13 +37,13 @@ export function readMachine(stat: string): Pick<LoadReading, "totalMs" | "busyMs
   return { totalMs: (busy + idle + wait + irq + softIrq) * tickMs, busyMs: busy * tickMs };
 }
 
-/** What others took of the machine between two readings, from 0 to 1; NaN where it is not known. */
+/** The share of the machine that other processes used between two readings, from 0 to 1; NaN if unknown. */
 export function othersShare(from: LoadReading, to: LoadReading): number {
   const others = to.busyMs - from.busyMs - (to.ownMs - from.ownMs);
   return Math.min(1, Math.max(0, others / (to.totalMs - from.totalMs)));
 }
 
-/** A word for a line about a round, empty where the machine was the harness's own. */
+/** A remark for a round's log line; empty if other processes used little of the machine. */
 export function busyWord(share: number): string {
   return share >= busyShare ? `, busy: ${(share * 100).toFixed(0)}% by others` : "";
 }

@@ -1,12 +1,12 @@
 import { appendFile, readdirSync, readFileSync } from "node:fs";
 import { threadId } from "node:worker_threads";
 
-/** A note is in its file at the latest after twice this time. */
+/** Interval of writes; a note is in its file after at most twice this time. */
 export const flushMs = 200;
 
 /**
- * Notes when a turn was at a point, in milliseconds of the clock that all processes of a machine share. Each thread has a file of
- * its own in the directory; nothing is written while a turn is on its way but the note in memory.
+ * Notes the times of turns at points, on a clock that all processes of the machine share. Each thread has its own file in the directory. A
+ * note goes to memory first and is written later, so that it does not delay the turn.
  */
 export class Marks {
   readonly #path: string;
@@ -24,7 +24,7 @@ export class Marks {
     this.#lines += `${turn} ${point} ${at}\n`;
   }
 
-  /** Writes what it has, and takes no more notes. */
+  /** Writes the remaining notes and stops. */
   close(): void {
     clearInterval(this.#timer);
     this.#closed = true;
@@ -38,19 +38,19 @@ export class Marks {
     this.#writing = true;
     appendFile(this.#path, lines, () => {
       this.#writing = false;
-      // Nobody comes by again to write what was noted meanwhile.
+      // The timer is stopped, so notes that were added during the write are written now.
       if (this.#closed) this.#flush();
     });
   }
 }
 
-/** The time on that clock. */
+/** The current time on the shared clock, in milliseconds. */
 export function now(): number {
   const [seconds, nanoseconds] = process.hrtime();
   return seconds * 1e3 + nanoseconds / 1e6;
 }
 
-/** Of each turn whose id begins with `prefix`: when it was at each point for the first time. */
+/** Returns the first time at each point, for the turns whose ids start with `prefix`. */
 export function readMarks(dir: string, prefix: string): Map<string, Map<string, number>> {
   const turns = new Map<string, Map<string, number>>();
   for (const name of readdirSync(dir).filter((file) => file.endsWith(".marks"))) {

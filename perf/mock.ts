@@ -1,4 +1,4 @@
-// Entry of the mock model server's process: it says its port, and ends with the harness.
+// Entry of the mock model server's process. It reports its port and ends with the harness.
 import { startMockModel } from "../test/support/mock-model.ts";
 
 process.on("disconnect", () => process.exit());

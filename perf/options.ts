@@ -3,7 +3,7 @@ import { scenarioNames } from "./scenarios.ts";
 
 export type TargetName = "direct" | "relay" | "svc" | "svc-node" | "svc-against";
 
-/** Whether a target is the server: on the HTTP engine that it chooses, on Node's, or that of another checkout. */
+/** True if the target is svc: with its default HTTP engine, with Node's, or from another checkout. */
 export function isSvc(name: TargetName): boolean {
   return name.startsWith("svc");
 }
@@ -18,13 +18,13 @@ export interface Options {
   readonly rounds: number | undefined;
   /** Seconds of load on every target before it is measured. */
   readonly warmUp: number;
-  /** Where results go. */
+  /** The directory for results. */
   readonly out: string;
-  /** Under it the server under test gets its data directories. */
+  /** The parent of the data directories of servers under test. */
   readonly dataDir: string;
   /** The launcher of the server under test. */
   readonly svc: string;
-  /** The launcher of another checkout, measured in turns beside it. */
+  /** The launcher of another checkout, measured in alternating rounds. */
   readonly against: string | undefined;
   /** Settings for the server under test besides the harness's own. */
   readonly env: Readonly<Record<string, string>>;
@@ -55,7 +55,7 @@ scenarios  ${scenarioNames.join(", ")}
 const defaultWarmUpSeconds = 4;
 const targetNames: readonly TargetName[] = ["direct", "relay", "svc", "svc-node"];
 
-/** The command line's meaning. Throws an Error with a sentence for the user. */
+/** Parses the command line. Throws an Error whose message is for the user. */
 export function parseOptions(args: readonly string[], home: string): Options {
   const { values, positionals } = parseArgs({
     args: [...args],

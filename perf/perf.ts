@@ -114,7 +114,7 @@ async function runScenarios(
   let reattach: readonly ReattachResult[] = [];
   let waits: WaitsResult | undefined;
   let durable: DurableResult | undefined;
-  // One scenario that fails leaves the others their chance.
+  // A failed scenario does not stop the others.
   const attempt = async (name: string, work: () => Promise<void>) => {
     if (!scenarios.includes(name)) return;
     await work().catch((error: Error) => failures.push(`${name}: ${error.message}`));

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Linux counts processor time for user space in hundredths of a second. */
+/** Milliseconds of a clock tick: Linux reports CPU times to user space in hundredths of a second. */
 const tickMs = 10;
 
-/** Processor time that the processes have used, in milliseconds; NaN where there is no /proc. */
+/** CPU time of the processes in milliseconds; NaN without /proc. */
 export function readCpuMs(pids: readonly number[]): number {
   return sum(pids, (pid) => {
     const fields = fieldsAfterName(pid);
@@ -11,12 +11,12 @@ export function readCpuMs(pids: readonly number[]): number {
   });
 }
 
-/** Resident memory of the processes in KiB; NaN where there is no /proc. */
+/** Resident memory of the processes in KiB; NaN without /proc. */
 export function readRssKib(pids: readonly number[]): number {
   return sum(pids, (pid) => Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]));
 }
 
-/** A process and all that it started, by ids; only the process itself where there is no /proc. */
+/** Ids of a process and all its descendants; only its own id without /proc. */
 export function listProcessTree(root: number): number[] {
   const parents = new Map<number, number>();
   try {
@@ -32,7 +32,7 @@ export function listProcessTree(root: number): number[] {
   return tree;
 }
 
-/** The most files that this process may open, undefined where the system does not say. */
+/** Max open files of this process; undefined if the system does not report it. */
 export function readOpenFilesMax(): number | undefined {
   try {
     const limit = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
@@ -42,7 +42,7 @@ export function readOpenFilesMax(): number | undefined {
   }
 }
 
-/** A process that ends while /proc is read has no parent any more. */
+/** The parent's id; 0 for a process that ended while /proc was read. */
 function parentOf(pid: number): number {
   try {
     return Number(fieldsAfterName(pid)[1]);
@@ -51,7 +51,7 @@ function parentOf(pid: number): number {
   }
 }
 
-/** The fields of /proc/<pid>/stat from the state on; the name before them may hold blanks and parentheses. */
+/** The fields of /proc/<pid>/stat from the state on; the name before them may contain blanks and parentheses. */
 function fieldsAfterName(pid: number): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");

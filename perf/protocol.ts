@@ -1,58 +1,58 @@
-// What the harness and its load client say to each other.
+// Messages between the harness and its load client.
 import type { dialects } from "./answer-reader.ts";
 import type { HistogramData } from "./histogram.ts";
 
-/** Turns, back to back on each of `streams` connections, until the turns or the seconds are used up. */
+/** Back-to-back turns on each of `streams` connections, until the turns or the seconds are used up. */
 export interface TurnJob {
   readonly kind: "turns";
   readonly port: number;
   readonly path: string;
-  /** `{thread}` stands for the thread's id here and in the body. */
+  /** `{thread}` is replaced by the thread's id, here and in the body. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly dialect: keyof typeof dialects;
-  /** The whole text that a right answer has. */
+  /** The whole text of a correct response. */
   readonly expected: string;
-  /** The ids' common beginning. Without `count` every turn has a thread of its own. */
+  /** The prefix of the thread ids. Without `count` every turn has its own thread. */
   readonly threads: { readonly prefix: string; readonly count?: number };
   readonly streams: number;
-  /** The streams begin one after the other over this time; measuring begins after it. */
+  /** The streams start evenly over this time; measuring begins after it. */
   readonly rampMs: number;
   readonly turnsMax: number;
   readonly secondsMax: number;
   readonly turnTimeoutMs: number;
-  /** Processes whose processor time is read at the window's ends. */
+  /** Processes whose CPU time is read at both ends of the window. */
   readonly serverPids: readonly number[];
-  /** Where the times of each turn are noted, when they are wanted. */
+  /** The directory for the times of each turn; absent if turns are not traced. */
   readonly marksDir?: string;
 }
 
-/** Figures of the window: from the end of the ramp until the last turn was begun. */
+/** Figures of the window: from the end of the ramp to the start of the last turn. */
 export interface TurnResult {
   readonly windowMs: number;
-  /** Turns that ended well in the window. */
+  /** Turns that ended without an error in the window. */
   readonly turns: number;
   readonly frames: number;
   readonly tokenChars: number;
   readonly serverCpuMs: number;
   readonly clientCpuMs: number;
-  /** Of turns that were begun in the window and ended well. */
+  /** Of turns that started in the window and ended without an error. */
   readonly ttft: HistogramData;
   readonly turn: HistogramData;
-  /** Of all turns of the job, by what was wrong. */
+  /** Counts by kind of error, over all turns of the job. */
   readonly errors: Readonly<Record<string, number>>;
   readonly turnsWithRamp: number;
-  /** Turns ended so far, about once a second: `[epoch ms, turns, …]`. */
+  /** Total of ended turns, about once a second: `[epoch ms, turns, …]`. */
   readonly progress: readonly number[];
   readonly windowFromEpochMs: number;
   readonly windowToEpochMs: number;
 }
 
-/** Opens streams that stay open until `close`. Streams are spread over the threads in turn. */
+/** Opens streams that stay open until `close`. Streams use the threads in rotation. */
 export interface IdleJob {
   readonly kind: "idle";
   readonly port: number;
-  /** `{thread}` stands for the thread's id. */
+  /** `{thread}` is replaced by the thread's id. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly threads: { readonly prefix: string; readonly count: number };
@@ -61,13 +61,13 @@ export interface IdleJob {
 }
 
 export interface IdleResult {
-  /** Streams that have had their first frame and are open. */
+  /** Open streams that have received their first frame. */
   readonly open: number;
   readonly errors: Readonly<Record<string, number>>;
   readonly elapsedMs: number;
 }
 
-/** Sends one request again and again, the next on a connection as soon as the last was answered, until `close`. */
+/** Repeats one request until `close`. Each connection sends the next as soon as the last is answered. */
 export interface RepeatJob {
   readonly kind: "repeat";
   readonly port: number;
@@ -78,28 +78,28 @@ export interface RepeatJob {
 }
 
 export interface RepeatResult {
-  /** By status, or by what became of the connection. */
+  /** Counts by status, or by error of the connection. */
   readonly answers: Readonly<Record<string, number>>;
   readonly elapsedMs: number;
 }
 
-/** Reattaches many at once. Streams are spread over the threads in turn. */
+/** Reattaches many streams at once. Streams use the threads in rotation. */
 export interface CrowdJob {
   readonly kind: "crowd";
   readonly port: number;
-  /** `{thread}` stands for the thread's id. */
+  /** `{thread}` is replaced by the thread's id. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly threads: { readonly prefix: string; readonly count: number };
   readonly streams: number;
-  /** Whether they read what they have asked for; else each stays open for `holdMs`. */
+  /** True if the streams are read; otherwise each stays open for `holdMs`. */
   readonly reads: boolean;
   readonly holdMs: number;
   readonly timeoutMs: number;
 }
 
 export interface CrowdResult {
-  /** Streams that have had their first frame as a whole. */
+  /** Streams that have received a complete first frame. */
   readonly whole: number;
   readonly bytes: number;
   readonly elapsedMs: number;
@@ -112,12 +112,12 @@ interface CloseJob {
 
 export type Job = TurnJob | IdleJob | RepeatJob | CrowdJob | CloseJob;
 
-/** An id that has the same length for every number, so that every request of a job is equally long. */
+/** A thread id of constant length, so that all requests of a job have the same length. */
 export function threadId(prefix: string, number: number): string {
   return `${prefix}-${String(number).padStart(8, "0")}`;
 }
 
-/** Whether a text is the id of a turn that a job has made, and the first of them in a text. */
+/** True if a text is the id of a job's turn; `turnIn` finds the first id in a text. */
 export function isTurn(text: unknown): text is string {
   return typeof text === "string" && /^t\d+-\d{8}$/.test(text);
 }

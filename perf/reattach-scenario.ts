@@ -9,7 +9,7 @@ const timeoutMs = 100_000;
 const healthEveryMs = 10;
 const metricsEveryMs = 200;
 
-/** Measures what others feel of a crowd that reattaches to a few long threads at once: one that reads, and one that does not. */
+/** Measures the effect on others of a crowd that reattaches to a few long threads at once: a crowd that reads, and one that does not. */
 export async function runReattachScenario(lab: Lab): Promise<ReattachResult[]> {
   const dir = mkdtempSync(`${lab.options.dataDir}/loop-`);
   const delays = `${dir}/delays`;
@@ -38,7 +38,7 @@ export async function runReattachScenario(lab: Lab): Promise<ReattachResult[]> {
   }
 }
 
-/** Threads of one long message each. */
+/** Creates threads of one long message each. */
 async function storeThreads(svc: Target): Promise<void> {
   const { threads, prefix, threadBytes, manifest } = reattachScenario;
   for (let number = 0; number < threads; number++) {
@@ -118,7 +118,7 @@ async function measureCrowd(
   };
 }
 
-/** The longest turn of any thread's event loop since then, of those that were noted. */
+/** The longest noted turn of an event loop since that time. */
 function longestDelay(path: string, fromEpochMs: number): number {
   if (!existsSync(path)) return 0;
   const lines = readFileSync(path, "utf8")

@@ -1,16 +1,16 @@
-// Entry of the relay's process: what a turn costs when nothing is done but passing it on. One thread takes the request
-// with uWebSockets.js, asks the model with undici, parses every event, and writes it as the service's own frame. All
-// frames of one turn of the event loop leave in one write per stream.
+// Entry of the relay's process, the lower bound of a turn's cost: it only passes the turn on. One thread receives the request with
+// uWebSockets.js, calls the model with undici, parses every event, and writes it as a frame of svc. All frames of one turn of the event
+// loop leave in one write per stream.
 import { App, type HttpResponse, us_listen_socket_close, us_socket_local_port } from "uWebSockets.js";
 import { type Dispatcher, Pool } from "undici";
 
 interface Turn {
   readonly response: HttpResponse;
   upstream: Dispatcher.DispatchController | undefined;
-  /** Frames that wait for the end of this turn of the event loop. */
+  /** Frames to write at the end of this turn of the event loop. */
   queued: string;
   waiting: boolean;
-  /** The answer's head is out. */
+  /** True once the head of the response is sent. */
   begun: boolean;
   over: boolean;
   gone: boolean;
@@ -71,7 +71,7 @@ App()
 function relay(turn: Turn, body: ChatBody): void {
   const model = models.get(body.manifest) ?? body.manifest;
   const request = { model, messages: body.messages, stream: true, stream_options: { include_usage: true } };
-  /** The bytes of a line that is not all there. */
+  /** The bytes of an incomplete line. */
   let rest: Buffer | undefined;
   pool.dispatch(
     {
@@ -92,7 +92,7 @@ function relay(turn: Turn, body: ChatBody): void {
         if (turn.over) return;
         const all = rest === undefined ? bytes : Buffer.concat([rest, bytes]);
         const end = all.lastIndexOf(newline) + 1;
-        // A newline is never inside a character, so what stands before one is whole.
+        // A newline is never part of a multi-byte character, so the text before it decodes correctly.
         if (end > 0) send(turn, framesOf(all.toString("utf8", 0, end)));
         rest = end < all.length ? all.subarray(end) : undefined;
       },
@@ -108,7 +108,7 @@ function relay(turn: Turn, body: ChatBody): void {
   );
 }
 
-/** The frames for the events of some whole lines. */
+/** Converts the events of complete lines into frames. */
 function framesOf(lines: string): string {
   let frames = "";
   let start = 0;
@@ -133,10 +133,10 @@ function fail(turn: Turn, message: string): void {
   send(turn, `event: error\ndata: ${JSON.stringify({ error })}\n\n`);
 }
 
-/** Queues frames; the first queued frame of a loop turn also orders the flush. */
+/** Queues frames. The first queued frame in a turn of the event loop schedules the flush. */
 function send(turn: Turn, frames: string): void {
   turn.queued += frames;
-  // Writing nothing would end the answer.
+  // An empty write would end the response.
   if (turn.waiting || turn.queued === "") return;
   turn.waiting = true;
   dirty.push(turn);

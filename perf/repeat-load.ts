@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import type { RepeatJob, RepeatResult } from "./protocol.ts";
 
 const readBuffer = Buffer.allocUnsafe(64 * 1024);
-/** A server that ends connections is not asked again at once. */
+/** The pause before a new connection after the server has closed one. */
 const againMs = 20;
 
 /** Requests that repeat until they are stopped. */
@@ -10,7 +10,7 @@ export interface RepeatedRequests {
   stop(): RepeatResult;
 }
 
-/** Starts the requests of a job; they go on by themselves. */
+/** Starts the requests of a job, which repeat in the background. */
 export function startRepeating(job: RepeatJob): RepeatedRequests {
   const headers = Object.entries(job.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const request = Buffer.from(
@@ -41,11 +41,11 @@ export function startRepeating(job: RepeatJob): RepeatedRequests {
     const socket = connect({ port: job.port, host: "127.0.0.1", noDelay: true, onread });
     sockets.add(socket);
     socket.on("connect", () => socket.write(request));
-    // What went wrong shows as a close.
+    // Each error is followed by `close`, which handles it.
     socket.on("error", () => {});
     socket.on("close", () => {
       sockets.delete(socket);
-      // An answer that comes before the body is read closes the connection.
+      // A response that precedes the end of the body closes the connection.
       count(answer === "" ? "connection closed" : answer.slice(9, 12));
       setTimeout(open, againMs);
     });
@@ -61,7 +61,7 @@ export function startRepeating(job: RepeatJob): RepeatedRequests {
   };
 }
 
-/** The status of an answer with a declared length that is all there. */
+/** The status of a complete response with a content-length; undefined if it is incomplete. */
 function wholeAnswer(answer: string): string | undefined {
   const end = answer.indexOf("\r\n\r\n");
   if (end < 0) return undefined;

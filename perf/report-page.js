@@ -1,4 +1,4 @@
-// Runs in the report: draws the charts from the data that is in the page.
+// Runs in the report page: draws the charts from the page's data.
 /* global uPlot, document, matchMedia */
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -14,7 +14,7 @@
   };
   const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
 
-  /** 0.9 is 1, 0.99 is 2, 0.999 is 3: each further nine has the same room. */
+  /** Scale in which each further nine takes the same space: 0.9 is 1, 0.99 is 2, 0.999 is 3. */
   const nines = (share) => -Math.log10(1 - share);
   const marks = [0.5, 0.9, 0.99, 0.999];
 

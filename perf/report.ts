@@ -12,10 +12,10 @@ import {
   memoryRows,
 } from "./table.ts";
 
-/** Shares of the values at which a distribution is drawn: more of them towards the slow end. */
+/** The quantiles of a drawn distribution, denser towards the slow end. */
 const shares = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999];
 
-/** What the page's script draws. */
+/** The data for the page's script. */
 interface ChartData {
   readonly latency: readonly {
     readonly element: string;
@@ -34,7 +34,7 @@ interface Line {
   readonly milliseconds: readonly number[];
 }
 
-/** The results as one HTML page that needs nothing else: style, chart code and data are in it. */
+/** Renders the results as a self-contained HTML page with style, chart code and data. */
 export function renderReport(results: Results): string {
   const scenarios = [...new Set(results.rows.map((row) => row.scenario))];
   const uplot = new URL(import.meta.resolve("uplot/dist/uPlot.iife.min.js"));

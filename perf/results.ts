@@ -3,7 +3,7 @@ import type { HistogramData } from "./histogram.ts";
 import type { TargetName } from "./options.ts";
 import type { RssSeries } from "./sampler.ts";
 
-/** All that one call of the harness found; the JSON file is exactly this. */
+/** All results of one call of the harness, in the format of the JSON file. */
 export interface Results {
   readonly startedAt: string;
   readonly seconds: number;
@@ -20,7 +20,7 @@ export interface Results {
   readonly durable: DurableResult | undefined;
   readonly rss: readonly RssSeries[];
   readonly verdicts: readonly Verdict[];
-  /** What could not be measured, and why. */
+  /** Measurements that failed, with their reasons. */
   readonly failures: readonly string[];
 }
 
@@ -45,23 +45,23 @@ export interface Row {
   readonly ttftP99Ms: number;
   readonly turnP50Ms: number;
   readonly turnP99Ms: number;
-  /** Of all runs, by what was wrong. */
+  /** Counts by kind of error, over all runs. */
   readonly errors: Readonly<Record<string, number>>;
   readonly rssMib: number;
   readonly cpuSeconds: number;
   readonly cpuPerTurnMicros: number;
   readonly clientCpuPerTurnMicros: number;
-  /** Turns per second against the relay's; undefined where the relay did not run. */
+  /** Turns per second divided by the relay's; undefined if the relay did not run. */
   readonly ratioToRelay: number | undefined;
-  /** Processor time of a turn against the relay's. */
+  /** CPU time of a turn divided by the relay's. */
   readonly cpuRatioToRelay: number | undefined;
-  /** The same against the other checkout's: the median of the rounds, each of which measured one behind the other. */
+  /** CPU time of a turn divided by the other checkout's: the median over rounds, which alternate between the two. */
   readonly cpuRatioToAgainst: number | undefined;
-  /** Tokens per second against the mock asked directly. */
+  /** Tokens per second divided by those of direct calls to the mock. */
   readonly rateToDirect: number | undefined;
-  /** Median of the rounds' differences to the direct upstream, at p50. */
+  /** Median over rounds of the difference to direct calls, at p50. */
   readonly ttftOverDirectMs: number | undefined;
-  /** Of all runs. */
+  /** Over all runs. */
   readonly ttft: HistogramData;
   readonly turn: HistogramData;
   readonly rounds: readonly {
@@ -69,13 +69,13 @@ export interface Row {
     readonly tokensPerSecond: number;
     readonly ttftP50Ms: number;
     readonly cpuPerTurnMicros: number;
-    /** What others took of the machine, from 0 to 1. */
+    /** The share of the machine that other processes used, from 0 to 1. */
     readonly othersShare: number;
   }[];
 }
 
 export interface MemoryResult {
-  /** Of svc after it got ready. */
+  /** Memory of svc after it became ready. */
   readonly atRestMib?: number;
   readonly idle?: {
     readonly streams: number;
@@ -85,7 +85,7 @@ export interface MemoryResult {
     readonly kibPerStream: number;
     readonly errors: Readonly<Record<string, number>>;
   };
-  /** By streams: what a live turn of the paced scenario takes. */
+  /** Memory of a live turn in the paced scenarios, by number of streams. */
   readonly live: readonly {
     readonly streams: number;
     readonly beforeMib: number;
@@ -94,27 +94,27 @@ export interface MemoryResult {
   }[];
 }
 
-/** One kind of request over much that is stored. */
+/** Times of one kind of request on a large database. */
 export interface GrowthRow {
   readonly what: string;
-  /** After the start. */
+  /** The first request after the start. */
   readonly firstMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** The longest that GET /health waited meanwhile. */
+  /** The longest response time of a concurrent GET /health. */
   readonly stallMs: number;
 }
 
-/** A crowd that reattached at once. */
+/** Times and memory of one crowd that reattached at once. */
 export interface ReattachResult {
   readonly streams: number;
   readonly threads: number;
   readonly reads: boolean;
-  /** Streams that have had their snapshot as a whole. */
+  /** Streams that have received a complete snapshot. */
   readonly whole: number;
   readonly bytes: number;
   readonly elapsedMs: number;
-  /** The longest turn of an event loop of the server's, 0 when none took 10 ms. */
+  /** The longest turn of an event loop of the server, 0 if none took 10 ms. */
   readonly stallMs: number;
   readonly healthP99Ms: number;
   readonly healthMaxMs: number;
@@ -122,38 +122,38 @@ export interface ReattachResult {
   readonly waitingBytesMax: number;
 }
 
-/** Runs that wait for their client. */
+/** Memory and resumption times of runs that wait for their client. */
 export interface WaitsResult {
   readonly runs: number;
   readonly beforeMib: number;
   readonly afterMib: number;
-  /** The open stream included. */
+  /** Memory of a run with its open stream. */
   readonly kibPerRun: number;
   /** From sending the answer to the result on the stream. */
   readonly resumeP50Ms: number;
   readonly resumeP99Ms: number;
   readonly resumeMaxMs: number;
-  /** Runs that did not go on. */
+  /** Runs that were not resumed. */
   readonly lost: number;
 }
 
-/** Durable runs beside turns of the same work. */
+/** Durable runs against turns of the same work. */
 export interface DurableRow {
   readonly load: string;
   readonly streams: number;
   readonly runsPerSecond: number;
   readonly turnsPerSecond: number;
-  /** How many turns there are for one run. */
+  /** Turns per second divided by durable runs per second. */
   readonly cost: number;
-  /** Processor time of the server. */
+  /** CPU time of the server. */
   readonly cpuPerRunMicros: number;
   readonly cpuPerTurnMicros: number;
-  /** Runs for a second of one processor. */
+  /** Durable runs per second of CPU time. */
   readonly runsPerCpuSecond: number;
   /** From the acceptance to the first step. */
   readonly startP50Ms: number;
   readonly startP99Ms: number;
-  /** Of so many runs. */
+  /** The number of runs in the start latency. */
   readonly started: number;
   readonly errors: Readonly<Record<string, number>>;
   readonly othersShare: number;
@@ -166,7 +166,7 @@ export interface DurableResult {
   /** From sending the answer to the result on the stream. */
   readonly wakeP50Ms: number;
   readonly wakeP99Ms: number;
-  /** Runs that did not go on. */
+  /** Runs that were not resumed. */
   readonly lost: number;
 }
 
@@ -178,11 +178,11 @@ export interface SoakResult {
   readonly errors: Readonly<Record<string, number>>;
   /** Median memory of each quarter of the turns. */
   readonly quartersMib: readonly number[];
-  /** The last quarter against the second. */
+  /** Memory of the last quarter divided by that of the second. */
   readonly growth: number;
 }
 
-/** What was measured of one part of a turn, over all turns that have it. */
+/** One wait on the path of a turn, over all turns that have it. */
 export interface Part {
   readonly part: string;
   readonly p50Ms: number;
@@ -191,11 +191,11 @@ export interface Part {
 
 export interface FirstWordResult {
   readonly streams: number;
-  /** The same load on what is not svc. */
+  /** The same load on the targets other than svc. */
   readonly outside: readonly { readonly target: TargetName; readonly ttftP50Ms: number }[];
   readonly variants: readonly {
     readonly variant: string;
-    /** Turns that came to their first word while measuring. */
+    /** Turns that reached their first token in the measurement. */
     readonly turns: number;
     readonly othersShare: number;
     readonly parts: readonly Part[];
@@ -204,11 +204,11 @@ export interface FirstWordResult {
 
 export interface BodiesResult {
   readonly streams: number;
-  /** Of the neighbour; each sends the next body when the last one is answered. */
+  /** The neighbour's connections; each sends the next body when the last one is answered. */
   readonly connections: number;
   readonly bodyBytes: number;
   readonly seconds: number;
-  /** What the neighbour was answered, by status. */
+  /** Responses to the neighbour, by status. */
   readonly answers: Readonly<Record<string, number>>;
   readonly alone: OthersLatency;
   readonly beside: OthersLatency;
@@ -233,7 +233,7 @@ export interface Verdict {
   readonly state: "aim reached" | "reached" | "MISSED";
 }
 
-/** The middle value; of an even number the mean of the two in the middle; NaN of none. */
+/** The median: the mean of the two middle values for an even number; NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = values.filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
   const middle = sorted.length / 2;

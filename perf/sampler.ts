@@ -13,7 +13,7 @@ const settleChecks = 8;
 const settleShare = 0.005;
 const settleMaxMs = 12_000;
 
-/** Notes the memory of processes five times a second until it is stopped. */
+/** Samples the memory of processes five times a second until it is stopped. */
 export class RssSampler {
   readonly series: RssSeries[] = [];
   readonly #watched = new Map<string, { series: RssSeries; pids: readonly number[] }>();
@@ -33,7 +33,7 @@ export class RssSampler {
     this.#watched.delete(label);
   }
 
-  /** The values that were noted for a label from one time to another. */
+  /** The samples of a label between two times. */
   between(label: string, fromEpochMs: number, toEpochMs: number): number[] {
     const found = this.series.filter((series) => series.label === label);
     return found.flatMap(({ epochMs, mib }) =>
@@ -55,7 +55,7 @@ export class RssSampler {
   }
 }
 
-/** Waits until memory has changed by less than half a percent over 1.6 seconds, 12 seconds at most; answers MiB. */
+/** Waits, for at most 12 seconds, until memory changes by less than 0.5% in 1.6 seconds. Returns MiB. */
 export async function settledRssMib(pids: readonly number[]): Promise<number> {
   const recent: number[] = [];
   const deadline = performance.now() + settleMaxMs;

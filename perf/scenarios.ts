@@ -1,4 +1,4 @@
-/** A scenario in which streams do turns back to back. Two processors get through all of them in five minutes. */
+/** A scenario of back-to-back turns on several streams. All of them together take five minutes on two CPUs. */
 export interface TurnScenario {
   readonly name: string;
   readonly title: string;
@@ -6,12 +6,12 @@ export interface TurnScenario {
   /** The wire name of the mock's model; also the id of the route. */
   readonly model: string;
   readonly streams: number;
-  /** Over this time the streams begin, so that they are spread over the length of a turn. */
+  /** The streams start evenly over this time, so that they are spread over the length of a turn. */
   readonly rampMs: number;
   readonly rounds: number;
   readonly turnsMax: number;
   readonly secondsMax: number;
-  /** False where the relay has no such thing to do. */
+  /** False if the relay cannot do the work of the scenario. */
   readonly relayed: boolean;
   readonly warmUp: { readonly manifest: string; readonly model: string; readonly streams: number };
 }
@@ -53,7 +53,7 @@ export const turnScenarios: readonly TurnScenario[] = [
   },
 ];
 
-/** Reattach streams over stored threads. */
+/** Open reattach streams on stored threads. */
 export const idleScenario = {
   name: "idle",
   title: "open reattach streams over stored threads",
@@ -64,7 +64,7 @@ export const idleScenario = {
   warmUpStreams: 300,
 } as const;
 
-/** Long use of the same threads: memory must not grow with turns. */
+/** Long use of the same threads: memory must not grow with the number of turns. */
 export const soakScenario = {
   name: "soak",
   title: "turns over the same threads, windowed:24",
@@ -78,7 +78,7 @@ export const soakScenario = {
 
 const pacedLoad = paced(100, 3);
 
-/** The way of each turn to its first word, part by part. */
+/** The path of each turn to its first token, by its waits. */
 export const firstWordScenario = {
   name: "firstword",
   title: "where the first word's time goes",
@@ -91,7 +91,7 @@ export const firstWordScenario = {
   warmUp: pacedLoad.warmUp,
 } as const;
 
-/** What others wait while one tenant sends large bodies that are nearly all keys, back to back. */
+/** The latency of other tenants while one tenant sends large bodies of keys, back to back. */
 export const bodiesScenario = {
   name: "bodies",
   title: "others' first words while one tenant sends 1 MiB bodies of keys",
@@ -99,7 +99,7 @@ export const bodiesScenario = {
   model: pacedLoad.model,
   streams: 50,
   connections: 2,
-  /** Within what a body may have: 60,000 members, 1,000 in an object, 100,000 values. */
+  /** Within the limits of a body: 60,000 members, 1,000 in an object, 100,000 values. */
   objects: 59,
   members: 1000,
   rampMs: pacedLoad.rampMs,
@@ -108,7 +108,7 @@ export const bodiesScenario = {
   warmUp: { manifest: "perf-burst", model: "mock-burst", streams: 20 },
 } as const;
 
-/** Runs that wait for their client, answered in no order. */
+/** Runs that wait for their client, answered in random order. */
 export const waitsScenario = {
   name: "waits",
   title: "runs that wait for their client, answered in no order",
@@ -116,23 +116,23 @@ export const waitsScenario = {
   model: "mock-waits",
   resumedBy: '"event":"tool_end"',
   runs: 5000,
-  /** As many as fill the pages that the store keeps in memory, whatever waits. */
+  /** Enough runs to fill the page cache of the store, which the measurement must not include. */
   warmUp: 2500,
-  /** The engine gives back what it no longer needs when little has happened for a minute or two. */
+  /** V8 returns unused memory after one or two minutes of little activity. */
   restMs: 180_000,
   answersPerSecond: 100,
 } as const;
 
-/** Durable runs beside turns of the same work. */
+/** Durable runs against turns of the same work. */
 export const durableScenario = {
   name: "durable",
   title: "durable runs, and turns of the same work",
-  /** Runs at work at once, and streams. */
+  /** The number of streams, and of concurrent durable runs. */
   concurrency: 64,
   loads: [
     { name: "one model call", transient: "perf-burst", durable: "perf-durable" },
     { name: "three tool steps", transient: "perf-steps", durable: "perf-durable-steps" },
-    // The server has time left: what a run waits for is not the others.
+    // The server has spare time with this model, so that a run does not wait for others.
     { name: "a paced model", transient: "perf-paced", durable: "perf-durable-paced" },
   ],
   rounds: 3,
@@ -140,37 +140,37 @@ export const durableScenario = {
   /** Runs that are answered while they wait. */
   wakes: 500,
   answersPerSecond: 50,
-  // The stream of a durable run tells what the log has.
+  // The stream of a durable run reports log entries, so it contains the tool_result.
   waits: { manifest: "perf-durable-waits", resumedBy: '"kind":"tool_result"' },
 } as const;
 
-/** Who the harness is to the server. */
+/** The tenant of the harness on the server. */
 export const perfTenant = "perf";
 
-/** What a tenant stores over time: requests whose price must not grow with it. */
+/** The stored data of a tenant after long use; the cost of the requests must not grow with it. */
 export const growthScenario = {
   name: "growth",
   title: "requests over much that is stored",
   threads: 100_000,
   usageRows: 300_000,
   manifests: 620,
-  /** Of each kind. */
+  /** Number of requests of each kind. */
   requests: 100,
   rareWord: "zebra",
-  /** One thread of so many has the word. */
+  /** One of this many threads contains the word. */
   rareEvery: 20_000,
 } as const;
 
-/** Turns on threads of few events and of many, under each session strategy. */
+/** Turns on short and long threads, with each session strategy. */
 export const longThreadScenario = {
   name: "longthread",
   title: "turns on threads of 20 and of 10,000 events",
   model: "mock-burst",
   strategies: ["windowed:24", "compacting", "full_replay"],
   lengths: [20, 10_000],
-  /** Of each strategy and length. */
+  /** For each strategy and length. */
   threads: 6,
-  /** Turns on each of them, behind its first. */
+  /** Turns on each thread after its first one. */
   turns: 8,
 } as const;
 
@@ -204,7 +204,7 @@ export const scenarioNames: readonly string[] = [
   reattachScenario.name,
 ];
 
-/** Manifest name to wire model, for the relay and for the routes of svc. */
+/** Wire models by manifest name, for the relay and for the routes of svc. */
 export const models: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     [...turnScenarios, idleScenario, soakScenario, waitsScenario].map(({ manifest, model }) => [manifest, model]),
@@ -212,7 +212,7 @@ export const models: Readonly<Record<string, string>> = {
   "perf-steps": "mock-steps-3",
 };
 
-/** The warm-up is small and quick, so that memory before the load is that of a server at rest with warm code. */
+/** The warm-up is small and quick, so that memory before the load is that of an idle server with compiled code. */
 function paced(streams: number, secondsMax: number): TurnScenario {
   return {
     name: `paced-${streams}`,

@@ -42,7 +42,7 @@ export async function runSoakScenario(lab: Lab): Promise<SoakResult | undefined>
   }
 }
 
-/** When 0, 25, 50, 75 and 100 percent of the turns were done, in epoch milliseconds, by the line between two notes. */
+/** Returns the times at which 0, 25, 50, 75 and 100 percent of the turns were done, in epoch milliseconds. Interpolates between samples. */
 export function quarterEdges(result: Pick<TurnResult, "progress" | "turnsWithRamp" | "windowFromEpochMs">): number[] {
   const points: [number, number][] = [[result.windowFromEpochMs, 0]];
   for (let at = 0; at < result.progress.length; at += 2)

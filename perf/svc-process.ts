@@ -12,32 +12,32 @@ import { models, perfTenant } from "./scenarios.ts";
 export interface SvcProcess {
   readonly port: number;
   readonly apiKey: string;
-  /** Of another tenant. */
+  /** The API key of another tenant. */
   readonly neighbourKey: string;
-  /** The process and what it has started. */
+  /** The ids of the process and its descendants. */
   readonly pids: readonly number[];
-  /** Throws, with the end of its log, when it is gone though nobody stopped it. */
+  /** Throws, with the end of its log, if the process has ended unexpectedly. */
   assertAlive(): void;
-  /** Asks it to end, and ends it after ten seconds. */
+  /** Stops the server with SIGTERM, and with SIGKILL after ten seconds. */
   stop(): Promise<void>;
 }
 
 export interface SvcStart {
   readonly launcher: string;
-  /** A new directory; the data and the log go there. */
+  /** A new directory for the data and the log. */
   readonly dir: string;
   readonly mockPort: number;
-  /** Fills the data directory before the server sees it. */
+  /** Fills the data directory before the server starts. */
   readonly prepare?: ((dataDir: string) => Promise<void>) | undefined;
   readonly env: Readonly<Record<string, string>>;
-  /** Gives up the start and ends the process. */
+  /** Aborts the start and ends the process. */
   readonly signal: AbortSignal;
 }
 
 const readyMs = 30_000;
 const stopMs = 10_000;
 
-/** Starts svc as a user would, with an empty data directory, and waits until it is ready. */
+/** Starts svc like a user, with an empty data directory, and waits until it is ready. */
 export async function startSvc(start: SvcStart): Promise<SvcProcess> {
   mkdirSync(start.dir, { recursive: true });
   await start.prepare?.(`${start.dir}/data`);
@@ -52,7 +52,7 @@ export async function startSvc(start: SvcStart): Promise<SvcProcess> {
       ...settingsOf(start, port, { [perfTenant]: apiKey, neighbour: neighbourKey }),
       ...start.env,
     },
-    // The channel carries nothing: it breaks when the harness dies, and svc then ends too.
+    // The IPC channel carries no messages. It closes if the harness dies, and svc then ends too.
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);
@@ -97,7 +97,7 @@ function newKey(): string {
   return `perf-${randomBytes(16).toString("hex")}`;
 }
 
-/** `keys` are those of the tenants. */
+/** `keys` are the API keys by tenant. */
 function settingsOf(start: SvcStart, port: number, keys: Readonly<Record<string, string>>): Record<string, string> {
   const wireModels = [...new Set(Object.values(models))];
   const routes = Object.fromEntries(wireModels.map((model) => [model, { provider: "openai", model }]));
@@ -120,7 +120,7 @@ function settingsOf(start: SvcStart, port: number, keys: Readonly<Record<string,
   };
 }
 
-/** The shell's own settings for some other svc would change what is measured. */
+/** Leaves out the shell's own SVC_ settings, which would change the measurement. */
 function inheritedEnv(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SVC_")));
 }

@@ -11,7 +11,7 @@ import {
   type WaitsResult,
 } from "./results.ts";
 
-/** The results as text for a terminal. */
+/** Formats the results as text for a terminal. */
 export function formatResults(results: Results): string {
   const { machine, flush } = results;
   const disk = `${flush.p50Ms.toFixed(2)} ms p50, ${flush.p99Ms.toFixed(2)} ms p99${flush.inMemory ? " (in memory, no disk)" : ""}`;
@@ -152,7 +152,7 @@ function cellsOf(row: Row): string[] {
   ];
 }
 
-/** The rounds in which others took so much of the machine that their figures are doubtful, in words. */
+/** Lists the rounds in which other processes used so much of the machine that the figures are doubtful. */
 export function busyRounds(rows: readonly Row[]): string[] {
   return rows.flatMap(({ scenario, target, rounds }) =>
     rounds.flatMap(({ othersShare }, round) =>
@@ -161,7 +161,7 @@ export function busyRounds(rows: readonly Row[]): string[] {
   );
 }
 
-/** A table as its heads and its cells. */
+/** The heads and the cells of a table. */
 export interface Cells {
   readonly heads: readonly string[];
   readonly rows: readonly (readonly string[])[];
@@ -172,7 +172,7 @@ export function firstWordTitle({ streams, outside }: FirstWordResult): string {
   return `the way to the first word at ${streams} paced streams, ms, median / p90${others && `; for comparison ${others}`}`;
 }
 
-/** A row for each part of a turn, a column for each variant. */
+/** A table with a row for each wait and a column for each variant. */
 export function firstWordTable({ variants }: FirstWordResult): Cells {
   const parts = [...new Set(variants.flatMap((variant) => variant.parts.map(({ part }) => part)))];
   const cellOf = (part: string, { parts: found }: FirstWordResult["variants"][number]) => {
@@ -255,7 +255,7 @@ export function memoryRows({ memory, soak }: Pick<Results, "memory" | "soak">): 
   return rows;
 }
 
-/** Text columns: those of numbers to the right. */
+/** Formats a table as text, with numbers aligned to the right. */
 export function formatTable(heads: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = heads.map((head, column) => Math.max(head.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const numeric = heads.map(

@@ -6,16 +6,16 @@ import { Marks } from "./marks.ts";
 import { readCpuMs } from "./process-stats.ts";
 import { type TurnJob, type TurnResult, threadId } from "./protocol.ts";
 
-/** A job whose server fails this often is given up. */
+/** Max errors before the job stops. */
 const errorsMax = 1000;
-/** Streams that have not connected by then do so in their first turn. */
+/** Max time to connect all streams; later ones connect in their first turn. */
 const connectMs = 15_000;
 const readBytes = 256 * 1024;
 
-/** One buffer is enough for all sockets: what was read is consumed before the next read begins. */
+/** One buffer serves all sockets: each read is consumed before the next one begins. */
 const readBuffer = Buffer.allocUnsafe(readBytes);
 
-/** Runs the turns of a job and answers when the last one has ended. */
+/** Runs the turns of a job and resolves when the last one has ended. */
 export function runTurns(job: TurnJob): Promise<TurnResult> {
   return new Promise((resolve) => new TurnLoad(job, resolve).start());
 }
@@ -59,7 +59,7 @@ class TurnLoad {
       `content-type: application/json\r\ncontent-length: ${bodyBytes}\r\n\r\n${job.body}`;
   }
 
-  /** Connects every stream first, so that measured turns find their connection open. */
+  /** Connects all streams first, so that connecting is not measured. */
   start(): void {
     let waiting = this.job.streams;
     const begin = () => {
@@ -118,7 +118,7 @@ class TurnLoad {
     this.#clientCpuMs += ownCpuMs();
   }
 
-  /** The next request, undefined when there is none to send any more. */
+  /** Returns the next request; undefined if the job is over. */
   nextRequest(stream: number, turn: number): { readonly thread: string; readonly bytes: string } | undefined {
     const open = this.#windowFrom !== Number.POSITIVE_INFINITY;
     const timeUp = open && performance.now() - this.#windowFrom > this.job.secondsMax * 1000;
@@ -128,14 +128,14 @@ class TurnLoad {
     }
     if (open) this.#begun += 1;
     const { prefix, count } = this.job.threads;
-    // With a fixed set of threads each stream has its own share, so that no two turns meet on one thread.
+    // With a fixed set of threads, each stream has its own subset, so that no two turns run on one thread.
     const share = count === undefined ? 0 : Math.ceil((count - stream) / this.job.streams);
     const number = count === undefined ? this.#threads++ : stream + (turn % share) * this.job.streams;
     const thread = threadId(prefix, number);
     return { thread, bytes: this.#request.replaceAll("{thread}", thread) };
   }
 
-  /** Notes a point of a turn that is measured. */
+  /** Notes a point of a turn in the measured window. */
   mark(thread: string, point: Point): void {
     if (this.#windowFrom !== Number.POSITIVE_INFINITY) this.#marks?.note(thread, point);
   }
@@ -157,7 +157,7 @@ class TurnLoad {
     this.#turn.recordMs(performance.now() - startedMs);
   }
 
-  /** A stream has nothing more to do. */
+  /** Called by a stream that has no more requests to send. */
   finished(): void {
     this.#active -= 1;
     if (this.#active > 0) return;
@@ -193,7 +193,7 @@ class TurnLoad {
   }
 }
 
-/** One connection, one turn at a time. */
+/** A connection that runs one turn at a time. */
 class Stream {
   readonly #load: TurnLoad;
   readonly #number: number;
@@ -202,7 +202,7 @@ class Stream {
   #turn = 0;
   #thread = "";
   #firstMs = 0;
-  /** Infinity while no turn is running. */
+  /** Infinity without a running turn. */
   startedMs = Number.POSITIVE_INFINITY;
 
   constructor(load: TurnLoad, number: number) {
@@ -220,7 +220,7 @@ class Stream {
       settled();
     };
     socket.on("connect", once).on("close", once);
-    // What went wrong shows as a close.
+    // Each error is followed by `close`, which handles it.
     socket.on("error", () => {});
     socket.on("close", () => {
       if (this.#socket === socket) this.giveUp("connection closed");
@@ -240,13 +240,13 @@ class Stream {
     this.#firstMs = 0;
     this.#reader.reset();
     this.startedMs = performance.now();
-    // A socket that is still connecting keeps what is written.
+    // A connecting socket buffers writes.
     const socket = this.#socket ?? this.connect(() => {});
     this.#load.mark(request.thread, "sent");
     socket.write(request.bytes, "latin1");
   }
 
-  /** Ends the running turn, if there is one, and goes on with a new connection. */
+  /** Ends the running turn, if there is one, and continues with a new connection. */
   giveUp(problem: string): void {
     const running = this.startedMs !== Number.POSITIVE_INFINITY;
     this.startedMs = Number.POSITIVE_INFINITY;

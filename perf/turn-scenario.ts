@@ -10,14 +10,14 @@ import type { TurnScenario } from "./scenarios.ts";
 
 const warmUpTurnsMax = 20_000;
 const pauseMs = 200;
-/** With fewer live turns what each takes is lost in the heap's own ups and downs. */
+/** Min streams to report the memory of a live turn; with fewer, fluctuations of the heap hide it. */
 const liveStreamsMin = 500;
 
 interface Run extends MeasuredTurns {
   readonly rssMib: number;
 }
 
-/** Runs a scenario on all its targets in turns, so that a machine's moods fall on all of them alike. */
+/** Runs a scenario on all its targets in alternating rounds, so that changes of the machine affect all of them alike. */
 export async function runTurnScenario(
   scenario: TurnScenario,
   lab: Lab,
@@ -120,7 +120,7 @@ function liveOf(
   return { streams, beforeMib, duringMib, kibPerTurn: ((duringMib - beforeMib) * 1024) / streams };
 }
 
-/** Turns by their tokens: a window that is short against a turn holds parts of turns, and their work counts too. */
+/** The number of turns by received tokens: a short window also contains parts of turns, whose work counts too. */
 function turnsWorth(run: TurnResult): number {
   return run.tokenChars / tokenChars / tokensPerTurn;
 }

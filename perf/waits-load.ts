@@ -1,12 +1,12 @@
 import { connect, type Socket } from "node:net";
 
-// Streams whose turn asks its client for a call, and the answers to them.
+// Streams whose turn waits for a client tool call.
 
 /** A stream that waits for its client. */
 export interface WaitingStream {
   readonly thread: string;
   readonly callId: string;
-  /** Resolves with the time on this process's clock at which the result of the call came; null when the stream ended without. */
+  /** Resolves with the arrival time of the tool result, on this process's clock; null if the stream ended without one. */
   readonly resumed: Promise<number | null>;
   readonly ended: Promise<void>;
   close(): void;
@@ -15,7 +15,7 @@ export interface WaitingStream {
 const readBuffer = Buffer.allocUnsafe(64 * 1024);
 const asked = /"event":"tool_request".*?"id":"([^"]+)"/;
 
-/** Opens one stream; resolves when its turn asks. Rejects when it ends or is silent for too long before that. */
+/** Opens one stream and resolves when its turn requests the call. Rejects if the stream ends or times out before. */
 export function openWaiting(
   {
     port,
@@ -59,7 +59,7 @@ export function openWaiting(
       onread: { buffer: readBuffer, callback },
     });
     socket.on("connect", () => socket.write(request));
-    // What went wrong shows as a close.
+    // Each error is followed by `close`, which handles it.
     socket.on("error", () => {});
     socket.on("close", () => {
       clearTimeout(timeout);

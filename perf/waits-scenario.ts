@@ -7,14 +7,14 @@ import { settledRssMib } from "./sampler.ts";
 import { waitsScenario } from "./scenarios.ts";
 import { openWaiting, type WaitingStream } from "./waits-load.ts";
 
-/** Connections that open at a time. */
+/** Max concurrent connection attempts. */
 const openingMax = 64;
 const askTimeoutMs = 60_000;
 const endMs = 30_000;
 
 type Figures = [p50: number, p99: number, max: number];
 
-/** Measures what a run that waits for its client takes, its open stream included, and how soon it goes on when it is answered. */
+/** Measures the memory of a waiting run with its open stream, and the latency of its resumption after an answer. */
 export async function runWaitsScenario(lab: Lab): Promise<WaitsResult | undefined> {
   const targets = await lab.startTargets(["svc"], waitsScenario.name);
   try {
@@ -37,13 +37,13 @@ export async function runWaitsScenario(lab: Lab): Promise<WaitsResult | undefine
   }
 }
 
-/** Memory when nothing has happened for a while: what waits for days is measured, and not what was in use as it came. */
+/** Memory after a pause: runs may wait for days, so memory that was only used at their start must not count. */
 async function restingRssMib(pids: readonly number[]): Promise<number> {
   await sleep(waitsScenario.restMs);
   return settledRssMib(pids);
 }
 
-/** What waits, and what its stream says when it goes on. */
+/** The manifest of waiting runs, and the text of their stream that shows the resumption. */
 export interface WaitingKind {
   readonly manifest: string;
   readonly resumedBy: string;
@@ -70,7 +70,7 @@ export async function open(
   return found;
 }
 
-/** Answers one after the other, so many a second whatever becomes of those before. */
+/** Answers the runs at a fixed rate, without waiting for earlier answers. */
 export async function answer(svc: Target, waiting: readonly WaitingStream[], perSecond: number) {
   const histogram = new Histogram();
   let lost = 0;

@@ -122,7 +122,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
         if (state.run === null) await takeUp(state, { due, slot: false, stop: null, task: null }, context);
       } else if (state.run !== null) await state.run.look();
       else {
-        // The run was lost with its process, so no one can use the answers to its waits.
+        // The run was lost with its process. Answers to its waits are useless, so the waits are deleted.
         const store = context.deps.store.tenant(tenantId);
         await store.write([deleteWaitsOfRunOp(store, runId)]);
       }

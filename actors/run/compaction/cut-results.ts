@@ -4,8 +4,8 @@ import type { RunContext } from "../context/run-context.ts";
 import { countMessages, countPrompt } from "../model/token-counts.ts";
 import { imageTokens } from "../prompt/token-estimate.ts";
 
-// The results of the newest calls are always shown, whatever is summarized before them. If they alone exceed the window, each is cut with a
-// note. The log keeps them whole.
+// The results of the newest calls are always shown, even after a compaction. If they alone exceed the window, each is cut with a note. The
+// log keeps them whole.
 
 /** Min tokens of each result that are kept. */
 const resultTokensMin = 64;

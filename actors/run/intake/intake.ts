@@ -29,7 +29,7 @@ export interface Intake {
   readonly answers: ReadonlyMap<string, string>;
   /** The entries that are a client's results, each with its call. The controls have not checked them yet. */
   readonly results: ReadonlyMap<LogEntry, ToolCall>;
-  /** Text of the last user message, for the audit and the list of sessions; null without one. */
+  /** Text of the last user message, for the audit and the list of threads; null without one. */
   readonly userText: string | null;
   /** Ids of the files that messages refer to, existing or not. */
   readonly fileIds: readonly string[];

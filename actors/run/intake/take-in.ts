@@ -170,7 +170,7 @@ function checkFollows({ response }: SubmitTurn, { exists, leaf_seq }: OpenThread
   throw new SvcError("conflict");
 }
 
-/** Max characters of the first user message in the list of sessions. */
+/** Max characters of the first user message in the list of threads. */
 const previewMax = 120;
 
 /** The caller's first words, for the list of threads; null without text. */

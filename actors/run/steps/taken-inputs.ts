@@ -49,7 +49,7 @@ export async function takeAtEnd(runContext: RunContext, at: AtEnd): Promise<void
     await takeInputs(runContext, "step");
 }
 
-/** Audits a message with its own sender, who may differ from the caller of the run. */
+/** Audits a message with its own sender, which may differ from the caller of the run. */
 function auditSaid({ deps, spec, eventLog }: RunContext, { content, sender }: TakenInput): void {
   deps.audit.record(spec.principal.tenant_id, {
     event_type: "user_input",
