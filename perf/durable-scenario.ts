@@ -81,7 +81,7 @@ async function runLoad(lab: Lab, svc: Target, load: (typeof durableScenario.load
   };
 }
 
-/** The kinds of turns that share the warm-up time. */
+/** Number of kinds of turns that share the warm-up time. */
 const loadsOfWarmUp = 2;
 const pageRuns = 200;
 /** Max runs whose start latency is read; the newest ones. */

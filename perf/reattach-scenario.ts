@@ -9,7 +9,9 @@ const timeoutMs = 100_000;
 const healthEveryMs = 10;
 const metricsEveryMs = 200;
 
-/** Measures the effect on others of a crowd that reattaches to a few long threads at once: a crowd that reads, and one that does not. */
+/**
+ * Measures the effect on others of a crowd that reattaches to a few long threads at once. One crowd reads its streams, another does not.
+ */
 export async function runReattachScenario(lab: Lab): Promise<ReattachResult[]> {
   const dir = mkdtempSync(`${lab.options.dataDir}/loop-`);
   const delays = `${dir}/delays`;

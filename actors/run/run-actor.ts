@@ -18,7 +18,7 @@ import type { PatternDeps } from "./steps/pattern.ts";
 
 // The life of a run, and the files of its parts.
 //
-// lifecycle/start.ts starts a run in four phases: resolve the manifest and the caller, open the event log, take in the messages, accept.
+// lifecycle/start.ts starts a run in four phases: resolve manifest and caller, open the event log, take in the messages, accept.
 // The last phase (lifecycle/accept.ts) writes one batch: the messages, the run row and the claim of the idempotency key. In parallel,
 // lifecycle/run.ts runs the pattern until it returns an ending. The last batch (lifecycle/turn-end.ts) and the last frames follow.
 // A run that waits for an answer is suspended and leaves memory. lifecycle/resume.ts rebuilds it from its row, its log and its waits.

@@ -41,8 +41,8 @@ async function countedDue(
 }
 
 /**
- * `summarizing:N` keeps N messages. It waits until half of N, and at least four, older messages exist, so that a long thread does not need
- * a summary in each turn. Until then those messages stay in the prompt.
+ * `summarizing:N` keeps N messages. It waits until half of N, and at least four, older messages exist. A long thread thus needs no summary
+ * in each turn. Until then those messages stay in the prompt.
  */
 function summaryDue(runContext: RunContext, messages: number): Promise<void> | null {
   const { messages: branch } = runContext.branch;

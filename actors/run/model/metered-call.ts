@@ -85,7 +85,7 @@ export class MeteredCall {
     this.#borrowed = null;
   }
 
-  /** Like `borrow`, for calls besides the agent's own steps. Throws LimitReached. */
+  /** Like `borrow`, for calls other than the agent's own steps. Throws LimitReached. */
   async borrowed(): Promise<void> {
     const breach = await this.borrow();
     if (breach === "gone") throw new LimitReached({ limit: "max_wall_clock_seconds", detail: "the run above is over" });
@@ -223,7 +223,7 @@ export class MeteredCall {
 export interface CallBounds {
   readonly routes: readonly ModelRoute[];
   readonly max_tokens: number | null;
-  /** True for a call besides the agent's own steps. */
+  /** True for a side question, such as one of a pattern. */
   readonly aside?: boolean;
   /** The kind in the usage row. */
   readonly kind?: UsageRow["kind"];

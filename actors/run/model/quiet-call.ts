@@ -21,7 +21,7 @@ export interface QuietCall {
   readonly max_tokens: number;
   /** The schema of the reply. */
   readonly answer?: AnswerSchema;
-  /** True for a question besides the summary calls of the thread. */
+  /** True for a side question, such as one of a pattern; absent for a summary. */
   readonly aside?: boolean;
   /** The kind in the usage rows. */
   readonly kind?: CallBounds["kind"];

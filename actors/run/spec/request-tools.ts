@@ -10,12 +10,12 @@ import type { BoundTools } from "../../tools/source.ts";
 import type { Tool } from "../../tools/tool.ts";
 
 // Options that a request of the OpenAI protocol adds to its turn, above all client tools. Decision 95: the model may call client tools like
-// the manifest's own, and controls match them by name. svc does not run such a call: the call ends the reply, and the client sends its
+// the manifest's own, and controls match them by name. Such a call does not run on the server: it ends the reply, and the client sends its
 // result.
 
 /**
- * Returns the agent with the tools and the reply format of a request. Refuses with invalid_request in three cases: a tool has the name of a
- * manifest tool, the choice names an unknown tool, or the reply schema is not supported.
+ * Returns the agent with the tools and the reply format of a request. Refuses with invalid_request if a tool has the name of a manifest
+ * tool, the choice names an unknown tool, or the reply schema is unsupported.
  */
 export function agentFor(agent: CompiledAgent, options: TurnOptions): CompiledAgent {
   const { tools, tool_choice: choice } = options;

@@ -50,7 +50,7 @@ export interface RunSpec {
   /** The caller's text, for the audit; null without one. */
   readonly userText: string | null;
   readonly startedAt: number;
-  /** The run id in the idempotency keys of this run's tool calls: its own, or that of the first run it continues. */
+  /** The run id in the idempotency keys of this run's tool calls: its own, or that of the first run of a requeued chain. */
   readonly keyedAs: string;
   /** The first event of the failed turn that this run repeats; null for a new turn. */
   readonly againOf: number | null;

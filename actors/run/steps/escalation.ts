@@ -61,7 +61,8 @@ export async function escalatingSteps(
 }
 
 /**
- * True if the stronger model can be asked: it is not the first model, its provider is configured, and it takes the turn's images, if any.
+ * True if the stronger model can be asked. It must not be the first model, its provider must be configured, and it must take the turn's
+ * images.
  */
 function canEscalate({ spec, deps, branch }: RunContext, { route }: CompiledEscalation): boolean {
   if (spec.routes[0]?.id === route.id) return false;
