@@ -31,6 +31,7 @@ import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { queueSource } from "../actors/tools/questions/queue-tool.ts";
 import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
+import { ToolSets } from "../actors/tools/tool-sets.ts";
 import type { WorkspaceDeps } from "../actors/workspace/place.ts";
 import { workspaceActor } from "../actors/workspace/workspace-actor.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -124,6 +125,8 @@ export function createActorDeps(
   const metrics = new Metrics();
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, { node: config.node });
+  const secrets = new Secrets(settings, mask);
+  const egress = { public: new Egress("public"), operator: new Egress("operator") };
   const services = { env, settings, store, bus, log };
   const models = createModels(settings, env, mask, pluginProviders(plugins));
   const toolSources = [
@@ -158,6 +161,8 @@ export function createActorDeps(
     contexts: new ContextMemory(getHeapStatistics().heap_size_limit / heapShare, env),
     prefixes: new KnownPrefixes(env),
     toolSources,
+    toolSets: new ToolSets(toolSources, env, log),
+    toolServices: { egress, secrets },
     controls: [...builtInControls, ...pluginHooks(plugins, services)],
     patterns,
     redis: settings.redisUrl === "" ? null : new Redis(readRedisUrl(settings.redisUrl), env, log),
@@ -180,8 +185,8 @@ export function createActorDeps(
     pace: new TextPace(env),
     mask,
     log,
-    secrets: new Secrets(settings, mask),
-    webhookEgress: { public: new Egress("public"), operator: new Egress("operator") },
+    secrets,
+    webhookEgress: egress,
     webhookAgent: `svc-webhooks/${config.version}`,
     slots,
     liveRuns: new SlotSet(),

@@ -13,6 +13,24 @@ export interface ToolSource {
   readonly offers: readonly ToolSpec[];
   /** Returns the tool with this name for a run of the agent; undefined if another source has it. */
   resolve(name: string, agent: CompiledAgent): Tool | undefined;
+  /** Whether the source has to be opened for the agent. Goes with `open`. */
+  serves?(agent: CompiledAgent): boolean;
+  /** Finds the tools of a tenant's agent that no manifest names. What cannot be found is a problem of the answer, or a throw. */
+  open?(agent: CompiledAgent, tenantId: string): OpenTools | Promise<OpenTools>;
+}
+
+/** A source that has to be opened. */
+export type OpenableSource = ToolSource & Required<Pick<ToolSource, "serves" | "open">>;
+
+/** What an opened source has for one agent; all runs of the agent share it. */
+export interface OpenTools {
+  readonly tools: readonly Tool[];
+  /** What could not be found, in words for the model; absent for nothing. */
+  readonly problems?: readonly string[];
+  /** Calls back when the list is no longer the one that was answered: the next run opens the source again. */
+  onChange?(work: () => void): void;
+  /** No run uses the tools any more. */
+  close?(): void;
 }
 
 /** The tools of one run by name: exactly those that its agent binds. */
@@ -48,6 +66,7 @@ export function bindTools(sources: readonly ToolSource[], agent: CompiledAgent):
       bound.set(spec.name, asDeclared(tool, spec));
       break;
     }
+  for (const [name, tool] of agent.found?.tools ?? []) bound.set(name, tool as Tool);
   return bound;
 }
 

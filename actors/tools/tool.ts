@@ -2,6 +2,9 @@ import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
 import type { TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
+import type { EgressPolicy } from "../../governance/egress/address.ts";
+import type { Egress } from "../../governance/egress/egress.ts";
+import type { Secrets } from "../../governance/secret-mask.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { MadePlans } from "./made-plans.ts";
@@ -60,6 +63,25 @@ export interface Foreseen {
   readonly after: string | null;
 }
 
+/** How a call leaves this process; metrics count by it. */
+export type ToolTransport = "local" | "client" | "queue" | "remote";
+
+/** How far a call has come. */
+export interface ToolProgress {
+  readonly done: number;
+  /** Absent where it is unknown. */
+  readonly total?: number;
+  readonly message?: string;
+}
+
+/** What a tool reaches the outside with. The same for every call of a thread. */
+export interface ToolServices {
+  /** The only way to open a connection: to addresses of the internet, or to the operator's own networks too. */
+  readonly egress: Readonly<Record<EgressPolicy, Pick<Egress, "dispatch">>>;
+  /** Resolves `secret:NAME`. */
+  readonly secrets: Pick<Secrets, "resolve">;
+}
+
 /** The outcome of an interrupted call: its result, or `not_made`. Null if unknown. */
 export type Found = ToolResult | "not_made" | null;
 
@@ -105,6 +127,9 @@ export interface ToolContext {
   taskResult(taskId: string, waitSeconds: number): Promise<ToolResult | ToolWait>;
   /** Returns the result of a task after a wait. */
   delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
+  readonly services: ToolServices;
+  /** Tells the caller how far the call has come: at most once a second, what comes sooner is left out. */
+  progress(progress: ToolProgress): void;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
 }
@@ -127,6 +152,8 @@ export interface WorkspaceConfig {
 export interface Tool<Context = ToolContext> extends ToolSpec {
   /** Max time of a call; after it the model gets `timeout`. */
   readonly timeoutMs: number;
+  /** Absent for a tool that runs in this process. */
+  readonly transport?: ToolTransport;
   execute(args: never, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
   /**
    * Continues after a wait, possibly in another process; it needs only the arguments and the answer. If absent, the answer is

@@ -84,8 +84,14 @@ export const frames = {
   }),
   tool_execution_update: native(
     "tool_execution_update",
-    "Whether the call runs.",
-    Type.Object({ ...Call, status: Type.Enum(["running", "complete"]) }),
+    "Whether the call runs, and how far it has come where its tool says so.",
+    Type.Object({
+      ...Call,
+      status: Type.Enum(["running", "complete"]),
+      progress: Type.Optional(
+        Type.Object({ done: Type.Number(), total: Type.Optional(Type.Number()), message: Type.Optional(Text) }),
+      ),
+    }),
     { name: "calculator", id: callId, status: "running" },
   ),
   tool_end: native(

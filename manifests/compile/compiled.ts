@@ -1,4 +1,12 @@
+import type { ToolSpec } from "../registries.ts";
 import type { CompiledSections, Manifest } from "../schema/manifest.ts";
+
+/** Tools that no manifest names, as sources have found them. */
+export interface FoundTools {
+  readonly tools: ReadonlyMap<string, ToolSpec>;
+  /** What could not be found, in words for the model. */
+  readonly problems: readonly string[];
+}
 
 /**
  * A manifest that is ready to run: names are resolved, defaults filled in, and all problems refused. Immutable. The
@@ -15,6 +23,8 @@ export interface CompiledAgent extends CompiledSections {
   readonly subAgents: readonly CompiledAgent[];
   /** Rules that select nothing; each is counted once per compilation in svc_rule_targets_nothing. */
   readonly emptyRules: readonly { readonly rule: string; readonly kind: string }[];
+  /** What sources of tools have found for its runs; absent where no source had to be opened. */
+  readonly found?: FoundTools;
   /** Names of the tools that the client of one request provides; absent if it provides none. */
   readonly requestTools?: ReadonlySet<string>;
 }

@@ -1,7 +1,7 @@
 import type { ToolSpec } from "../registries.ts";
 import { gatesOn } from "../sections/approvals.ts";
 import { policiesOn } from "../sections/policies.ts";
-import type { CompiledAgent } from "./compiled.ts";
+import type { CompiledAgent, FoundTools } from "./compiled.ts";
 
 /**
  * Returns the agent of one request whose client provides tools. Policies and approvals of the manifest apply to them by
@@ -9,13 +9,16 @@ import type { CompiledAgent } from "./compiled.ts";
  * prompt is unchanged.
  */
 export function withTools(agent: CompiledAgent, added: readonly ToolSpec[]): CompiledAgent {
+  return { ...withMore(agent, added), requestTools: new Set(added.map(({ name }) => name)) };
+}
+
+/** The agent with the tools that sources have found for it. Rules of the manifest hold for them by their names. */
+export function withFound(agent: CompiledAgent, found: FoundTools): CompiledAgent {
+  return { ...withMore(agent, [...found.tools.values()]), found };
+}
+
+function withMore(agent: CompiledAgent, added: readonly ToolSpec[]): CompiledAgent {
   const { spec } = agent.manifest;
   const tools = [...agent.tools, ...added];
-  return {
-    ...agent,
-    tools,
-    policies: policiesOn(spec, tools),
-    approvals: gatesOn(spec.approvals, tools),
-    requestTools: new Set(added.map(({ name }) => name)),
-  };
+  return { ...agent, tools, policies: policiesOn(spec, tools), approvals: gatesOn(spec.approvals, tools) };
 }

@@ -61,7 +61,8 @@ abstract class Machine implements FrameMachine {
     if (expected !== null && name !== "error" && (expected.name !== name || !expected.fits(frame.json.data)))
       this.fail(`${frame.raw.trim()}\nin the place of ${expected.name}`);
     this.isSecond = expected !== null && name !== "error";
-    if (!this.isSecond && secondHalves.has(name)) this.fail(`${name} alone`);
+    const isProgress = name === "tool_execution_update" && frame.json.data.progress !== undefined;
+    if (!this.isSecond && secondHalves.has(name) && !isProgress) this.fail(`${name} alone`);
     this.follow(frame);
   }
 
@@ -172,6 +173,9 @@ class TurnMachine extends Machine {
         this.#inputs.set(data.id, JSON.stringify(data.input));
         this.#calls.set(data.id, data.name);
         this.expect("tool_execution_update", (next) => isUpdate(next, data, "running"));
+        return;
+      case "tool_execution_update":
+        if (this.#calls.get(data.id) !== data.name) this.fail(`progress of ${data.id}, which does not run`);
         return;
       case "tool_end":
         this.#ended(data);

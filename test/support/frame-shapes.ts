@@ -99,7 +99,10 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
   text_delta: [delta],
   thinking_delta: [delta],
   tool_start: [{ ...call, input: isAny }],
-  tool_execution_update: [{ ...call, status: isOneOf("running", "complete") }],
+  tool_execution_update: [
+    { ...call, status: isOneOf("running", "complete") },
+    { ...call, status: isOneOf("running"), progress: isShape({ done: isAmount, "total?": isAmount, "message?": isText }) },
+  ],
   tool_end: [
     { ...call, output: isText, "attachments?": (value) => isListOf(attachment)(value) && value !== undefined },
   ],

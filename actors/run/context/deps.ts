@@ -17,6 +17,8 @@ import type { ContextMemory } from "../../runtime/context-memory.ts";
 import type { LiveRuns } from "../../runtime/live-runs.ts";
 import type { ToolSource } from "../../tools/source.ts";
 import type { KnownPrefixes } from "../billing/call-rows.ts";
+import type { ToolServices } from "../../tools/tool.ts";
+import type { ToolSets } from "../../tools/tool-sets.ts";
 import type { VectorMemory } from "../prompt/vector-memory.ts";
 import type { TextPace } from "../stream/text-pace.ts";
 import type { HeardRun } from "./suspended-runs.ts";
@@ -39,6 +41,10 @@ export interface RunDeps {
   readonly prefixes: KnownPrefixes;
   /** Sources of the tools of runs. */
   readonly toolSources: readonly ToolSource[];
+  /** Opened tool sources, shared by the agents of this thread. */
+  readonly toolSets: ToolSets;
+  /** Egress and secrets for tools. */
+  readonly toolServices: ToolServices;
   /** The controls around the calls and replies of every run. */
   readonly controls: readonly MakeControl[];
   /** Redis for tool queues; null without SVC_REDIS_URL. */

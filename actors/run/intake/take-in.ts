@@ -14,6 +14,7 @@ import { type ContextMessage, contextMessage, signedThoughts } from "../../log/m
 import type { AskedKey, KeptByThread, OpenThread } from "../../log/messages.ts";
 import { checkRoom } from "../../log/thread-size.ts";
 import { toolMessage } from "../../log/tool-outcome.ts";
+import type { OpenedTools } from "../../tools/tool-sets.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { OpenAsked } from "../event-log/run-log.ts";
 import { lastUserMessage, turnStartOf } from "../prompt/working-set.ts";
@@ -33,6 +34,8 @@ export interface OpenTurn {
   readonly agent: CompiledAgent;
   /** Options of the OpenAI protocol; null without any. */
   readonly options: TurnOptions | null;
+  /** What sources of tools have opened for the run; null for nothing. */
+  readonly tools: OpenedTools | null;
   readonly key: AskedKey | null;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
@@ -140,7 +143,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     idempotency: key,
     fromSeq: Math.max(0, thread.next_seq),
   };
-  const start = { spec, branch, turnStart, ephemeralInstruction, durableRun: null };
+  const start = { spec, branch, turnStart, ephemeralInstruction, tools: opened.tools, durableRun: null };
   return { start, entries, preview: previewOf(intake, deps.mask), leftOut, kept };
 }
 

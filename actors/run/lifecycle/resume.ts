@@ -17,6 +17,7 @@ import { interruptedEntry } from "../../log/entry.ts";
 import { lostMax } from "../../log/lost-steps.ts";
 import type { ContextRoom } from "../../runtime/context-memory.ts";
 import type { ActorContext } from "../../runtime/define.ts";
+import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { isThere } from "../billing/parent-budget.ts";
 import { isPassing } from "../billing/passing.ts";
 import { refusedTask, taskOutput } from "../child-runs/parent-report.ts";
@@ -81,6 +82,7 @@ export async function resumeRun(
   if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
   let durableRun: DurableRun | null = null;
+  let tools: OpenedTools | null = null;
   const room = deps.contexts.room(tenant_id);
   try {
     if (taken.run.asked.durable !== undefined) {
@@ -100,7 +102,18 @@ export async function resumeRun(
       log.follow(durableRun);
     }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
-    const start = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
+    const start = await resumedSpec(
+      taken.run,
+      taken.thread,
+      waits,
+      place,
+      durableRun,
+      { store, makeRoom },
+      deps,
+      (opened) => {
+        tools = opened;
+      },
+    );
     const { spec } = start;
     const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
     const told = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
@@ -111,6 +124,7 @@ export async function resumeRun(
     return { run, log, spec, room };
   } catch (error) {
     room.leave();
+    closeTools(tools);
     const refusal = SvcError.from(error);
     const { code } = refusal;
     const isTransient = taken.run.asked.durable === undefined;
@@ -131,6 +145,10 @@ export async function resumeRun(
     await written.catch(() => log.release());
     return null;
   }
+}
+
+function closeTools(tools: OpenedTools | null): void {
+  tools?.close();
 }
 
 /** Returns the waits of the run. `mayBeDue` first expires waits whose deadline is over, if any has a deadline. */

@@ -15,6 +15,7 @@ import { loadBranch } from "../../log/branch.ts";
 import { formOf } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
+import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { resumeMode } from "../context/run-mode.ts";
 import type { OpenAsked } from "../event-log/run-log.ts";
 import { Tail } from "../event-log/tail.ts";
@@ -26,7 +27,10 @@ import { agentFor } from "../spec/request-tools.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 
-/** Builds the run spec of a resumed run from its row, its log and its waits. */
+/**
+ * Builds the run spec of a resumed run from its row, its log and its waits. `onOpened` gets the opened tools, which the caller closes when
+ * the spec fails.
+ */
 export async function resumedSpec(
   row: RunRow,
   thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
@@ -36,6 +40,7 @@ export async function resumedSpec(
   durableRun: DurableRun | null,
   { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
+  onOpened: (tools: OpenedTools) => void = () => {},
 ): Promise<RunStart> {
   const { asked } = row;
   const { requeued } = asked;
@@ -44,7 +49,11 @@ export async function resumedSpec(
   const { options = null } = asked;
   const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
   const own = await agentOfRun(row, suffix, store, deps.manifests);
-  const resolved = options === null ? own : agentFor(own, options);
+  const found = options === null ? own : agentFor(own, options);
+  const opening = deps.toolSets.open(found, tenantId);
+  const tools = opening === null ? null : await opening;
+  if (tools !== null) onOpened(tools);
+  const resolved = tools?.agent ?? found;
   if (durableRun !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
@@ -106,6 +115,7 @@ export async function resumedSpec(
   return {
     spec,
     durableRun,
+    tools,
     branch,
     turnStart: continues ? lastUserMessage(branch) : turnStartOfRun(branch, Math.max(0, branch.length - tail.messages)),
     ephemeralInstruction: isNudged ? ephemeralInstructionAfter(branch.at(-1)) : null,

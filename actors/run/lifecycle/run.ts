@@ -62,6 +62,7 @@ export class Run implements LiveRun {
     this.#durable = this.#runContext.durableRun && new DurableSteps(this.#runContext, this.#runContext.durableRun);
     deps.liveRuns.add(this);
     this.ended = this.#run();
+    if (start.tools !== null) void this.ended.then(start.tools.close);
   }
 
   /** Text since the last committed event, for clients that subscribe now. */

@@ -9,6 +9,7 @@ import type { DurableAsked } from "../../../storage/tables/runs.ts";
 import { askedKey } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
+import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { EventLogClient } from "../event-log/log-client.ts";
 import type { OpenAsked } from "../event-log/run-log.ts";
 import { unthreadedLog } from "../event-log/side-log.ts";
@@ -39,6 +40,7 @@ export async function startRun(
   const { deps, bus, env } = context;
   const room = deps.contexts.room(sent.principal.tenant_id);
   state.room = room;
+  let tools: OpenedTools | null = null;
   try {
     const resolved = await resolve(sent, context);
     const { turn, agent, durable, store } = resolved;
@@ -63,8 +65,11 @@ export async function startRun(
     }
 
     const { thread } = opened;
-    const open = { ...resolved, turn: withoutAnswered(turn, thread), key, threadId: log.threadId, thread, makeRoom };
     try {
+      const opening = deps.toolSets.open(agent, turn.principal.tenant_id);
+      if (opening !== null) tools = await opening;
+      const answered = { turn: withoutAnswered(turn, thread), agent: tools?.agent ?? agent, tools };
+      const open = { ...resolved, ...answered, key, threadId: log.threadId, thread, makeRoom };
       const taken = await takeIn(open, deps);
 
       const accepting =
@@ -78,7 +83,10 @@ export async function startRun(
       throw error;
     }
   } finally {
-    if (state.run === null) room.leave();
+    if (state.run === null) {
+      room.leave();
+      tools?.close();
+    }
   }
 }
 

@@ -14,6 +14,7 @@ import type { ContextMessage } from "../../log/message.ts";
 import type { AskedKey, QueuedCount } from "../../log/messages.ts";
 import type { Thinking } from "../../models/thinking.ts";
 import type { Foreseen } from "../../tools/tool.ts";
+import type { OpenedTools } from "../../tools/tool-sets.ts";
 import type { DurableRun } from "./durable-run.ts";
 import type { RunNote } from "./notes.ts";
 
@@ -75,6 +76,8 @@ export interface RunStart {
   readonly turnStart: number;
   /** A line for the first model call, in the role of the caller. It is not stored. */
   readonly ephemeralInstruction: string | null;
+  /** What was opened for the run, which closes it at its end; null for nothing. */
+  readonly tools: OpenedTools | null;
   /** How a durable run stores its progress; null for every other run. */
   readonly durableRun: DurableRun | null;
 }

@@ -179,7 +179,7 @@ function startOf(
     thinking: thinkingFor(agent, null),
     userText: null,
   };
-  return { ...at, spec: memberPlan, durableRun };
+  return { ...at, spec: memberPlan, tools: null, durableRun };
 }
 
 function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {

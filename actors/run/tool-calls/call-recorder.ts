@@ -13,7 +13,7 @@ import {
   unknownOutcome,
   unrunTool,
 } from "../../log/tool-outcome.ts";
-import type { Tool, ToolResult } from "../../tools/tool.ts";
+import type { Tool, ToolResult, ToolTransport } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { governedCall } from "./governed-call.ts";
 import type { Came } from "./made-call.ts";
@@ -25,13 +25,15 @@ import { keepImages } from "./tool-images.ts";
  */
 export class CallRecorder {
   readonly #runContext: RunContext;
+  readonly #transportOf: (tool: string) => ToolTransport;
   /** Ids of calls whose start clients have seen. */
   readonly #startedIds = new Set<string>();
   /** Ids of calls whose arguments a person has edited. */
   readonly #editedIds = new Set<string>();
 
-  constructor(runContext: RunContext) {
+  constructor(runContext: RunContext, transportOf: (tool: string) => ToolTransport) {
     this.#runContext = runContext;
+    this.#transportOf = transportOf;
     for (const { call, wait, begun } of runContext.spec.resumed?.calls ?? []) {
       if (wait !== null) this.#startedIds.add(call.id);
       if (wait?.call.edited || begun?.isEdited) this.#editedIds.add(call.id);
@@ -83,7 +85,7 @@ export class CallRecorder {
       latency_ms: Math.round(latencyMs * 100) / 100,
       ...(result.error === undefined ? {} : { error_code: result.error }),
     });
-    const transport = this.#transportOf(call);
+    const transport = this.#transportOf(call.name);
     runContext.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
     if (result.error === "interrupted") this.#countInterrupted();
     runContext.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
@@ -118,7 +120,7 @@ export class CallRecorder {
     const runContext = this.#runContext;
     runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
     runContext.metrics.count("svc_tool_calls_total", {
-      transport: this.#transportOf(call),
+      transport: this.#transportOf(call.name),
       status: "denied",
       error_code: "",
     });
@@ -202,12 +204,6 @@ export class CallRecorder {
   /** Returns the result text, with the arguments if a person has edited them. */
   #named(call: ToolCall, text: string): string {
     return this.isEdited(call) ? editedText(call.args, text, this.#runContext.deps.mask) : text;
-  }
-
-  #transportOf({ name }: ToolCall): "local" | "client" | "queue" {
-    const { clientTools, queues } = this.#runContext.spec.agent;
-    if (queues.has(name)) return "queue";
-    return clientTools.has(name) ? "client" : "local";
   }
 
   #countInterrupted(): void {

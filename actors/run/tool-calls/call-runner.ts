@@ -44,7 +44,7 @@ export class CallRunner {
   constructor(runContext: RunContext) {
     this.#runContext = runContext;
     this.#pipeline = runContext.pipeline;
-    this.#recorder = new CallRecorder(runContext);
+    this.#recorder = new CallRecorder(runContext, (name) => this.#bound.get(name)?.transport ?? "local");
     this.#answered = new AnsweredCalls(runContext, this.#recorder, {
       waits: () => this.#waits,
       tool: (name) => this.#bound.get(name),

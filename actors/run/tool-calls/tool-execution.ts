@@ -112,8 +112,35 @@ export function familyOf({ run, asked }: RunContext): TaskFamily {
   return run.tasks;
 }
 
+/** Progress of a call that no client watches. */
+const noProgress: ToolContext["progress"] = () => {};
+/** Min milliseconds between two updates of one call. */
+const progressMs = 1_000;
+
+/** Sends the progress of a running call to clients. */
+function progressOf(
+  runContext: RunContext,
+  { name }: Tool,
+  id: string,
+  isOver: () => boolean,
+): ToolContext["progress"] {
+  let next = 0;
+  return (progress) => {
+    const now = runContext.deps.env.monotonic();
+    if (isOver() || now < next) return;
+    next = now + progressMs;
+    const update = { name, id, status: "running", progress };
+    runContext.stream.frame("tool_execution_update", update, runContext.stream.announcedSeq);
+  };
+}
+
 /** Returns the context that a tool gets from its run. */
-export function toolContext(runContext: RunContext, callId: string, signal: AbortSignal): ToolContext {
+export function toolContext(
+  runContext: RunContext,
+  callId: string,
+  signal: AbortSignal,
+  progress: ToolContext["progress"] = noProgress,
+): ToolContext {
   const { deps, spec } = runContext;
   return {
     env: deps.env,
@@ -144,6 +171,8 @@ export function toolContext(runContext: RunContext, callId: string, signal: Abor
       familyOf(runContext).stop(task_id);
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
+    services: deps.toolServices,
+    progress,
     emit: (name, data) => runContext.stream.frameInCall(name, data),
   };
 }
@@ -161,7 +190,9 @@ function timed<R extends ToolResult | ToolWait>(
   const { deps, spec, cancellation } = runContext;
   const controller = new AbortController();
   return new Promise((resolve) => {
+    let isOver = false;
     const finish = (result: R | ToolResult): void => {
+      isOver = true;
       timer.cancel();
       stopListening();
       resolve(result);
@@ -183,7 +214,8 @@ function timed<R extends ToolResult | ToolWait>(
       else failed(new Error("the tool has answered what is no result"));
     };
     try {
-      const result = work(toolContext(runContext, callId, controller.signal));
+      const progress = progressOf(runContext, tool, callId, () => isOver);
+      const result = work(toolContext(runContext, callId, controller.signal, progress));
       if (result instanceof Promise) result.then(answered).catch(failed);
       else answered(result);
     } catch (error) {

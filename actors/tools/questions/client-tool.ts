@@ -31,6 +31,7 @@ function clientTool(declared: ClientTool): Tool {
   const { name, timeoutMs } = declared;
   return {
     ...declared,
+    transport: "client",
     // Limits the work here; the wait's deadline limits the client.
     timeoutMs: 30_000,
     execute(args: unknown, { askedOn, toolCallId, env }) {

@@ -33,6 +33,7 @@ function queueTool(declared: QueueTool): Tool {
   const { name, list, deadlineMs } = declared;
   return {
     ...declared,
+    transport: "queue",
     // Limits the work here; the wait's deadline limits the consumer.
     timeoutMs: 30_000,
     execute(args: unknown, { sessionId, toolCallId, env }) {

@@ -8,6 +8,7 @@ import { MadePlans } from "../../../../actors/tools/made-plans.ts";
 import { builtInTools } from "../../../../actors/tools/registry/built-in.ts";
 import type { ToolContext, ToolResult } from "../../../../actors/tools/tool.ts";
 import { systemEnv } from "../../../../bus/env.ts";
+import { Egress } from "../../../../governance/egress/egress.ts";
 import { createStore, type Engine } from "../../../../storage/store/store.ts";
 
 /** A temporary root with a workspace of scope deployment, so that a test's files are where it puts them. */
@@ -63,6 +64,11 @@ export function openFixture(t: TestContext): Fixture {
     delegate: async () => ({ text: "", error: "permission_denied" }),
     taskResult: () => Promise.reject(new Error("no tasks here")),
     delegated: async () => ({ text: "", error: "permission_denied" }),
+    services: {
+      egress: { public: new Egress("public"), operator: new Egress("operator") },
+      secrets: { resolve: async (text) => text },
+    },
+    progress: () => {},
     emit: (frame, data) => frames.push({ frame, data }),
   };
   async function call(name: string, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> {
