@@ -10,7 +10,7 @@ import { type Command, type Talk, textOption, UsageError } from "./host/cli/comm
 import { type Commands, dispatch } from "./host/cli/dispatch.ts";
 import type { Terminal } from "./host/cli/list-table.ts";
 import { type Deployment, loadDeployment } from "./host/deployment.ts";
-import { pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
+import { pluginExtensions, pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
 import type { Registries } from "./manifests/registries.ts";
 
 const env = systemEnv();
@@ -110,6 +110,7 @@ async function loadRegistries({ settings, plugins }: Deployment): Promise<Regist
     models: createModels(settings, env, undefined, pluginProviders(plugins)),
     toolSources: [builtInSource, ...pluginOffers(plugins)],
     patterns: new Map([...patterns, ...pluginPatterns(plugins)]),
+    extensions: pluginExtensions(plugins),
   });
 }
 

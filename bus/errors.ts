@@ -24,6 +24,7 @@ export const errorTable = {
   invalid_path: { status: 400, help: "The path is not in its canonical form, or leads out of its folder." },
   unsupported_media_type: { status: 415, help: "The body is not application/json." },
   payload_too_large: { status: 413, help: "The body exceeds the size limit of the route." },
+  content_screening_denied: { status: 422, help: "A control of the agent refuses what was sent." },
   invalid_request: { status: 422, help: "A field is missing, unknown or out of range; detail names it." },
   invalid_cursor: { status: 400, help: "The cursor does not come from this list." },
   invalid_window: { status: 400, help: "until is not after since." },

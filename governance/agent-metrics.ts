@@ -26,6 +26,11 @@ export class AgentMetrics {
     if (this.#counts(name)) this.#metrics.count(name, this.#withManifest<N>(labels), amount);
   }
 
+  /** Adds to a counter without labels that a plugin has declared. */
+  countOwn(name: string): void {
+    this.#metrics.countOwn(name, {});
+  }
+
   observe<N extends HistogramName>(name: N, labels: OtherLabels<N>, seconds: number): void {
     if (this.#counts(name)) this.#metrics.observe(name, this.#withManifest<N>(labels), seconds);
   }

@@ -5,7 +5,8 @@ import AggregatorRegistry from "prom-client/lib/cluster.js";
 // Declares every metric of the service. Each thread counts in plain maps, which are cheap on hot paths. GET /metrics adds up the
 // threads and renders the sums with prom-client.
 
-interface MetricEntry {
+/** What is declared of a metric. */
+export interface MetricEntry {
   readonly type: "counter" | "histogram" | "gauge";
   readonly help: string;
   readonly labels: readonly string[];
@@ -230,16 +231,31 @@ export class Metrics {
   /** For each series: one count per bucket, then the sum. */
   readonly #histograms = new Map<string, Map<string, number[]>>();
   readonly #gauges = new Map<string, () => number>();
+  readonly #table: Readonly<Record<string, MetricEntry>>;
+
+  /** `own` are the metrics of plugins. */
+  constructor(own: Readonly<Record<string, MetricEntry>> = {}) {
+    this.#table = { ...metricTable, ...own };
+  }
+
+  /** Adds to a counter of a plugin. Throws when no plugin has declared it. */
+  countOwn(name: string, labels: Readonly<Record<string, string>>, amount = 1): void {
+    const entry = this.#table[name];
+    if (entry?.type !== "counter") throw new Error(`no counter is declared under the name ${name}`);
+    const series = seriesOf(this.#counters, name);
+    const key = seriesKey(series, entry.labels, labels);
+    series.set(key, (series.get(key) ?? 0) + amount);
+  }
 
   count<N extends CounterName>(name: N, labels: LabelsOf<N>, amount = 1): void {
     const series = seriesOf(this.#counters, name);
-    const key = seriesKey(series, name, labels);
+    const key = seriesKey(series, metricTable[name].labels, labels);
     series.set(key, (series.get(key) ?? 0) + amount);
   }
 
   observe<N extends HistogramName>(name: N, labels: LabelsOf<N>, seconds: number): void {
     const series = seriesOf(this.#histograms, name);
-    const key = seriesKey(series, name, labels);
+    const key = seriesKey(series, metricTable[name].labels, labels);
     let values = series.get(key);
     if (!values) {
       values = new Array<number>(buckets.length + 2).fill(0);
@@ -257,7 +273,7 @@ export class Metrics {
   }
 
   snapshot(): MetricSnapshot {
-    return Object.entries<MetricEntry>(metricTable).map(([name, entry]) => ({
+    return Object.entries<MetricEntry>(this.#table).map(([name, entry]) => ({
       name,
       help: entry.help,
       type: entry.type,
@@ -319,8 +335,11 @@ function seriesOf<V>(metrics: Map<string, Map<string, V>>, name: string): Map<st
   return series;
 }
 
-function seriesKey(series: ReadonlyMap<string, unknown>, name: MetricName, labels: Record<string, string>): string {
-  const names: readonly string[] = metricTable[name].labels;
+function seriesKey(
+  series: ReadonlyMap<string, unknown>,
+  names: readonly string[],
+  labels: Readonly<Record<string, string>>,
+): string {
   let key = "";
   for (let at = 0; at < names.length; at++) key += (at === 0 ? "" : separator) + labels[names[at] as string];
   // The last series is reserved for `other`.

@@ -17,6 +17,7 @@ import { recallActor } from "../actors/recall/recall-actor.ts";
 import { KnownPrefixes } from "../actors/run/billing/call-rows.ts";
 import { unreadyRuns } from "../actors/run/lifecycle/unready-runs.ts";
 import { patterns as builtInPatterns } from "../actors/run/patterns/patterns.ts";
+import { builtInContextSources } from "../actors/run/prompt/context-source.ts";
 import { VectorMemory } from "../actors/run/prompt/vector-memory.ts";
 import { runActor } from "../actors/run/run-actor.ts";
 import type { PatternDeps } from "../actors/run/steps/pattern.ts";
@@ -58,7 +59,18 @@ import { openObjectStore } from "../storage/objects/open.ts";
 import type { StoreConfig } from "../storage/store/config.ts";
 import type { Store } from "../storage/store/store.ts";
 import { ThreadKeys } from "../storage/tables/thread-keys.ts";
-import { type LoadedPlugin, pluginHooks, pluginPatterns, pluginProviders, pluginToolSources } from "./plugin-seams.ts";
+import {
+  type LoadedPlugin,
+  pluginContextSources,
+  pluginControls,
+  pluginExtensions,
+  pluginHooks,
+  pluginInputControls,
+  pluginMetrics,
+  pluginPatterns,
+  pluginProviders,
+  pluginToolSources,
+} from "./plugin-seams.ts";
 
 /** The configuration of an actor thread; cloned to it when it starts. */
 export interface NodeConfig {
@@ -122,12 +134,15 @@ export function createActorDeps(
   plugins: readonly LoadedPlugin[] = [],
 ): ActorDeps {
   const { settings } = config;
-  const metrics = new Metrics();
+  const metrics = new Metrics(pluginMetrics(plugins));
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, { node: config.node });
   const secrets = new Secrets(settings, mask);
   const egress = { public: new Egress("public"), operator: new Egress("operator") };
-  const services = { env, settings, store, bus, log };
+  const services = {
+    ...{ env, settings, store, bus, log },
+    count: (metric: string, labels: Readonly<Record<string, string>>) => metrics.countOwn(metric, labels),
+  };
   const models = createModels(settings, env, mask, pluginProviders(plugins));
   const toolSources = [
     clientToolSource,
@@ -137,7 +152,7 @@ export function createActorDeps(
     ...pluginToolSources(plugins, services),
   ];
   const patterns = new Map([...builtInPatterns, ...pluginPatterns(plugins)]);
-  const registries = registriesOf(settings, { models, toolSources, patterns });
+  const registries = registriesOf(settings, { models, toolSources, patterns, extensions: pluginExtensions(plugins) });
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const fromStore = settings.manifestSource === "store";
   const resolver = createResolver({
@@ -163,7 +178,9 @@ export function createActorDeps(
     toolSources,
     toolSets: new ToolSets(toolSources, env, log),
     toolServices: { egress, secrets },
-    controls: [...builtInControls, ...pluginHooks(plugins, services)],
+    controls: [...builtInControls, ...pluginHooks(plugins, services), ...pluginControls(plugins, services)],
+    inputControls: pluginInputControls(plugins, services),
+    contextSources: [...builtInContextSources, ...pluginContextSources(plugins, services)],
     patterns,
     redis: settings.redisUrl === "" ? null : new Redis(readRedisUrl(settings.redisUrl), env, log),
     resumes: new Semaphore(resumesMax),

@@ -1,6 +1,9 @@
 import { demoRoute } from "../actors/models/built-in-routes.ts";
 import { patterns } from "../actors/run/patterns/patterns.ts";
+import { builtInContextSources } from "../actors/run/prompt/context-source.ts";
 import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
+import { builtInControls } from "../governance/controls/built-in.ts";
+import { metricTable } from "../governance/metrics.ts";
 import { allDuties } from "../governance/settings/duties.ts";
 import { keyedProviders } from "../governance/settings/model-options.ts";
 import { settingNames } from "../governance/settings/settings.ts";
@@ -62,6 +65,9 @@ function builtInClaims(): Claims {
     pattern: [...new Set([...specifiedPatterns, ...patterns.keys()])],
     "model provider": [...keyedProviders, demoRoute.provider],
     task: taskNames,
+    control: builtInControls.map(({ name }) => name),
+    "context source": builtInContextSources.map(({ name }) => name),
+    metric: Object.keys(metricTable),
   };
 }
 
@@ -78,6 +84,10 @@ function claimsOf(plugin: Plugin): Claims {
     "model provider": named(plugin.modelProviders),
     task: named(plugin.tasks),
     hook: named(plugin.hooks),
+    "tool source": named(plugin.toolSources),
+    control: named(plugin.controls),
+    "context source": named(plugin.contextSources),
+    metric: Object.keys(plugin.metrics ?? {}),
   };
 }
 

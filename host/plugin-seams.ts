@@ -1,13 +1,16 @@
+import type { TSchema } from "typebox";
 import type { ProviderDefinition } from "../actors/models/provider-definition.ts";
+import type { ContextSource } from "../actors/run/prompt/context-source.ts";
 import type { Pattern } from "../actors/run/steps/pattern.ts";
 import type { AnyActorDefinition } from "../actors/runtime/define.ts";
 import { type ToolSource, toolList } from "../actors/tools/source.ts";
 import type { Tool } from "../actors/tools/tool.ts";
-import type { MakeControl } from "../governance/controls/control.ts";
+import type { MakeControl, MakeInputControl } from "../governance/controls/control.ts";
 import { hookControl } from "../governance/controls/hook.ts";
+import type { MetricEntry } from "../governance/metrics.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { MoreRoutes } from "../http/routes/all.ts";
-import type { Plugin, PluginServices, PluginTool } from "../plugins/plugin.ts";
+import type { Plugin, PluginRunServices, PluginServices, PluginTool, PluginToolSource } from "../plugins/plugin.ts";
 import { withCheckedReplies } from "./plugin-replies.ts";
 import type { PeriodicTask } from "./task-runner.ts";
 
@@ -54,14 +57,65 @@ export function pluginOffers(plugins: Plugins): readonly Pick<ToolSource, "name"
   return plugins.map(({ plugin: { name, tools = [] } }) => ({ name: `the plugin ${name}`, offers: tools }));
 }
 
-/** Returns the tools of plugins, with the services that they may use in addition to the run's context. */
-export function pluginToolSources(plugins: Plugins, services: PluginServices): readonly ToolSource[] {
-  return plugins.map(({ plugin: { name, tools = [] } }) =>
+/** Their tools, each with what it may use beside the run that calls it. */
+export function pluginToolSources(plugins: Plugins, services: PluginRunServices): readonly ToolSource[] {
+  return plugins.flatMap(({ plugin: { name, tools = [], toolSources = [] } }) => [
     toolList(
       `the plugin ${name}`,
       tools.map((tool) => served(tool, services)),
     ),
-  );
+    ...toolSources.map((source) => openable(source, services)),
+  ]);
+}
+
+function openable(source: PluginToolSource, services: PluginRunServices): ToolSource {
+  return {
+    name: source.name,
+    offers: [],
+    resolve: () => undefined,
+    serves: (agent) => source.serves(agent),
+    async open(agent, tenantId) {
+      const opened = await source.open(agent, tenantId, services);
+      const { onChange, close } = opened;
+      return {
+        tools: opened.tools.map((tool) => served(tool, services)),
+        problems: opened.problems ?? [],
+        ...(onChange && { onChange: (work) => onChange.call(opened, work) }),
+        ...(close && { close: () => close.call(opened) }),
+      };
+    },
+  };
+}
+
+/** What they say of calls, results and replies. */
+export function pluginControls(plugins: Plugins, services: PluginRunServices): MakeControl[] {
+  return plugins
+    .flatMap(({ plugin }) => plugin.controls ?? [])
+    .flatMap((control) => (control.make ? [(run) => control.make?.(run, services) ?? null] : []));
+}
+
+/** What they say of what callers send. */
+export function pluginInputControls(plugins: Plugins, services: PluginRunServices): MakeInputControl[] {
+  return plugins
+    .flatMap(({ plugin }) => plugin.controls ?? [])
+    .flatMap((control) => (control.input ? [(agent) => control.input?.(agent, services) ?? null] : []));
+}
+
+/** What they add to the context of a model call. */
+export function pluginContextSources(plugins: Plugins, services: PluginRunServices): readonly ContextSource[] {
+  return plugins
+    .flatMap(({ plugin }) => plugin.contextSources ?? [])
+    .map((source) => ({ name: source.name, contribute: (step) => source.contribute(step, services) }));
+}
+
+/** What they count. */
+export function pluginMetrics(plugins: Plugins): Readonly<Record<string, MetricEntry>> {
+  return Object.assign({}, ...plugins.map(({ plugin }) => plugin.metrics ?? {}));
+}
+
+/** What manifests may write at `spec.extensions`, by the name of the plugin. */
+export function pluginExtensions(plugins: Plugins): ReadonlyMap<string, TSchema> {
+  return new Map(plugins.flatMap(({ plugin: { name, extension } }) => (extension ? [[name, extension]] : [])));
 }
 
 function served(tool: PluginTool, { settings, store, bus, log }: PluginServices): Tool {

@@ -162,6 +162,13 @@ const hook: Check = (value, where) => {
   return beforeTool || afterTool ? [] : [`${where} must have beforeTool or afterTool`];
 };
 
+const control: Check = (value, where) => {
+  const problems = object({ name: text, make: optional(callable), input: optional(callable) })(value, where);
+  if (problems.length > 0) return problems;
+  const { make, input } = value as Record<string, unknown>;
+  return make || input ? [] : [`${where} must have make or input`];
+};
+
 const fields: Readonly<Record<keyof Plugin, Check>> = {
   name: form(/^[a-z][a-z0-9_]{0,31}$/),
   description: text,
@@ -175,6 +182,13 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   modelProviders: optional(list(provider)),
   tasks: optional(list(task)),
   hooks: optional(list(hook)),
+  extension: optional(json),
+  toolSources: optional(list(object({ name: text, serves: callable, open: callable }))),
+  controls: optional(list(control)),
+  contextSources: optional(list(object({ name: text, contribute: callable }))),
+  metrics: optional(
+    map(/^svc_[a-z][a-z0-9_]*_total$/, object({ type: oneOf(["counter"]), help: text, labels: list(text) })),
+  ),
 };
 
 const plugin: Check = (value, where) => {
@@ -183,13 +197,16 @@ const plugin: Check = (value, where) => {
   return [...strange.map((key) => `${where} has no field ${key}`), ...object(fields)(value, where)];
 };
 
-/** Checks that revisions and tags carry the plugin's name. */
-function problemsOfNames({ name, migrations = [], routes = [] }: Plugin): string[] {
+/** What is named for the plugin bears its name. */
+function problemsOfNames({ name, migrations = [], routes = [], metrics = {} }: Plugin): string[] {
   const revision = new RegExp(`^${name}_\\d{4}$`);
   return [
     ...migrations
       .filter((one) => !revision.test(one.revision))
       .map((one) => `the revision ${one.revision} must be ${name}_ and four digits`),
+    ...Object.keys(metrics)
+      .filter((metric) => !metric.startsWith(`svc_${name}_`))
+      .map((metric) => `the metric ${metric} must begin with svc_${name}_`),
     ...routes
       .filter(({ tag }) => tag !== name)
       .map(({ method, path }) => `the tag of ${method} ${path} must be ${name}`),

@@ -1,4 +1,6 @@
-/** Data from higher layers that the compiler receives. */
+import type { TSchema } from "typebox";
+
+/** What lies above the manifests and is given to the compiler as plain data. */
 
 /**
  * Whether a tool call may be repeated: `read` changes nothing, `idempotent` may run again with the same key, `once` may
@@ -88,6 +90,8 @@ export interface Registries {
   readonly decisions: ReadonlyMap<string, DecisionRoute>;
   /** Names of the available patterns. */
   readonly patterns: ReadonlySet<string>;
+  /** Schemas of what plugins take at `spec.extensions`, by their names; absent for none. */
+  readonly extensions?: ReadonlyMap<string, TSchema>;
   /** The route of a manifest that names none. */
   readonly defaultModelId: string;
   /** The route for images of a manifest that names none; empty for none. */

@@ -1,14 +1,18 @@
 import type { Logger } from "pino";
+import type { TSchema } from "typebox";
 import type { ProviderDefinition } from "../actors/models/provider-definition.ts";
+import type { ContextStep, Contribution } from "../actors/run/prompt/context-source.ts";
 import type { Pattern } from "../actors/run/steps/pattern.ts";
 import type { AnyActorDefinition } from "../actors/runtime/define.ts";
+import type { OpenTools } from "../actors/tools/source.ts";
 import type { Tool, ToolContext } from "../actors/tools/tool.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
-import type { GovernedCall } from "../governance/controls/control.ts";
+import type { Control, GovernedCall, GovernedRun, InputControl } from "../governance/controls/control.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
+import type { CompiledAgent } from "../manifests/compile/compiled.ts";
 import type { Migration } from "../storage/store/migration.ts";
 import type { Store, TenantStore } from "../storage/store/store.ts";
 import type { Table } from "../storage/store/table.ts";
@@ -41,6 +45,15 @@ export interface Plugin {
   /** Periodic tasks in the main thread. */
   readonly tasks?: readonly PluginTask[];
   readonly hooks?: readonly PluginHook[];
+  /** JSON Schema of what a manifest may write at `spec.extensions.<name of the plugin>`; it is checked like every other field. */
+  readonly extension?: TSchema;
+  /** Sources that are opened for an agent, such as servers that are asked for their tools. */
+  readonly toolSources?: readonly PluginToolSource[];
+  readonly controls?: readonly PluginControl[];
+  /** What models read beside their manifest and their conversation. */
+  readonly contextSources?: readonly PluginContextSource[];
+  /** Counters by their names, which begin with `svc_` and the name of the plugin. */
+  readonly metrics?: Readonly<Record<string, PluginMetric>>;
 }
 
 /** Services for the actors of a plugin. */
@@ -56,7 +69,47 @@ export interface PluginServices extends PluginDeps {
   readonly bus: Bus;
 }
 
-/** Context of a plugin's tools: that of every tool, the rows of its caller's tenant, and the bus. */
+/** What the parts of a plugin that work within runs may use. */
+export interface PluginRunServices extends PluginServices {
+  /** Adds to a counter of the plugin. */
+  count(metric: string, labels: Readonly<Record<string, string>>): void;
+}
+
+/** A counter of a plugin. Tenants, threads, persons and free text are no labels. */
+export interface PluginMetric {
+  readonly type: "counter";
+  readonly help: string;
+  readonly labels: readonly string[];
+}
+
+/** A source of tools that no manifest names. All runs of an agent share what it has opened. */
+export interface PluginToolSource {
+  readonly name: string;
+  /** Whether the source is opened for the agent. It is asked for every run. */
+  serves(agent: CompiledAgent): boolean;
+  /** Finds the tools within ten seconds. A throw leaves the source out, and the model reads that its tools are missing. */
+  open(agent: CompiledAgent, tenantId: string, services: PluginRunServices): PluginOpenTools | Promise<PluginOpenTools>;
+}
+
+/** What an opened source has. */
+export type PluginOpenTools = Omit<OpenTools, "tools"> & { readonly tools: readonly PluginTool[] };
+
+/** A control of a plugin, by the place that its controls name. */
+export interface PluginControl {
+  readonly name: string;
+  /** Speaks on calls, results and replies of a run; null when it has nothing to do in the run. */
+  make?(run: GovernedRun, services: PluginRunServices): Control | null;
+  /** Speaks on what callers send, before a turn is accepted; null when it has nothing to do for the agent. */
+  input?(agent: CompiledAgent, services: PluginRunServices): InputControl | null;
+}
+
+/** A source of context, given what it may use. */
+export interface PluginContextSource {
+  readonly name: string;
+  contribute(step: ContextStep, services: PluginRunServices): Contribution | null | Promise<Contribution | null>;
+}
+
+/** What a plugin's tools may use: what every tool may, its caller's rows, and the actors. */
 export interface PluginToolContext extends ToolContext {
   readonly settings: Settings;
   readonly store: TenantStore;

@@ -10,6 +10,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   invalid_path: "Send the path without `..`, `//` and needless percent signs.",
   unsupported_media_type: "Send `content-type: application/json`.",
   payload_too_large: "Send a smaller body; /openapi.json has the limit of each route.",
+  content_screening_denied: "Send other words; detail names the rule of the agent that refuses these.",
   invalid_request: "Correct the field that detail names; /openapi.json has its schema.",
   invalid_cursor:
     "Send next_cursor of the previous page, unchanged and with the same filters, or start without a cursor.",

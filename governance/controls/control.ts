@@ -1,13 +1,15 @@
 import type { Env } from "../../bus/env.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
+import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { AgentMetrics } from "../agent-metrics.ts";
 import type { RunBudget } from "../budget.ts";
 import type { SecretMask } from "../secret-mask.ts";
+import type { DenialForm } from "./denial.ts";
 import type { ControlName } from "./order.ts";
-import type { CallVerdict, GovernedResult, ReplyVerdict, ResultVerdict } from "./verdicts.ts";
+import type { CallVerdict, GovernedResult, InputVerdict, ReplyVerdict, ResultVerdict } from "./verdicts.ts";
 
 /**
  * One layer around a run. `before` judges calls before they are made, `after` judges their results, and `reply` judges the
@@ -15,6 +17,8 @@ import type { CallVerdict, GovernedResult, ReplyVerdict, ResultVerdict } from ".
  */
 export interface Control {
   readonly name: ControlName;
+  /** How its denials are recorded and worded; absent for the form of most controls. */
+  readonly denials?: DenialForm;
   before?(call: GovernedCall): CallVerdict | Promise<CallVerdict>;
   after?(call: GovernedCall, result: GovernedResult): ResultVerdict | Promise<ResultVerdict>;
   /** If present, the model's output is buffered in this run until this control has released it. */
@@ -24,7 +28,38 @@ export interface Control {
 /** Creates a control for one run; null if the control has nothing to check in this run. */
 export type MakeControl = (run: GovernedRun) => Control | null;
 
-/** The parts of a run that its controls may use. */
+/**
+ * A control of what a caller sends. It speaks before the turn is accepted, so that a refusal changes nothing: there is no run yet, and no
+ * budget to ask a model with.
+ */
+export interface InputControl {
+  readonly name: ControlName;
+  input(input: GovernedInput): InputVerdict | Promise<InputVerdict>;
+}
+
+/** Makes a control of what callers send to an agent; null when it has nothing to do for the agent. */
+export type MakeInputControl = (agent: CompiledAgent) => InputControl | null;
+
+/** One message of a caller. */
+export interface GovernedInput {
+  readonly text: string;
+  readonly agent: CompiledAgent;
+  readonly principal: Principal;
+}
+
+/** A question that a control asks a model. */
+export interface ControlQuestion {
+  /** What the model is to do. */
+  readonly task: string;
+  /** What it is to do it with, as JSON: no word of it can pass for the task. */
+  readonly given: unknown;
+  readonly answer: AnswerSchema;
+}
+
+/** The answer of a model; null when there is none of that form, or the run has no budget left for it. */
+export type AskModel = (question: ControlQuestion) => Promise<unknown>;
+
+/** What a control may know of the run that it is made for. */
 export interface GovernedRun {
   readonly agent: CompiledAgent;
   readonly budget: RunBudget;
@@ -41,7 +76,9 @@ export interface GovernedRun {
   readonly durable: boolean;
   /** The permission mode. It changes when a plan is approved. */
   readonly mode: PermissionMode;
-  /** Returns an id of the call that is unique in the tenant. */
+  /** Asks the model of the agent within the budget of the run. Before there is a run nobody answers. */
+  askModel(question: ControlQuestion): Promise<unknown>;
+  /** A call of this run as the whole tenant knows it. */
   callKey(toolCallId: string): string;
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
   /** Logs why a control failed. */

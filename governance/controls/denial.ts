@@ -1,24 +1,53 @@
+import type { AgentMetrics } from "../agent-metrics.ts";
 import { type AuditedControl, auditedAs, type ControlName, type Layer } from "./order.ts";
 import type { Refusal } from "./verdicts.ts";
 
-/** A refusal with the control and the rule that caused it. */
+/** How the denials of a control are recorded and worded, where they differ from those of most controls. */
+export interface DenialForm {
+  /** The type of the audit row; policy_deny unless it says otherwise. */
+  readonly event_type?: string;
+  /** A counter without labels that is counted beside svc_policy_deny_total. */
+  readonly counter?: string;
+  /** One line for the model. */
+  text?(refusal: { readonly rule: string; readonly detail: string }, tool: string): string;
+}
+
+/** A refusal with the names of who refused. */
 export interface Denial {
   readonly control: AuditedControl;
   readonly layer: Layer;
   readonly rule: string;
   readonly detail: string;
+  /** Absent for the form of most controls. */
+  readonly form?: DenialForm;
 }
 
-/** Returns the denial for a refusal of a control. */
-export function denialOf(control: ControlName, { rule, detail, layer = control }: Refusal): Denial {
-  return { control: auditedAs[layer], layer, rule, detail };
+/** What `control` has refused. */
+export function denialOf(control: ControlName, { rule, detail, layer = control }: Refusal, form?: DenialForm): Denial {
+  return { control: auditedAs[layer], layer, rule, detail, ...(form && { form }) };
 }
 
-/**
- * Returns the line that the model reads in place of a refused call or result. Each layer has a documented form (decision 85: the
- * forms of the specification).
- */
-export function denyText({ control, layer, rule, detail }: Denial, tool: string): string {
+/** Audits and counts a denial; `call` is what was refused, where it was a call. */
+export function recordDenial(
+  denial: Denial,
+  call: { readonly tool: string; readonly tool_call_id: string } | null,
+  { audit, metrics }: DenialRecords,
+): void {
+  const { event_type = "policy_deny", counter } = denial.form ?? {};
+  audit(event_type, "denied", denialPayload(denial, call));
+  metrics.count("svc_policy_deny_total", { policy: denial.rule, tool: call?.tool ?? "" });
+  if (counter !== undefined) metrics.countOwn(counter);
+}
+
+/** Where denials are recorded. */
+interface DenialRecords {
+  audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
+  readonly metrics: AgentMetrics;
+}
+
+/** What the model is told of a call that was refused, or whose result was: one line, in the forms of decision 85. */
+export function denyText({ control, layer, rule, detail, form }: Denial, tool: string): string {
+  if (form?.text !== undefined) return oneLine(form.text({ rule, detail }, tool));
   const words = oneLine(detail);
   if (layer === "hook") return `[hook denied] ${oneLine(rule)}`;
   if (layer === "approvals" || layer === "taint") return `[approval ${words}] tool=${tool} rule=${oneLine(rule)}`;

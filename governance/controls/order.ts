@@ -19,7 +19,10 @@ export const callOrder = [
  */
 export const resultOrder = ["hook", "screening", "guardrails", "judges", "secret_masking", "artifacts"] as const;
 
-/** The name of a control, and its position in the order. */
+/** The places that a message of a caller passes. */
+export const inputOrder = ["hook", "screening", "guardrails"] as const;
+
+/** A place in the order, and the control that stands in it. */
 export type ControlName = (typeof callOrder)[number];
 
 /** The control, or the part of a control, that refused. */

@@ -94,7 +94,8 @@ export class Pipeline {
       const verdict = await this.#ask(control, spoken, () => control.before(standing));
       const { name } = control;
       const { args } = standing;
-      if (verdict.verdict === "deny") return { kind: "deny", denial: denialOf(name, verdict), args, spoken };
+      if (verdict.verdict === "deny")
+        return { kind: "deny", denial: denialOf(name, verdict, control.denials), args, spoken };
       if (verdict.verdict === "wait" && this.#ofCalls.before.some((other) => other !== control && other.name === name))
         throw new Error(`${name} waits, and shares its place`);
       if (verdict.verdict === "wait" && name !== resumed?.after)
@@ -126,7 +127,7 @@ export class Pipeline {
       const verdict = await this.#ask(control, spoken, () => control.after(call, shown));
       if (verdict.verdict === "replace") shown = verdict.result;
       if (verdict.verdict === "block") {
-        denial = denialOf(control.name, verdict);
+        denial = denialOf(control.name, verdict, control.denials);
         shown = { text: denyText(denial, call.tool) };
       }
     }
@@ -141,7 +142,7 @@ export class Pipeline {
       const verdict = await this.#ask(control, spoken, () => control.reply({ ...reply, text: shown }));
       if (verdict.verdict === "replace") shown = verdict.text;
       if (verdict.verdict !== "block") continue;
-      const denial = denialOf(control.name, verdict);
+      const denial = denialOf(control.name, verdict, control.denials);
       return { shown: withheldText(denial), denial, spoken };
     }
     return { shown, denial: null, spoken };

@@ -45,7 +45,13 @@ export type ResultVerdict =
   | { readonly verdict: "replace"; readonly result: GovernedResult; readonly rule?: string }
   | ({ readonly verdict: "block" } & Refusal);
 
-/** The verdict on the model's output. */
+/** On what a caller sends. */
+export type InputVerdict =
+  | Pass
+  | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }
+  | ({ readonly verdict: "deny" } & Refusal);
+
+/** On what the model has said. */
 export type ReplyVerdict =
   | Pass
   | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }

@@ -21,7 +21,7 @@ import { openObjectStore } from "../../storage/objects/open.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { createActorDeps } from "../actor-deps.ts";
 import type { Deployment } from "../deployment.ts";
-import { pluginOffers, pluginPatterns, pluginProviders } from "../plugin-seams.ts";
+import { pluginExtensions, pluginOffers, pluginPatterns, pluginProviders } from "../plugin-seams.ts";
 
 /**
  * Returns the dependencies of a replay, with no access to the outside: no controls, tools or queue, and an audit that is never
@@ -47,7 +47,12 @@ export function replayDeps(
   const models = createModels(settings, env, made.mask, pluginProviders(plugins));
   const patterns = new Map([...builtInPatterns, ...pluginPatterns(plugins)]);
   const offers = [clientToolSource, queueSource, builtInSource, delegationSource, ...pluginOffers(plugins)];
-  const registries = registriesOf(given, { models, toolSources: offers, patterns });
+  const registries = registriesOf(given, {
+    models,
+    toolSources: offers,
+    patterns,
+    extensions: pluginExtensions(plugins),
+  });
   const fromStore = settings.manifestSource === "store";
   const resolver = createResolver({
     env,

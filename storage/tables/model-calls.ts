@@ -80,7 +80,9 @@ export interface CallFacts {
     readonly answer: string | null;
     /** Digest of the request's instructions, which follow the system text; absent without any. */
     readonly instructions?: string;
-    /** Digest of the ephemeral instruction at the end of the prompt; absent without one. */
+    /** Of what sources of context gave for the call, as JSON; absent for nothing. */
+    readonly context?: string;
+    /** Of what was said last, as the caller's words, and kept nowhere; absent without any. */
     readonly nudge?: string;
     /** Digest of the reply, if no event holds it. */
     readonly reply?: string;

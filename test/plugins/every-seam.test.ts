@@ -35,6 +35,9 @@ describe("what a plugin brings", () => {
       manifests: {
         agent: { tools },
         terse: { pattern: "signed" },
+        archivist: { tools: ["add_note"], extensions: { notes: { archive: true } } },
+        stranded: { extensions: { notes: { unreachable: true } } },
+        misled: { extensions: { notes: { archive: "yes", cellar: true } } },
         parrots: { model: { id: "polly" } },
         misnamed: { pattern: "unsigned" },
       },
@@ -49,7 +52,8 @@ describe("what a plugin brings", () => {
 
   /** One turn of `agent`, whose model says these in turn. */
   async function talk(key: string, manifest: string, replies: readonly Reply[], thread: string) {
-    mock.answer("scripted", inTurn(...replies));
+    let asked = 0;
+    mock.answer("scripted", () => replies[asked++] as Reply);
     const stream = await server.stream("/chat/stream", turn(manifest, "Go on.", { thread_id: thread }), { key });
     return stream.rest();
   }
@@ -201,6 +205,93 @@ describe("what a plugin brings", () => {
     const { text } = await server.get("/metrics", { key: keys.writer });
     assert.match(text, /^svc_control_degraded_total\{control="hook",manifest_id="agent",reason="notes_guard"\} 1$/m);
     assert.ok(server.logs.some(({ msg, hook }) => msg === "a hook of a plugin failed" && hook === "notes_guard"));
+  });
+
+  test("a source of tools is opened once for the runs of an agent, and what it has found is offered, called and counted", async () => {
+    const search = calls(["search_archive", { word: "milk" }]);
+    const first = await talk(keys.writer, "archivist", [search, { text: "Nothing." }], "archive-1");
+    await talk(keys.writer, "archivist", [{ text: "Hello." }], "archive-2");
+
+    const names = first.map(({ name }) => name).filter((name) => name.startsWith("tool_"));
+    assert.deepEqual(names, [
+      "tool_start",
+      "tool_execution_update",
+      "tool_execution_update",
+      "tool_end",
+      "tool_execution_update",
+    ]);
+    const [, update] = first.filter(({ name }) => name === "tool_execution_update").map(({ json }) => json.data);
+    assert.deepEqual(update.progress, { done: 1, total: 2, message: "searching" });
+    const [ended] = first.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.equal(ended, "nothing about milk, by public and operator");
+    const offered = mock.requests.at(-1)?.body.tools as { function: { name: string; description: string } }[];
+    assert.deepEqual(
+      offered.map(({ function: { name } }) => name),
+      ["add_note", "search_archive"],
+    );
+    const { text } = await server.get("/metrics", { key: keys.writer });
+    assert.match(text, /^svc_tool_calls_total\{(?=.*manifest_id="archivist").*transport="remote".*\} 1$/m);
+    const opened = Number(/^svc_notes_archives_total (\d+)$/m.exec(text)?.[1]);
+    // Once on each thread that has run the agent.
+    assert.ok(opened >= 1 && opened <= 2, text);
+  });
+
+  test("a source that cannot be opened is left out, and the model reads that its tools are missing", async () => {
+    const frames = await talk(keys.writer, "stranded", [{ text: "Alone." }], "stranded");
+
+    assert.equal(wordsOf(frames), "Alone.");
+    const [system] = (mock.requests.at(-1)?.body.messages ?? []) as { role: string; content: string }[];
+    assert.match(system?.content ?? "", /Some tools are missing in this run: notes_unreachable is unavailable\.$/);
+  });
+
+  test("a source of context adds to the system text and to the messages of a call, and the record of the call has both", async () => {
+    await talk(keys.writer, "archivist", [{ text: "Yes." }], "context");
+
+    const messages = (mock.requests.at(-1)?.body.messages ?? []) as { role: string; content: string }[];
+    assert.match(messages[0]?.content ?? "", /Notes are from people\.$/);
+    assert.deepEqual(messages.at(-1), { role: "user", content: "The newest note: milk" });
+  });
+
+  test("a control of input refuses a turn before anything runs, and replaces words", async () => {
+    const before = mock.requests.length;
+    const denied = await server.post("/chat", turn("agent", "The forbidden word."), { key: keys.writer });
+    mock.answer("scripted", inTurn({ text: "Fine." }));
+    const replaced = await server.post("/chat", turn("agent", "A softened word."), { key: keys.writer });
+
+    assert.deepEqual([denied.status, denied.json.error], [422, "content_screening_denied:notes_words"]);
+    assert.equal(replaced.status, 200);
+    const asked = mock.requests
+      .slice(before)
+      .map(({ body }) => (body.messages as { content: string }[]).at(-1)?.content);
+    assert.deepEqual(asked, ["A soft word."]);
+  });
+
+  test("a control asks the model of the run, and its denial has its own words, audit type and counter", async () => {
+    const note = calls(["add_note", { body: "perhaps rude" }]);
+    const frames = await talk(
+      keys.stranger,
+      "agent",
+      [note, { text: '{"rude": true}' }, { text: "Sorry." }],
+      "censored",
+    );
+
+    const [ended] = frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
+    assert.equal(ended, "[censored]");
+    const { text } = await server.get("/metrics", { key: keys.writer });
+    assert.match(text, /^svc_notes_censored_total 1$/m);
+  });
+
+  test("a manifest's values for a plugin are checked by the plugin's schema", async () => {
+    const { status, json } = await server.post("/chat", turn("misled", "Hi."), { key: keys.writer });
+
+    assert.deepEqual([status, json.error], [422, "invalid_manifest"]);
+    assert.deepEqual(
+      json.detail.map(({ loc }: { loc: unknown }) => loc),
+      [
+        ["spec", "extensions", "notes"],
+        ["spec", "extensions", "notes", "archive"],
+      ],
+    );
   });
 
   test("what a plugin imports does not load the server before it is told how long a head may be", async () => {

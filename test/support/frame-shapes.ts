@@ -101,7 +101,11 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
   tool_start: [{ ...call, input: isAny }],
   tool_execution_update: [
     { ...call, status: isOneOf("running", "complete") },
-    { ...call, status: isOneOf("running"), progress: isShape({ done: isAmount, "total?": isAmount, "message?": isText }) },
+    {
+      ...call,
+      status: isOneOf("running"),
+      progress: isShape({ done: isAmount, "total?": isAmount, "message?": isText }),
+    },
   ],
   tool_end: [
     { ...call, output: isText, "attachments?": (value) => isListOf(attachment)(value) && value !== undefined },

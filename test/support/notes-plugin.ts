@@ -8,11 +8,21 @@ import type { Pattern } from "../../actors/run/steps/pattern.ts";
 import { defineActor } from "../../actors/runtime/define.ts";
 import { defineTool } from "../../actors/tools/tool.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { pass } from "../../governance/controls/verdicts.ts";
 import { int, text as textSetting } from "../../governance/settings/setting.ts";
 import { settingOf } from "../../governance/settings/settings.ts";
 import { json } from "../../http/exchange/reply.ts";
 import { actorFails, route } from "../../http/route.ts";
-import { definePlugin, type PluginDeps, type PluginToolContext } from "../../plugins/plugin.ts";
+import type { AnswerSchema } from "../../manifests/answer-schema.ts";
+import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import {
+  definePlugin,
+  type PluginContextSource,
+  type PluginControl,
+  type PluginDeps,
+  type PluginToolContext,
+  type PluginToolSource,
+} from "../../plugins/plugin.ts";
 import { list } from "../../storage/store/list.ts";
 import { systemSql } from "../../storage/store/statements.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -90,6 +100,83 @@ const countNotes = defineTool({
     return { text: String((await notes.page(store, {}, null, 100)).rows.length) };
   },
 });
+
+const wants = ({ manifest }: CompiledAgent, what: string): boolean =>
+  (manifest.spec.extensions.notes as Record<string, unknown> | undefined)?.[what] === true;
+
+/** Tools that no manifest names: an archive has one for each agent that wants it. */
+const archive: PluginToolSource = {
+  name: "notes_archive",
+  serves: (agent) => wants(agent, "archive"),
+  async open(agent, _tenantId, { count }) {
+    count("svc_notes_archives_total", {});
+    const search = defineTool({
+      name: "search_archive",
+      description: `Searches the archive of ${agent.name}.`,
+      parameters: Type.Object({ word: Type.String() }, { additionalProperties: false }),
+      effect: "read",
+      risk: "reads",
+      execute({ word }, { progress, services }: PluginToolContext) {
+        progress({ done: 1, total: 2, message: "searching" });
+        const ways = Object.keys(services.egress).join(" and ");
+        return { text: `nothing about ${word}, by ${ways}` };
+      },
+    });
+    return { tools: [{ ...search, transport: "remote" }] };
+  },
+};
+
+const unreachable: PluginToolSource = {
+  name: "notes_unreachable",
+  serves: (agent) => wants(agent, "unreachable"),
+  open: () => Promise.reject(new Error("nobody answers")),
+};
+
+const verdict: AnswerSchema = {
+  json: '{"type":"object","properties":{"rude":{"type":"boolean"}},"required":["rude"],"additionalProperties":false}',
+  schema: {
+    type: "object",
+    properties: { rude: { type: "boolean" } },
+    required: ["rude"],
+    additionalProperties: false,
+  },
+  isStrict: true,
+};
+
+/** Refuses words of callers, and results that a model calls rude. */
+const censor: PluginControl = {
+  name: "notes_censor",
+  make(run) {
+    return {
+      name: "guardrails",
+      denials: { event_type: "notes_censored", counter: "svc_notes_censored_total", text: () => "[censored]" },
+      async after({ tool }, { text }) {
+        if (tool !== "add_note" || !text.includes("perhaps rude")) return pass;
+        const said = await run.askModel({ task: "Is the note rude?", given: { note: text }, answer: verdict });
+        return (said as { rude: boolean } | null)?.rude === false
+          ? pass
+          : { verdict: "block", rule: "rude", detail: "the note is rude" };
+      },
+    };
+  },
+  input: () => ({
+    name: "screening",
+    input({ text }) {
+      if (text.includes("forbidden word")) return { verdict: "deny", rule: "notes_words", detail: "a forbidden word" };
+      return text.includes("softened") ? { verdict: "replace", text: text.replace("softened", "soft") } : pass;
+    },
+  }),
+};
+
+/** The newest note stands in each request of an agent that has an archive. */
+const latest: PluginContextSource = {
+  name: "notes_latest",
+  async contribute({ agent, store }) {
+    if (!wants(agent, "archive")) return null;
+    const { rows } = await notes.page(store, {}, null, 1);
+    return { system: ["Notes are from people."], messages: [`The newest note: ${rows[0]?.body ?? "none"}`] };
+  },
+};
 
 const tag = "notes";
 const Listed = Type.Object({
@@ -188,6 +275,17 @@ export const plugin = definePlugin({
   ],
   routes: [listRoute, addRoute],
   tools: [addNote, countNotes],
+  extension: Type.Object(
+    { archive: Type.Optional(Type.Boolean()), unreachable: Type.Optional(Type.Boolean()) },
+    { additionalProperties: false },
+  ),
+  toolSources: [archive, unreachable],
+  controls: [censor],
+  contextSources: [latest],
+  metrics: {
+    svc_notes_censored_total: { type: "counter", help: "Results that the censor refused.", labels: [] },
+    svc_notes_archives_total: { type: "counter", help: "Archives that were opened.", labels: [] },
+  },
   kinds: [notesActor],
   patterns: { signed },
   modelProviders: [

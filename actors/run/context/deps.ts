@@ -3,7 +3,7 @@ import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { SlotSet } from "../../../bus/slot-map.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
-import type { MakeControl } from "../../../governance/controls/control.ts";
+import type { MakeControl, MakeInputControl } from "../../../governance/controls/control.ts";
 import type { Redis } from "../../../governance/egress/redis.ts";
 import type { Metrics } from "../../../governance/metrics.ts";
 import type { SecretMask } from "../../../governance/secret-mask.ts";
@@ -19,6 +19,7 @@ import type { ToolSource } from "../../tools/source.ts";
 import type { KnownPrefixes } from "../billing/call-rows.ts";
 import type { ToolServices } from "../../tools/tool.ts";
 import type { ToolSets } from "../../tools/tool-sets.ts";
+import type { ContextSource } from "../prompt/context-source.ts";
 import type { VectorMemory } from "../prompt/vector-memory.ts";
 import type { TextPace } from "../stream/text-pace.ts";
 import type { HeardRun } from "./suspended-runs.ts";
@@ -47,6 +48,10 @@ export interface RunDeps {
   readonly toolServices: ToolServices;
   /** The controls around the calls and replies of every run. */
   readonly controls: readonly MakeControl[];
+  /** Controls on the messages of callers, before a turn is accepted. */
+  readonly inputControls: readonly MakeInputControl[];
+  /** Sources that contribute to the context of a model call. */
+  readonly contextSources: readonly ContextSource[];
   /** Redis for tool queues; null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command" | "close"> | null;
   readonly manifests: ManifestLibrary;

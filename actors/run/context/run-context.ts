@@ -4,8 +4,8 @@ import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
-import type { GovernedCall } from "../../../governance/controls/control.ts";
-import { type Denial, denialPayload } from "../../../governance/controls/denial.ts";
+import type { AskModel, GovernedCall } from "../../../governance/controls/control.ts";
+import { type Denial, recordDenial } from "../../../governance/controls/denial.ts";
 import { type AskedOutcome, askOutcome } from "../../../governance/controls/outcome-unknown.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
@@ -58,6 +58,8 @@ export class RunContext {
   readonly attended: boolean;
   /** The schema of the answer; null for any text. */
   readonly answerSchema: AnswerSchema | null;
+  /** How the controls ask a model; set before the first step. */
+  askModel: AskModel | null = null;
   /** The agent that called this sub-agent; null for the agent that the caller asked. */
   readonly #of: Delegated | null;
 
@@ -160,8 +162,7 @@ export class RunContext {
 
   /** Audits and counts the denial of a control. `call` is the denied call; null for anything else. */
   denied(denial: Denial, call: { readonly tool: string; readonly tool_call_id: string } | null): void {
-    this.audit("policy_deny", "denied", denialPayload(denial, call));
-    this.metrics.count("svc_policy_deny_total", { policy: denial.rule, tool: call?.tool ?? "" });
+    recordDenial(denial, call, { audit: (...row) => this.audit(...row), metrics: this.metrics });
   }
 
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {

@@ -1,30 +1,13 @@
 import { hash } from "node:crypto";
-import type { EntryPoint } from "../../../bus/protocol/run.ts";
-import type { Control, GovernedRun } from "../../../governance/controls/control.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import type { AskModel, Control, ControlQuestion, GovernedRun } from "../../../governance/controls/control.ts";
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
 
-/** True for entry points whose caller waits and can answer a question (decision 90: unattended runs). */
-const attendedOn: Readonly<Record<EntryPoint, boolean>> = {
-  chat: true,
-  chat_stream: true,
-  continue: true,
-  ask: true,
-  compact: true,
-  openai: true,
-  openai_stream: true,
-  responses: true,
-  responses_stream: true,
-  // A task takes the value of its parent run.
-  task: false,
-  job: false,
-  trigger: false,
-};
-
 /** True if a caller waits for the run and can answer a question. */
 export function isAttended({ surface, parent }: Pick<RunSpec, "surface" | "parent">): boolean {
-  return parent?.attended ?? attendedOn[surface];
+  return parent?.attended ?? entryPoints[surface].attended;
 }
 
 /**
@@ -48,6 +31,7 @@ export function callDigest(runId: string, toolCallId: string): string {
 
 /** The part of a run that its controls need. */
 type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode" | "audit"> & {
+  readonly askModel: AskModel | null;
   readonly billing: Pick<GovernedRun, "budget">;
   readonly spec: Pick<RunSpec, "agent" | "parent" | "run_id" | "keyedAs">;
   readonly durableRun: object | null;
@@ -85,6 +69,10 @@ export class Governed implements GovernedRun {
 
   get mode() {
     return this.#run.mode;
+  }
+
+  askModel(question: ControlQuestion): Promise<unknown> {
+    return this.#run.askModel?.(question) ?? Promise.resolve(null);
   }
 
   callKey(toolCallId: string): string {

@@ -1,7 +1,7 @@
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import { RunBudget } from "../../../governance/budget.ts";
-import { denialPayload } from "../../../governance/controls/denial.ts";
+import { recordDenial } from "../../../governance/controls/denial.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
@@ -58,6 +58,7 @@ class ResultRelease {
     const run = {
       spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id },
       durableRun: null,
+      askModel: null,
       eventLog: { threadId },
       ...{ billing: { budget }, store, attended: true, mode: "default" as const, metrics: this.#metrics },
       audit: this.#audit.bind(this),
@@ -76,8 +77,7 @@ class ResultRelease {
     };
     const { shown, denial, spoken } = await this.#pipeline.release(governed, { text });
     if (denial !== null) {
-      this.#audit("policy_deny", "denied", denialPayload(denial, { tool, tool_call_id }));
-      this.#metrics.count("svc_policy_deny_total", { policy: denial.rule, tool });
+      recordDenial(denial, { tool, tool_call_id }, { audit: this.#audit.bind(this), metrics: this.#metrics });
     }
     const status = denial === null ? "ok" : "denied";
     const words = resultText(shown);

@@ -27,6 +27,7 @@ import { findFiles } from "./files.ts";
 import { type Intake, takeMessages } from "./intake.ts";
 import { withRecalled } from "./recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./repeated.ts";
+import { screenedInput } from "./screened-input.ts";
 
 /** A turn whose manifest is resolved and whose log is open. */
 export interface OpenTurn {
@@ -71,6 +72,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   let intake = surface === "continue" || compacts ? null : takeMessages(turn, agent, thread.closing);
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
+  if (intake && deps.inputControls.length > 0) intake = await screenedInput(intake, turn, agent, opened.threadId, deps);
   if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
   const leftOut = intake === null || intake.droppedParts.length === 0 ? null : { dropped: intake.droppedParts };
   let { closing } = thread;

@@ -8,6 +8,7 @@ import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply, ToolUse } from "../../models/provider.ts";
 import type { Thinking } from "../../models/thinking.ts";
 import type { RunContext } from "../context/run-context.ts";
+import type { Contribution } from "../prompt/context-source.ts";
 import { shownItems } from "../prompt/shown-items.ts";
 import { digestOf, type PromptPrefix } from "../spec/prompt-prefix.ts";
 
@@ -26,6 +27,8 @@ export interface CallWords {
   /** The instructions of the request; null for none. */
   readonly instructions: string | null;
   readonly shown: readonly ContextMessage[];
+  /** Contributions of context sources to this call alone; null or absent for none. */
+  readonly context?: Contribution | null;
   /** The line after the messages; it is not in the log. */
   readonly ephemeralInstruction: string | null;
   /** The length of the message list, without images. */
@@ -103,20 +106,9 @@ export class CallRecord {
     if (route === null || this.#isOver) return;
     this.#isOver = true;
     const { spec, billing, eventLog, deps } = this.#runContext;
-    const {
-      purpose,
-      prefix,
-      isOwn,
-      instructions,
-      shown,
-      ephemeralInstruction,
-      chars,
-      digest,
-      temperature,
-      thinking,
-      stop,
-      choice,
-    } = this.#words;
+    const { context = null, ephemeralInstruction } = this.#words;
+    const { purpose, prefix, isOwn, instructions, shown, chars, digest, temperature, thinking, stop, choice } =
+      this.#words;
     const isKept = spec.thread_key >= 0;
     const bodies = new Bodies(isKept ? billing.calls.given : null);
     if (isOwn) bodies.add(prefix.body, prefix.digest);
@@ -124,6 +116,7 @@ export class CallRecord {
       ...prefix.digests,
       messages: digest,
       ...(instructions !== null && instructions !== "" && { instructions: bodies.add(instructions) }),
+      ...(context && { context: bodies.add(JSON.stringify(context)) }),
       ...(ephemeralInstruction !== null && { nudge: bodies.add(ephemeralInstruction) }),
       ...(reply !== null && keepsReply(this.#words, reply) && { reply: bodies.add(reply.text) }),
     };

@@ -1,12 +1,13 @@
 import type { Breach } from "../../../governance/budget.ts";
 import { estimatedTokens } from "../../../governance/output-count.ts";
-import { type ContextMessage, contextMessage, thoughtsLength } from "../../log/message.ts";
+import { type ContextMessage, thoughtsLength } from "../../log/message.ts";
 import { refusedImagesEntry, showsImages } from "../../log/refused-images.ts";
 import { callModel } from "../../models/call.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
+import { contributions, withContributed, withLast } from "../prompt/context-source.ts";
 import { systemText } from "../prompt/working-set.ts";
 import { digestOf, prefixOfAgent, toolListJson } from "../spec/prompt-prefix.ts";
 import { toolUse } from "../spec/request-tools.ts";
@@ -67,9 +68,17 @@ async function callOnce(
 ): Promise<StepOutcome> {
   const { spec, deps } = runContext;
   runContext.branch.show(shown);
-  const instructed =
-    ephemeralInstruction === null ? shown : [...shown, contextMessage({ role: "user", content: ephemeralInstruction })];
-  const system = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
+  const contributed = contributions(deps.contextSources, () => ({
+    agent: spec.agent,
+    principal: spec.principal,
+    store: runContext.store,
+    threadId: runContext.eventLog.threadId,
+    shown,
+  }));
+  const context = contributed instanceof Promise ? await contributed : contributed;
+  const instructed = withLast(shown, context, ephemeralInstruction);
+  const own = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
+  const system = context === null ? own : withContributed(own, context);
   const words = chatMessages(system, instructed);
   const found = shown.some(({ attachments }) => attachments !== null) ? imagesOf(runContext, shown) : noImages;
   const images = found instanceof Promise ? await found : found;
@@ -88,7 +97,7 @@ async function callOnce(
     prefix: prefixOfAgent(spec.agent, spec.systemPrompt, answer),
     isOwn: hasOwnPrefix(spec),
     instructions: spec.response?.instructions ?? null,
-    ...{ shown, ephemeralInstruction, stop, choice },
+    ...{ shown, context, ephemeralInstruction, stop, choice },
     chars: words.length,
     digest: digestOf(words),
     temperature: spec.temperature,

@@ -11,6 +11,7 @@ import { eventsAt } from "../../log/sub-agent-events.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall, ModelImage, ShownImages } from "../../models/images.ts";
 import { clearResults } from "../prompt/cleared-results.ts";
+import { type Contribution, withContributed, withLast } from "../prompt/context-source.ts";
 import { readImage } from "../prompt/images.ts";
 import { systemText } from "../prompt/working-set.ts";
 import { digestOf, readPrefix } from "../spec/prompt-prefix.ts";
@@ -72,8 +73,10 @@ export async function rebuildCall(store: TenantStore, files: FileStore, call: Mo
     problems.push(`${ordered.length} messages are found, and ${facts.messages} were shown`);
   const shown = facts.cleared === undefined ? ordered : clearResults(ordered, facts.cleared);
   const nudge = textOf(facts.digests.nudge, "the last message");
-  const nudged = nudge === null ? shown : [...shown, contextMessage({ role: "user", content: nudge })];
-  const system = frame === null ? null : systemText(frame.system, instructions, shown);
+  const given = textOf(facts.digests.context, "the contributed context");
+  const context = given === null ? null : (JSON.parse(given) as Contribution);
+  const nudged = withLast(shown, context, nudge);
+  const system = frame === null ? null : withContributed(systemText(frame.system, instructions, shown), context);
   if (system === null || problems.length > 0)
     return { system, messages: null, words: null, shown: nudged, ...rest, problems };
   const words = chatMessages(system, nudged);
@@ -89,9 +92,9 @@ export async function rebuildCall(store: TenantStore, files: FileStore, call: Mo
 /** Digests of the texts that are stored with a call; none without a thread. */
 function wantedOf({ facts, frame, thread_key }: ModelCallRow, withFrame: boolean): ReadonlySet<string> {
   if (thread_key === null) return new Set();
-  const { instructions, nudge, reply } = facts.digests;
+  const { instructions, context, nudge, reply } = facts.digests;
   const words = (facts.shown ?? []).filter((item) => typeof item === "string");
-  const all = [withFrame ? frame : undefined, instructions, nudge, reply, ...words];
+  const all = [withFrame ? frame : undefined, instructions, context, nudge, reply, ...words];
   return new Set(all.filter((digest) => digest !== undefined));
 }
 

@@ -62,7 +62,8 @@ export function isOfRequest({ requestTools }: CompiledAgent, name: string): bool
 export function withRequestTools(bound: BoundTools, { tools, requestTools }: CompiledAgent): BoundTools {
   if (requestTools === undefined) return bound;
   const all = new Map(bound);
-  for (const spec of tools) if (requestTools.has(spec.name)) all.set(spec.name, { ...spec, transport: "client", timeoutMs: 0, execute });
+  for (const spec of tools)
+    if (requestTools.has(spec.name)) all.set(spec.name, { ...spec, transport: "client", timeoutMs: 0, execute });
   return all;
 }
 

@@ -1,3 +1,4 @@
+import type { TSchema } from "typebox";
 import type { Settings } from "../../../governance/settings/settings.ts";
 import type { Registries } from "../../../manifests/registries.ts";
 import type { Models } from "../../models/models.ts";
@@ -9,15 +10,21 @@ export interface Nameable {
   readonly toolSources: readonly Pick<ToolSource, "name" | "offers">[];
   /** By name. */
   readonly patterns: ReadonlyMap<string, unknown>;
+  /** Schemas of what plugins take at `spec.extensions`, by their names; absent for none. */
+  readonly extensions?: ReadonlyMap<string, TSchema>;
 }
 
-/** Returns these parts as data for the compiler. */
-export function registriesOf(settings: Settings, { models, toolSources, patterns }: Nameable): Registries {
+/** The same as data for the compiler. */
+export function registriesOf(
+  settings: Settings,
+  { models, toolSources, patterns, extensions = new Map() }: Nameable,
+): Registries {
   return {
     tools: offeredTools(toolSources),
     routes: models.routes,
     decisions: models.decisions,
     patterns: new Set(patterns.keys()),
+    extensions,
     defaultModelId: models.defaultModelId,
     defaultVisionModelId: settings.defaultVisionModelId,
     webhookEndpoints: new Map(Object.entries(settings.webhookEndpoints).map(([id, { tenants }]) => [id, tenants])),

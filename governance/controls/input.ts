@@ -1,0 +1,27 @@
+import { SvcError } from "../../bus/errors.ts";
+import type { GovernedInput, InputControl } from "./control.ts";
+import { type Denial, denialOf } from "./denial.ts";
+import { type ControlName, inputOrder } from "./order.ts";
+
+/**
+ * A caller's message as the turn may have it, after every control of input has spoken in the order of their places. Refuses with
+ * content_screening_denied, and tells of the denial before.
+ */
+export async function admitInput(
+  controls: readonly InputControl[],
+  input: GovernedInput,
+  onDenied: (denial: Denial) => void,
+): Promise<string> {
+  const places: readonly ControlName[] = inputOrder;
+  const ordered = controls.toSorted((a, b) => places.indexOf(a.name) - places.indexOf(b.name));
+  let { text } = input;
+  for (const control of ordered) {
+    if (!places.includes(control.name)) throw new Error(`no message passes ${control.name}`);
+    const verdict = await control.input({ ...input, text });
+    if (verdict.verdict === "replace") text = verdict.text;
+    if (verdict.verdict !== "deny") continue;
+    onDenied(denialOf(control.name, verdict));
+    throw new SvcError("content_screening_denied", { subject: verdict.rule });
+  }
+  return text;
+}
