@@ -9,12 +9,12 @@ import type { Tool } from "./tool.ts";
 // and every run of that agent shares it. A run keeps the set that it began with: a list that changes is for later runs.
 
 /** How long a source may take to open. */
-export const openMs = 10_000;
+const openMs = 10_000;
 /** How long a set without a run stays open. */
-export const idleMs = 300_000;
+const idleMs = 300_000;
 
 /** How long a set without one of its sources is used before that source is opened again. */
-export const retryMs = 30_000;
+const retryMs = 30_000;
 
 /** The tools of one run, until it closes them. */
 export interface OpenedTools {
