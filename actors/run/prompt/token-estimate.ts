@@ -10,6 +10,7 @@ export function messageTokens({ wireJson, thoughts, attachments }: ContextMessag
   return estimatedTokens(characters) + (attachments?.length ?? 0) * imageTokens;
 }
 
+/** Returns the estimated tokens of a list of messages. */
 export function messagesTokens(messages: readonly ContextMessage[]): number {
   let tokens = 0;
   for (const message of messages) tokens += messageTokens(message);

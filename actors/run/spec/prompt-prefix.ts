@@ -35,6 +35,7 @@ export function prefixOfAgent(agent: CompiledAgent, system: string, answer: Answ
   return prefix;
 }
 
+/** Returns the prompt prefix of these parts, with its digest. */
 export function makePrefix(parts: PrefixParts): PromptPrefix {
   const { system, tools, answer } = parts;
   const body = JSON.stringify({ system, tools, answer });
