@@ -1,4 +1,4 @@
-// One attempt over real sockets, at endpoints that answer in every way.
+// One delivery attempt over real sockets, at endpoints that answer in every way.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Attempt } from "../../../actors/delivery/attempt.ts";
@@ -58,7 +58,7 @@ for (const [answer, failure] of [
     assert.deepEqual([receiver.received[before]?.path, receiver.received[before]?.body], ["/hook", '{"a":"ä"}']);
   });
 
-test("HOOK-010 an endpoint that says nothing has not taken it, and its connection is closed", async () => {
+test("HOOK-010 an endpoint that sends no answer fails the attempt, which closes its connection", async () => {
   const made = attempt("hang", { timeoutMs: 50 });
 
   assert.equal((await made.outcome)?.reason, "timeout");
@@ -66,7 +66,7 @@ test("HOOK-010 an endpoint that says nothing has not taken it, and its connectio
   await allClosed();
 });
 
-test("an answer that wants to speak another protocol is none", async () => {
+test("an answer that switches to another protocol fails the attempt", async () => {
   const made = attempt("upgrade", { timeoutMs: 2_000 });
 
   assert.notEqual(await made.outcome, null);
@@ -83,7 +83,7 @@ for (const answer of ["slow", "flood"] as const)
     await allClosed();
   });
 
-test("what is not on the internet is refused before a packet leaves, unless the endpoint is private", async () => {
+test("an address outside the internet is refused before a packet leaves unless private", async () => {
   const before = receiver.received.length;
   const urls = [
     receiver.url,
@@ -100,7 +100,7 @@ test("what is not on the internet is refused before a packet leaves, unless the 
   assert.equal((await metadata.outcome)?.reason, "blocked");
 });
 
-test("what is no address, or nobody's, is a failure", async () => {
+test("an invalid or unresolvable address is a failure", async () => {
   assert.equal((await attempt(200, { url: "gopher://x/" }).outcome)?.reason, "blocked");
   assert.notEqual(await attempt(200, { url: "http://127.0.0.1:1/" }).outcome, null);
 });

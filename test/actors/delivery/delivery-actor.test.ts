@@ -26,7 +26,7 @@ describe("one delivery", () => {
     assertSound();
   });
 
-  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 bears its id, the time of the attempt, the signature and who sends it", async () => {
+  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 a request has its id, time, signature and User-Agent", async () => {
     const { sim, end, sent } = await world(atEnd, { answer: (_host, nth) => (nth === 0 ? fail : { status: 200 }) });
 
     await end("run_fib_1", ["ops"]);
@@ -249,7 +249,7 @@ describe("many deliveries", () => {
     for (const { at, body } of sent) if (body.includes("good")) assert.ok(at - before < 1_000);
   });
 
-  test("where every slot is taken, who has none is served as soon as one is free", async () => {
+  test("a tenant without a slot gets the next free one when all slots are taken", async () => {
     const { sim, end, states } = await world(atEnd, {
       endpoints: { a: {}, b: {}, ops: {} },
       slots: new FairSemaphore(8, 8),
@@ -291,7 +291,7 @@ describe("many deliveries", () => {
     assert.deepEqual([begun, sent.length, underWay.get("ops.example")?.most], [16, 40, 16]);
   });
 
-  test("those of many tenants and endpoints leave nothing in memory behind them", async () => {
+  test("deliveries of many tenants and endpoints leave nothing in memory when they end", async () => {
     const { sim, end, net } = await world(atEnd, { endpoints: { a: {}, b: {} } });
     for (let tenant = 0; tenant < 30; tenant++) await end("run_1", ["a", "b"], `t${tenant}`);
     await sim.advance(1_000);
@@ -309,7 +309,7 @@ describe("an endpoint that is taken away", () => {
     ["removed", { other: {} }],
     ["narrowed", { ops: { tenants: ["globex"] } }],
   ] as const)
-    test(`HOOK-016 when it was ${how}, what waits for it is dead without a send, also what is due later`, async () => {
+    test(`HOOK-016 deliveries to an endpoint that was ${how} die unsent, also those due later`, async () => {
       const before = await world(atEnd, { answer: () => fail });
       await before.end("run_1", ["ops"]);
       await before.sim.advance(5 * minute);
@@ -331,7 +331,7 @@ describe("an endpoint that is taken away", () => {
       );
     });
 
-  test("HOOK-016 another tenant's go on", async () => {
+  test("HOOK-016 deliveries of another tenant continue", async () => {
     const { sim, end, states } = await world(atEnd, { endpoints: { ops: { tenants: ["globex"] } } });
 
     await end("run_1", ["ops"], "acme");
@@ -342,7 +342,7 @@ describe("an endpoint that is taken away", () => {
   });
 });
 
-describe("what is lost", () => {
+describe("lost deliveries", () => {
   test("a process that dies while it sends: the next one sends it at once, under the same id", async () => {
     const before = await world(atEnd, { answer: () => "hang" });
     await before.end("run_1", ["ops"]);
@@ -364,7 +364,7 @@ describe("what is lost", () => {
     assert.deepEqual(after.states(), { run_1_ops: "delivered" });
   });
 
-  test("a claim that nobody gives back runs out, and who had it writes nothing any more", async () => {
+  test("an abandoned claim expires, and its former holder can no longer write", async () => {
     const first = await world(atEnd, { answer: () => ({ status: 500, afterMs: 9_000 }) });
     await first.end("run_1", ["ops"]);
     await first.sim.advance(1_000);
@@ -425,7 +425,7 @@ describe("what is lost", () => {
     assert.deepEqual(states(), { run_1_ops: "delivered" });
   });
 
-  test("a process that ends begins nothing, waits for what is under way, and leaves what is due later", async () => {
+  test("a process that ends starts no delivery, awaits active ones and leaves later ones", async () => {
     const { sim, end, slots, net, sent, store } = await world(atEnd, {
       endpoints: { ops: {}, bad: {} },
       answer: (host) => (host === "bad.example" ? fail : { status: 200, afterMs: 4_000 }),

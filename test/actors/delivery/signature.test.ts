@@ -33,7 +33,7 @@ test("HOOK-009 the key is the base64 behind whsec_, else the bytes of the secret
 
   assert.deepEqual(key(`whsec_${bytes.toString("base64")}`), bytes);
   assert.deepEqual(key(plain), Buffer.from(plain, "utf8"));
-  // Looks like base64 and is none of ours to decode.
+  // Looks like base64, but another program encoded it.
   assert.deepEqual(key("c2VjcmV0"), Buffer.from("c2VjcmV0"));
   const own = signatureOf([key(plain)], "run_1_ops", 1_700_000_000, "{}");
   const raw = new Webhook(new TextEncoder().encode(plain), { format: "raw" });
@@ -52,7 +52,7 @@ test("HOOK-006 each secret gives one v1 value, with a blank between them", () =>
   ]);
 });
 
-test("what is behind whsec_ is base64 or no key at all", () => {
+test("the text after whsec_ is base64, or the secret is no key", () => {
   for (const secret of ["whsec_", "whsec_***", "whsec_abc", "whsec_a b="])
     assert.equal(signingKey(secret), null, secret);
 });

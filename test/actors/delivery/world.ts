@@ -34,7 +34,9 @@ export interface Sent {
   readonly policy: string;
 }
 
-/** A status, how long it takes, and how long its body takes behind it; `hang` for never, `blocked` for an address that is not allowed. */
+/**
+ * A status, its delay, and the delay of its body; `hang` for no answer, `blocked` for an address that is not allowed.
+ */
 export type SimAnswer =
   | { readonly status: number; readonly afterMs?: number; readonly bodyMs?: number; readonly retryAfter?: string }
   | "hang"
@@ -163,7 +165,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
     underWay,
     wake,
     slots: slotsOfAll,
-    /** Something ends: its deliveries are written, and who sends them is told. */
+    /** Writes the deliveries of an end, and notifies the delivery actor. */
     async end(
       source: string,
       endpointIds: readonly string[],
@@ -197,7 +199,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
       };
       void sweep("all");
     },
-    /** What the store has. */
+    /** The rows of `deliveries` in the store. */
     rows: () =>
       disk.query(
         "SELECT id, endpoint_id, state, attempts, body, claimed_by FROM deliveries ORDER BY id",

@@ -19,7 +19,7 @@ for (const [words, stepMs, fired] of [
   ["all of them fire", 0, 40],
   ["those fire for which there is time", 50, 16],
 ] as const)
-  test(`of 40 jobs that are due when somebody looks ${words}`, async (t) => {
+  test(`40 due jobs of one tenant ${words}`, async (t) => {
     const atEnd = cleanup(t);
     const { store } = await testStore("sqlite", atEnd);
     const tenant = store.tenant(tenantId);
@@ -68,7 +68,7 @@ function watchedStore(store: Store, onFiring: (isOf: (job: string) => boolean) =
   };
 }
 
-test("a firing that fails lets nobody in before the others of its look are over", async (t) => {
+test("a firing that fails admits no job before the others of its round have ended", async (t) => {
   const atEnd = cleanup(t);
   const { store } = await testStore("sqlite", atEnd);
   const tenant = store.tenant(tenantId);
@@ -94,7 +94,7 @@ test("a firing that fails lets nobody in before the others of its look are over"
   await tenant.write([tenant.op(makeDue, [])]);
 
   process.bus.tell(to, "look", {});
-  // It stands behind the look: it must not find what is due still in the row of a job that is just firing.
+  // The put queues after the round. It must not find a job still due in its row while that job fires.
   const order: string[] = [];
   const put = process.bus.ask(to, "put", { name: "job-1", job, principal }).then(() => order.push("put"));
   await held.promise;

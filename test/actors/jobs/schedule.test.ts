@@ -1,4 +1,4 @@
-// When jobs run: what five fields in UTC mean, and what they may not say.
+// When jobs run: the meaning of the five cron fields in UTC, and the schedules that are refused.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { nextTime } from "../../../actors/jobs/schedule.ts";
@@ -144,7 +144,7 @@ describe("JOB-008 schedules", () => {
     ...["001 * * * *", "2026-01-01T00:00:00", "0 0 30 2 *", "0 0 31 2,4,6,9,11 *", `${"1,".repeat(200)}1 * * * *`],
   ];
   for (const schedule of refused)
-    test(`JOB-008 ${JSON.stringify(schedule.slice(0, 30))} is refused, with what is wrong`, () => {
+    test(`JOB-008 ${JSON.stringify(schedule.slice(0, 30))} is refused with the reason`, () => {
       const error = outcome(schedule);
 
       assert.ok(error instanceof SvcError, String(error));

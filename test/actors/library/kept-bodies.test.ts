@@ -1,4 +1,4 @@
-// What durable runs are accepted with comes back from the store as it was, for the tenant that has kept it and no other.
+// The store returns the bodies that durable runs were accepted with unchanged, and only to the tenant that stored them.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { KeptBodies } from "../../../actors/library/kept-bodies.ts";
@@ -62,7 +62,7 @@ for (const dialect of gateDialects) {
   });
 }
 
-test("DUR-008 a manifest that is read again is the same, whatever it says", () => {
+test("DUR-008 a manifest that is read again is unchanged, whatever its text", () => {
   for (const layer of [bundledManifests(), openManifestDirectory("examples", () => 0)])
     for (const name of layer.names()) {
       const manifest = layer.get(name);

@@ -12,7 +12,7 @@ import { gate } from "../../support/chat.ts";
 import { type Cleanup, tempDir } from "../../support/temp.ts";
 import { stillEnv } from "../models/support.ts";
 
-/** A library over a directory, in a world where no time passes. What is asked for its texts waits while `hold` is set. */
+/** A library over a directory, in a world without time. Reads of its texts wait while `hold` is set. */
 function libraryOver(t: Cleanup) {
   const directory = tempDir(t);
   const path = join(directory, "a.json");
@@ -34,7 +34,7 @@ function libraryOver(t: Cleanup) {
   };
   const resolver = createResolver({ env, store: null, objects, directory, objectFreshMs: 0 });
   const library = new ManifestLibrary(resolver, registries(), objects, new Metrics(), () => env.monotonic());
-  // Who has changed a file before it sends its request is heard in a later turn of the event loop.
+  // A change of a file that precedes a request must be seen in a later turn of the event loop.
   const write = async (description: string, tools: string[] = []) => {
     const spec = { system_prompt: { soul: true }, tools };
     writeFileSync(path, JSON.stringify({ metadata: { name: "a", description }, spec }));
@@ -75,7 +75,7 @@ test("so does one that begins while another is still at what the file said befor
   assert.deepEqual(await Promise.all([early, late]), ["before", "after"]);
 });
 
-test("one that begins beside a look that is refused looks for itself", async (t) => {
+test("a turn that begins while a failing read is under way reads again", async (t) => {
   const { world, write, described } = libraryOver(t);
   const { opened, open } = gate();
   await write("before", ["no_such_tool"]);

@@ -37,7 +37,7 @@ async function lines(spec: object): Promise<string[]> {
   return (await allProblems(agent(spec))).map(({ type, loc }) => `${type} ${loc.join(".")}`);
 }
 
-test("shapes, rules between fields, what is not built and names that lead nowhere are told together, in the order of the fields", async () => {
+test("problems of shape, rules, missing features and names are reported in field order", async () => {
   const problems = await lines({
     pattern: "router",
     sub_agents: ["helper", "nobody", "no one"],
@@ -62,7 +62,7 @@ test("shapes, rules between fields, what is not built and names that lead nowher
   ]);
 });
 
-test("what stands behind an entry that is left out keeps its number, in the path and in the sentence", async () => {
+test("an entry keeps its number, in path and sentence, when one before it is left out", async () => {
   const approvals = [{ id: "a", tools: [] }, { tools: [] }, { id: "b", tools: [5] }, { id: "a", tools: [] }, "c"];
 
   const problems = await allProblems(agent({ tools: ["calculator", 5, "teleport"], approvals }));
@@ -98,7 +98,7 @@ test("a field that was misspelt is not missed where it is needed", async () => {
   ]);
 });
 
-test("an object that is empty without what was refused is not told to be", async () => {
+test("an object that is empty only because of refused parts is not reported as empty", async () => {
   assert.deepEqual(await lines({ tool_effects: { calculator: {} } }), ["missing spec.tool_effects.calculator"]);
   assert.deepEqual(await lines({ tool_effects: { calculator: { cost: 1 } } }), [
     "extra_forbidden spec.tool_effects.calculator.cost",
@@ -168,7 +168,7 @@ test("a name that is wrong, or missing, hides nothing of the spec, and the file 
   }
 });
 
-test("a text that cannot be read, a root that is no object and twenty problems are told alone", async () => {
+test("unreadable text, a non-object root or twenty problems are reported alone", async () => {
   const many = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`unknown_${at}`, 1]));
 
   assert.deepEqual((await allProblems("metadata: [")).map(({ type }) => type).slice(0, 1), ["syntax"]);
@@ -259,7 +259,7 @@ test("one mistake anywhere in a sound manifest is one problem there, and none el
   assert.ok(broken > 100, `${broken}`);
 });
 
-/** What the schema alone says. */
+/** The problems that the schema alone finds. */
 async function problemsOfShape(source: unknown): Promise<readonly Problem[]> {
   const { fieldProblems } = await import("../../../manifests/parse/check-fields.ts");
   const { manifestSchema } = await import("../../../manifests/schema/manifest.ts");

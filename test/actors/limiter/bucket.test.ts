@@ -24,7 +24,7 @@ function emptied(rate: Rate): BucketState {
 const rateOf = (limit: number, windowSeconds: number): Rate => ({ limit, windowMs: windowSeconds * 1000 });
 const retryAfterSeconds = (state: BucketState, rate: Rate): number => Math.ceil(nextTokenMs(state, rate) / 1000);
 
-test("who comes back when it was told to gets in, and a second earlier it would not have", () => {
+test("a caller that retries at the announced time passes, and a second earlier fails", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 500 }),
@@ -71,7 +71,7 @@ for (const [limit, windowSeconds, waitedMs, seconds] of [
     assert.deepEqual([available(state, rate), retryAfterSeconds(state, rate)], [0, seconds]);
   });
 
-test("a prefetch is a sixty-fourth of what is left, and nothing near the end", () => {
+test("a prefetch is a sixty-fourth of the remainder, and zero near the end", () => {
   assert.deepEqual(
     [6400, 127, 64, 63, 0].map((left) => spareMax(left, false)),
     [100, 1, 1, 0, 0],
@@ -104,7 +104,7 @@ test("a store's clock that is set back by an hour gives nothing, and from then o
   assert.deepEqual(after.slices, [{ holder: "b", held: 5, until: start - hourMs + 10_000 }]);
 });
 
-test("what a holder has in hand does not flow back before its prefetch is over", () => {
+test("unspent requests of a holder do not return to the bucket before its prefetch ends", () => {
   const rate = rateOf(10, 10);
   const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 6, until: start + 20_000 });
 
@@ -125,7 +125,7 @@ test("where prefetches hold all of it, the next token comes when the first of th
   assert.equal(available(drained(state, rate, start + 6_000), rate), 1);
 });
 
-test("what is given back can be taken at once", () => {
+test("returned requests are available at once", () => {
   const rate = rateOf(10, 86_400);
   const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 4, until: start + 9_000 });
 
@@ -143,7 +143,7 @@ test("a bucket that was written under another limit keeps what was spent", () =>
   assert.equal(available(drained(before, after, start), after), 50);
 });
 
-test("a bucket is full from the time on that is told, and not a moment before", () => {
+test("a bucket is full from the reported time on, and not before", () => {
   const slice = fc.record({ held: fc.integer({ min: 1, max: 20 }), afterMs: fc.integer({ min: 1, max: 60_000 }) });
   fc.assert(
     fc.property(
@@ -168,7 +168,7 @@ test("a bucket is full from the time on that is told, and not a moment before", 
   );
 });
 
-/** What a holder does next. */
+/** The next step of a holder. */
 const act = fc.record({
   holder: fc.nat(3),
   waitMs: fc.nat(4_000),

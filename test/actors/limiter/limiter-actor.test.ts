@@ -93,7 +93,7 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
     refuseWrites(refused: boolean): void {
       for (const store of stores) store.refused = refused ? "rate_bucket_change" : null;
     },
-    /** What the store has of a bucket, in whole requests. */
+    /** The stored state of a bucket, in whole requests. */
     level(key: string): { taken: number; slices: { held: number }[] } {
       const [row] = disk.query("SELECT state FROM rate_buckets WHERE bucket = ?", key);
       if (!row) return { taken: 0, slices: [] };
@@ -124,7 +124,7 @@ describe("one process", () => {
     }
   });
 
-  test("who is told to come back gets in then, and not a second before", async () => {
+  test("a refused caller passes at the announced time, and not a second earlier", async () => {
     const { sim, lease, empty } = await world(3, 60);
     await empty("acme");
     const { retryAfterSeconds } = await lease("acme");
@@ -202,7 +202,7 @@ describe("one process", () => {
     assert.ok(left >= 6_000 && left <= 6_005, `${left}`);
   });
 
-  test("who lends as much as there is takes nothing from those who wait beside it", async () => {
+  test("a prefetch of all that is left takes nothing from waiting callers", async () => {
     const { sim, ask, counted, level } = await world(200, 86_400);
 
     const leases = await sim.until(Promise.all(Array.from({ length: 200 }, () => ask("acme", 1_024))));
@@ -230,7 +230,7 @@ describe("one process", () => {
     assert.equal(counted.writes, before);
   });
 
-  test("who lends from plenty tells how long, and gets no more than a sixty-fourth of what is in hand", async () => {
+  test("a prefetch from a full bucket has a duration and at most a sixty-fourth of it", async () => {
     const { lease } = await world(1_000_000, 60);
     let most = { granted: 0, forMs: 0 };
 
@@ -244,8 +244,8 @@ describe("one process", () => {
   });
 });
 
-describe("what is used of a day outlives whoever has counted it", () => {
-  test("a limiter that nobody asks for five minutes leaves memory, and comes back as it was", async () => {
+describe("the usage of a day survives the actor that counted it", () => {
+  test("a limiter that is idle for five minutes leaves memory and returns unchanged", async () => {
     const { sim, lease, empty, size, level } = await world(50, 86_400);
     for (let request = 0; request < 20; request++) await lease("acme");
     await sim.advance(passivateMs);
@@ -277,7 +277,7 @@ describe("what is used of a day outlives whoever has counted it", () => {
     assert.equal(disk.query("SELECT bucket FROM rate_buckets").length, 1);
   });
 
-  test("what was not spent is given back before the prefetch is over", async () => {
+  test("unspent requests are returned before the prefetch ends", async () => {
     const { sim, lease, level } = await world(6_400, 86_400);
     for (let request = 0; request < 40; request++) await lease("acme");
     const held = level("acme");
@@ -289,7 +289,7 @@ describe("what is used of a day outlives whoever has counted it", () => {
     assert.deepEqual(level("acme"), { taken: 39, slices: [] });
   });
 
-  test("at the end of a process all is given back, and the next one goes on at the same place", async () => {
+  test("a process that ends returns all requests, and the next one continues the count", async () => {
     const before = await world(100, 86_400);
     for (let request = 0; request < 10; request++) await before.lease("acme");
     assert.ok(before.level("acme").slices.length > 0);
@@ -429,7 +429,7 @@ describe("several processes on one store", () => {
 });
 
 describe("a store that does not work", () => {
-  test("the rate is counted in memory from what was known, told later, and never more than the limit", async () => {
+  test("the rate is counted in memory, reported later, and never over the limit", async () => {
     const { sim, lease, empty, refuseWrites, counted, level } = await world(30, 86_400);
     for (let request = 0; request < 10; request++) await lease("acme");
     await sim.advance(9_000);
@@ -463,7 +463,7 @@ describe("a store that does not work", () => {
     assert.ok(counted.degraded <= 1);
   });
 
-  test("what was let pass unasked is not forgotten while nobody asks", async () => {
+  test("requests that passed without the store still count after an idle time", async () => {
     const { sim, lease, refuseWrites, size, level } = await world(30, 86_400);
     await lease("acme");
     refuseWrites(true);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lostBackOffMs, lostMax } from "../../../actors/log/lost-steps.ts";
 
-test("DUR-012 a step that was lost is taken up at once three times, then later and later, and dies without waiting", () => {
+test("DUR-012 a lost step resumes at once three times, then ever later, and dies without a wait", () => {
   const waits = Array.from({ length: lostMax }, (_, lost) => lostBackOffMs(lost));
 
   assert.deepEqual(waits.slice(0, 3), [0, 0, 0]);

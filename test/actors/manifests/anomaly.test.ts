@@ -25,14 +25,14 @@ for (const [seen, usual, changes, expected] of [
     assert.equal(isAnomalous(seen, usual, { ...rules, ...changes }), expected);
   });
 
-test("TASK-011 a canary is held against the active version, and against what is usual where that has hardly run", () => {
+test("TASK-011 a canary is compared with the active version, or with the usual if that ran little", () => {
   const usual = of(1, 200);
 
   assert.deepEqual(baselineOf(of(5, 10), usual, rules), of(5, 10));
   assert.deepEqual(baselineOf(of(5, 9), usual, rules), usual);
 });
 
-test("what is usual fades, and what windows share is counted once", () => {
+test("the usual rate fades, and windows that overlap are counted once", () => {
   const first = usualAfter(undefined, "m", of(4, 40), hourMs, 0);
   const atOnce = usualAfter(first, "m", of(4, 40), hourMs, 0);
   const halfLater = usualAfter(first, "m", of(8, 80), hourMs, hourMs / 2);

@@ -1,4 +1,4 @@
-// Each change of what is in effect is counted in the batch that makes it, for the processes that are not told.
+// Each change of the active manifests raises a counter in the same batch, for processes that get no message.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";

@@ -1,4 +1,4 @@
-// What becomes of a tenant's manifests when the store refuses, when a thread is lost, and when nobody asks for a while.
+// A tenant's manifests when the store refuses, when a thread is lost, and when no request comes for a while.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sweepMs } from "../../../actors/runtime/idle-sweep.ts";
@@ -33,7 +33,7 @@ for (const refused of ["manifest_versions_insert", "manifest_pointers_upsert"])
     assert.deepEqual(world.net.crashes, []);
   });
 
-test("a canary that the store does not take is set for nobody", async () => {
+test("a canary that the store refuses is set on no thread", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
   await world.put("acme", "two", { activate: false });
@@ -50,7 +50,7 @@ test("a canary that the store does not take is set for nobody", async () => {
 });
 
 for (let afterMs = 0; afterMs <= 30; afterMs += 2)
-  test(`a thread that is lost ${afterMs} ms into a write leaves whole versions, and its successor goes on`, async () => {
+  test(`a thread that is lost ${afterMs} ms into a write leaves whole versions to its successor`, async () => {
     const world = await ManifestsWorld.open(atEnd, { seed: afterMs + 1, writeMs: 4 });
     await world.put("acme", "one");
     const home = world.homeOf("acme");
@@ -88,7 +88,7 @@ test("a change is answered although a thread that should forget is gone, and its
   assert.deepEqual(await world.said("acme"), ["two", "two"]);
 });
 
-test("another process on the same store goes on where this one has ended", async () => {
+test("another process on the same store continues where this one has ended", async () => {
   const disk = await SimDisk.open(atEnd);
   const before = new ManifestsWorld(atEnd, disk);
   await before.put("acme", "one");
@@ -102,7 +102,7 @@ test("another process on the same store goes on where this one has ended", async
   assert.deepEqual(await after.said("acme", "t"), ["three", "three"]);
 });
 
-test("an owner that nobody asks for a minute leaves memory, and what it owns is there when it comes back", async () => {
+test("an owner without requests for a minute leaves memory and finds its manifests again", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
   const { host } = world.net.node(world.homeOf("acme"));

@@ -102,7 +102,7 @@ describe("judging manifests", () => {
     ]);
   });
 
-  test("TASK-011 what is usual is no anomaly, and what was seen once is usual", async () => {
+  test("TASK-011 a usual failure rate is no anomaly, and one observation makes it usual", async () => {
     await world.ask("acme", "put", versionOf("steady", {}));
     const seen = of(10, 40);
 

@@ -8,7 +8,7 @@ import { ManifestsWorld, principal, putOf, secret } from "./world.ts";
 const atEnd = cleanup();
 const nowhere = { name: "nobody", principal };
 
-test("what is put is a version, in effect at once for every thread, and given back as it was sent", async () => {
+test("a put manifest is a version, active at once on every thread, returned unchanged", async () => {
   const world = await ManifestsWorld.open(atEnd);
 
   const first = await world.put("acme", "one", { comment: "the first" });
@@ -54,7 +54,7 @@ test("a version that is not activated waits, is stored once, and the first of a 
   assert.deepEqual(await world.said("acme"), ["one", "one"]);
 });
 
-test("what cannot be taken is refused, and nothing is stored or recorded of it", async () => {
+test("an invalid manifest is refused, and nothing of it is stored or recorded", async () => {
   const world = await ManifestsWorld.open(atEnd);
   const bodies = {
     name_mismatch: putOf("x", { manifest: putOf("x", { name: "other" }).manifest }),
@@ -205,7 +205,7 @@ test("a tenant sees nothing of another's, and its owner says so", async () => {
   assert.equal((await world.audit("acme")).length, 1);
 });
 
-test("who looks is answered while a version is being written, with what is in effect", async () => {
+test("a read during the write of a version gets the active version", async () => {
   const world = await ManifestsWorld.open(atEnd, { writeMs: 500 });
   await world.put("acme", "one");
   let written = false;

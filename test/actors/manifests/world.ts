@@ -21,7 +21,7 @@ import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
 import { type Cleanup, tempDir } from "../../support/temp.ts";
 
-/** What the operator's mask knows, and nobody guesses. */
+/** A secret that the operator's mask hides, and that is not guessable. */
 export const secret = "kP9-vR2_xT7mQ4zL8wN3";
 const auditFlushSeconds = 1;
 const actorNodes = [0, 1];
@@ -105,7 +105,7 @@ export class ManifestsWorld {
     return this.sim.until(this.asking(tenant, type, body));
   }
 
-  /** The same for what may be refused. */
+  /** The same, for an ask that may be refused. */
   outcome<T extends AskType<"manifests">>(
     tenant: string,
     type: T,
@@ -134,7 +134,7 @@ export class ManifestsWorld {
     return this.#parts.get(node) as NodeParts;
   }
 
-  /** Stored versions, oldest first, with what each says. */
+  /** The stored versions with their texts, oldest first. */
   versions(tenant: string, name = "helper"): string[] {
     return this.disk
       .query(

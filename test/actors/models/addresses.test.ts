@@ -71,7 +71,7 @@ describe("words without addresses", () => {
     test(`${words} stays as it is`, () => assert.equal(without(words), words));
   }
 
-  test("names no number of an address, whatever stands around it", () => {
+  test("an address loses all its numbers, whatever surrounds it", () => {
     const octet = fc.integer({ min: 0, max: 255 });
     const around = fc.stringMatching(/^[ ,;"'()<>=]{0,3}$/);
     fc.assert(

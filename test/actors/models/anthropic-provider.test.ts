@@ -118,7 +118,7 @@ test("a request has its system, its tools and its turns in the provider's form",
   assert.equal(headers.authorization, undefined);
 });
 
-test("without a system, tools or a bound there is a bound all the same, and a window begins with its user", async () => {
+test("a request without a bound gets one, and its window begins with the user's message", async () => {
   const shown = [message("assistant", " "), message("assistant", "Earlier."), message("user", "Now.")];
 
   const { body } = await ask(fresh(), { shown });
@@ -137,7 +137,7 @@ test("without a system, tools or a bound there is a bound all the same, and a wi
   );
 });
 
-test("images stand behind the words of their message and inside their tool's result, and what is not shown is told", async () => {
+test("images follow the text of their message or sit in their tool's result", async () => {
   const looked = message("user", "What is it?");
   const asked = message("assistant", "", { tool_calls: [call("a")] });
   const photographed = result("a");
@@ -184,7 +184,7 @@ test("with cache the tools, the system and the last two turns of the user are ma
   assert.deepEqual(markedBlocks(plain.body), []);
 });
 
-test("what is said comes as text and reasoning, with calls, usage and the thoughts as they were signed", async () => {
+test("an answer yields text, reasoning, calls, usage and signed thoughts", async () => {
   const model = fresh();
   mock.answer(model, {
     parts: [
@@ -442,7 +442,7 @@ test("what a model refuses to be given is left out of the call and of later ones
   }
 });
 
-test("a temperature of 0 is left out where a model refuses it, and another one is told its refusal", async () => {
+test("a temperature of 0 is left out for a model that refuses it; others report an error", async () => {
   const model = fresh();
   mock.facts(model, { temperature: false });
 
@@ -454,7 +454,7 @@ test("a temperature of 0 is left out where a model refuses it, and another one i
   mock.refused.splice(0);
 });
 
-test("a paused answer goes on as the same answer, with what it had said and what it is still to cost", async () => {
+test("a paused answer continues as the same answer, with its earlier text and usage", async () => {
   const model = fresh();
   const search = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: { query: "x" } };
   mock.answer(
@@ -491,7 +491,7 @@ test("an answer that pauses again and again is left after eight times", async ()
   assert.deepEqual(mock.refused, []);
 });
 
-test("a refusal in the answer is its stop reason, and what it asked for is not asked for", async () => {
+test("a refusal in the answer is its stop reason, and its tool calls are dropped", async () => {
   const model = fresh();
   mock.answer(model, {
     parts: [{ text: "I " }, { call: { id: "a", name: "calculator", input: {} } }],
@@ -563,7 +563,7 @@ for (const [type, status, retryable] of errors) {
   });
 }
 
-test("a stream that is cut off is a failure with what was said", async () => {
+test("a stream that is cut off is a failure with its partial text", async () => {
   const model = fresh();
   mock.answer(model, { parts: [{ thinking: "Hm." }, { text: "So far" }], breaks: "cut" });
 

@@ -135,7 +135,7 @@ data: {"type":"error","error":{"type":"api_error","message":"Internal server err
     test(reason, () => assert.equal(read(start + textBlock + stop(reason)).reply.stop_reason, reason));
   }
 
-  test("what follows the end does not count", () => {
+  test("events after the end of the answer are ignored", () => {
     const { reply } = read(`${start}${textBlock}${stop("end_turn")}${textBlock}data: {no JSON\n\n`);
 
     assert.equal(reply.text, 'Hello there,\n"friend" of mine');
@@ -151,7 +151,7 @@ data: {"type":"error","error":{"type":"api_error","message":"Internal server err
   });
 });
 
-test("events that differ in their words alone are not parsed, whatever they are padded with", (t) => {
+test("events that differ only in their text are not parsed, whatever their padding", (t) => {
   const block = (type: string, index: number) =>
     `event: content_block_start\ndata: {"type":"content_block_start","index":${index},"content_block":{"type":"${type}"}}\n\n`;
   const delta = (type: string, index: number, at: number) =>
@@ -210,7 +210,7 @@ describe("hostile streams", () => {
     assert.deepEqual(reply.usage, { input: 25, output: 12, cacheRead: 1800, cacheWrite: 4 });
   });
 
-  test("what a message begins with says nothing of its output, and what is not said is not known", () => {
+  test("usage in message_start says nothing of output, and missing usage is unknown", () => {
     const delta = (usage: string) => `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}${usage}}\n\n`;
     const unsaid = ["", ',"usage":null', ',"usage":{}', ',"usage":"12"', ',"usage":{"output_tokens":"12"}'];
     const withoutInput = 'data: {"type":"message_start","message":{"usage":{"output_tokens":1}}}\n\n';
@@ -226,7 +226,7 @@ describe("hostile streams", () => {
     });
   });
 
-  test("zeros behind the usage that was said say nothing", () => {
+  test("zeros after reported usage are ignored", () => {
     const zeros = '{"input_tokens":0,"output_tokens":0,"cache_read_input_tokens":0}';
     const delta = (usage: string) =>
       `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":${usage}}\n\n`;

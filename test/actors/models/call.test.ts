@@ -28,7 +28,7 @@ function fresh(): string {
   return `model-${++names}`;
 }
 
-/** What is needed for a call, and a record of what happened to it. */
+/** The parts that a call needs, and a record of its events. */
 function prepare(
   routes: readonly ModelRoute[],
   options: { holdTimers?: boolean; timeoutMs?: number; again?: (stop: () => void) => Promise<void> } = {},
@@ -82,7 +82,7 @@ function prepare(
       isCut = true;
     },
     run: () => callModel(plan, world.env),
-    /** Calls under way, as the plan was told. */
+    /** The number of active calls, as reported to the plan. */
     get calls(): number {
       return calls;
     },
@@ -206,7 +206,7 @@ test("SPEC-016 fallbacks are tried in their order when tries are used up, and th
   assert.equal(meter.total?.cost.total, 3);
 });
 
-test("ERR-008 when every route fails, the failure of the last one is what is told, and it is a 502", async () => {
+test("ERR-008 when every route fails, the last failure is reported, as a 502", async () => {
   const [first, second] = [fresh(), fresh()];
   mock.answer(first, failure(400));
   mock.answer(second, failure(404));
@@ -230,7 +230,7 @@ test("a failure for good is not tried again", async () => {
   }
 });
 
-test("once a word was said there is neither another try nor a fallback", async () => {
+test("a call that has sent text gets neither a retry nor a fallback", async () => {
   const other = fresh();
   mock.answer(other, { text: "Other." });
 
@@ -312,7 +312,7 @@ test("a run that is stopped between two tries is over at once", async () => {
   assert.deepEqual([asked(model), asked(other)], [1, 0]);
 });
 
-test("what another try needs is not asked for once the run is stopped", async () => {
+test("a stopped run does not prepare another try", async () => {
   const model = fresh();
   let needed = 0;
   mock.answer(model, failure(503));
@@ -327,7 +327,7 @@ test("what another try needs is not asked for once the run is stopped", async ()
   assert.equal(needed, 0);
 });
 
-test("a run that is stopped while another try is made ready for the fallback turns to nobody", async () => {
+test("a run that is stopped while a fallback is prepared calls no provider", async () => {
   const [model, other] = [fresh(), fresh()];
   mock.answer(model, failure(400));
   const call = prepare([routeTo(model), routeTo(other)], { again: async (stop) => stop() });

@@ -167,7 +167,7 @@ function plainReading(text: string) {
   return { reply, said: isCut ? null : said.map(({ kind, words }) => ({ kind, words: sound(words) })) };
 }
 
-/** A stream may be cut off between the halves of a pair, and the first half is told as what it then is. */
+/** A stream may be cut off between the halves of a surrogate pair. The first half is then reported as U+FFFD. */
 function endsInHalfAPair(said: string, whole: string): boolean {
   const before = said.slice(0, -1);
   return said.endsWith("\ufffd") && whole.startsWith(before) && (whole.codePointAt(before.length) ?? 0) > 0xffff;
@@ -252,7 +252,7 @@ test("long runs of like events, with others among them, are read as they are rea
   );
 });
 
-test("a stream that is cut off anywhere is an answer or a ChunkError, and what was said is a beginning of it", () => {
+test("a stream that is cut off anywhere is an answer or a ChunkError with a prefix of it", () => {
   fc.assert(
     fc.property(stream, fc.nat(), fc.nat(), (given, where, size) => {
       const bytes = Buffer.from(written(given));

@@ -44,7 +44,7 @@ test("all text of one socket chunk comes as one delta, also when its events were
   assert.equal(reply.text, tokens.join(""));
 });
 
-test("what comes is told with the number of its pieces, learned or not, and that of empty ones is none", () => {
+test("a report has the number of its pieces, learned or not, and empty pieces count none", () => {
   const told: unknown[] = [];
   const reader = new ChunkReader({
     text: (delta, pieces) => told.push(["text", delta.length, pieces]),
@@ -86,7 +86,7 @@ test("text and reasoning of one socket chunk keep their order", () => {
   assert.equal(reply.reasoning, "Let me think.Is it?");
 });
 
-test("an event that only looks like the learned one is read for what it is", () => {
+test("an event that only resembles the learned one is parsed by itself", () => {
   const plain = choice({ content: "a" });
   const looks = [
     choice({ content: 'b","finish_reason":"length' }),
@@ -128,7 +128,7 @@ test("an event that says more than content is not learned", () => {
   assert.equal(ended.stop_reason, "max_tokens");
 });
 
-test("what the model says after [DONE] is not heard", () => {
+test("events after [DONE] are ignored", () => {
   const { reply, listener } = read(
     choice({ content: "a" }),
     choice({ content: "b" }),
@@ -161,7 +161,7 @@ test("tool calls come in fragments, in turns and with gaps between their numbers
   assert.equal(reply.stop_reason, "tool_use");
 });
 
-test("calls that a provider numbers alike, or not at all, are told apart by their ids", () => {
+test("calls with equal or missing numbers are distinguished by their ids", () => {
   const call = (id: string, index?: number) => ({
     id,
     ...(index === undefined ? {} : { index }),
@@ -176,7 +176,7 @@ test("calls that a provider numbers alike, or not at all, are told apart by thei
   assert.deepEqual(unnumbered.reply.tool_calls, wanted);
 });
 
-test("whole calls that are numbered alike and have no ids are told apart", () => {
+test("whole calls with equal numbers and no ids are distinguished", () => {
   const call = (name: string, words: string) =>
     choice({ tool_calls: [{ index: 0, id: "", function: { name, arguments: words } }] });
 
@@ -198,7 +198,7 @@ test("whole calls that are numbered alike and have no ids are told apart", () =>
   );
 });
 
-test("an empty piece behind a whole call without an id belongs to it, and a call behind that is told apart", () => {
+test("an empty piece after a whole call without an id belongs to that call", () => {
   const call = (words: string) => choice({ tool_calls: [{ index: 0, function: { name: "f", arguments: words } }] });
 
   const { reply } = read(call('{"a":1}') + call("") + call('{"a":2}') + call(""), done);
@@ -229,7 +229,7 @@ test("arguments that come themselves, and not as a text, are read", () => {
   assert.deepEqual(reply.tool_calls, [{ id: "x", name: "f", arguments: '{"city":"Riga"}' }]);
 });
 
-test("a fragment without a number goes on with the call before it", () => {
+test("a fragment without a number belongs to the call before it", () => {
   const { reply } = read(
     choice({ tool_calls: [{ id: "x", function: { name: "f", arguments: '{"a"' } }] }),
     choice({ tool_calls: [{ function: { arguments: ":1}" } }] }),
@@ -289,7 +289,7 @@ for (const [finish, reason] of [
 }
 
 for (const finish of ["tool_calls", "function_call", "tool_use", "stop"]) {
-  test(`STREAM-047 the provider's finish reason ${finish} behind a call is the stop reason tool_use`, () => {
+  test(`STREAM-047 the provider's finish reason ${finish} after a call is the stop reason tool_use`, () => {
     const called = choice({ tool_calls: [{ index: 0, id: "c1", function: { name: "f", arguments: "{}" } }] });
 
     assert.equal(read(called, choice({}, finish), done).reply.stop_reason, "tool_use");
@@ -312,7 +312,7 @@ for (const [name, last, message, status] of [
   ],
   ["an error object in a list", event([{ error: { code: "503", message: "Full." } }]), /^Full\.$/, 503],
 ] as const) {
-  test(`an answer that ends with ${name} has failed, and keeps what was said`, () => {
+  test(`an answer that ends with ${name} fails, and keeps its partial text`, () => {
     const { failure, partial } = readBroken(choice({ content: "Hello" }), last, done);
 
     assert.ok(failure instanceof ChunkError && !(failure instanceof MalformedAnswer), String(failure));
@@ -338,7 +338,7 @@ test("an answer without words that says why it ended is an answer", () => {
   );
 });
 
-test("STREAM-047 what OpenAI's models say in the place of an answer is the answer, and a refusal", () => {
+test("STREAM-047 an OpenAI refusal is both the text of the answer and a refusal", () => {
   const { reply, listener } = read(
     choice({ role: "assistant", content: null, refusal: "" }) + choice({ content: "No. ", refusal: null }).repeat(2),
     choice({ refusal: "I will " }) + choice({ refusal: "not." }),
@@ -398,7 +398,7 @@ test("STREAM-049 DeepSeek's cache hits are cached tokens", () => {
   assert.deepEqual(reply.usage, { input: 10, output: 5, cacheRead: 40, cacheWrite: 0 });
 });
 
-test("reasoning that a provider leaves out of completion_tokens is output all the same", () => {
+test("reasoning tokens outside completion_tokens are still output", () => {
   const usage = { prompt_tokens: 20, completion_tokens: 151, total_tokens: 553 };
 
   const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
@@ -495,7 +495,7 @@ test("counts that are no counts beside those of prompt and answer are zero", () 
   }
 });
 
-test("an event that is not JSON breaks the stream, and what was said before it is kept", () => {
+test("an event that is not JSON breaks the stream, and the text before it is kept", () => {
   const { failure, partial, listener } = readBroken(`${choice({ content: "Hello" })}data: {broken\n\n`);
 
   assert.ok(failure instanceof ChunkError);
@@ -621,7 +621,7 @@ test("an answer that does not end is cut off at its bound", () => {
   }
 });
 
-test("more tool calls than anybody can mean are cut off at their bound", () => {
+test("tool calls over their bound break the stream", () => {
   const calls = Array.from({ length: 2000 }, (_, index) => ({ index, id: `c${index}`, function: { name: "f" } }));
 
   assert.match(String(readBroken(choice({ tool_calls: calls })).failure), /too many tool calls/);

@@ -37,7 +37,7 @@ function options(more: Record<string, object>): Environment {
   return { SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify(more) };
 }
 
-/** Calls a route, and answers what arrived at the mock with what came back. */
+/** Calls a route; returns the request that the mock received, and the response. */
 async function call(models: ReturnType<typeof modelsOf>, id: string) {
   const route = models.routes.get(id);
   assert.ok(route, `there is a route ${id}`);
@@ -142,7 +142,7 @@ test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and a call goes where 
   assert.equal([...models.routes.keys()].filter((id) => id === "gpt-4.1").length, 1);
 });
 
-test("what SVC_MODEL_ROUTES leaves out of a built-in route stays, and of a new one is unknown", () => {
+test("SVC_MODEL_ROUTES keeps fields it omits of a built-in route, unknown for new ones", () => {
   const { routes } = modelsOf({
     SVC_MODEL_ROUTES: JSON.stringify({
       "gpt-4.1": { provider: "openrouter", model: "openai/gpt-4.1" },
@@ -215,7 +215,7 @@ test("a provider with an address and no key is called without Authorization", as
   assert.equal(models.defaultModelId, "local");
 });
 
-test("Mistral is not asked for usage, which it refuses, and sends it all the same", async () => {
+test("Mistral is not asked for usage, which it refuses, and sends usage anyway", async () => {
   const models = modelsOf({
     SVC_MODEL_ROUTES: JSON.stringify({ m: { provider: "mistral", model: "mock-usage-unasked" } }),
     ...options({ mistral: { base_url: mock.url } }),

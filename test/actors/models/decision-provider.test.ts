@@ -106,7 +106,7 @@ test("a decider without a credential is refused when it is asked, and one that h
   assert.notEqual(both.provider(clef as ModelRoute), both.provider(flash as ModelRoute));
 });
 
-test("answers are read in pieces and in an envelope, and what is no answer has no text", () => {
+test("answers are read from parts and envelopes, and an invalid answer has no text", () => {
   const told: string[] = [];
   const read = (body: unknown) =>
     new DecisionReader({ text: (delta) => told.push(delta), reasoning: () => {}, calls: () => {} }).whole(

@@ -79,7 +79,7 @@ test("it does not ask for tools that are not bound", async () => {
   assert.equal(reply.stop_reason, "end_turn");
 });
 
-test("it answers with what the calculator said, and calls it once", async () => {
+test("it answers with the calculator's result, and calls it once", async () => {
   const messages = conversation(
     { role: "user", content: "What is 6 * 7?" },
     {
@@ -163,7 +163,7 @@ test("an answer is well-formed wherever it is cut", async () => {
   }
 });
 
-test("it waits while it is paused, and goes on where it was", async () => {
+test("it waits while it is paused, and continues at the same position", async () => {
   const world = stillEnv({ holdTimers: true });
   const listener = listen();
   const call = demoProvider(world.env).start(requestTo("demo", user("Hello")), listener.events);
@@ -196,7 +196,7 @@ test("a listener that pauses it in the middle of a piece hears nothing until it 
   await assert.rejects(call.reply);
 });
 
-test("an abort ends it with what it had said", async () => {
+test("an abort ends it with its partial text", async () => {
   const world = stillEnv({ holdTimers: true });
   const listener = listen();
   const call = demoProvider(world.env).start(requestTo("demo", user("Hello")), listener.events);

@@ -1,4 +1,4 @@
-// What is made of an answer of vectors, whatever it is.
+// How an answer of vectors is read, whatever its content.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -8,7 +8,7 @@ const route = { id: "fast", provider: "groq", model: "llama-3" };
 const advice = (facts: ConstructorParameters<typeof ModelFailure>[1], provider = "groq"): string =>
   failureAdvice({ ...route, provider }, new ModelFailure("x", facts));
 
-test("what is advised names the provider and the setting that the failure is about", () => {
+test("the advice names the provider and the setting that the failure is about", () => {
   assert.match(advice({ status: 401 }), /groq.* SVC_GROQ_API_KEY or GROQ_API_KEY$/);
   assert.match(advice({ status: 403 }, "mine"), /api_key of mine in SVC_MODEL_PROVIDERS$/);
   assert.match(advice({ status: 404 }), /no model llama-3: look at fast in SVC_MODEL_ROUTES/);

@@ -1,4 +1,4 @@
-// What a provider can make us keep: of an answer that is not streamed, and of a refusal.
+// The most that svc buffers of a provider's answer: one that is not streamed, and a refusal.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { httpProvider } from "../../../actors/models/http-provider.ts";
@@ -40,7 +40,7 @@ async function failureOf(model: string): Promise<ModelFailure> {
 
 const headers = { "content-type": "application/json" };
 
-/** A whole answer of so many bytes: blanks may stand behind JSON. */
+/** A whole answer of so many bytes: blanks may follow JSON. */
 function wholeOf(bytes: number) {
   const message = { role: "assistant", content: "Whole." };
   const text = JSON.stringify({ choices: [{ index: 0, message, finish_reason: "stop" }] });
@@ -67,7 +67,7 @@ test("an answer that does not end and is not streamed is cut off at the bound", 
   assert.equal(await mock.requests.at(-1)?.ended, "gone");
 });
 
-test("of a refusal 64 KiB are read, and what is longer is not its words", async () => {
+test("64 KiB of a refusal are read, and longer text is not part of its message", async () => {
   const refusal = JSON.stringify({ error: { message: "Too many words." } });
   const script = (bytes: number) =>
     ({ status: 400, headers, framing: "length", steps: [{ send: refusal.padStart(bytes, " ") }] }) as const;

@@ -22,7 +22,7 @@ function answer(text: string, stop_reason: string): Buffer {
   return Buffer.from(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""));
 }
 
-/** A call whose request was sent, in a world where timers wait. Its answer goes on in another one where it was paused. */
+/** A call with its request sent, in a world where timers wait. A paused answer continues in a second call. */
 function begin() {
   const world = stillEnv({ holdTimers: true });
   const reader = new AnthropicReader(listen().events, "anthropic/claude");
@@ -79,7 +79,7 @@ test("an answer that does not end behind its last word is whole, and its connect
   assert.equal(begun.aborted, 1);
 });
 
-test("a call that is stopped behind its last word stays stopped, and its answer goes on nowhere", async () => {
+test("a call that is stopped after its last word stays stopped and is not continued", async () => {
   const begun = begin();
   begun.call.onResponseData(answer("One moment.", "pause_turn"));
   await Promise.resolve();
@@ -91,7 +91,7 @@ test("a call that is stopped behind its last word stays stopped, and its answer 
   assert.deepEqual([begun.world.waiting, begun.asked, begun.aborted], [0, 1, 1]);
 });
 
-test("a call that nobody reads is not silent, and one that says nothing for five timeouts is", async () => {
+test("a call whose reader is paused is not silent, and five silent timeouts end it", async () => {
   const world = stillEnv({ holdTimers: true });
   let now = 0;
   const call = new HttpCall({
@@ -130,7 +130,7 @@ test("a call that nobody reads is not silent, and one that says nothing for five
 });
 
 for (const isLate of [false, true])
-  test(`the answer that a paused one goes on in has all the time, where the end of that came ${isLate ? "late" : "at once"}`, async () => {
+  test(`a continued answer has the full timeout when the end of the paused one came ${isLate ? "late" : "at once"}`, async () => {
     const begun = begin();
     begun.call.onResponseData(answer("One moment.", "pause_turn"));
     if (isLate) await Promise.resolve();

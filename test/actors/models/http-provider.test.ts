@@ -164,7 +164,7 @@ for (const model of [
   });
 }
 
-test("an answer that was not streamed is read all the same", async () => {
+test("an answer that was not streamed is read too", async () => {
   const message = { role: "assistant", content: "Whole." };
   mock.answer("whole", jsonScript(200, { choices: [{ index: 0, message, finish_reason: "stop" }] }));
 
@@ -258,7 +258,7 @@ test("Retry-After comes in seconds, as a date, and in OpenAI's milliseconds", as
     failure(429, { "retry-after": "7" }),
     failure(429, { "retry-after": "9", "retry-after-ms": "250" }),
   );
-  // The world of these tests stands at midnight.
+  // The clock of these tests is set to midnight.
   mock.answer("dated", failure(503, { "retry-after": "Sun, 01 Nov 2026 00:00:20 GMT" }));
 
   const seconds = await failureOf("patient");
@@ -311,7 +311,7 @@ test("silence before the answer times out, for good", async () => {
   assert.equal(await lastRequest().ended, "gone");
 });
 
-test("silence inside the answer times out with what was said", async () => {
+test("silence inside the answer times out with the partial text", async () => {
   const failed = await failureOf("mock-hang-between", {}, providerOf({ timeoutMs: 900 }));
 
   assert.equal(failed.message, "the answer fell silent for 0.9 seconds");
@@ -324,7 +324,7 @@ for (const [model, message, partial] of [
   ["mock-reset-before-head", "the connection was lost", ""],
   ["mock-error-in-stream", "The mock broke.", "Hello"],
 ] as const) {
-  test(`${model}: a broken answer is a failure that may pass, with what was said`, async () => {
+  test(`${model}: a broken answer is a retryable failure with the partial text`, async () => {
     const failed = await failureOf(model);
 
     assert.equal(failed.message, message);
@@ -373,7 +373,7 @@ for (const [name, headers, body] of [
   ["a document of no type", { "content-type": "" }, `\n ${whole}`],
   ["a document that is called text", { "content-type": "text/plain" }, whole],
 ] as const) {
-  test(`${name} is read for what it is`, async () => {
+  test(`${name} is read by its content`, async () => {
     mock.answer(name, { headers, steps: [{ send: body }] });
 
     const { reply } = await ask(name);
@@ -431,7 +431,7 @@ for (const [name, step] of [
     assert.equal(after.reply.stop_reason, "end_turn");
   });
 
-test("a malformed event breaks the answer, with what was said before it", async () => {
+test("a malformed event breaks the answer, with the text before it", async () => {
   const failed = await failureOf("mock-malformed");
 
   assert.equal(failed.message, "a line of the stream is not JSON");
@@ -486,7 +486,7 @@ test("an abort while waiting ends the call and its connection", async () => {
   assert.equal(await lastRequest().ended, "gone");
 });
 
-test("an abort while the answer comes ends the call with what was said, and its connection", async () => {
+test("an abort during the answer ends call and connection, and keeps the partial text", async () => {
   const listener = listen(() => call.abort());
   const call = provider.start(requestTo("mock-endless"), listener.events);
 
@@ -541,7 +541,7 @@ test("nothing is read while a call is paused, and all of it after that", async (
   });
   const call = provider.start(requestTo("much"), listener.events);
 
-  // Whole calls beside it: the loop has gone round often enough for the rest to arrive.
+  // Whole calls at the same time: the loop has turned often enough for the rest to arrive.
   for (let turn = 0; turn < 10; turn++) await ask("mock-text");
   const heard = listener.text;
   call.resume();
@@ -646,7 +646,7 @@ test("a credential that can be guessed is hidden too, for it is the provider tha
   }
 });
 
-test("what a caller is told of a failure names no address, and what the operator is told does", async () => {
+test("a failure hides addresses from the caller, and shows them to the operator", async () => {
   const host = new URL(mock.url).host;
   const said = `upstream http://vllm-3.internal:8000/v1 behind ${host} is gone`;
   mock.answer("gone", jsonScript(400, { error: { message: said } }));
@@ -665,7 +665,7 @@ test("what a caller is told of a failure names no address, and what the operator
   }
 });
 
-test("an address that is cut through is not told", async () => {
+test("a truncated address is not shown", async () => {
   const said = `gone: ${"http://a.example/ ".repeat(222)}10.20.30.40 10.20.30.40`;
   mock.answer("cut-through", jsonScript(400, { error: { message: said } }));
 

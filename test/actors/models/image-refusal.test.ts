@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isImageRefusal } from "../../../actors/models/image-refusal.ts";
 
-/** What each provider answers when it does not take an image; the public source of each stands beside the pattern. */
+/** The answer of each provider that refuses an image, with its public source. */
 const refusals: readonly (readonly [string, string])[] = [
   ["Anthropic", '{"type":"error","error":{"type":"invalid_request_error","message":"Could not process image"}}'],
   [

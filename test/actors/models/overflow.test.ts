@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isOverflow } from "../../../actors/models/overflow.ts";
 
-/** What each provider answers when a prompt is too long; the public source of each stands beside the pattern. */
+/** The answer of each provider to a prompt that is too long, with its public source. */
 const refusals: readonly (readonly [string, number, string])[] = [
   ["OpenAI", 400, '{"error":{"message":"Too long.","code":"context_length_exceeded"}}'],
   ["Anthropic", 400, "prompt is too long: 215692 tokens > 200000 maximum"],

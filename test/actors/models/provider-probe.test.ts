@@ -14,7 +14,7 @@ test("each hosted provider is tried at the address of a list that its key opens"
   });
   const mask = new SecretMask(settings.secretValues);
   const looked: string[] = [];
-  // Nothing leaves this machine: no name stands for anything.
+  // Nothing leaves this machine: no name resolves.
   const egress = new Egress("operator", (name, _options, done) => {
     looked.push(name);
     done(Object.assign(new Error(`getaddrinfo ENOTFOUND ${name}`), { code: "ENOTFOUND" }), []);

@@ -62,7 +62,7 @@ export function listen(onText: () => void = () => {}) {
   };
 }
 
-/** A world in which no time passes: timers run at once, or wait for `fire`; what they asked for is kept. */
+/** A world in which no time passes: timers run at once or wait for `fire`, and their delays are recorded. */
 export function stillEnv(options: { holdTimers?: boolean } = {}) {
   const delays: number[] = [];
   const held = new Set<() => void>();

@@ -61,7 +61,7 @@ describe("the counter of tokens", () => {
     late.close();
   });
 
-  test("who asks a closed counter is told that it does not count", async () => {
+  test("a closed counter reports that it does not count", async () => {
     const closed = new TokenCounter(systemEnv());
     closed.close();
 

@@ -46,7 +46,7 @@ test("the text that was not asked for the longest goes when 64 MiB are full", ()
   );
 });
 
-test("a text of more than 64 MiB is not kept, and takes nobody's place", () => {
+test("a text of more than 64 MiB is not kept, and evicts no other", () => {
   const kept = new Kept(() => 0);
   kept.add("a", "thoughts");
 

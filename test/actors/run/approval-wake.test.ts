@@ -1,4 +1,4 @@
-// What becomes of a call when its request for approval is decided: who may not have decided it, and what looks at it once more.
+// A call whose request for approval is decided: the principals that may not decide it, and the checks that run again.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { ContextMemory } from "../../../actors/runtime/context-memory.ts";
@@ -92,7 +92,7 @@ for (const dialect of gateDialects)
       assert.equal(await result("first"), "2");
     });
 
-    test("APPR-021 what looks at arguments sees those of a person, and those that nobody has changed only once", async () => {
+    test("APPR-021 controls check arguments that a person changed, and unchanged ones only once", async () => {
       // An approval lets equal calls pass for a while, so that each has a sum of its own.
       for (const [suffix, expression, edited] of [
         ["changed", "1+2", { expression: "2+2" }],

@@ -151,7 +151,7 @@ describe("a run beside its thread", () => {
     assert.deepEqual(process.crashes, []);
   });
 
-  test("whose end cannot be written is closed by its thread as soon as that can, though nobody asks for it", async () => {
+  test("whose end cannot be written is closed by its thread as soon as the store allows", async () => {
     const call = { id: "a", name: "pull", arguments: "{}" };
     const { sim, address, submit } = start(() => ({ calls: [call] }));
     await sim.until(submit({ manifest: "pulls" }).ended);
@@ -252,7 +252,7 @@ describe("a run beside its thread", () => {
     const entries = [{ kind: "message", role: "user", content: "forged", extra: null }] as const;
     const principal = { sub: "mallory", scopes: [], scheme: "none", issuer: "" };
     const foreign = { run_id: "foreign", epoch: null, entries, ops: [] };
-    // Who has lost its claim, and whose run goes on elsewhere, is one by its id alone.
+    // Another process has claimed this run. The former owner knows the run by its id alone.
     const former = { ...foreign, run_id: live.runId, epoch: 77 };
     const first = { ...foreign, manifest: "agent", model_id: "", preview: null };
     const ending = { status: "completed", stop_reason: null, error: null, usage: null } as const;

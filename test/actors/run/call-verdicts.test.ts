@@ -1,4 +1,4 @@
-// What controls say of calls and results, through a chat: what the model, the client, the log, audit and the tool are given.
+// The verdicts of controls on calls and results, through a chat: the view of model, client, log, audit and tool.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { runAddress, threadAddress } from "../../../bus/address.ts";
@@ -27,7 +27,7 @@ describe("a control", () => {
   const chat = (...controls: Control[]) => new GovernedChat(atEnd, disk, controls);
   const shownLast = (of: GovernedChat) => of.model.requests.at(-1)?.at(-1)?.content;
 
-  test("denies: the tool does not run, and model, client, log and audit are told by whom", async () => {
+  test("denies: the tool does not run; model, client, log and audit see the control's name", async () => {
     const hook: Control = { name: "hook", before: () => ({ verdict: "deny", rule: "no-files", detail: "not today" }) };
     const governed = chat(hook);
 
@@ -85,7 +85,7 @@ describe("a control", () => {
     );
   });
 
-  test("replaces arguments by what the tool does not take: the call is not made, and the model reads why", async () => {
+  test("replaces arguments by invalid ones: no call is made, and the model reads the reason", async () => {
     const governed = chat({ name: "hook", before: () => ({ verdict: "replace", args: { file: "b.txt" } }) });
 
     const { events, audit } = await governed.play("misfit", [call, done]);
@@ -98,7 +98,7 @@ describe("a control", () => {
     assert.deepEqual([audit[1]?.event_type, error_code, args], ["tool_call", "invalid_arguments", { file: "b.txt" }]);
   });
 
-  test("replaces arguments, and a person is asked: what is shown of the call is what it would do with the new ones", async () => {
+  test("replaces arguments, and a person is asked: the request shows the new ones", async () => {
     const governed = chat({ name: "hook", before: () => ({ verdict: "replace", args: { path: "b.txt" } }) });
     const turn = governed.submit("shown", [call, done], { manifest: "gated" });
     await governed.sim.until(turn.accepted);
@@ -108,7 +108,7 @@ describe("a control", () => {
     assert.deepEqual(asked.args, { path: "b.txt", preview: "looks into b.txt" });
   });
 
-  test("waits: the run is put aside, and the call is refused when nobody has answered in time", async () => {
+  test("waits: the run suspends, and the call is refused when no answer comes in time", async () => {
     const may_answer = { scopes: [], principal: null, not_principal: null };
     const wait = { kind: "approval", subject: "May it?", deadline: 1, may_answer };
     let asked = 0;
@@ -136,7 +136,7 @@ describe("a control", () => {
     assert.deepEqual(intents([...events]), []);
   });
 
-  test("denies the last call of a run that is put aside: it has not done what it set out to do, as if it had gone on at once", async () => {
+  test("denies the last call of a suspended run: its goal is not done, as without the wait", async () => {
     const governed = chat({ name: "hook", before: ({ tool }) => (tool === "leaky" ? no : pass) });
     const both = asks(["calculator", { expression: "6*7" }], ["leaky", { path: "a.txt" }]);
     const turn = governed.submit("beside", [both, done], { manifest: "beside" });
@@ -167,7 +167,7 @@ describe("a control", () => {
     assert.deepEqual(ends(audit), ["error"]);
   });
 
-  test("denies the last call before somebody says something else: that turn is judged by itself", async () => {
+  test("denies the last call before a steering message: the new turn is judged by itself", async () => {
     const governed = chat({ name: "hook", before: () => no });
     const turn = governed.submit("again", [call, done, done]);
     await governed.sim.until(turn.accepted);
@@ -274,7 +274,7 @@ describe("a control", () => {
     );
   });
 
-  test("that takes its time is measured, and an abort meanwhile keeps the tool from running", async () => {
+  test("that is slow is measured, and an abort during it keeps the tool from running", async () => {
     let abort = () => {};
     const governed: GovernedChat = chat({
       name: "hook",

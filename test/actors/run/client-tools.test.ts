@@ -59,7 +59,7 @@ for (const dialect of gateDialects)
       const events = head ? await readEvents(tenant(), head.thread_key, 0, 1_000) : [];
       return events.filter(({ role }) => role === "tool").map(({ content }) => content);
     }
-    /** What an http thread does with POST /chat/tool_result. */
+    /** Does the work of an http thread for POST /chat/tool_result. */
     async function say(process: ActorProcess | null, suffix: string, id: string, content: string): Promise<boolean> {
       const head = await threadBySuffix(tenant(), suffix);
       const wait = head && (await openWaitAs(tenant(), head.thread_key, { kind: "client_tool", asked_as: id }));
@@ -75,7 +75,10 @@ for (const dialect of gateDialects)
       return said;
     }
 
-    /** Ends a process in which a run was put aside. It is looked at once more then: a process that ends must not take it up. */
+    /**
+     * Ends a process in which a run was suspended. The run is checked once more then: a process that ends must not
+     * resume it.
+     */
     async function leave(process: ActorProcess, suffix: string, runId: string): Promise<void> {
       process.bus.tell(runAddress(tenantId, suffix, runId), "detach", {});
       let idle = 0;
@@ -86,7 +89,7 @@ for (const dialect of gateDialects)
       process.close();
     }
 
-    test("an open call outlives its process: it is answered there or while nobody is, once, and the run goes on", async () => {
+    test("an open call outlives its process, is answered once, and the run resumes", async () => {
       for (const meanwhile of [false, true]) {
         const suffix = `restart-${meanwhile}`;
         const first = start({ calls: [call("a", "pick")] });

@@ -1,4 +1,4 @@
-// A machine's clock that is set while a turn goes on: the turn has the time that its limits give it, no more and no less.
+// A machine's clock that is set during a turn: the turn gets exactly the time of its limits.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
@@ -46,7 +46,7 @@ describe("a turn while the clock is set", () => {
     return { final: done?.final?.content, text: turn.text, lastedMs: sim.now - since };
   }
 
-  test("ahead, it goes on to its end", async () => {
+  test("ahead, it runs to its end", async () => {
     const { final, text } = await turn(1, dayMs, inTurn(replies));
 
     assert.equal(final, "That is all.", text);

@@ -1,4 +1,5 @@
-// A durable run whose process dies after each of its batches, on both engines: its successor goes on, and does no step again that the log has.
+// A durable run whose process dies after each of its batches, on both engines. The next process resumes it and repeats
+// no step that is in the log.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -36,7 +37,7 @@ const decisions: readonly Decision[] = [
   { decision: "denied", note: "look first", edited_args: null },
   { decision: "denied", note: "", edited_args: null, result: "noted by hand" },
 ];
-/** Whether the process lives to hear of its last batch, and what is decided then. */
+/** Whether the process survives its last batch, and the decision after that. */
 const variants = [
   ...decisions.map((decision) => [true, decision] as const),
   ...decisions.slice(0, 2).map((decision) => [false, decision] as const),
@@ -50,7 +51,7 @@ const resultOf: Readonly<Record<string, string>> = {
 for (const dialect of dialects) {
   describe(`a process that dies after each batch of a durable run, on ${dialect}`, () => {
     const atEnd = cleanup();
-    /** What the tools have done, in the world outside, and with which key. */
+    /** The external effects of the tools, with their keys. */
     const effects: string[] = [];
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -104,7 +105,7 @@ for (const dialect of dialects) {
       });
       return { durableRun, run: (await runByKey(tenant, durableRun.run_key)) as RunRow };
     }
-    /** Decides what came of calls that were cut off, until the run is over. Answers of which calls it was asked. */
+    /** Decides the outcomes of interrupted calls until the run is over. Returns the calls it was asked about. */
     async function decide(runId: string, suffix: string, decision: Decision, process: ActorProcess): Promise<string[]> {
       const tenant = store.tenant(tenantId);
       const asked: string[] = [];
@@ -124,7 +125,7 @@ for (const dialect of dialects) {
       events.filter(({ kind, role }) => kind === "message" && role === "assistant").length;
 
     for (const manifest of ["sequential", "parallel"]) {
-      test(`DUR-008 a ${manifest} run goes on behind what its log has, and makes no call with an effect twice`, async () => {
+      test(`DUR-008 a ${manifest} run resumes after its logged steps and repeats no call with an effect`, async () => {
         const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
         const uncut = start(whole, `uncut-${manifest}`).process.submit({
           manifest,

@@ -105,7 +105,7 @@ describe("durable runs that change hands", () => {
     assert.equal(next_seq, events.length);
   });
 
-  test("DUR-008 what a former process sends of a run is refused where the run goes on, whatever it knows of its claim", async () => {
+  test("DUR-008 batches of a former process are refused while another one has the run", async () => {
     const { sim, boot, look, made } = await world();
     const says = { text: ["So."], calls: [call("c", "look")], usage };
     const first = boot("first", says);
@@ -229,7 +229,7 @@ describe("durable runs that change hands", () => {
       const second = boot("second", says);
       const { bus } = second.process;
       const tell = bus.tell.bind(bus);
-      // Nobody takes it up before it is stopped.
+      // No process resumes it before it is stopped.
       bus.tell = (to, type, body) => to.kind !== "durable" && tell(to, type, body);
 
       await sim.until(second.process.abort("t"));

@@ -1,4 +1,5 @@
-// What time does to durable runs: back-off, death, expiry, slots and who gets them. The clock is simulated, and the store's too.
+// The effect of time on durable runs: back-off, death, expiry, slots and their order. The clock is simulated, and the
+// store's too.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
@@ -33,7 +34,7 @@ const broken: ScriptedReply = { failure: "the provider is gone" };
 const tasks = ["fiber_poll", "fiber_scheduler", "due_waits", "old_runs"];
 const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 
-/** How a batch is given up that is applied all the same: so long after that, and whether who has given it up is told. */
+/** How a batch times out and is applied later: the delay, and whether its writer hears of it. */
 interface Late {
   readonly statement: string;
   readonly afterMs: number;
@@ -154,14 +155,14 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     query(sql: string) {
       return disk.query(sql);
     },
-    /** Whether a slot can be had at once; it is given back. */
+    /** True if a slot is free at once; returns the slot. */
     async freeSlot(): Promise<boolean> {
       const place = { tenant_id: tenantId, suffix: "asks", run_id: "asks" };
       const { go } = await sim.until(now.process.bus.ask(durableAddress(now.bootId), "begin", place));
       if (go) now.process.bus.tell(durableAddress(now.bootId), "left", place);
       return go;
     },
-    /** Batches with this statement are refused, until null is said. */
+    /** Refuses batches with this statement, until called with null. */
     refuses(statement: string | null) {
       refused = statement;
     },
@@ -173,7 +174,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     revokes() {
       settings = { ...settings, allowedTenants: ["another"] };
     },
-    /** The process takes up nothing more. */
+    /** The process resumes nothing more. */
     drains() {
       now.process.bus.tell(durableAddress(now.bootId), "drain", {});
     },
@@ -306,7 +307,7 @@ describe("durable runs in time", () => {
     );
   });
 
-  test("DUR-009 DUR-006 a run whose person does not answer goes on at the deadline; one that nobody could carry on expires", async () => {
+  test("DUR-009 DUR-006 an unanswered run resumes at the deadline; one without a process expires", async () => {
     const it = await world(atEnd, 4);
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const served = await it.accept("gated", { thread_suffix: "served" });
@@ -333,7 +334,7 @@ describe("durable runs in time", () => {
     await it.accept("agent", { thread_suffix: "left" });
   });
 
-  test("DUR-009 DEL-004 a run that may not go on leaves no task of its own that waits for a person", async () => {
+  test("DUR-009 DEL-004 a run that is not let in leaves no task that waits for a person", async () => {
     const it = await world(atEnd, 32);
     const task = { id: "task", name: "task", arguments: JSON.stringify({ agent: "asker", prompt: "Add." }) };
     it.says((messages) => {
@@ -358,7 +359,7 @@ describe("durable runs in time", () => {
     assert.deepEqual(values("SELECT kind FROM waits WHERE state = 'open'"), []);
   });
 
-  test("DUR-009 a run that was answered in time goes on however late its process comes", async () => {
+  test("DUR-009 a run with an answer in time resumes however late its process starts", async () => {
     const it = await world(atEnd, 5);
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("gated", { thread_suffix: "answered" });
@@ -408,7 +409,7 @@ describe("durable runs in time", () => {
     assert.match(end.durableRun.final ?? "", /run limit reached: max_output_tokens$/);
   });
 
-  test("DUR-008 what was counted before a step that a drain cuts off is counted behind it: the calls of tools", async () => {
+  test("DUR-008 tool calls before a step that a drain cuts off are counted after it", async () => {
     const it = await world(atEnd, 32);
     it.says((messages) =>
       messages.at(-1)?.role === "tool" ? { text: Array.from({ length: 1_000 }, () => "w ") } : { calls: [call], usage },
@@ -506,7 +507,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.sim.until(threadBySuffix(store, "kept")))?.next_seq, 2);
   });
 
-  test("DUR-008 a continued run that the next process begins says to its model that it goes on, at its first call alone", async () => {
+  test("DUR-008 a run that the next process resumes says so to its model, at the first call only", async () => {
     const it = await world(atEnd, 12);
     const asked: string[][] = [];
     const asks = Promise.withResolvers<void>();
@@ -621,7 +622,7 @@ describe("durable runs in time", () => {
     for (const runId of [first, second]) {
       const { run, durableRun } = await it.look(runId);
       assert.deepEqual([run.status, durableRun.final, durableRun.lost], ["completed", "Done.", 0]);
-      // The slot of the one before was given back.
+      // The earlier run has returned its slot.
       assert.equal(await it.freeSlot(), true, "who is done holds none");
     }
   });
@@ -642,7 +643,7 @@ describe("durable runs in time", () => {
     ["a moment later, of which nobody hears", { afterMs: 500, isTold: false }],
   ] as const)
     for (const between of ["nobody asks", "somebody asks for the conversation"])
-      test(`DUR-010 an acceptance that the store carries out ${name}, is a run that goes on; ${between} meanwhile`, async () => {
+      test(`DUR-010 an acceptance that the store carries out ${name} becomes a run; ${between} before it`, async () => {
         const it = await world(atEnd, 14, { SVC_FIBER_CONCURRENCY: "1" });
         it.answersLate({ statement: "fiber_insert", ...how });
         const turn = it.process.submit({ manifest: "agent", thread_suffix: "late", principal, surface: "chat" });
@@ -661,7 +662,7 @@ describe("durable runs in time", () => {
         assert.equal(await it.freeSlot(), true);
       });
 
-  test("DUR-010 a take-up that the store carries out late is taken up once more", async () => {
+  test("DUR-010 a resume that the store carries out late is repeated", async () => {
     const it = await world(atEnd, 15, { SVC_FIBER_CONCURRENCY: "1" });
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("gated", { thread_suffix: "asks" });

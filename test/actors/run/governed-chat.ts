@@ -25,7 +25,7 @@ const manifests = {
 /** Another seed for each chat: they share a store, and ids are drawn from the seed. */
 let chats = 0;
 
-/** What a chat leaves, as those see it whom a control speaks for. */
+/** The results of a chat, for a test of controls. */
 export interface GovernedTurn {
   readonly turn: TestTurn;
   readonly events: readonly LogEvent[];
@@ -80,7 +80,7 @@ export class GovernedChat {
     return this.left(suffix, turn);
   }
 
-  /** What the thread and its audit say, when what is buffered is written. */
+  /** Reads the thread and its audit rows after buffered rows are written. */
   async left(suffix: string, turn: TestTurn): Promise<GovernedTurn> {
     await this.sim.advance(5_000);
     if (this.process.crashes.length > 0) throw this.process.crashes[0];
@@ -131,7 +131,7 @@ export function asks(...calls: readonly (readonly [name: string, args: object])[
   return { calls: calls.map(([name, args], at) => ({ id: `c${at}`, name, arguments: JSON.stringify(args) })) };
 }
 
-/** Results of the log, with what is kept beside them. */
+/** The tool results of the log with their metadata. */
 export function resultsOf(events: readonly LogEvent[]) {
   return events.filter(({ kind }) => kind === "tool_result").map(({ content, extra }) => [content, extra?.metadata]);
 }

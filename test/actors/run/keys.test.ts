@@ -39,7 +39,7 @@ for (const dialect of dialects)
       return { process, model, refusing, submit };
     }
 
-    test("IDEM-012 keeps the answer, and whoever asks again gets that", async () => {
+    test("IDEM-012 keeps the answer, and a repeated request gets it", async () => {
       const { model, submit } = start({ text: ["First."] });
       const first = submit("answered");
       await first.ended;
@@ -80,7 +80,7 @@ for (const dialect of dialects)
       ["the answer", "idempotency_settle"],
       ["anything of its end", "usage_insert"],
     ] as const)
-      test(`IDEM-010 is free when ${what} could not be kept: who was told of a failure may ask again`, async () => {
+      test(`IDEM-010 is free when ${what} could not be kept: a client that saw a failure may retry`, async () => {
         const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
         const { model, refusing, submit } = start({ text: ["Lost."], usage });
         refusing.refused = statement;

@@ -98,7 +98,7 @@ describe("writes to a file that were cut off", () => {
     };
   }
 
-  test("DUR-008 nobody is asked: each write is there once, whatever batch was the last", async () => {
+  test("DUR-008 no person is asked: each write is made once, whatever batch was the last", async () => {
     const texts = { a: "wrote list.txt (1 bytes)", b: "wrote list.txt (1 bytes)", c: "wrote list.txt (2 bytes)" };
     const expected = { ...texts, d: "wrote list.txt (2 bytes)", e: "wrote list.txt (2 bytes)" };
     const whole = await twice("whole", "sequential", writes, [Number.POSITIVE_INFINITY, true]);
@@ -116,7 +116,7 @@ describe("writes to a file that were cut off", () => {
     assert.ok(whole.batches >= 12, `${whole.batches} batches`);
   });
 
-  test("DUR-008 a file that somebody else has changed meanwhile says nothing, so that a person is asked", async () => {
+  test("DUR-008 a file that another program has changed proves nothing, so a person is asked", async () => {
     const whole = await twice("whole-changed", "sequential", [append("a")], [Number.POSITIVE_INFINITY, true]);
     let times = 0;
     for (let batches = 1; batches <= whole.batches; batches++) {

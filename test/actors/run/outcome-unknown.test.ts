@@ -122,7 +122,7 @@ async function world(atEnd: Cleanup, seed: number) {
     made,
     /** The keys that it was given with them. */
     keys,
-    /** What the model was shown, each time. */
+    /** The prompts of the model, one per call. */
     shown,
     says(to: typeof answer) {
       answer = to;
@@ -185,10 +185,10 @@ async function world(atEnd: Cleanup, seed: number) {
   };
 }
 
-describe("a call whose outcome nobody knows", () => {
+describe("a call with an unknown outcome", () => {
   const atEnd = cleanup();
 
-  test("DUR-008 waits for a person for seven days, in a row of its own and without a slot, and then the model is told", async () => {
+  test("DUR-008 waits seven days for a person, as a row without a slot, then the model is informed", async () => {
     const it = await world(atEnd, 1);
     const runId = await it.accept("agent", "left");
     await it.crash();
@@ -261,7 +261,7 @@ describe("a call whose outcome nobody knows", () => {
     }
   });
 
-  test("DUR-008 denied, the model reads the note, or the result that somebody knows", async () => {
+  test("DUR-008 denied, the model reads the note or the result that a person supplies", async () => {
     const it = await world(atEnd, 3);
     for (const [suffix, decision, text] of [
       ["noted", denied, `${unknown}: ask bob`],
@@ -282,7 +282,7 @@ describe("a call whose outcome nobody knows", () => {
     }
   });
 
-  test("DUR-008 of calls side by side each is asked for itself, and what may be repeated is", async () => {
+  test("DUR-008 each of several parallel calls is asked about, and repeatable ones are repeated", async () => {
     const it = await world(atEnd, 4);
     const look = { id: "c", name: "look", arguments: JSON.stringify({ to: "bob" }) };
     const { calls = [] } = pays("a", "b");
@@ -343,7 +343,7 @@ describe("a call whose outcome nobody knows", () => {
     assert.equal(asked?.wait.may_answer.not_principal, asked?.row.not_by);
   });
 
-  test("DUR-008 of two who decide the first wins, and what is decided stays", async () => {
+  test("DUR-008 the first of two decisions wins and is final", async () => {
     const it = await world(atEnd, 7);
     const runId = await it.accept("agent", "both");
     await it.crash();
@@ -364,7 +364,7 @@ describe("a call whose outcome nobody knows", () => {
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
-  test("DUR-008 a run that is stopped meanwhile, or told something else, says that the outcome is unknown", async () => {
+  test("DUR-008 a run that is stopped or steered during it says that the outcome is unknown", async () => {
     const it = await world(atEnd, 8);
     const stopped = await it.accept("agent", "stopped");
     await it.crash();
@@ -391,7 +391,7 @@ describe("a call whose outcome nobody knows", () => {
     [approved, 2],
     [denied, 1],
   ] as const)
-    test(`DUR-008 a task that was cut off goes on behind its last step, and of its own call a person is asked: ${decision.decision}`, async () => {
+    test(`DUR-008 an interrupted task resumes after its last step, and a person is asked of its call: ${decision.decision}`, async () => {
       const it = await world(atEnd, 9);
       const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"worker","prompt":"Pay."}' }], usage };
       const look = { id: "l", name: "look", arguments: '{"to":"bob"}' };
@@ -450,7 +450,7 @@ describe("a call whose outcome nobody knows", () => {
     assert.equal(it.shown.length, 4);
   });
 
-  test("DUR-008 a task ends with the run above it that is stopped while both are put aside", async () => {
+  test("DUR-008 a suspended task ends when its suspended parent run is stopped", async () => {
     const it = await world(atEnd, 13);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"worker","prompt":"Pay."}' }], usage };
     it.says((messages) => {
@@ -501,7 +501,7 @@ describe("a call whose outcome nobody knows", () => {
     assert.deepEqual([run.status, durableRun.final, it.made], ["completed", "Done.", ["a"]]);
   });
 
-  test("DUR-011 a task that was put aside waits for a slot like any durable run, and the run above goes on behind it", async () => {
+  test("DUR-011 a suspended task waits for a slot like any durable run, then its parent resumes", async () => {
     const it = await world(atEnd, 11);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"asker","prompt":"Pay."}' }], usage };
     it.says((messages) => {

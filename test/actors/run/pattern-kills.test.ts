@@ -81,7 +81,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 };
 
-/** What the model says: it knows by what it is shown how far the run is. */
+/** The model's answer: the prompt shows it how far the run is. */
 function answer(messages: readonly ShownMessage[]): ScriptedReply {
   const [system, ...others] = messages.map(({ content }) => content);
   const last = others.at(-1) ?? "";

@@ -1,4 +1,4 @@
-// What a task is told by the run above it: that it is gone, or that nobody could say.
+// The answers of a parent run to its task: the parent is gone, or its state is unknown.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isThere, parentBudgetOf } from "../../../../actors/run/billing/parent-budget.ts";
@@ -52,14 +52,14 @@ test("DEL-005 a task asks again while the store or the thread of the run above i
   assert.deepEqual([delays, gone()], [[250, 500, 1_000], 0]);
 });
 
-test("a task is refused what nobody could say for long, and is not told that the run above is gone", async () => {
+test("a task whose parent's state stays unknown is refused, and not reported as orphaned", async () => {
   const { parentBudget, asked, gone } = budgetAbove(["storage_unavailable"]);
 
   await assert.rejects(parentBudget.reserve(wanted, null), { code: "storage_unavailable" });
   assert.deepEqual([asked(), gone()], [7, 0]);
 });
 
-test("a task is told at once that the run above is gone, and soon that it knows the task no more", async () => {
+test("a task learns at once that its parent is gone, and soon that it is unknown to it", async () => {
   const over = budgetAbove(["actor_lost"], false);
   const forgotten = budgetAbove(["actor_lost"], true);
 
@@ -79,7 +79,7 @@ test("a task that is stopped asks no more", async () => {
   assert.deepEqual([asked(), gone()], [1, 0]);
 });
 
-test("DEL-005 a task that goes on takes the run above for there while nobody can tell", async () => {
+test("DEL-005 a resumed task assumes that its parent lives while its state is unknown", async () => {
   for (const [alive, is] of [
     ["storage_unavailable", true],
     ["actor_lost", true],

@@ -74,7 +74,7 @@ for (const dialect of dialects) {
     const output = async () => Number((await runBudgetById(store, runId))?.output_tokens);
     const isHeld = async () => (await sharersOf(store, runId, `task-${ids}`)).holding > 0;
 
-    test("DEL-006 what was used counts once where it is not known whether it was written, with what is used after it", async () => {
+    test("DEL-006 usage of an uncertain write counts once, with later usage", async () => {
       const budget = tree();
       const [one, two] = [await lent(budget), await lent(budget)];
       Object.assign(shared, { unanswered: "run_budget_settle_once" });
@@ -124,7 +124,7 @@ for (const dialect of dialects) {
       assert.equal(await isHeld(), false);
     });
 
-    test("DEL-006 a budget of which it is not known whether it is shared is shared as it stands when that is asked again", async () => {
+    test("DEL-006 a budget whose sharing is uncertain is shared with its current state on a retry", async () => {
       runId = `alone-${ids}`;
       const own = new RunBudget(limits, 0);
       const budget = tree(false, store, null);
@@ -144,7 +144,7 @@ for (const dialect of dialects) {
       assert.equal(await isHeld(), false);
     });
 
-    test("DEL-006 a budget of which it is not known whether it is shared goes with its run", async () => {
+    test("DEL-006 a budget whose sharing is uncertain ends with its run", async () => {
       runId = `alone-${ids}`;
       const budget = tree(false, store, null);
       Object.assign(shared, { unanswered: "run_budgets_upsert" });
@@ -156,7 +156,7 @@ for (const dialect of dialects) {
       assert.equal(await runBudgetById(store, runId), undefined);
     });
 
-    test("DEL-006 what a process before had set aside is given back, also where the store is away at first", async () => {
+    test("DEL-006 reservations of a dead process are released, even if the store fails at first", async () => {
       await store.write(reserveOps(store, [runId], runId, used(950)));
       const budget = tree(true);
       Object.assign(shared, { refused: "budget_shares_clear", once: true });
@@ -166,7 +166,7 @@ for (const dialect of dialects) {
       assert.equal(await output(), 100);
     });
 
-    test("DEL-006 who asks at the same time sets nothing aside before that is given back", async () => {
+    test("DEL-006 concurrent callers reserve nothing before old reservations are released", async () => {
       await store.write(reserveOps(store, [runId], runId, used(500)));
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
       const slow = scopeWith(store, {

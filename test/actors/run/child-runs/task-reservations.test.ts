@@ -67,7 +67,7 @@ test("a reservation that the store does not take leaves nothing set aside, and t
   assert.equal(budget.spent.input_tokens, 700);
 });
 
-test("who waits for what another is about to borrow goes on when that is not lent", async () => {
+test("a caller that waits for another's loan continues when that loan is refused", async () => {
   const answers = [Promise.withResolvers<Breach>(), Promise.withResolvers<BudgetReservation>()];
   let n = 0;
   const { ask } = loansOf(() => (answers[n++] as (typeof answers)[number]).promise);
@@ -83,7 +83,7 @@ test("who waits for what another is about to borrow goes on when that is not len
   assert.ok("reservation" in (await second));
 });
 
-test("who finds all of it lent waits until some is given back, and is lent that", async () => {
+test("a caller that finds everything lent waits for a return and borrows that", async () => {
   const { reservations, ask } = loansOf(async () => lent);
   const first = await ask();
   assert.ok("reservation" in first);
@@ -98,7 +98,7 @@ test("who finds all of it lent waits until some is given back, and is lent that"
   assert.equal(next.reservation.output_tokens, 290);
 });
 
-test("a run that ends waits for its tasks to give back what they have and what they are being lent, and leaves no timer", async () => {
+test("a run that ends waits for its tasks to return their loans, and leaves no timer", async () => {
   const above = Promise.withResolvers<BudgetReservation>();
   const { world, reservations, ask } = loansOf(() => above.promise);
   const asking = ask();
@@ -115,7 +115,7 @@ test("a run that ends waits for its tasks to give back what they have and what t
   assert.deepEqual([whileAsked, whileLent, world.waiting], [false, false, 0]);
 });
 
-test("a run that ends does not wait longer than a while for what its tasks have", async () => {
+test("a run that ends waits only a bounded time for the loans of its tasks", async () => {
   const { world, reservations, ask } = loansOf(async () => lent);
   await ask();
   const settled = reservations.settled();

@@ -1,5 +1,5 @@
-// A run all of whose sub-agents wait, or are done, while a task of one of them goes on: a drain finds it before it is put aside.
-// Time is simulated.
+// A run whose sub-agents all wait or are done while a task of one of them works. A drain finds the run before it is
+// suspended. Time is simulated.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defineTool } from "../../../../actors/tools/tool.ts";
@@ -123,7 +123,7 @@ test("DEL-005 the abort of a run whose sub-agents wait ends their tasks, and the
   assert.deepEqual(disk.query("SELECT status FROM approvals"), [{ status: "denied" }]);
 });
 
-test("DEL-006 a durable run that a drain finds while it waits for its tasks to rest goes on in the next process", async () => {
+test("DEL-006 a durable run that a drain finds before its tasks rest resumes in the next process", async () => {
   const { sim, env, process, turn, next, pair, spent, used } = await world(true);
   process.bus.tell(durableAddress(process.deps.host), "drain", {});
   for (let looks = 0; looks < 50; looks++) {

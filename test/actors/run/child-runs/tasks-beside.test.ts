@@ -1,4 +1,5 @@
-// Tasks that are stopped with their run, while others spend the same budget: what each of them has used counts, once. Time is simulated.
+// Tasks that are stopped with their run while others spend the same budget: the usage of each counts once. Time is
+// simulated.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ModelProvider } from "../../../../actors/models/provider.ts";
@@ -60,7 +61,7 @@ async function world(
   return {
     ...{ sim, disk, env, process, store, turn },
     boot: () => boot("second", () => ({ text: ["Done."], usage })),
-    /** Output in the budget, what of it is set aside, and output in usage. */
+    /** Output tokens in the budget, those reserved, and those in the usage rows. */
     look: () => ({
       budget: numbers("SELECT output_tokens FROM run_budgets"),
       aside: numbers("SELECT output_tokens FROM budget_shares"),
@@ -98,7 +99,7 @@ test("DEL-006 what the store does not take of it for a moment is taken with the 
 
 for (const durable of [false, true])
   for (const reason of ["client", "shutdown"] as const)
-    test(`DEL-006 a ${durable ? "durable " : ""}run that is killed while it waits for what its tasks have used (${reason}) counts what is in usage, once`, async () => {
+    test(`DEL-006 a ${durable ? "durable " : ""}run that is killed while it waits for its tasks' usage (${reason}) counts usage once`, async () => {
       for (const afterMs of [50, 100, 101, 102, 104, 110, 150]) {
         const { sim, disk, env, process, boot, look } = await world(durable);
         if (reason === "client") process.abort("beside").catch(() => {});
@@ -126,7 +127,7 @@ for (const durable of [false, true])
       }
     });
 
-test("DEL-005 a task goes on when the store of the run above is away for a moment while it asks for what it uses", async () => {
+test("DEL-005 a task continues when the parent's store fails for a moment during a reservation", async () => {
   const { sim, disk, process, turn, look } = await world(false, (messages, store) => {
     const reply = briefly(messages);
     const isLast = messages[0]?.content.startsWith("lead") && messages.some(({ role }) => role === "tool");

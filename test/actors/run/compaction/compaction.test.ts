@@ -1,4 +1,5 @@
-// Branches that are compacted: where they are cut, what the model is shown before and after, and what a crash or an abort leaves.
+// Branches that are compacted: where they are cut, the prompts before and after, and the state after a crash or an
+// abort.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import fc from "fast-check";
@@ -74,7 +75,7 @@ describe("where a branch is cut", () => {
       assert.deepEqual([wordOf(cut && items[cut.at]), wordOf(cut?.opening?.item)], [first, opening]);
     });
 
-  test("SESS-026 an opening that is shortened makes the cut behind it worth its call", () => {
+  test("SESS-026 a shortened opening makes the cut after it worth its call", () => {
     const [question, ...later] = itemsOf("u1 a1 u2 a2 | u3".replace("| ", ""));
     const items = [{ ...(question as BranchItem), tokens: 16_000 }, ...later];
     const keep = { tokens: 1_000, messages: Number.POSITIVE_INFINITY };
@@ -130,7 +131,7 @@ describe("where a branch is cut", () => {
 
 const isSummary = (messages: readonly ShownMessage[]) => messages[0]?.content.startsWith("You sum up") ?? false;
 
-/** Each call has its result behind it, and nothing else does. */
+/** Asserts that each call is followed by its result, and by no other message. */
 function checkCalls(messages: readonly ShownMessage[], where: string): void {
   const open = new Set<string>();
   for (const { tool_calls, tool_call_id } of messages) {
@@ -273,7 +274,7 @@ describe("a run that compacts", () => {
     for (const moment of ["true 0", "true 1", "false 1"]) assert.ok(seen.has(moment), `${moment}: ${[...seen]}`);
   });
 
-  test("SESS-028 an abort behind the reply stops the summary alone: the turn is whole, and was not aborted", async () => {
+  test("SESS-028 an abort after the reply stops only the summary: the turn is whole and not aborted", async () => {
     const sim = new Sim(1);
     const env = sim.env();
     const store = disk.store(sim, env);
@@ -343,7 +344,7 @@ for (const dialect of gateDialects) {
       ["chat", "after"],
       ["compact", "agent"],
     ] as const)
-      test(`SESS-026 SESS-007 ${surface} under ${manifest}: the compaction is there or not, and the thread goes on either way`, async () => {
+      test(`SESS-026 SESS-007 ${surface} under ${manifest}: the compaction is whole or absent, and the thread continues`, async () => {
         const seen = new Set<number>();
         for (let batches = 1; batches <= 6; batches++) {
           for (const answered of [true, false]) {

@@ -9,7 +9,7 @@ import { ScriptedModel } from "../../../support/scripted-model.ts";
 import { testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
-test("a question is asked once, whoever asks it again, and at most four are asked at once", async () => {
+test("a repeated question is asked once, and at most four are asked at a time", async () => {
   const decisions = new Decisions();
   const gates = Array.from({ length: 6 }, gate);
   const asked: number[] = [];

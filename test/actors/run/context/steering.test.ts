@@ -1,4 +1,4 @@
-// What is said to a run while it goes on: the real thread actor, run and SQLite on the simulated clock.
+// Messages to a live run: the real thread actor, run and SQLite on the simulated clock.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { Steering } from "../../../../actors/run/context/steering.ts";
@@ -38,7 +38,7 @@ const manifests = {
 const add = (id: string) => call(id, "calculator", { expression: "1+1" });
 const three: ScriptedReply = { text: ["See."], calls: [call("a", "slow"), call("b", "slow"), add("c")], usage };
 
-describe("a run that something is said to", () => {
+describe("a steered run", () => {
   const atEnd = cleanup();
   let disk: SimDisk;
   let settings: ReturnType<typeof processSettings>;
@@ -108,7 +108,7 @@ describe("a run that something is said to", () => {
       .filter(({ name }) => ["steer", "follow_up", "workspace_note", "done"].includes(name))
       .map(({ name, json }) => `${name} ${json?.data?.content ?? ""}`.trim());
 
-  test("STEER-001 STREAM-035 the call that runs comes to its end, the others are left, and the model reads what was said", async () => {
+  test("STEER-001 STREAM-035 the active call ends, later calls are skipped, and the model reads the message", async () => {
     const { sim, model, said, turn, log, waiting, process } = start([three, { text: ["Blue."], usage }]);
     const going = turn("agent");
     await sim.until(going.accepted);
@@ -159,7 +159,7 @@ describe("a run that something is said to", () => {
     ]);
   });
 
-  test("said during the last answer, and before the run has ended: the run goes on, with one done and one bill for each answer", async () => {
+  test("a message before the run ends continues it, with one done and bill per answer", async () => {
     const seen = new Set<string>();
     for (let ms = 0; ms < 14; ms += 0.5) {
       const replies: ScriptedReply[] = [
@@ -220,7 +220,7 @@ describe("a run that something is said to", () => {
     assert.equal((await events()).filter(({ kind }) => kind === "audit").length, 0);
   });
 
-  test("STEER-003 without a run it waits, and comes right behind the next turn's own message, all of it, and tools run", async () => {
+  test("STEER-003 a steer without a run waits, and follows the next turn's own message", async () => {
     const { sim, said, turn, log, waiting } = start([
       { ...three, calls: [add("c")] },
       { text: ["Done."], usage },
@@ -245,7 +245,7 @@ describe("a run that something is said to", () => {
     assert.deepEqual(await waiting(), []);
   });
 
-  test("a conversation that exists only by what waits for it is in no list, has its first words later, and is deleted with it", async () => {
+  test("a thread of waiting messages only is unlisted, titled later and deleted with them", async () => {
     const { sim, said, turn, tenant, suffix, process, address, key } = start([]);
     await said("Hello.");
     const before = await threadBySuffix(tenant, suffix);
@@ -315,7 +315,7 @@ describe("a run that something is said to", () => {
     }
   });
 
-  test("an answer in the last step goes on with follow-ups, whose steps begin anew, and leaves steers to their first one", async () => {
+  test("an answer in the last step continues with follow-ups, which get new steps", async () => {
     const step = (id: string) => ({ text: ["On."], calls: [call(id, "slow")], usage });
     const replies = [step("a"), { text: ["One."], usage }, step("b"), { text: ["Two."], usage }];
     const { sim, said, turn, log } = start(replies);
@@ -353,7 +353,7 @@ describe("a run that something is said to", () => {
     assert.ok(going.outline.includes("max_turns"));
   });
 
-  test("a hint that comes behind what it was about says nothing", () => {
+  test("a hint that arrives after its subject does nothing", () => {
     const steering = new Steering({ queued: null, resumed: null });
     steering.hinted({ number: 3, interrupts: true });
     assert.deepEqual([steering.isDue, steering.interrupts], [true, true]);
@@ -364,7 +364,7 @@ describe("a run that something is said to", () => {
     assert.deepEqual([steering.isDue, steering.interrupts], [true, false]);
   });
 
-  test("STEER-005 sub-agents are asked anew of what is said behind an answer, also when the run is put aside then", async () => {
+  test("STEER-005 sub-agents are asked again about a message after an answer, also after a suspend", async () => {
     const merged: ScriptedReply = { text: Array.from({ length: 50 }, () => "One. "), usage };
     const again: ScriptedReply[] = [
       { calls: [add("m")], usage },
@@ -397,7 +397,7 @@ describe("a run that something is said to", () => {
     assert.equal(model.requests.length, 5);
   });
 
-  test("a run that waits for an approval is taken up; the request is denied as superseded", async () => {
+  test("a run that waits for an approval resumes; the request is denied as superseded", async () => {
     for (const manifest of ["gated", "gated_parallel"]) {
       const asks = { text: ["May I?"], calls: [add("a"), add("b"), call("c", "slow")], usage };
       const { sim, said, turn, log, parked, suffix, process } = start([asks, { text: ["Fine."], usage }]);
@@ -426,7 +426,7 @@ describe("a run that something is said to", () => {
     }
   });
 
-  test("said at any moment while a run asks and is put aside, it is taken, and nothing waits on", async () => {
+  test("a message at any moment of a suspension is taken, and no wait remains", async () => {
     for (const manifest of ["gated", "gated_parallel"])
       for (let ms = 0; ms < 24; ms += 0.5) {
         const asks = { text: ["May I?"], calls: [call("s", "slow"), add("a")], usage };
@@ -463,7 +463,7 @@ describe("a run that something is said to", () => {
     assert.deepEqual(await waiting(), ["follow_up"]);
   });
 
-  test("what an abort comes upon in the last batch is stopped before it goes on", async () => {
+  test("messages that an abort finds in the last batch are stopped before they run", async () => {
     const seen = new Set<string>();
     for (let ms = 0; ms < 8; ms += 0.25) {
       const { sim, said, turn, process, suffix, waiting, log } = start([{ text: ["One."], usage }]);

@@ -1,4 +1,4 @@
-// What a model has said goes into the log with the first thing that its calls write, and alone where that takes time.
+// A model's reply enters the log with the first write of its calls, or alone when that takes time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { EventLogClient } from "../../../../actors/run/event-log/log-client.ts";
@@ -92,7 +92,7 @@ describe("the reply that asks for calls", () => {
       "tool_result noted 2",
       "message Done.",
     ]);
-    // What the user has said; the reply with the first intent; a result, an intent and a result; the end.
+    // The batches: the user's message; the reply with the first intent; a result, an intent and a result; the end.
     assert.equal(store.batches, 6);
     const told = turn.frames.filter(({ name }) => name === "tool_start" || name === "tool_end");
     assert.deepEqual(
@@ -114,7 +114,7 @@ describe("the reply that asks for calls", () => {
     }
   });
 
-  test("is in the log, and told to who listens, while a control takes its time over the first call", async () => {
+  test("is logged and streamed while a control delays the first call", async () => {
     const { sim, process, suffix, submit, logged, state } = start([call("a")], 5_000);
     const heard: string[] = [];
     const reader = new FrameReader();

@@ -1,4 +1,5 @@
-// A run that puts a question to the outside: it is put aside, and goes on when somebody answers, also in another process (decision 87).
+// A run that asks a question outside: it suspends, and resumes in any process when an answer comes (decision 87 stores
+// the wait as a row).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../../actors/tools/tool.ts";
@@ -32,7 +33,7 @@ const everybody = { scopes: [], principal: null, not_principal: null };
 const call = (id: string, name: string, args: object = {}) => ({ id, name, arguments: JSON.stringify(args) });
 const usage = { input: 10, output: 1, cacheRead: 0, cacheWrite: 0 };
 
-/** Does the work for some at a time: each asks with a deadline of its own, and behind a thousand others a busy machine misses it. */
+/** Maps items in waves: each asks with its own deadline, and a busy machine would miss it after a thousand others. */
 async function inWaves<T, R>(items: readonly T[], work: (item: T, at: number) => Promise<R>): Promise<R[]> {
   const done: R[] = [];
   while (done.length < items.length) {
@@ -152,7 +153,7 @@ for (const dialect of gateDialects)
       });
     const asks = (...calls: ReturnType<typeof call>[]): ScriptedReply => ({ text: ["Let me ask."], calls, usage });
 
-    test("SESS-025 keeps the question of its turn in a window when it goes on", async () => {
+    test("SESS-025 keeps the question of its turn in a window when it resumes", async () => {
       const { process, model } = start([asks(call("a", "ask", { q: "Blue?" }))]);
       process.submit({
         manifest: "narrow",
@@ -187,7 +188,7 @@ for (const dialect of gateDialects)
       );
     });
 
-    test("is put aside, answers 409 to others, and says the rest to the client that has waited", async () => {
+    test("is suspended, answers 409 to others, and streams the rest to the waiting client", async () => {
       const { process, made } = start([asks(call("a", "ask", { q: "Blue?" }))]);
       const turn = process.submit({ manifest: "agent", thread_suffix: "simple" });
       const runId = await parked("simple");
@@ -225,7 +226,7 @@ for (const dialect of gateDialects)
       assert.equal(process.deps.liveRuns.size, 0);
     });
 
-    test("does not hold the drain, leaves memory when nobody listens, and goes on by what is stored", async () => {
+    test("does not hold the drain, leaves memory without listeners, resumes from the store", async () => {
       const { process } = start([asks(call("a", "echo"))]);
       const turn = process.submit({ manifest: "agent", thread_suffix: "unwatched" });
       const runId = await parked("unwatched");
@@ -265,7 +266,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("may be answered only by those who are asked, and by nobody of another tenant or run", async () => {
+    test("accepts answers of its addressees only, and none of another tenant or run", async () => {
       const bob = { ...alice, sub: "bob", scopes: ["approvals:write"] };
       const mayAnswer = { scopes: ["approvals:write"], principal: null, not_principal: principalId({ ...alice }) };
       const { process } = start([asks(call("a", "echo"))], mayAnswer as never);
@@ -340,7 +341,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("counts its steps over the time in which it was put aside", async () => {
+    test("counts its steps across a suspension", async () => {
       const { process } = start([asks(call("a", "echo")), asks(call("b", "echo")), asks(call("c", "echo"))]);
       const turn = process.submit({ manifest: "steps", thread_suffix: "steps" });
       const runId = await parked("steps");
@@ -382,7 +383,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(await process.abort("crowd"), { aborted: true });
     });
 
-    test("goes on when it was answered while it was still at work, though nobody tells it again", async () => {
+    test("resumes when the answer comes while it still works, without another message", async () => {
       const { promise, resolve } = Promise.withResolvers<void>();
       const { process } = start([asks(call("a", "echo"), call("b", "held"))], everybody, promise);
       const turn = process.submit({ manifest: "held", thread_suffix: "early" });
@@ -412,7 +413,7 @@ for (const dialect of gateDialects)
         time = realNow();
         return time;
       };
-      // As `orderedId` makes them: the time that it has just asked for, and what is unguessable.
+      // Like `orderedId`: the time that it has just read, and a random part.
       env.id = () => {
         const id = realId();
         ids.push(time.toString(16).padStart(12, "0") + id.slice(12));
@@ -459,7 +460,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(await waitIds(runId), []);
     });
 
-    test("1,000 of them are put aside, the process is gone, each is answered, and each ends once", async () => {
+    test("1,000 of them suspend, the process ends, each is answered, and each ends once", async () => {
       const many = dialect === "sqlite" ? 1_000 : 100;
       const suffixes = Array.from({ length: many }, (_, at) => `many-${at}`);
       const first = start([asks(call("a", "ask", { q: "?" }))]);
