@@ -121,7 +121,7 @@ for (const dialect of dialects)
     }
     const nameOf = (name: string) => name.replaceAll(" ", "-");
     const durableRun = (runId: string) => durableRowById(store.tenant(tenantId), runId);
-    /** Answers that the log has: what each has used is written with it. */
+    /** The number of logged model answers: the usage of each is written with it. */
     async function kept(suffix: string): Promise<number> {
       const { rows } = await usagePage(store.tenant(tenantId), { thread_id: `${tenantId}:${suffix}` }, null, 99);
       return rows.length;

@@ -1,4 +1,5 @@
-// Patterns whose place is told by the log: put aside in the middle and taken up by another process, and cut off after each of their batches.
+// Patterns that read their position from the log: suspended in the middle and resumed by another process, and killed
+// after each of their batches.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -29,7 +30,7 @@ const asks = (id: string, text = ""): ScriptedReply => ({
   usage,
 });
 
-/** What a pattern is made to say, by who is asked, and what comes of it. */
+/** A pattern under test: the model's answers by agent, and the expected outcome. */
 interface Case {
   readonly manifest: object;
   /** Manifests that it is made of. */
@@ -41,7 +42,7 @@ interface Case {
   readonly final: string;
   /** Text that the client has read. */
   readonly read: string;
-  /** What no client may read. */
+  /** Texts that no client may read. */
   readonly unread: readonly string[];
 }
 
@@ -268,7 +269,7 @@ for (const dialect of gateDialects)
     }
 
     for (const [name, made] of Object.entries(cases))
-      test(`${name} goes on where it was, in a new process after each question`, async () => {
+      test(`${name} resumes at its position, in a new process after each question`, async () => {
         const suffix = `park-${nameOf(name)}`;
         const told = new Map<string, number>();
         let { process } = start(store, made, told);
@@ -280,7 +281,7 @@ for (const dialect of gateDialects)
             const open = run && (await waitsOfRun(tenant(), run.run_id)).filter(({ state }) => state === "open");
             return open && open.length > 0 ? run.run_id : undefined;
           });
-          // It looks at the run once more when it has put it aside.
+          // The process checks the run once more after suspending it.
           process.bus.tell(runAddress(tenantId, suffix, runId), "detach", {});
           await eventually("an idle host", async () => process.host.busyCount() === 0);
           process.close();

@@ -1,4 +1,4 @@
-// What controls say of the model's words, through a chat: nobody sees any of them before they are released.
+// The verdicts of controls on a model's text, through a chat: no client sees text before its release.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Run } from "../../../actors/run/lifecycle/run.ts";
@@ -24,7 +24,7 @@ describe("words of the model", () => {
   const chat = (...controls: Control[]) => new GovernedChat(atEnd, disk, controls);
   const saidIn = (turn: TestTurn) => framesOf(turn, "text_delta").map(({ delta }) => delta);
 
-  /** Puts a mark in the place of addresses, and keeps what it was shown. */
+  /** Replaces addresses by a mark, and records the text it was shown. */
   function redacting(shown: GovernedReply[] = []): Control {
     return {
       name: "guardrails",
@@ -60,7 +60,7 @@ describe("words of the model", () => {
     assert.deepEqual(refused, [{ type: "thinking", thinking: "Nothing of that." }]);
   });
 
-  test("that a control replaces: client, log, later requests and the answer's messages have the new ones only", async () => {
+  test("that a control replaces: client, log, later requests and reply have the new ones", async () => {
     const shown: GovernedReply[] = [];
     const governed = chat(redacting(shown));
 
@@ -152,7 +152,7 @@ describe("words of the model", () => {
     assert.deepEqual(governed.model.requests[1]?.at(-2)?.content, "LET ME SEE");
   });
 
-  test("that are held are not told to those who come meanwhile, who learn only that the model speaks", async () => {
+  test("that are buffered are hidden from a new client, which learns only of the model call", async () => {
     const governed = chat({
       name: "judges",
       reply: () => new Promise((resolve) => governed.env.timer(50, () => resolve(pass))),
@@ -172,7 +172,7 @@ describe("words of the model", () => {
     ["while the model speaks", 4],
     ["while a control thinks", 30],
   ] as const)
-    test(`that are held when the run is stopped ${moment} were never said`, async () => {
+    test(`that are buffered when the run is stopped ${moment} are never sent`, async () => {
       const governed = chat({
         name: "judges",
         reply: () => new Promise((resolve) => governed.env.timer(10_000, () => resolve(pass))),
@@ -190,7 +190,7 @@ describe("words of the model", () => {
       assert.doesNotMatch(JSON.stringify([turn.text, events, audit]), /Write/);
     });
 
-  test("that are held when the provider fails were never said", async () => {
+  test("that are buffered when the provider fails are never sent", async () => {
     const governed = chat(redacting());
 
     const { turn, events } = await governed.play("failed", [{ ...reply, failure: "the stream broke off" }]);
@@ -200,13 +200,13 @@ describe("words of the model", () => {
     assert.doesNotMatch(JSON.stringify([turn.text, events]), /Write|Ann/);
   });
 
-  test("that are held when a limit ends the call are released as far as they reach, and none after them is said", async () => {
+  test("that are buffered when a limit ends the call are released up to it, not beyond", async () => {
     const governed = chat(redacting());
     const text = ["Write to ", "ann@example.com ", "and so on, ".repeat(9), "never read"];
 
     const { turn, events } = await governed.play("cut", [{ text }], { manifest: "brief" });
 
-    // Six tokens are left: that is 48 characters of a provider that was told so.
+    // Six tokens are left: 48 characters of a provider that received this bound.
     const told = "Write to <EMAIL> and so on, and so on, a";
     const limit = "run limit reached: max_output_tokens";
     assert.deepEqual(saidIn(turn), [told, `\n\n${limit}`]);
@@ -216,7 +216,7 @@ describe("words of the model", () => {
   });
 
   for (const surface of ["chat", "openai", "openai_stream"] as const satisfies readonly EntryPoint[])
-    test(`are released before they are told over ${surface}, also without a thread`, async () => {
+    test(`are released before they are sent over ${surface}, also without a thread`, async () => {
       const governed = chat(redacting());
 
       const turn = governed.submit(null, [reply], { surface, include_reasoning: true });

@@ -1,4 +1,5 @@
-// A run that goes on with a dead one, on both engines: it does no step again that the log has, and its log goes when the last of them goes.
+// A run that continues a dead one, on both engines. It repeats no logged step, and its log is deleted with the last of
+// these runs.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { lostMax } from "../../../actors/log/lost-steps.ts";
@@ -121,7 +122,7 @@ for (const dialect of gateDialects) {
       return process.bus.ask(runAddress(tenantId, place, id), "requeue", { of: dead });
     }
 
-    test("DUR-012 a step that was lost again and again rests before it is taken up", async () => {
+    test("DUR-012 a step that was lost repeatedly waits before it resumes", async () => {
       const dying = stoppingStore(store, 4, true);
       const { runId } = start(dying, "first-resting").process.submit({ manifest: "agent", thread_suffix: "resting" });
       await dying.stopped;
@@ -189,7 +190,7 @@ for (const dialect of gateDialects) {
       assert.equal(run.asked.requeued?.run_id, dead);
     });
 
-    test("DUR-012 what a dead run has used of its limits is used, and its answer tells the new run's own tokens", async () => {
+    test("DUR-012 the limits count a dead run's usage, and the reply the new run's tokens only", async () => {
       const dead = await deadAfter(4, "bounded", "limits");
       const { process } = start(store, "third-limits");
       const id = env.id();
@@ -203,7 +204,7 @@ for (const dialect of gateDialects) {
       assert.ok(whole && whole.input < 3 * usage.input, JSON.stringify(whole));
     });
 
-    test("DUR-012 a run that is requeued, has died and is requeued once more goes on from the first one's beginning", async () => {
+    test("DUR-012 a run that dies and is requeued twice continues from the first one's beginning", async () => {
       const dead = await deadAfter(4, "agent", "twice");
       const dying = stoppingStore(store, 2, true);
       const second = env.id();
@@ -233,7 +234,7 @@ for (const dialect of gateDialects) {
       );
     });
 
-    test("DUR-006 the log of a dead run without a conversation stays as long as the run that goes on with it", async () => {
+    test("DUR-006 a dead run's log without a thread lasts as long as the run that continues it", async () => {
       const tenant = store.tenant(tenantId);
       const dead = await deadAfter(4, "agent", null);
       const place = `fiber:${dead}`;
@@ -255,7 +256,7 @@ for (const dialect of gateDialects) {
       assert.equal((await logOf(place)).filter(({ role }) => role === "user").length, 1);
     });
 
-    test("DUR-006 dead runs are listed by their age, those of one tenant and manifest that no other goes on with", async () => {
+    test("DUR-006 dead runs of a tenant and manifest are listed by age if no run continues them", async () => {
       const tenant = store.tenant(tenantId);
       const all = { manifest: null, until: Number.MAX_SAFE_INTEGER, cursor: null };
       const [left, other] = [await deadAfter(4, "agent", "left-1"), await deadAfter(4, "bounded", "left-2")];
@@ -279,7 +280,7 @@ for (const dialect of gateDialects) {
       assert.ok(next.rows.length >= 4 && next.rows.every(({ status }) => status === "dead"));
     });
 
-    test("DUR-006 a run that cannot go on with a dead one leaves the conversation to others", async () => {
+    test("DUR-006 a run that cannot continue a dead one frees the thread", async () => {
       const dead = await deadAfter(4, "agent", "left");
       const { process } = start(store, "third-left");
       await process.submit({ manifest: "agent", thread_suffix: "left" }).accepted;
@@ -292,7 +293,7 @@ for (const dialect of gateDialects) {
       process.close();
     });
 
-    test("DUR-002 when 10,000 runs of a tenant wait for their first step, none is accepted or requeued beside them", async () => {
+    test("DUR-002 a tenant with 10,000 queued durable runs can accept or requeue no other", async () => {
       const tenant = store.tenant(tenantId);
       const dead = await deadAfter(4, "agent", "full");
       const { process } = start(store, "third-full");
@@ -310,7 +311,7 @@ for (const dialect of gateDialects) {
 
       const refused = (error: unknown) => SvcError.from(error).code === "run_queue_full";
       await assert.rejects(requeue(process, dead, "full", env.id()), refused);
-      // One that has a slot at once waits for nothing: here it would have none.
+      // A run that gets a slot at once does not queue: here none is free.
       const full = start(store, "full").process;
       full.bus.tell(durableAddress("full"), "drain", {});
       await assert.rejects(full.submit({ manifest: "agent", thread_suffix: null, surface: "chat" }).accepted, refused);

@@ -106,7 +106,7 @@ for (const dialect of gateDialects)
       );
     });
 
-    test("tells how a turn has failed that did not end by itself", async () => {
+    test("records the failure of a turn that did not end by itself", async () => {
       await turn({ thread_suffix: "fails" }, { text: ["Half"], failure: "the provider is away" });
       pauseMs = 2 ** 30;
       const slow = process.submit({ manifest: "agent", thread_suffix: "aborted" });
@@ -127,7 +127,7 @@ for (const dialect of gateDialects)
       );
     });
 
-    test("is there for a turn without a conversation once it is over, with what it used, and goes with no conversation", async () => {
+    test("exists for a turn without a thread after its end, with its usage, and stays", async () => {
       const { runId } = await turn({});
       await turn({ thread_suffix: "deleted" });
       const before = await rowOf("deleted", 1);

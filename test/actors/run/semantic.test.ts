@@ -1,4 +1,4 @@
-// What a conversation has like what is asked now, found by its own words.
+// The parts of a thread that resemble the present question, found by a text search.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -46,7 +46,7 @@ test("SESS-025 whole groups are chosen, in their order, with the summary before 
   assert.match(earlier[0]?.content ?? "", /Before\./);
 });
 
-test("SESS-025 no call is parted from its result, no more is chosen than asked for, and the turn is whole", async () => {
+test("SESS-025 no call is parted from its result, no more than asked is chosen, the turn is whole", async () => {
   const word = fc.constantFrom("tea", "boat", "red", "zeppelin");
   const step = fc.tuple(word, fc.nat(2), fc.boolean());
   await fc.assert(

@@ -1,11 +1,11 @@
-// How a step ends whose calls were run.
+// The ending of a step whose calls have run.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RunContext } from "../../../actors/run/context/run-context.ts";
 import { runTools } from "../../../actors/run/steps/step-tools.ts";
 import type { ToolRunner } from "../../../actors/run/tool-calls/tool-runner.ts";
 
-/** A step whose runner has come back with this, and whose run was stopped behind that. */
+/** A step whose runner returns this, and whose run is stopped after it. */
 async function endingOf(waits: boolean) {
   const runContext = {
     spec: { agent: {}, thread_suffix: "t" },
@@ -17,6 +17,6 @@ async function endingOf(waits: boolean) {
   return (await runTools(runContext, tools, []))?.kind;
 }
 
-test("SESS-009 a run that is stopped as its call has just begun to wait is put aside, so that who stops it closes the call", async () => {
+test("SESS-009 a run that is stopped as its call starts to wait suspends, and the abort closes it", async () => {
   assert.deepEqual([await endingOf(true), await endingOf(false)], ["suspended", "finished"]);
 });

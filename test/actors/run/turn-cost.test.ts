@@ -1,5 +1,5 @@
-// What a turn costs, counted: a read, a batch, a value or a message more in each turn is seen here, on a machine of any speed. How long
-// they take is what `npm run perf` says. Time is simulated.
+// The counted cost of a turn: each further read, batch, value or message of a turn fails here, on a machine of any
+// speed. `npm run perf` measures times. Time is simulated.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Scope, Store } from "../../../storage/store/store.ts";
@@ -15,7 +15,7 @@ const prompt = { system_prompt: { inline: "You answer." } };
 const settings = processSettings(atEnd, { plain: prompt, counting: { ...prompt, tools: ["calculator"] } });
 const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 
-/** What was asked of the store and of the bus. */
+/** The work of the store and of the bus. */
 interface Cost {
   batches: number;
   statements: number;
@@ -54,7 +54,7 @@ function counted(store: Store, cost: Cost): Store {
   return { ...store, tenant: (id) => counting(store.tenant(id)), system: counting(store.system), close: () => {} };
 }
 
-/** What a turn costs where `crowd` of them are held at once: the first of each conversation, and the third. */
+/** The cost of a turn when `crowd` of them run at once: the first of each thread, and the third. */
 async function costsOf(manifest: string, content: string, crowd: number): Promise<{ first: Cost; later: Cost }> {
   const sim = new Sim(1);
   const disk = await SimDisk.open(atEnd);
@@ -75,12 +75,12 @@ async function costsOf(manifest: string, content: string, crowd: number): Promis
       process.submit({ manifest, thread_suffix: `t${at}`, messages: [{ role: "user", content }] }),
     );
     for (const turn of all) await sim.until(turn.ended);
-    // What is written together with what others have done.
+    // Rows that are written together with those of other turns.
     await sim.advance(2_000);
     const names = Object.keys(cost) as (keyof Cost)[];
     return Object.fromEntries(names.map((name) => [name, (cost[name] - before[name]) / crowd])) as unknown as Cost;
   }
-  // What is read once in a process.
+  // Rows that a process reads once.
   const warm = process.submit({ manifest, thread_suffix: "warm", messages: [{ role: "user", content }] });
   await sim.until(warm.ended);
   await sim.advance(2_000);
@@ -91,7 +91,10 @@ async function costsOf(manifest: string, content: string, crowd: number): Promis
   return { first, later };
 }
 
-/** What a turn may cost. Who needs more for it says here how much, and measures what that takes (`npm run perf`). */
+/**
+ * The most that a turn may cost. A change that needs more raises the bound here, and measures the effect (`npm run
+ * perf`).
+ */
 const plainMost: Cost = { batches: 3, statements: 10, values: 110, characters: 2_000, reads: 0, messages: 4 };
 const toolMost: Cost = { batches: 5, statements: 18, values: 191, characters: 3_750, reads: 0, messages: 6 };
 /** The first of a conversation looks for it, and makes its row. */
@@ -102,9 +105,9 @@ for (const crowd of [1, 40])
     ["plain", "hello", plainMost],
     ["counting", "count", toolMost],
   ] as const)
-    test(`a turn of ${manifest} costs no more than it may, beside ${crowd - 1} others`, async () => {
+    test(`a turn of ${manifest} stays within its cost, among ${crowd - 1} others`, async () => {
       const { first, later } = await costsOf(manifest, content, crowd);
-      // What many write in one moment is written together.
+      // Turns of one moment share a batch.
       const together = crowd === 1 ? {} : { batches: most.batches - 0.5 };
       within(first, { ...begun(most), ...together });
       within(later, { ...most, ...together });

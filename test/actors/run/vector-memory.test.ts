@@ -1,4 +1,4 @@
-// Directions of texts in memory: how alike they are, what a tenant finds of them, and how much is kept.
+// Vectors of texts in memory: their similarity, a tenant's matches among them, and the bound of the memory.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -8,7 +8,7 @@ const route = { id: "e", provider: "openai", model: "m", price: null };
 const bytesOf = (vector: readonly number[]) => new Uint8Array(Float32Array.from(vector).buffer);
 const directionOf = (vector: readonly number[]) => directionAt(bytesOf(vector), 0, vector.length);
 
-test("SESS-025 what two vectors have in common changes by less than a hundredth when they are kept", () => {
+test("SESS-025 the similarity of two vectors changes by less than 0.01 when they are stored", () => {
   const vector = fc.array(fc.float({ min: -1, max: 1, noNaN: true }), { minLength: 64, maxLength: 64 });
   fc.assert(
     fc.property(vector, vector, (one, other) => {
@@ -34,7 +34,7 @@ test("SESS-025 a direction is read where it stands, and one of nothing is like n
   assert.equal(cosine(up, directionOf([0, 1, 0])), 0, "of another length");
 });
 
-test("SESS-025 a tenant finds what it has kept, of a route and its model, and nothing of another's", () => {
+test("SESS-025 a tenant finds its own vectors of one route and model, and none of another tenant", () => {
   const memory = new VectorMemory();
   const digest = textDigest("text");
 
@@ -47,7 +47,7 @@ test("SESS-025 a tenant finds what it has kept, of a route and its model, and no
   assert.equal(memory.find("acme", route, textDigest("texts")), null);
 });
 
-test("SESS-025 what is kept stays within its bound, and what was not used for longest goes first", () => {
+test("SESS-025 the memory stays within its bound and evicts the least recently used first", () => {
   const memory = new VectorMemory(10 * (256 + 4));
   const keep = (name: string) => memory.keep("acme", route, name, directionOf([1, 2, 3, 4]));
   for (let at = 0; at < 10; at++) keep(`${at}`);

@@ -1,4 +1,4 @@
-// What a window shows the model: the running turn's own words, then whole groups.
+// The messages that a window shows the model: the running turn's own, then whole groups.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -51,7 +51,7 @@ describe("a window", () => {
     ["u1 c1.1 r1a a1 u2", 4, 5, "u1 c1.1 r1a a1 u2"],
   ];
   for (const [branch, start, count, shown] of cases) {
-    test(`SESS-025 windowed:${count} of ${branch}, of which the turn begins at ${start}: ${shown}`, () => {
+    test(`SESS-025 windowed:${count} of ${branch}, with the turn's beginning at ${start}: ${shown}`, () => {
       assert.equal(words(workingSet(branchOf(branch), windowed(count), start)), shown);
     });
   }
@@ -129,7 +129,7 @@ describe("a window of a stored conversation", () => {
             const { role, content, tool_calls, tool_call_id } = message;
             const extra = { ...(tool_calls && { tool_calls }), ...(tool_call_id !== null && { tool_call_id }) };
             const events: LogEvent[] = [
-              // Most messages have something beside them that the model is not shown.
+              // Most messages have a neighbour that is hidden from the model.
               { ...base, seq: at * 2, kind: "audit" },
               { ...base, seq: at * 2 + 1, parent_seq: at * 2, kind, role, content, extra },
             ];

@@ -33,7 +33,7 @@ test("cells are found by kind and key, and counted", () => {
   );
 });
 
-test("a cell that was taken is here no more, and who has its place stays", () => {
+test("a removed cell is gone, and the one that has taken its slot stays", () => {
   const cells = new Cells();
   const [earlier, later] = [newCell(run, "a"), newCell(run, "a")];
   cells.add(earlier);

@@ -1,4 +1,4 @@
-// A machine's clock that is set, by its operator or by NTP: what waits goes on to wait for as long as it was to.
+// A machine's clock that an operator or NTP sets: each wait keeps its length.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sweepMs } from "../../../actors/runtime/idle-sweep.ts";
@@ -51,7 +51,7 @@ test("an actor that has crashed too often is refused for no longer when the cloc
   assert.deepEqual(await node.outcomes([node.ask("work", "again")]), [{ answer: "well" }]);
 });
 
-test("an idle actor leaves memory after its time, whichever way the clock is set meanwhile", async () => {
+test("an idle actor leaves memory after its time, however the clock is set before", async () => {
   const node = probeNode({ passivateAfterMs: 5_000, load: () => ({}) });
   await node.outcomes([node.ask("work", 1)]);
 

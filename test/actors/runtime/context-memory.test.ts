@@ -7,7 +7,7 @@ import { SvcError } from "../../../bus/errors.ts";
 
 const mebibyte = 1024 * 1024;
 
-/** A memory of 8 MiB whose timers fire when the test says so, and the rooms that have been let in, by their names. */
+/** A memory of 8 MiB whose timers the test fires, and the admitted reservations by name. */
 function world() {
   const timers: { work: () => void; cancelled: boolean }[] = [];
   const env = {
@@ -78,7 +78,7 @@ test("a turn that is larger than the memory enters alone", async () => {
   assert.deepEqual(admitted, ["large", "small"]);
 });
 
-test("a turn that has waited too long is refused, and those behind it enter", async () => {
+test("a turn that waits too long is refused, and those queued after it enter", async () => {
   const { enter, admitted, timers } = world();
   enter("first", "acme", 4);
   const large = enter("large", "globex", 6);

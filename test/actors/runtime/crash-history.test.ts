@@ -29,7 +29,7 @@ test("an actor that crashes on and on, but slowly, is in no loop", () => {
 
 test("however many actors crash, only those of the last window are remembered", () => {
   const history = new CrashHistory();
-  // One that crashes again and again stands among them, and must not hide those behind it.
+  // The actor that crashes repeatedly must not hide those that come after it.
   for (let at = 0; at < 50 * windowMs; at += 10) {
     history.note(`actor ${at}`, at);
     if (at % 1_000 === 0) history.note("again", at);

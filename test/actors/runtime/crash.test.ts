@@ -9,7 +9,7 @@ interface Counter {
   count: number;
 }
 
-/** A probe that counts, and whose messages say how they fail. */
+/** A probe that counts, and fails as its messages say. */
 function fragileProbe() {
   let generation = 0;
   const ended: Counter[] = [];
@@ -35,7 +35,7 @@ function fragileProbe() {
     end: later,
     side: later,
   });
-  /** Lets the handler that waits longest go on. */
+  /** Releases the handler that has waited longest. */
   const letGo = async (): Promise<void> => {
     await node.sim.run();
     const gate = gates.shift();
@@ -46,7 +46,7 @@ function fragileProbe() {
   return { node, ended, contexts, letGo };
 }
 
-test("a refusal is told to the asker and the state stays", async () => {
+test("a refusal reaches the caller and the state stays", async () => {
   const { node, ended, letGo } = fragileProbe();
 
   const asked = [node.ask("work", "refuse"), node.ask("end", "refuse"), node.ask("work", "ok")];
@@ -79,7 +79,7 @@ for (const [way, type] of [
   ["at once", "work"],
   ["later", "end"],
 ] as const) {
-  test(`a handler that throws ${way} crashes its actor: internal_error, the state is ended once and loaded anew`, async () => {
+  test(`a handler that throws ${way} crashes its actor: internal_error, the state ends once and is reloaded`, async () => {
     const { node, ended, letGo } = fragileProbe();
     const before = await node.outcomes([node.ask("work", "ok")]);
 
@@ -97,7 +97,7 @@ for (const [way, type] of [
   });
 }
 
-test("a tell whose handler throws crashes the actor too, and is counted", async () => {
+test("a tell whose handler throws crashes the actor and is counted", async () => {
   const ended: number[] = [];
   const node = probeNode({
     load: () => 1,
@@ -126,7 +126,7 @@ test("context.crash ends the state like a throw in a handler", async () => {
   assert.equal(node.net.crashes.length, 1);
 });
 
-test("a crash while another handler waits drops the state at once; that handler ends with the old state, what waits gets a new one", async () => {
+test("a crash drops the state at once; another handler ends on it, the queue gets a new one", async () => {
   const gates = { work: Promise.withResolvers<void>(), side: Promise.withResolvers<void>() };
   let generation = 0;
   const ended: number[] = [];
@@ -162,7 +162,7 @@ test("a crash while another handler waits drops the state at once; that handler 
   assert.deepEqual(ended, [1, 2]);
 });
 
-test("what an earlier state has left running cannot crash or drop the state that took its place", async () => {
+test("tasks of a former state cannot crash or drop the new one", async () => {
   const { node, ended, contexts, letGo } = fragileProbe();
   const first = node.ask("end", "ok");
   await node.sim.run();
@@ -200,7 +200,7 @@ test("discard drops the state without a crash: the next message loads again", as
   assert.deepEqual(node.net.crashes, []);
 });
 
-test("a state that fails to end is reported as a second crash and does no more harm", async () => {
+test("a state that fails to end is reported as a second crash, without other effect", async () => {
   const node = probeNode({
     load: () => ({}),
     work() {

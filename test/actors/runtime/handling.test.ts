@@ -8,7 +8,7 @@ interface Notes {
   readonly lines: string[];
 }
 
-/** A handler that notes when it starts and ends, and is let go on by the test. */
+/** A handler that records its start and end, and that the test releases. */
 function gatedProbe(limits: { mailboxLimit?: number } = {}) {
   const lines: string[] = [];
   const gates = new Map<string, () => void>();
@@ -108,7 +108,7 @@ test("an interleaving message that is refused leaves the waiting handler alone",
   assert.deepEqual(await node.outcomes(asked), [{ answer: "done" }, { refused: "not_found" }]);
 });
 
-test("at most as many interleaving messages as the mailbox holds run at once; the rest wait their turn", async () => {
+test("interleaving messages run at once up to the mailbox limit; the rest wait", async () => {
   const { node, lines, open } = gatedProbe({ mailboxLimit: 2 });
 
   const asked = [node.ask("work", "a"), ...["s1", "s2", "s3", "s4", "s5"].map((name) => node.ask("side", name))];
@@ -123,7 +123,7 @@ test("at most as many interleaving messages as the mailbox holds run at once; th
   ]);
 });
 
-test("what interleaves and is reserved never waits behind a handler, so that it keeps its order", async () => {
+test("a reserved interleaving message never waits for a handler, and keeps its order", async () => {
   const { node, lines } = gatedProbe({ mailboxLimit: 2 });
 
   for (const name of ["work", "side", "side"] as const) node.ask(name, "held").catch(() => {});
@@ -230,7 +230,7 @@ test("an answer that comes after the deadline is dropped and counted", async () 
   assert.equal(node.bus.dropped.late_reply, 1);
 });
 
-test("an ask without a deadline of its own is given up after ten seconds", async () => {
+test("an ask without a deadline fails after ten seconds", async () => {
   const { node } = gatedProbe();
   let settled = false;
   const asked = node.ask("work", "never ends").finally(() => {
@@ -259,7 +259,7 @@ test("a kind that the node does not have and a message that the kind does not kn
   assert.equal(node.host.size, 0);
 });
 
-test("a handler may ask another actor, and itself be asked meanwhile", async () => {
+test("a handler may ask another actor, and its own actor be asked at the same time", async () => {
   const node = probeNode({
     load: () => ({ seen: [] as unknown[] }),
     async work(state, body, { bus }) {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { SvcError } from "../../../bus/errors.ts";
 import { probeNode } from "../../support/probe-actor.ts";
 
-test("an actor is loaded once, by its first message, and told its key", async () => {
+test("an actor is loaded once, by its first message, and gets its key", async () => {
   const loaded: string[] = [];
   const node = probeNode({
     load({ key }) {
@@ -21,7 +21,7 @@ test("an actor is loaded once, by its first message, and told its key", async ()
   assert.equal(node.host.size, 2);
 });
 
-test("what arrives while an actor loads is handled after that, in order, interleaving or not", async () => {
+test("messages during the load of an actor are handled after it, in order", async () => {
   const gate = Promise.withResolvers<string[]>();
   const node = probeNode({
     load: () => gate.promise,
@@ -42,7 +42,7 @@ test("what arrives while an actor loads is handled after that, in order, interle
   assert.deepEqual(lines, ["work 1", "side 2", "work 3"]);
 });
 
-test("an actor that loads counts as busy and takes no more than its mailbox holds", async () => {
+test("a loading actor counts as busy and takes no more than its mailbox holds", async () => {
   const gate = Promise.withResolvers<object>();
   const node = probeNode({ mailboxLimit: 2, load: () => gate.promise });
 
@@ -57,7 +57,7 @@ test("an actor that loads counts as busy and takes no more than its mailbox hold
 
 const refusing = waysToFail(() => new SvcError("storage_unavailable", { subject: "disk" }));
 
-test("a refusal while loading is told to all who wait, and the next message loads again", async () => {
+test("a refusal while loading reaches all waiting callers, and the next message reloads", async () => {
   let loads = 0;
   const node = probeNode({ load: () => (++loads === 1 ? refusing.later() : {}) });
 
@@ -87,7 +87,7 @@ for (const [way, load] of Object.entries(refusing)) {
 }
 
 for (const [way, load] of Object.entries(waysToFail(() => new Error("a defect")))) {
-  test(`a crash while loading (${way}) is told as internal_error without its text, and the next message loads again`, async () => {
+  test(`a crash while loading (${way}) is reported as internal_error without its text, and the next message reloads`, async () => {
     let loads = 0;
     const node = probeNode({
       load() {

@@ -19,7 +19,7 @@ test("an idle actor leaves memory after its time without a message, and not befo
   assert.equal(node.host.size, 1);
 });
 
-test("each message gives an actor its time anew", async () => {
+test("each message restarts the idle time of an actor", async () => {
   const node = probeNode({ passivateAfterMs: 5_000, load: () => ({}) });
 
   for (let i = 0; i < 10; i++) {
@@ -47,7 +47,7 @@ test("an actor that owns work stays, and leaves when the work is done", async ()
 });
 
 for (const type of ["work", "side"] as const) {
-  test(`an actor whose ${type} handler waits stays, with the messages that wait for it`, async () => {
+  test(`an actor whose ${type} handler waits stays in memory, with its queued messages`, async () => {
     const gates: (() => void)[] = [];
     const wait = (): Promise<void> => new Promise((resolve) => gates.push(resolve));
     const node = probeNode({ passivateAfterMs: 2_000, load: () => ({}), work: wait, side: wait });
@@ -100,7 +100,7 @@ test("an actor whose state was dropped leaves memory too", async () => {
   assert.equal(node.host.size, 0);
 });
 
-test("one look of the host takes only so many actors, and the next goes on where it stopped", async () => {
+test("a sweep of the host checks a bounded number of actors, and the next continues it", async () => {
   let looked = 0;
   const node = probeNode({
     passivateAfterMs: 10_000,
@@ -215,7 +215,7 @@ test("an actor that asks to leave while it is at something leaves when that is o
   assert.deepEqual([loads, node.host.size], [2, 1], "who comes after that stays");
 });
 
-test("a look at a crowd lets go of as many as a second of load brings", async () => {
+test("a sweep of a crowd evicts as many as a second of load adds", async () => {
   const node = probeNode({ passivateAfterMs: 3_600_000, mailboxLimit: 1, load: () => ({}) });
   for (let from = 0; from < crowdCells; from += 5_000)
     await node.outcomes(Array.from({ length: 5_000 }, (_, index) => node.ask("work", index, String(from + index))));
@@ -235,7 +235,7 @@ test("up to so many actors are left their time", async () => {
   assert.equal(node.host.size, cellsMax);
 });
 
-test("a host that is closed looks no more", async () => {
+test("a closed host sweeps no more", async () => {
   const node = probeNode({ passivateAfterMs: 2_000, load: () => ({}) });
   await node.outcomes([node.ask("work", 1)]);
 

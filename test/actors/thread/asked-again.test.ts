@@ -98,7 +98,7 @@ describe("a turn that is sent again with its run id", () => {
     assert.equal(model.requests.length, 2);
   });
 
-  test("on a busy thread is still told from another's, which is refused by the name of the live run", async () => {
+  test("on a busy thread differs from another request, which fails with the live run's id", async () => {
     const never = 2 ** 30;
     const { process } = start(never);
     const live = process.submit({ manifest: "agent", thread_suffix: "busy" });

@@ -7,7 +7,7 @@ import { SimThreads } from "../../support/sim-threads.ts";
 /** SVC_TEST_SEED runs one seed alone. */
 const only = Number(process.env.SVC_TEST_SEED ?? 0);
 const seeds = Number(process.env.SVC_TEST_SEEDS ?? 1_000);
-/** How many a thread holds before it is asked for more. */
+/** The number that a thread holds before it is asked for more. */
 const seedsEach = 250;
 
 const threads = new SimThreads<ConversationsAsked, ConversationsSeen>(

@@ -1,4 +1,5 @@
-// A turn whose process dies after each of its batches, on both engines, and what its successor finds, tells the model and does not do.
+// A turn whose process dies after each of its batches, on both engines: the log that the next process finds, its
+// prompt, and the calls that it does not repeat.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -32,7 +33,7 @@ const answer = (messages: readonly ShownMessage[]): ScriptedReply =>
 for (const dialect of dialects) {
   describe(`a process that dies after each batch of a turn, on ${dialect}`, () => {
     const atEnd = cleanup();
-    /** What the tools have done, in the world outside. */
+    /** The external effects of the tools. */
     const effects: string[] = [];
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -79,7 +80,7 @@ for (const dialect of dialects) {
       new Map(events.filter(({ kind }) => kind === "tool_result").map((event) => [event.extra?.tool_call_id, event]));
 
     for (const manifest of ["sequential", "parallel"]) {
-      test(`TOOL-016 SESS-008 every call of a ${manifest} turn is told as what it came to, and none runs twice`, async () => {
+      test(`TOOL-016 SESS-008 every call of a ${manifest} turn has its true outcome, and none runs twice`, async () => {
         const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
         const uncut = start(whole, "uncut").process.submit({ manifest, thread_suffix: `uncut-${manifest}` });
         await uncut.ended;

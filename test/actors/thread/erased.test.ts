@@ -1,4 +1,4 @@
-// A conversation that is deleted while somebody listens to it.
+// A thread that is deleted while a client listens to it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { threadAddress } from "../../../bus/address.ts";
@@ -9,7 +9,7 @@ import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
 import { cleanup } from "../../support/temp.ts";
 
-test("who listens to a conversation hears that it was deleted: what they know of it is no more", async (t) => {
+test("a listener learns that its thread was deleted", async (t) => {
   const atEnd = cleanup(t);
   const sim = new Sim(7);
   const env = sim.env();

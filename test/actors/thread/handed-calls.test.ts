@@ -63,7 +63,7 @@ for (const dialect of gateDialects) {
     const turn = (thread_suffix: string) =>
       ({ manifest: "agent", thread_suffix, surface: "openai_stream", options: toJsonText(options) }) as const;
 
-    test("each call has one result in the end, and the client's word counts only for what it was told", async () => {
+    test("each call ends with one result, and the client's answer counts for its own calls only", async () => {
       const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
       const uncut = start(whole, "uncut").process.submit(turn("uncut"));
       await uncut.ended;

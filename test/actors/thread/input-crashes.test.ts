@@ -1,5 +1,5 @@
-// A process that dies after each of the batches of a turn that something is said to, on both engines: what was acknowledged is in the
-// log once, or still waits.
+// A process that dies after each batch of a steered turn, on both engines: an acknowledged message is in the log once,
+// or still queued.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -27,7 +27,7 @@ const call = (id: string, name: string, args: object = {}) => ({ id, name, argum
 const answers = (messages: readonly ShownMessage[]) => messages.filter(({ role }) => role === "assistant").length;
 
 for (const dialect of gateDialects)
-  describe(`what is said to a run whose process dies, on ${dialect}`, () => {
+  describe(`messages to a run whose process dies, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -89,13 +89,13 @@ for (const dialect of gateDialects)
       );
       return rows.map(({ content }) => content);
     }
-    /** Everything that was said, as the log and the queue have it. */
+    /** The count of each message in the log and the queue together. */
     async function keptOf(suffix: string, said: readonly string[]): Promise<Record<string, number>> {
       const kept = [...(await logOf(suffix)).map(({ content }) => content), ...(await waitingOf(suffix))];
       return Object.fromEntries(said.map((text) => [text, kept.filter((each) => each === text).length]));
     }
 
-    test("STEER-001 STEER-002 STEER-003 WS-009 each message is there once, and comes with the next turn", async () => {
+    test("STEER-001 STEER-002 STEER-003 WS-009 each message is stored once, and comes with the next turn", async () => {
       const replies: ScriptedReply[] = [
         { calls: [call("a", "say", { text: "S1" }), call("b", "say", { text: "never" })], usage },
         { calls: [call("c", "say", { text: "N1" }), call("d", "say", { text: "F1" })], usage },
@@ -145,7 +145,7 @@ for (const dialect of gateDialects)
         assert.ok(seen.has(waiting), `no crash has left "${waiting}": ${[...seen].join(" | ")}`);
     });
 
-    test("a run that waits for an approval is taken up by another process when what was said to it is stored", async () => {
+    test("another process resumes a run that waits for an approval when a message is stored", async () => {
       // Equal calls would share a request.
       const asking = (suffix: string): ScriptedReply[] => [
         { calls: [call("a", "calculator", { expression: `1+1 ${suffix}` })], usage },
@@ -164,7 +164,7 @@ for (const dialect of gateDialects)
         for (const answered of [true, false]) {
           const suffix = `parked-${after}-${answered}`;
           const replies = asking(suffix);
-          // It writes nothing more when it has put the run aside.
+          // It writes nothing more after it has suspended the run.
           const before = start(stoppingStore(store, counted.batches, true), replies);
           before.process.submit({ manifest: "gated", thread_suffix: suffix });
           const { run_id } = await parked(suffix);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { InputQueue } from "../../../actors/thread/input-queue.ts";
 
-test("who waits for what is under way waits for what has begun meanwhile too, and for what fails", async () => {
+test("a waiter for active work waits for work begun since, and for failing work too", async () => {
   const queue = new InputQueue([]);
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const order: string[] = [];

@@ -1,4 +1,4 @@
-// Leases below HTTP: two processes on one store, races that somebody loses, a thread that is made or deleted meanwhile.
+// Leases below HTTP: two processes on one store, lost races, and a thread that is made or deleted during them.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress } from "../../../bus/address.ts";
@@ -93,7 +93,7 @@ for (const dialect of dialects)
       assert.deepEqual([...first.process.crashes, ...second.process.crashes], []);
     });
 
-    test("LEASE-009 who loses five races is told so, and nothing has changed", async () => {
+    test("LEASE-009 a client that loses five races gets an error, and nothing changes", async () => {
       let refusals = 0;
       let stubborn = 0;
       const losing = withWrites(store, (ops) => {
@@ -122,7 +122,7 @@ for (const dialect of dialects)
       for (let round = 0; round < 24; round++) {
         const suffix = `unborn-${round}`;
         const turn = say(suffix);
-        // One of these moments is between the log's opening and the first batch.
+        // One of these moments is between the opening of the log and the first batch.
         for (let turns = 0; turns < round; turns++) await new Promise((resolve) => setImmediate(resolve));
 
         await Promise.all([turn, take(suffix)]);
@@ -136,7 +136,7 @@ for (const dialect of dialects)
       assert.deepEqual(process.crashes, []);
     });
 
-    test("a thread that is deleted takes its leases along, also when it is there again", async () => {
+    test("a deleted thread loses its leases, also when it is created again", async () => {
       const { take, say, erase } = start();
       await say("erased");
       const { token } = await take("erased");

@@ -1,4 +1,4 @@
-// A style is picked beside whatever a conversation is doing: a turn that begins, a run that is put aside, a store that fails.
+// A style is set during other work of a thread: a turn that begins, a suspended run, a store that fails.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -51,7 +51,7 @@ for (const dialect of gateDialects)
       }),
     });
 
-    /** A process whose model asks somebody outside when it is told to. */
+    /** A process whose model asks an outside question on demand. */
     function start(over: Store = store) {
       const model = new ScriptedModel(env, (messages) => {
         const last = messages.at(-1);
@@ -77,7 +77,7 @@ for (const dialect of gateDialects)
     }
     const kept = async (suffix: string) => (await threadBySuffix(store.tenant(tenantId), suffix))?.meta.output_style;
 
-    test("a run that was put aside goes on with its own, also in another process, and the next turn has the new one", async () => {
+    test("a suspended run resumes with its own style in any process; the next turn has the new", async () => {
       const first = start();
       await first.pick("aside", "a");
       await first.say("aside", "ask");
@@ -106,7 +106,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([...first.process.crashes, ...second.process.crashes], []);
     });
 
-    test("beside turns that begin and end, each pick is kept in turn and no turn is lost", async () => {
+    test("during turns that begin and end, each style is stored in order and no turn is lost", async () => {
       const { process, pick, say, told } = start();
       const names = Array.from({ length: 12 }, (_, at) => styles[at % 3]?.name ?? "");
 
@@ -117,7 +117,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([told(), await kept("busy"), process.crashes], ["Style c.", "c", []]);
     });
 
-    test("what the store has taken without saying so holds, with a thread and without", async () => {
+    test("a style of an unconfirmed write holds, with a thread and without", async () => {
       for (const [suffix, statement, says] of [
         ["lost-pick", "thread_meta", true],
         ["lost-thread", "threads_insert", false],
@@ -135,7 +135,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("a level of thinking that the store has taken without saying so holds too", async () => {
+    test("a level of thinking of an unconfirmed write holds too", async () => {
       for (const [suffix, statement, says] of [
         ["lost-level", "thread_meta", true],
         ["lost-new", "threads_insert", false],
@@ -156,7 +156,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("beside a live run it is what the store has that holds, also when nobody was told", async () => {
+    test("during a live run the stored style holds, also when the write was unconfirmed", async () => {
       const losing = losesAnswer(store);
       const { process, pick, say, told } = start(losing.store);
       const turn = process.submit({
@@ -176,7 +176,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([told(), await kept("live"), process.crashes], ["Style a.", "a", []]);
     });
 
-    test("who holds an older state than the store refuses once, and then writes what is asked", async () => {
+    test("a process with an older state than the store fails once, then writes the request", async () => {
       const [old, other] = [start(), start()];
       await old.say("stale");
       await other.say("stale");
@@ -190,7 +190,7 @@ for (const dialect of gateDialects)
       assert.equal(await kept("stale"), "c");
     });
 
-    test("threads in which nothing was said take no place in the list, wherever a page begins", async () => {
+    test("threads without messages take no place in the list, wherever a page begins", async () => {
       const { pick, say } = start();
       const tenant = store.tenant(tenantId);
       await say("listed-1");

@@ -1,4 +1,4 @@
-// A permission mode beside whatever a conversation is doing: other things that are kept, turns that begin, a process that dies.
+// A permission mode is set during other work of a thread: other writes, turns that begin, a process that dies.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { runAddress, threadAddress } from "../../../bus/address.ts";
@@ -43,7 +43,7 @@ for (const dialect of gateDialects)
     const call = (id: string, name: string, args: object) => ({ id, name, arguments: JSON.stringify(args) });
     const todo = (id: string) => call(id, "todo_write", { todos: [{ content: id }] });
 
-    /** A process whose model has a plan when it is told to plan, and writes down what it will do before and after. */
+    /** A process whose model makes a plan on demand, and records its next action before and after. */
     function start(over: Store = store) {
       const model = new ScriptedModel(env, (messages) => {
         const at = messages.findLastIndex(({ role }) => role === "user");
@@ -95,14 +95,14 @@ for (const dialect of gateDialects)
 
     test("STREAM-041 a process that dies after any batch of an approval leaves the mode and the result as one", async () => {
       const never = Number.POSITIVE_INFINITY;
-      /** A run that waits for its plan, which is approved when whoever has asked can write no more. */
+      /** A run that waits for its plan. The plan is approved when its process can no longer write. */
       async function approved(suffix: string, until: number) {
         const own = stoppingStore(store, until, true);
         const { process, set, submit } = start(own);
         await set(suffix, "plan");
         await submit(suffix, "plan").accepted;
         const runId = await parked(suffix);
-        // It looks once more whether somebody has answered meanwhile.
+        // It checks once more for an answer.
         own.end();
         process.close();
         await approve(suffix);
@@ -141,7 +141,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([...seen], ["plan", "default"]);
     });
 
-    test("STREAM-041 SESS-011 what is set while an approved plan is written overwrites nothing, and is not overwritten", async () => {
+    test("STREAM-041 SESS-011 a setting and the write of an approved plan do not overwrite each other", async () => {
       for (let at = 0; at < 6; at++) {
         const suffix = `busy-${at}`;
         const { process, set, pick, think, submit } = start();
@@ -186,7 +186,7 @@ for (const dialect of gateDialects)
       assert.equal((await kept("plans")).permission_mode, "default");
     });
 
-    test("SESS-011 beside turns that begin and end, each mode is kept in turn and no turn is lost", async () => {
+    test("SESS-011 during turns that begin and end, each mode is stored in order and no turn is lost", async () => {
       const { process, set, submit } = start();
       const modes = Array.from(
         { length: 9 },
@@ -202,7 +202,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(process.crashes, []);
     });
 
-    test("SESS-011 a conversation begins in its manifest's mode, also when it was made by something that is kept", async () => {
+    test("SESS-011 a thread begins in its manifest's mode, also when another setting created it", async () => {
       const { submit, think } = start();
       await submit("born", "go", "planner").ended;
       await think("made", "low");

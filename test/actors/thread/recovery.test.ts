@@ -1,4 +1,4 @@
-// What the successor of a process that is gone makes of the runs and keys that it has left behind.
+// The treatment of a dead process's runs and keys by the next process.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress } from "../../../bus/address.ts";
@@ -27,7 +27,7 @@ for (const dialect of dialects)
       ({ store } = await testStore(dialect, atEnd));
     });
 
-    /** A process whose model takes so long for a piece of its answer. */
+    /** A process whose model takes this long for a piece of its answer. */
     function start(pauseMs: number): ActorProcess {
       const model = new ScriptedModel(
         env,

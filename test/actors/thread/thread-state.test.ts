@@ -1,4 +1,4 @@
-// What a conversation keeps in memory between its turns.
+// The memory of a thread between its turns.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type ContextMessage, contextMessage } from "../../../actors/log/message.ts";

@@ -1,4 +1,5 @@
-// The tree of a conversation below HTTP: who may write it, what stands between a run's events, and what a crash leaves of a copy.
+// The tree of a thread below HTTP: who may write it, the events between a run's events, and the state of a copy after a
+// crash.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { loadBranch } from "../../../actors/log/branch.ts";
@@ -27,7 +28,7 @@ import { Sim } from "../../support/sim-env.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
-/** As if nobody had done anything to a log for longer than anybody takes. */
+/** Ages a log, as if it had been idle for longer than any operation takes. */
 const age = tenantSql(
   "test_age",
   "UPDATE unowned_logs SET touched_at = 0 WHERE tenant_id = :tenant AND thread_key = ?",
@@ -128,7 +129,7 @@ describe("the tree below HTTP", () => {
     );
   });
 
-  test("what clients add at any moment of a run with calls stands in the log once, and is shown to no model between calls and results", async () => {
+  test("client messages during a run with calls are logged once, never between call and result", async () => {
     for (let at = 0; at < 30; at++) {
       const { sim, process, events } = world((earlier) =>
         earlier === 0
@@ -163,7 +164,7 @@ describe("the tree below HTTP", () => {
     }
   });
 
-  test("a summary that comes after a second rewind is not kept", async () => {
+  test("a summary that comes after a second rewind is dropped", async () => {
     const { sim, process, events } = world();
     const { store, say, rewind } = process();
     for (let turns = 0; turns < 3; turns++) await sim.until(say().ended);
@@ -181,7 +182,7 @@ describe("the tree below HTTP", () => {
     );
   });
 
-  test("what a summary has used that is not kept was used all the same", async () => {
+  test("the usage of a dropped summary counts", async () => {
     const words = Array.from({ length: 20 }, () => "word ");
     const { sim, suffix, process } = world((earlier) => ({ text: earlier < 3 ? ["Said."] : words }));
     const { store, say, rewind } = process();
@@ -299,7 +300,7 @@ for (const dialect of dialects)
       assert.ok(Math.max(...batches) <= 6 * content.length, `characters of the batches: ${batches}`);
     });
 
-    test("what of a copy waits to be written is counted anew behind each page", async () => {
+    test("the unwritten rest of a copy is counted again after each page", async () => {
       const { thread_key, uid } = await threadOf("counted", [{ parent: -1, content: "x".repeat(1_000) }]);
       const copy = new BranchCopy(
         tenant,
@@ -331,7 +332,7 @@ for (const dialect of dialects)
       assert.equal(ranges.length, 26);
     });
 
-    test("a branch that was compacted is read from the first event kept, with the summary in the place of the rest", async () => {
+    test("a compacted branch is read from the first kept event, after its summary", async () => {
       const compaction = { kind: "compaction" as const, metadata: { first_kept_seq: 3 } };
       const steps = [0, 1, 2, 3, 4].map((seq) => ({ parent: seq - 1 }));
       const head = await threadOf("compacted", [...steps, { parent: 4, ...compaction }, { parent: 5 }]);
@@ -376,7 +377,7 @@ for (const dialect of dialects)
       }
     });
 
-    test("what a copy or a deletion has left half done is deleted when it is abandoned, and not before", async () => {
+    test("a half-done copy or deletion is deleted once abandoned, and not before", async () => {
       const steps = Array.from({ length: 1200 }, (_, seq) => ({ parent: seq - 1 }));
       const half = await threadOf("half", steps);
       const whole = await threadOf("whole", steps.slice(0, 5));

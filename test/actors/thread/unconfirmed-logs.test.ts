@@ -47,7 +47,7 @@ test("a log is looked at four times, the last one ten minutes later, and then fo
   assert.equal(timers(), idle, "nothing is waited for");
 });
 
-test("a log that cannot be looked at even then is looked at anew, until the store is back", async () => {
+test("a log that cannot be checked then is checked again until the store is back", async () => {
   const { sim, looks, logs, store } = opened();
   store.isAway = true;
   logs.note(thread("acme:a"));
@@ -60,7 +60,7 @@ test("a log that cannot be looked at even then is looked at anew, until the stor
   assert.ok(looks.length - before <= 4, `${looks.length - before}`);
 });
 
-test("one that is noted again is looked at anew, and beyond ten thousand the oldest is forgotten", async () => {
+test("one that is noted again is checked again, and beyond 10,000 the oldest is dropped", async () => {
   const { sim, looks, logs } = opened();
   logs.note(thread("acme:first"));
   for (let i = 0; i < 9_999; i++) logs.note(thread(`acme:${i}`));

@@ -9,7 +9,7 @@ import { threadRow } from "../../support/rows.ts";
 import { testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
-test("STREAM-022 listeners are told what the log has beyond what they were told, once, each tenant's its own", async (t) => {
+test("STREAM-022 listeners get unpublished events of the log once, each tenant its own", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const published: [topic: string, ids: string[]][] = [];
   const bus = {

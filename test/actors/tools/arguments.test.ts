@@ -104,7 +104,7 @@ test("the log has arguments parsed where a tool might take them, and else as the
   assert.deepEqual(loggedArguments(texts), texts);
 });
 
-test("of all calls of an answer no more arguments are parsed than one may have", () => {
+test("all calls of an answer share the parse bound of one", () => {
   const half = `{"content":"${"x".repeat(999_986)}"}`;
 
   const [first, second, third] = loggedArguments([half, half, "{}"]);

@@ -29,7 +29,7 @@ test("a run's tools are those that its agent has bound, in that order, each from
   assert.equal(bound.get("b"), undefined, "offered, and not this agent's");
 });
 
-test("a tool that its source has no more is not bound, and a run that has begun keeps what it got", () => {
+test("a tool that has left its source is not bound, and a live run keeps its tools", () => {
   let there = true;
   const passing: ToolSource = {
     name: "passing",

@@ -1,4 +1,4 @@
-// The files of a conversation that is deleted while somebody else, a process that a tool has begun, writes them.
+// The files of a thread that is deleted while another process, started by a tool, writes them.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { TenantSemaphores } from "../../../bus/queues/tenant-semaphores.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type Cleanup, cleanup, tempDir } from "../../support/temp.ts";
 
-/** What the process does over and over, with the folder or in it. */
+/** The action that the process repeats, with the folder or in it. */
 const writers = {
   "makes files": "fs.writeFileSync(at + '/f' + (i % 500), 'x')",
   "makes files where it has been begun": "fs.writeFileSync('f' + (i % 500), 'x')",
@@ -55,7 +55,7 @@ test("a folder that is filled as fast as it is emptied is given up, and stays in
   for (let file = 0; file < 5_100; file++) writeFileSync(join(threads, "t", `f${file}`), "x");
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
   const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
-  // All that is there was made behind the beginning of the deletion.
+  // Every file is newer than the beginning of the deletion.
   const env = { ...systemEnv(), now: () => 0 };
 
   await assert.rejects(eraseFiles({ key: "acme:t", deps, env } as never), { code: "workspace_io_error" });
@@ -64,7 +64,7 @@ test("a folder that is filled as fast as it is emptied is given up, and stays in
   assert.ok(readdirSync(join(threads, "t")).length > 0);
 });
 
-test("what a deletion that was cut off has left is deleted with the next one, and no other conversation's", async (t: TestContext) => {
+test("the next deletion removes an interrupted one's files, and no other thread's", async (t: TestContext) => {
   const root = tempDir(cleanup(t));
   const threads = join(root, ".svc-scopes", "acme", "threads");
   for (const name of ["t.erased/dir", "t", "t2"]) mkdirSync(join(threads, name), { recursive: true });
@@ -77,7 +77,7 @@ test("what a deletion that was cut off has left is deleted with the next one, an
   assert.deepEqual(readdirSync(threads), ["t2"]);
 });
 
-test("what deletions that were cut off have left, whose folder rests, is deleted by itself, in no workspace and under no other name", async (t: TestContext) => {
+test("files of interrupted deletions in an idle folder are deleted, and no others", async (t: TestContext) => {
   const root = tempDir(cleanup(t));
   const scopes = join(root, ".svc-scopes");
   const kept = ["acme/threads/t", "acme/threads/t/kept.erased", "acme/shared/kept.erased"];
@@ -99,7 +99,7 @@ test("what deletions that were cut off have left, whose folder rests, is deleted
   assert.equal(await eraseLeftFolders(join(root, "nowhere"), before, env), 0);
 });
 
-test("files are deleted in their tenant's turn: others of it wait for who has it, and another tenant's for nobody", async (t: TestContext) => {
+test("deletions of one tenant take turns, and never wait for another tenant", async (t: TestContext) => {
   const root = tempDir(cleanup(t));
   const folder = (tenant: string, name: string) => join(root, ".svc-scopes", tenant, "threads", name);
   for (const [tenant, name] of [

@@ -1,4 +1,4 @@
-// What happens to a file between two looks at it, and who waits for whom.
+// A file that changes between two reads, and the order of waiting requests.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -27,7 +27,7 @@ function open(t: TestContext): { place: Place; at: string; audited: string[] } {
   return { place, at: join(root, "a"), audited };
 }
 
-test("WS-003 a file that somebody else changes in the moment of the write stays as it is, and the answer says what it is", async (t) => {
+test("WS-003 a file that changes during the write stays, and the answer shows its state", async (t) => {
   const { place, at, audited } = open(t);
   writeFileSync(at, "old");
   // The id of the draft is asked for when the file was looked at, and before it is replaced.
@@ -47,7 +47,7 @@ test("WS-003 a file that somebody else changes in the moment of the write stays 
   assert.deepEqual([readFileSync(at, "utf8"), audited], ["theirs", []]);
 });
 
-test("WS-004 what is not a file any more is not deleted", async (t) => {
+test("WS-004 a path that is no longer a file is not deleted", async (t) => {
   const { place, at, audited } = open(t);
   mkdirSync(at);
 
@@ -55,7 +55,7 @@ test("WS-004 what is not a file any more is not deleted", async (t) => {
   assert.deepEqual(audited, []);
 });
 
-test("WS-006 who moves to and fro over the same two paths takes turns, whatever their order and case", async (t) => {
+test("WS-006 concurrent moves between the same two paths take turns, in any order and case", async (t) => {
   const { place } = open(t);
   const done: string[] = [];
   const both = (name: string, ...paths: string[]) =>

@@ -4,7 +4,7 @@ import { TextPace } from "../../../../actors/run/stream/text-pace.ts";
 import type { Env } from "../../../../bus/env.ts";
 import { Sim } from "../../../support/sim-env.ts";
 
-/** A pace on a clock that stands still but for what the test says a turn of the event loop has taken. */
+/** A pace on a clock that moves only by the length of each turn of the event loop. */
 function paced() {
   const sim = new Sim(1);
   const env = sim.env();
@@ -22,7 +22,7 @@ function paced() {
   return {
     sim,
     pace,
-    /** One turn of the event loop in which somebody asks. */
+    /** One turn of the event loop with one request for the pace. */
     async turn(lengthMs: number): Promise<boolean> {
       const isBusy = pace.isBusy;
       tookMs += lengthMs;
@@ -53,7 +53,7 @@ test("everybody who waits is called at the same beat, once", async () => {
   assert.deepEqual(called, ["first at 40", "second at 40"]);
 });
 
-test("who comes back during a beat waits for the next", async () => {
+test("a caller that returns during a beat waits for the next", async () => {
   const { sim, pace } = paced();
   const startedAt = sim.now;
   const called: number[] = [];

@@ -1,4 +1,5 @@
-// A request for approval and the wait of its call are written in one batch: neither is there without the other, whatever comes then.
+// A request for approval and the wait of its call are written in one batch: the store has both or neither, whatever
+// follows.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { runAddress } from "../../../../bus/address.ts";
@@ -19,9 +20,9 @@ const usage = { input: 10, output: 1, cacheRead: 0, cacheWrite: 0 };
 const yes = { decision: "approved", note: "", edited_args: null } as const;
 const gate = { id: "sums", tools: ["calculator"], ttl_seconds: 600 };
 
-/** What the test does around the batches and reads of a process. */
+/** Hooks of the test around the batches and reads of a process. */
 interface Around {
-  /** Behind a batch with a statement of this name, before its writer hears of it. */
+  /** Runs after a batch with a statement of this name, before its writer gets the result. */
   written?: readonly [statement: string, work: () => Promise<void>];
   read?: readonly [statement: string, work: () => Promise<void>];
   /** The names of the statements of each. */
@@ -48,7 +49,7 @@ for (const dialect of gateDialects)
     });
     const tenant = () => store.tenant(tenantId);
 
-    /** The store as a process has it, with what the test does around it. */
+    /** The store of a process, with the hooks of the test around it. */
     function watched(around: Around): Store {
       const watching = <S extends Scope>(scope: S): S => {
         const write = async (ops: readonly WriteOp[], ...rest: unknown[]) => {
@@ -69,7 +70,7 @@ for (const dialect of gateDialects)
       return { ...store, tenant: (id) => watching(store.tenant(id)), system: watching(store.system), close: () => {} };
     }
 
-    /** A process whose model asks for a sum that no other test asks for. */
+    /** A process whose model asks for a sum that is unique to the test. */
     function start(around: Around = { batches: [] }, expression = `1+${1000 + ++sums}`) {
       const calls = [{ id: "sum", name: "calculator", arguments: JSON.stringify({ expression }) }];
       const model = new ScriptedModel(env, (messages) =>
@@ -94,7 +95,7 @@ for (const dialect of gateDialects)
         process.bus.tell(runAddress(tenantId, suffix || null, run_id), "resume", { due: false });
     }
 
-    test("APPR-009 whose process ends as the request is written leaves none that anybody could decide", async () => {
+    test("APPR-009 whose process dies as the request is written leaves none open for a decision", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const { promise: gone, resolve } = Promise.withResolvers<void>();
@@ -124,7 +125,7 @@ for (const dialect of gateDialects)
     });
 
     for (const thread_suffix of ["stopped", null])
-      test(`APPR-009 that is stopped as the request is written takes it along, ${thread_suffix ? "on" : "without"} a thread`, async () => {
+      test(`APPR-009 that is stopped as the request is written closes it, ${thread_suffix ? "on" : "without"} a thread`, async () => {
         const around: Around = { batches: [] };
         const { process, expression } = start(around);
         const turn = process.submit({ manifest: "gated", thread_suffix });
@@ -170,7 +171,7 @@ for (const dialect of gateDialects)
         told.map(({ json: { data } }) => [data.approval_id, data.expires_at]),
         suffixes.map(() => [id, deadline]),
       );
-      // Who comes later is told by what is stored.
+      // A later client gets the stored question.
       assert.deepEqual(
         waits.map(({ frame }) => [frame?.data.approval_id, frame?.data.expires_at]),
         suffixes.map(() => [id, deadline]),
@@ -215,7 +216,7 @@ for (const dialect of gateDialects)
       assert.equal((await requestsOf(expression)).length, 1);
     });
 
-    test("writes its request, its wait and what the log says of it in one batch", async () => {
+    test("writes its request, its wait and their events in one batch", async () => {
       const around: Around = { batches: [] };
       const { process } = start(around);
       const turn = process.submit({ manifest: "gated", thread_suffix: "counted" });

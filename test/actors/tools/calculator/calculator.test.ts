@@ -163,7 +163,7 @@ test("so does one near zero, which keeps fewer bits", () => {
   );
 });
 
-test("what is shown reads back as the number, to the digits that are shown", () => {
+test("a shown result reads back as the number, to the digits shown", () => {
   fc.assert(
     fc.property(fraction, (value) => {
       const back = Number(format(value));

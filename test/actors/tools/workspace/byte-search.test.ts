@@ -35,7 +35,7 @@ test("bytes that make other searches quadratic cost two steps a byte", async () 
   assert.ok(steps <= 2 * (text.length + part.length), `${steps}`);
 });
 
-test("the search ends when it is told to", async () => {
+test("the search ends on abort", async () => {
   const found: number[] = [];
 
   await eachMatch(Buffer.from("a.a.a"), Buffer.from("a"), env, (at) => {
@@ -46,7 +46,7 @@ test("the search ends when it is told to", async () => {
   assert.deepEqual(found, [0, 2]);
 });
 
-test("an edit is what replacing text is, for any text", async () => {
+test("an edit equals a text replacement, for any text", async () => {
   const text = fc.string({ unit: fc.constantFrom("a", "b", "\r\n", "é", "😀") });
   await fc.assert(
     fc.asyncProperty(

@@ -22,7 +22,7 @@ import { ToolRefusal } from "../../../../actors/tools/workspace/refusal.ts";
 const pinnings: Pinning[] = platform() === "linux" ? ["descriptors", "paths"] : ["paths"];
 
 for (const pinning of pinnings) {
-  describe(`a directory held by ${pinning}`, () => {
+  describe(`a directory pinned by ${pinning}`, () => {
     async function open(t: TestContext): Promise<{ home: string; root: Directory }> {
       const home = mkdtempSync(join(tmpdir(), "svc-directory-"));
       t.after(() => rmSync(home, { recursive: true, force: true }));
@@ -89,7 +89,7 @@ for (const pinning of pinnings) {
       await assert.rejects(root.file("file"), text);
     });
 
-    test("a directory that is swapped for a link while it is held is not followed", async (t) => {
+    test("a pinned directory that is swapped for a link is not followed", async (t) => {
       const { home, root } = await open(t);
       mkdirSync(join(home, "root/dir"));
       writeFileSync(join(home, "root/dir/file"), "mine");
@@ -112,7 +112,7 @@ for (const pinning of pinnings) {
       assert.deepEqual(readdirSync(join(home, "outside")), ["file"]);
     });
 
-    test("a file that is replaced meanwhile is not overwritten", async (t) => {
+    test("a file that is replaced during the write is not overwritten", async (t) => {
       const { home, root } = await open(t);
       writeFileSync(join(home, "root/a"), "old");
       const before = await root.look("a");
@@ -126,7 +126,7 @@ for (const pinning of pinnings) {
       assert.deepEqual(readdirSync(join(home, "root")), ["a"]);
     });
 
-    test("a link that is put in a file's place meanwhile is not written through", async (t) => {
+    test("a link that replaces a file during the write is not written through", async (t) => {
       const { home, root } = await open(t);
       symlinkSync("../../outside/file", join(home, "root/a"));
 

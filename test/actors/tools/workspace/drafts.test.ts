@@ -43,7 +43,7 @@ function hastyEnv(): { env: Env; pauses: number[] } {
   };
 }
 
-test("drafts that nobody has written to for an hour go, wherever a tool could have left them, and nothing else", async (t) => {
+test("drafts unwritten for an hour are deleted in all places of a tool, and only they", async (t) => {
   const home = tempDir(cleanup(t));
   const root = join(home, "root");
   const old = [

@@ -10,7 +10,7 @@ test("any names come in the order of their characters, and each once", async () 
   const copies = fc.integer({ min: 1, max: 120 });
   await fc.assert(
     fc.asyncProperty(names, copies, async (some, count) => {
-      // Many times as many, so that there are several runs, of any lengths.
+      // A multiple of it, so that there are several runs of any length.
       const many = Array.from({ length: count }, (_, at) => some.map((name) => `${name} ${at}`)).flat();
 
       const sorted = await sortByName(named(many), () => undefined);

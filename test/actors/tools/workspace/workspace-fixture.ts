@@ -14,7 +14,7 @@ import { createStore, type Engine } from "../../../../storage/store/store.ts";
 /** A temporary root with a workspace of scope deployment, so that a test's files are where it puts them. */
 export interface Fixture {
   readonly root: string;
-  /** A directory beside the root, outside every workspace. */
+  /** A directory next to the root, outside every workspace. */
   readonly outside: string;
   readonly frames: { frame: string; data: unknown }[];
   readonly context: ToolContext;

@@ -14,7 +14,7 @@ import {
 } from "../../../../actors/tools/workspace/workspace-path.ts";
 import { runs } from "../../../support/effort.ts";
 
-/** Texts made of what paths are attacked with. */
+/** Texts made of the parts of path attacks. */
 const hostileText = fc
   .array(
     fc.oneof(
