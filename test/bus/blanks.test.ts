@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { trimBlanks } from "../../bus/blanks.ts";
 
-test("spaces and tabs are taken off both ends, and nothing else is", () => {
+test("spaces and tabs are trimmed at both ends, and nothing else is", () => {
   assert.equal(trimBlanks(" \t https\t "), "https");
   assert.equal(trimBlanks("a \t b"), "a \t b");
   assert.equal(trimBlanks(" \t "), "");

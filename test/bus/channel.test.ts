@@ -8,7 +8,7 @@ import { Sim } from "../support/sim-env.ts";
 
 const quiet: EchoDeps = { onHandled() {} };
 
-/** Two nodes with actors, two that only ask. */
+/** Two nodes with actors, and two that only ask. */
 function someNodes(seed: number) {
   const sim = new Sim(seed);
   return {
@@ -17,8 +17,8 @@ function someNodes(seed: number) {
   };
 }
 
-test("texts of many channels arrive complete and in order, those of one turn as one, and the last is marked", async () => {
-  // For each channel what is sent in each turn; some send nothing in some turns.
+test("texts of many channels arrive whole and in order, merged per turn, the last marked", async () => {
+  // For each channel the text sent in each turn; some channels skip turns.
   const texts = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 5 }), { maxLength: 4 }), {
     maxLength: 8,
     size: "max",
@@ -56,7 +56,7 @@ test("texts of many channels arrive complete and in order, those of one turn as 
   await fc.assert(property, { numRuns: runs(100) });
 });
 
-test("an actor's text arrives over the channel that its message names, wherever the actor lives", async () => {
+test("an actor's text arrives over the channel named in its message, on any node", async () => {
   const property = fc.asyncProperty(
     fc.nat(),
     fc.array(fc.record({ key: fc.nat(3), text: fc.string({ maxLength: 50 }), pieces: fc.integer({ min: 1, max: 9 }) })),
@@ -102,7 +102,7 @@ test("the last text may join the others of its turn", async () => {
   assert.deepEqual(heard, [["ab", true]]);
 });
 
-test("a channel to a node that is not connected takes what is sent, and counts it as dropped", async () => {
+test("a channel to an unconnected node accepts texts, and counts them as dropped", async () => {
   const { sim, net } = someNodes(1);
   const sender = net.node(0).bus;
   const channel = sender.channel({ node: simNode(99), id: 1 });
@@ -117,7 +117,7 @@ test("a channel to a node that is not connected takes what is sent, and counts i
   assert.equal(calls, 1);
 });
 
-test("a channel that was closed, or has had its last text, hears no more; what comes is counted", async () => {
+test("a closed or completed channel receives nothing more; late texts are counted", async () => {
   const { sim, net } = someNodes(1);
   const sender = net.node(0).bus;
   const receiver = net.node(10).bus;

@@ -1,4 +1,5 @@
-// The machine's clock may be set, forward or back, and clocks of hosts differ. What is asked on the bus waits as long as it was told to.
+// The machine's clock may be set, forward or back, and clocks of hosts differ. An ask on the bus waits for its own
+// deadline.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EchoDeps, echoActor } from "../support/echo-actor.ts";
@@ -11,7 +12,7 @@ const hourMs = 3_600_000;
 const to = { kind: "echo", key: "a" } as const;
 const message = (number: number, delayMs: number) => ({ sender: "s", number, delayMs });
 
-/** A node that asks and one that answers, with the clocks of which somebody plays. */
+/** A node that asks and one that answers, with clocks that the test sets. */
 function twoNodes() {
   const sim = new Sim(1);
   const net = new SimNet(sim, { actorNodes: [0], otherNodes: [1], definitions: [echoActor(1_000)], deps: quiet });
@@ -22,7 +23,7 @@ function twoNodes() {
 for (const byMs of [hourMs, -hourMs]) {
   const way = byMs > 0 ? "forward" : "back";
 
-  test(`a clock that is set ${way} ends no ask that is under way or waits in a mailbox`, async () => {
+  test(`a clock that is set ${way} ends no active ask and none in a mailbox`, async () => {
     const { sim, asker, actors } = twoNodes();
     const first = outcomeOf(asker.bus.ask(to, "echo", message(1, 300)));
     const second = outcomeOf(asker.bus.ask(to, "echo", message(2, 300)));
@@ -35,7 +36,7 @@ for (const byMs of [hourMs, -hourMs]) {
     assert.ok("answer" in (await second), JSON.stringify(await second));
   });
 
-  test(`an actor's clock that is ${way} of the asker's makes no ask overdue, and none wait for longer`, async () => {
+  test(`an actor's clock that is ${way} of the asker's makes no ask overdue or longer`, async () => {
     const { sim, asker, actors } = twoNodes();
     actors.env.setClock(byMs);
     const answered = outcomeOf(asker.bus.ask(to, "echo", message(1, 100)));

@@ -15,7 +15,7 @@ function batchOf(...items: unknown[]): Batch {
   return { version: protocolVersion, ack: 3, bytes: 70, items };
 }
 
-test("a batch of plain data is the same after it was bytes", () => {
+test("a batch of plain data survives its encoding", () => {
   const text = fc.string({ unit: "binary" });
   const leaf = fc.oneof(
     text,
@@ -44,7 +44,7 @@ test("a batch of plain data is the same after it was bytes", () => {
   fc.assert(property, { numRuns: runs(300) });
 });
 
-test("bytes that lie anywhere in a larger piece are read alike", () => {
+test("bytes at any offset of a larger buffer decode alike", () => {
   const batch = batchOf(op.tell, "echo", "key", "note", { text: "ä€𐍈" });
   const encoded = encodeBatch(batch);
   const piece = new Uint8Array(encoded.length + 7);
@@ -55,7 +55,7 @@ test("bytes that lie anywhere in a larger piece are read alike", () => {
   assert.deepEqual(decoded, batch);
 });
 
-test("a batch begins with its version, and one of another version is not read any further", () => {
+test("a batch begins with its version, and another version is not read further", () => {
   const encoded = encodeBatch(batchOf(op.subscribe, "topic"));
   const later = Uint8Array.from([0x7f, 0x01, 1, 2, 3]);
 
@@ -76,7 +76,7 @@ for (const [what, value, named] of [
   ["a promise", Promise.resolve(), "a Promise"],
   ["a symbol", Symbol("s"), "a symbol"],
 ] as const)
-  test(`${what} cannot cross, and the place is named`, () => {
+  test(`${what} cannot cross, and the error names the position`, () => {
     const batch = batchOf(op.reply, 1, { rows: [1, { inner: value }] });
 
     assert.throws(
@@ -85,7 +85,7 @@ for (const [what, value, named] of [
     );
   });
 
-/** A node asks itself and says whether the same value has come; then it sends a function. */
+/** A node asks itself and reports whether an equal value has come; then it sends a function. */
 const talkToItself = `
   import { Bus } from ${JSON.stringify(`${rootUrl}bus/bus.ts`)};
   import { systemEnv } from ${JSON.stringify(`${rootUrl}bus/env.ts`)};
@@ -108,7 +108,7 @@ for (const [where, program] of [
   ["the main thread", talkToItself],
   ["a thread", inThread],
 ] as const)
-  test(`with the bus in bytes nothing arrives as it is, not even at the node that has sent it, on ${where}`, () => {
+  test(`with a bus in bytes nothing arrives by reference, not even at its sender, on ${where}`, () => {
     const printed = (...execArgv: string[]): string => {
       const args = ["--import", "./strip-types.js", ...execArgv, "--input-type=module", "-e", program];
       const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });

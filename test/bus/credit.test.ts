@@ -23,7 +23,7 @@ function someNodes() {
   return { sim, net, actors: net.node(0), reader: net.node(10), other: net.node(11) };
 }
 
-test("a receiver that is stuck stops the sender at the credit, and gets everything in order when it goes on", async () => {
+test("a stuck receiver stops the sender at the credit, and later gets all in order", async () => {
   const { sim, net, actors, reader } = someNodes();
   let sentBytes = 0;
   net.onPost = (from, to, batch) => {
@@ -37,7 +37,7 @@ test("a receiver that is stuck stops the sender at the credit, and gets everythi
       if (last) ended++;
     }),
   );
-  // Sends whenever it may, and otherwise holds back, like a run that reads its model.
+  // Sends whenever it may, and otherwise waits, like a run that reads its model.
   let sent = "";
   const send = (): void => {
     while (channel.writable && sent.length < 5 * creditBytes) {
@@ -62,7 +62,7 @@ test("a receiver that is stuck stops the sender at the credit, and gets everythi
   assert.equal(channel.writable, true);
 });
 
-test("a node that is stuck slows nobody but those who speak to it", async () => {
+test("a stuck node slows only the nodes that talk to it", async () => {
   const { sim, net, actors, reader, other } = someNodes();
   reader.env.stall();
   const stuck = actors.bus.channel(reader.bus.openChannel(() => {}));
@@ -86,7 +86,7 @@ test("a node that is stuck slows nobody but those who speak to it", async () => 
   assert.equal(net.node(0).bus.dropped.frame, 0);
 });
 
-test("asks of a node that is behind are refused with mailbox_full and tells are dropped, until it has caught up", async () => {
+test("asks of an overloaded node get mailbox_full, and tells are dropped, until it recovers", async () => {
   const { sim, actors, reader } = someNodes();
   const to = { kind: "echo", key: "a" } as const;
   const message = (number: number) => ({ sender: "s", number, delayMs: 0 });
@@ -114,10 +114,10 @@ test("asks of a node that is behind are refused with mailbox_full and tells are 
   assert.deepEqual(afterwards, answered(99, 9));
 });
 
-test("answers come through although the asker's own questions have used up its credit", async () => {
+test("answers arrive although the asker's own questions have used up its credit", async () => {
   const { sim, actors, reader } = someNodes();
   const to = { kind: "echo", key: "a" } as const;
-  // Both directions are full of text; each side still hears what it waits for.
+  // Both directions are full of text; each side still gets the answers it waits for.
   const up = reader.bus.channel(actors.bus.openChannel(() => {}));
   const down = actors.bus.channel(reader.bus.openChannel(() => {}));
   const asked = [];
@@ -137,7 +137,7 @@ test("answers come through although the asker's own questions have used up its c
   assert.ok(up.writable && down.writable);
 });
 
-test("text for a node without credit grows into one operation for each channel and topic", async () => {
+test("text for a node without credit merges into one operation per channel and topic", async () => {
   const { sim, net, actors, reader } = someNodes();
   const address = { kind: "thread", key: "t:1" } as const;
   const topicTexts: string[] = [];

@@ -1,4 +1,4 @@
-// How many inputs go in one page, by what is known of their vectors.
+// The number of inputs in one page, by the known sizes of their vectors.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { endOfPage } from "../../bus/protocol/embedder.ts";
@@ -19,7 +19,7 @@ for (const [what, form, wanted] of [
     assert.equal(endOfPage(texts(200), 199, form), 200);
   });
 
-test("a page has no more than so many characters or tokens, but always an input", () => {
+test("a page is bounded in characters and tokens, but has at least one input", () => {
   const short = { dimensions: 8, isBinary: true };
 
   assert.equal(endOfPage(texts(5, 64 * 1024), 0, short), 2);

@@ -1,4 +1,4 @@
-// The ways of starting a run: which capabilities each has, as the parts of a run read them.
+// The entry points of a run: the capabilities of each, as the parts of a run read them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type EntryPointTraits, entryPoints } from "../../bus/frames/entry-points.ts";
@@ -8,14 +8,14 @@ function having(has: (entry: EntryPointTraits) => boolean): string[] {
   return Object.entries(entryPoints).flatMap(([name, entry]) => (has(entry) ? [name] : []));
 }
 
-test("a run of a task, a job or a trigger has nobody who answers its questions by itself", () => {
+test("a run of a task, a job or a trigger has no client to answer its questions", () => {
   assert.deepEqual(
     having(({ attended }) => !attended),
     ["task", "job", "trigger"],
   );
 });
 
-test("jobs and triggers are durable whatever their manifest says; questions, compactions and tasks are not", () => {
+test("jobs and triggers are always durable; questions, compactions and tasks never", () => {
   assert.deepEqual(
     having(({ durable }) => durable === "always"),
     ["job", "trigger"],
@@ -47,7 +47,7 @@ test("a run that no client waits for writes no output of its own", () => {
   );
 });
 
-test("the entry points of one protocol share the place of their keys, and the rest have their own", () => {
+test("the entry points of one protocol share a key space, and the rest have their own", () => {
   const places = Object.entries(entryPoints).map(([name, { keyPlace }]) => [name, keyPlace?.("t") ?? null]);
 
   assert.deepEqual(Object.fromEntries(places), {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { orderedId, systemEnv } from "../../bus/env.ts";
 import { Sim } from "../support/sim-env.ts";
 
-test("ids are 32 hexadecimal digits and never come twice", () => {
+test("ids are 32 hexadecimal digits and unique", () => {
   const env = systemEnv();
 
   const ids = Array.from({ length: 5_000 }, () => env.id());
@@ -12,7 +12,7 @@ test("ids are 32 hexadecimal digits and never come twice", () => {
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test("ids for what is stored come in the order of time, and nobody guesses the rest of one", async () => {
+test("stored ids are ordered by time, and the rest of each is unguessable", async () => {
   const sim = new Sim(1);
   const env = sim.env();
   const made: string[] = [];
@@ -32,7 +32,7 @@ test("ids for what is stored come in the order of time, and nobody guesses the r
   assert.equal(new Set(times).size, 50);
 });
 
-test("what is deferred runs after the promises of this turn, in order", async () => {
+test("deferred work runs after the promises of this turn, in order", async () => {
   const env = systemEnv();
   const order: string[] = [];
 
@@ -52,7 +52,7 @@ test("what is deferred runs after the promises of this turn, in order", async ()
   assert.deepEqual(order, ["now", "promise", "first", "second"]);
 });
 
-test("what is to happen soon happens when who says so has returned, before what is deferred and whatever else is there", async () => {
+test("soon-work runs after its caller returns, before deferred work and other events", async () => {
   const env = systemEnv();
   const order: string[] = [];
 
@@ -100,14 +100,14 @@ test("the monotonic clock does not go back, and the epoch clock is in millisecon
   assert.ok(env.now() > 1_700_000_000_000 && env.now() < 10_000_000_000_000);
 });
 
-test("the monotonic clock is the host's, whenever a thread has begun", () => {
+test("the monotonic clock is the host's, whenever a thread has started", () => {
   const env = systemEnv();
 
-  // Far more than a thread is held up for between two lines, and far less than a machine has run.
+  // Far more than a pause between two lines, and far less than the uptime of a machine.
   assert.ok(Math.abs(env.monotonic() - Number(process.hrtime.bigint()) / 1e6) < 5_000);
 });
 
-test("a simulation moves its clock only when told to, and does what is due in the order of time", async () => {
+test("a simulation moves its clock only on demand, and runs due events by time", async () => {
   const sim = new Sim(5);
   const env = sim.env();
   const done: string[] = [];
@@ -127,7 +127,7 @@ test("a simulation moves its clock only when told to, and does what is due in th
   assert.equal(env.now(), start + 35);
 });
 
-test("a simulation does what is due at the same time in an order that its seed decides", async () => {
+test("a simulation orders simultaneous events by its seed", async () => {
   const order = async (seed: number): Promise<string> => {
     const sim = new Sim(seed);
     const done: number[] = [];
@@ -141,7 +141,7 @@ test("a simulation does what is due at the same time in an order that its seed d
   assert.notEqual(await order(1), await order(2));
 });
 
-test("a simulation keeps the order of what one node defers, lets promises run between, and stops what has ended", async () => {
+test("a simulation defers in order, runs promises between, and drops work of ended nodes", async () => {
   const sim = new Sim(9);
   const [env, other] = [sim.env(), sim.env()];
   const done: string[] = [];
@@ -159,7 +159,7 @@ test("a simulation keeps the order of what one node defers, lets promises run be
   assert.deepEqual(done, ["a", "a promise", "b", "b promise", "c", "c promise"]);
 });
 
-test("a simulation tells what an event throws, and when something never settles", async () => {
+test("a simulation reports errors of events, and promises that never settle", async () => {
   const sim = new Sim(1);
   sim.env().defer(() => {
     throw new Error("in an event");
@@ -169,7 +169,7 @@ test("a simulation tells what an event throws, and when something never settles"
   await assert.rejects(sim.until(new Promise(() => {}), 1_000), /not settled after 1000 simulated ms \(seed 1\)/);
 });
 
-test("a simulation does what is to happen soon before any other event, and not on a node that is stuck or has ended", async () => {
+test("a simulation runs soon-work before other events, but not on a stuck or ended node", async () => {
   const sim = new Sim(2);
   const [env, stuck, ended] = [sim.env(), sim.env(), sim.env()];
   const done: string[] = [];
@@ -197,7 +197,7 @@ test("a simulation does what is to happen soon before any other event, and not o
   await assert.rejects(sim.run(), /soon/);
 });
 
-test("what is due in more days than timers of the event loop know comes then, and not before; cancelled it does not come", (t) => {
+test("a timer beyond the event loop's maximum fires on time, and not when cancelled", (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const env = systemEnv();
   const dayMs = 86_400_000;

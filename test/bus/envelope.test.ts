@@ -7,7 +7,7 @@ import { runs } from "../support/effort.ts";
 
 const from = nodeId("there", 4);
 
-/** A receiver that notes what it is told, in order. */
+/** A receiver that records its calls, in order. */
 function noting(): { receiver: Receiver; noted: unknown[][] } {
   const noted: unknown[][] = [];
   const note =
@@ -28,7 +28,7 @@ function noting(): { receiver: Receiver; noted: unknown[][] } {
   return { receiver, noted };
 }
 
-test("every operation of a batch reaches its receiver, whole and in order, after a structured clone too", () => {
+test("every operation of a batch reaches its receiver in order, also structured-cloned", () => {
   const text = fc.string();
   // Bodies look like operations, so that a wrong step through the batch would show.
   const body = fc.oneof(fc.integer({ min: 0, max: 8 }), fc.jsonValue());
@@ -63,7 +63,7 @@ test("every operation of a batch reaches its receiver, whole and in order, after
   fc.assert(property, { numRuns: runs(300) });
 });
 
-test("a batch that nobody can read is an error, not silence", () => {
+test("an unreadable batch is an error", () => {
   const { receiver, noted } = noting();
 
   assert.throws(() => unpack(from, [op.subscribe, "a", 99, "b"], receiver), /unknown operation 99 at 2/);

@@ -26,7 +26,7 @@ test("a refusal crosses a thread whole: code, subject and details", () => {
   }
 });
 
-test("what is not a refusal becomes internal_error: its text stays behind, its cause stays known here", () => {
+test("another error becomes internal_error: its text stays local, its cause stays known", () => {
   const cause = new Error("password=secret");
 
   const error = SvcError.from(cause);
@@ -40,7 +40,7 @@ test("what is not a refusal becomes internal_error: its text stays behind, its c
   assert.equal(SvcError.from(refusal), refusal);
 });
 
-test("codes of 404, 405, 415 and 502 and seven more say a sentence, others only what was given to them", () => {
+test("404, 405, 415, 502 and seven more codes have their own sentence, others the given", () => {
   const more = [
     "host_not_allowed",
     "messages_or_template_required",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lazily } from "../../bus/lazily.ts";
 
-test("what is made when it is first asked for is made once, and not before", () => {
+test("a lazy value is made once, at its first use", () => {
   let made = 0;
   const value = lazily(() => ({ number: ++made }));
   assert.equal(made, 0);

@@ -51,13 +51,13 @@ class End {
   }
 }
 
-/** Carries batches until neither end has anything left to say. */
+/** Carries batches until neither end has anything left to send. */
 async function carryAll(sim: Sim, left: End, right: End): Promise<void> {
   do await sim.run();
   while (left.take(right) || right.take(left));
 }
 
-test("what is on its way never exceeds the credit by more than one operation, and acknowledgements cannot deadlock", async () => {
+test("unacknowledged bytes exceed the credit by one operation at most, without deadlock", async () => {
   const side = fc.constantFrom("left" as const, "right" as const);
   const write = fc.record({
     what: fc.constant("write"),
@@ -100,7 +100,7 @@ test("what is on its way never exceeds the credit by more than one operation, an
   await fc.assert(property, { numRuns: runs(150) });
 });
 
-test("both ends may be out of credit at the same time and still go on", async () => {
+test("both ends may be out of credit at the same time and still progress", async () => {
   const sim = new Sim(1);
   const [left, right] = [new End(sim), new End(sim)];
 
@@ -118,7 +118,7 @@ test("both ends may be out of credit at the same time and still go on", async ()
   assert.ok(left.link.writable && right.link.writable);
 });
 
-test("without credit nothing leaves but acknowledgements, and what waits leaves as one batch", async () => {
+test("without credit only acknowledgements leave, and queued work leaves as one batch", async () => {
   const sim = new Sim(1);
   const [left, right] = [new End(sim), new End(sim)];
   while (left.link.writable) left.write(mebibyte);
@@ -141,7 +141,7 @@ test("without credit nothing leaves but acknowledgements, and what waits leaves 
   assert.equal(right.heard, left.written);
 });
 
-test("what was handled is given back with the next batch, and without one when it is much", async () => {
+test("handled bytes are acknowledged with the next batch, or alone when they are many", async () => {
   const sim = new Sim(1);
   const [left, right] = [new End(sim), new End(sim)];
 
@@ -180,7 +180,7 @@ test("acknowledgements alone are not acknowledged", async () => {
   assert.equal(left.posted.length + right.posted.length, 0);
 });
 
-test("work that waits for credit is called once, when there is some, and at the end of the turn when there is", async () => {
+test("work that waits for credit is called once, now or at the end of the turn", async () => {
   const sim = new Sim(1);
   const [left, right] = [new End(sim), new End(sim)];
   const calls: string[] = [];
@@ -200,7 +200,7 @@ test("work that waits for credit is called once, when there is some, and at the 
   assert.deepEqual(calls, ["there was credit", "writable: true"]);
 });
 
-test("work that waits for credit is not called as long as there is none, whatever is given back", async () => {
+test("work that waits for credit is not called without credit, whatever is acknowledged", async () => {
   const sim = new Sim(1);
   const [left, right] = [new End(sim), new End(sim)];
   left.write(mebibyte);
@@ -220,7 +220,7 @@ test("work that waits for credit is not called as long as there is none, whateve
   assert.equal(calls, 1);
 });
 
-test("a link that is closed sends nothing more and lets who waits go on", async () => {
+test("a closed link sends nothing more and releases its waiters", async () => {
   const sim = new Sim(1);
   const left = new End(sim);
   while (left.link.writable) left.write(mebibyte);
@@ -240,7 +240,7 @@ test("a link that is closed sends nothing more and lets who waits go on", async 
   assert.equal(calls, 2);
 });
 
-test("a node's link to itself has the order of any other, and credit for one turn of the event loop", async () => {
+test("a node's link to itself has the usual order, and credit for one turn", async () => {
   const sim = new Sim(1);
   const heard: unknown[] = [];
   const transport = localTransport(false);

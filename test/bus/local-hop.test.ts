@@ -28,7 +28,7 @@ function oneNode(env: Env) {
   return { bus, close: () => host.close() };
 }
 
-/** A link of a node to itself, and what has arrived on it, batch by batch. */
+/** A link of a node to itself, and the arrived operations, batch by batch. */
 function noting(env: Env) {
   const heard: unknown[][] = [];
   const transport = localTransport(true);
@@ -40,7 +40,7 @@ function noting(env: Env) {
   return { link, heard };
 }
 
-test("an ask of an actor on the same node is answered before anything else is read", async () => {
+test("an ask of a local actor is answered before any other event is handled", async () => {
   const { bus, close } = oneNode(systemEnv());
   const order: string[] = [];
   const turnOver = new Promise<void>((resolve) =>
@@ -60,7 +60,7 @@ test("an ask of an actor on the same node is answered before anything else is re
   assert.deepEqual(order, [...[1, 2, 3, 4, 5].map((n) => `answer ${n}`), "end of the turn"]);
 });
 
-test("an ask arrives when who asks has returned, never within the call", () => {
+test("an ask arrives after its caller returns, never within the call", () => {
   const { link, heard } = noting(systemEnv());
 
   link.ask(1, "echo", "a", "echo", null, 0, 0);
@@ -68,7 +68,7 @@ test("an ask arrives when who asks has returned, never within the call", () => {
   assert.deepEqual(heard, []);
 });
 
-test("text alone waits for the end of the turn and joins; what is asked takes along what was sent before it, in order", async () => {
+test("text alone waits for the end of the turn; an ask flushes earlier text, in order", async () => {
   const sim = new Sim(1);
   const env = sim.env();
   const { link, heard } = noting(env);
@@ -92,12 +92,12 @@ test("text alone waits for the end of the turn and joins; what is asked takes al
   assert.deepEqual(heard, []);
   await sim.run();
 
-  // "c" was written before the batch left and belongs to the stream's one text in it.
+  // "c" was written before the batch left and belongs to the one text of the stream in it.
   assert.deepEqual(soon, [[4, 7, "abc", 0, 5, "t", "x", 6, "u", 2, 1, "yes"]]);
   assert.deepEqual(heard, [[4, 7, "de", 1]]);
 });
 
-test("actors that ask each other without end let the event loop turn", async () => {
+test("actors that ask each other endlessly let the event loop turn", async () => {
   const { bus, close } = oneNode(systemEnv());
   const askedMax = 10_000;
   let asked = 0;
@@ -113,6 +113,6 @@ test("actors that ask each other without end let the event loop turn", async () 
   close();
 
   assert.ok(asked < 500, `asked ${asked} times in ${turns} turns`);
-  // And it is a hundred batches a turn, not one: four for each of these.
+  // A turn has a hundred batches, not one: four for each of these.
   assert.ok(asked > 50, `asked ${asked} times in ${turns} turns`);
 });

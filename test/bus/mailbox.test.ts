@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { Mailbox } from "../../bus/mailbox.ts";
 import { runs } from "../support/effort.ts";
 
-test("a mailbox is a queue: first in, first out, within its limit and 64 reserved places", () => {
+test("a mailbox is FIFO, within its limit and 64 reserved places", () => {
   const step = fc.oneof(
     fc.record({ what: fc.constant("push"), reserved: fc.boolean(), times: fc.integer({ min: 1, max: 200 }) }),
     fc.record({ what: fc.constant("shift"), reserved: fc.constant(false), times: fc.integer({ min: 1, max: 200 }) }),
@@ -29,7 +29,7 @@ test("a mailbox is a queue: first in, first out, within its limit and 64 reserve
   fc.assert(property, { numRuns: runs(300) });
 });
 
-test("an empty mailbox answers undefined, and one of limit 0 takes reserved messages only", () => {
+test("an empty mailbox returns undefined, and one of limit 0 takes reserved messages only", () => {
   const mailbox = new Mailbox<string>(0);
 
   assert.equal(mailbox.shift(), undefined);
@@ -39,7 +39,7 @@ test("an empty mailbox answers undefined, and one of limit 0 takes reserved mess
   assert.equal(mailbox.shift(), undefined);
 });
 
-test("a long queue is worked off without being copied again and again", () => {
+test("a long queue is drained without repeated copies", () => {
   const length = 300_000;
   const mailbox = new Mailbox<number>(length);
   let copied = 0;

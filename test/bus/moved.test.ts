@@ -35,7 +35,7 @@ function countAsks(net: SimNet): Record<number, number> {
   return asks;
 }
 
-test("actors that move under traffic handle every ask once, and every ask is answered", async () => {
+test("actors that move under traffic handle and answer every ask once", async () => {
   const ask = fc.record({
     from: fc.constantFrom(0, 1, 2, 10),
     key: fc.nat(4),
@@ -92,7 +92,7 @@ test("actors that move under traffic handle every ask once, and every ask is ans
   assert.ok(sentOn > 500, `only ${sentOn} batches have sent an ask on`);
 });
 
-test("what waits for an actor that leaves is handled where it goes, what it is at where it was", async () => {
+test("the queue of an actor that moves is handled at its new node, active work at the old", async () => {
   const places: string[] = [];
   const { sim, net, asker } = threeNodes(1, [0]);
   for (const number of [0, 2]) {
@@ -116,7 +116,7 @@ test("what waits for an actor that leaves is handled where it goes, what it is a
   );
 });
 
-test("an actor that has left and comes back is loaded anew", async () => {
+test("an actor that has left and returns is loaded again", async () => {
   const { sim, net, asker } = threeNodes(1, [0]);
   const handled = async (): Promise<number> => (await sim.until(asker.ask(to, "echo", message(1)))).handled;
   const before = [await handled(), await handled()];
@@ -130,7 +130,7 @@ test("an actor that has left and comes back is loaded anew", async () => {
   assert.deepEqual([...before, away, await handled()], [1, 2, 1, 1]);
 });
 
-test("an ask that is sent on and on ends as actor_lost after so many times, and nothing was done", async () => {
+test("an ask that is forwarded too often ends as actor_lost, without effect", async () => {
   const handled: number[] = [];
   const { sim, net, asker } = threeNodes(1, [0], { onHandled: (_key, { number }) => void handled.push(number) });
   const asks = countAsks(net);
@@ -145,7 +145,7 @@ test("an ask that is sent on and on ends as actor_lost after so many times, and 
   assert.deepEqual(handled, []);
 });
 
-test("an ask is sent on within its deadline and not after it", async () => {
+test("an ask is forwarded within its deadline and not after it", async () => {
   const { sim, net, asker } = threeNodes(1, [0]);
   const asks = countAsks(net);
   net.node(0).bus.placeOver([net.idOf(1)]);
@@ -161,7 +161,7 @@ test("an ask is sent on within its deadline and not after it", async () => {
   assert.deepEqual(asks, until);
 });
 
-test("an ask that is sent on to a node that is not connected, or waits to ask one that is lost, ends as actor_lost", async () => {
+test("an ask that is forwarded to an unconnected or lost node ends as actor_lost", async () => {
   const { sim, net, asker } = threeNodes(1, [0]);
   net.node(0).bus.placeOver([net.idOf(1)]);
   net.node(1).bus.placeOver([net.idOf(0)]);
@@ -178,7 +178,7 @@ test("an ask that is sent on to a node that is not connected, or waits to ask on
   assert.deepEqual([...outcomes, sentToNobody], Array(3).fill({ refused: "actor_lost" }));
 });
 
-test("a tell to where an actor lives no more is dropped and counted there", async () => {
+test("a tell to the former node of an actor is dropped and counted there", async () => {
   const handled: number[] = [];
   const { sim, net, asker } = threeNodes(1, [0], { onHandled: (_key, { number }) => void handled.push(number) });
   net.node(0).bus.placeOver([net.idOf(1)]);

@@ -16,11 +16,11 @@ const slips: Readonly<Record<string, string | null>> = {
   todo_wirtes: "todo_write",
   raed: "read",
   red: "read",
-  // A letter is too much of so short a name.
+  // One letter differs, which is too much for so short a name.
   r: null,
   calc: null,
   something_else: null,
-  // So long a beginning is of one alone.
+  // A prefix this long has one match only.
   calcu: "calculator",
   "web-f": "web_fetch",
 };
@@ -30,18 +30,18 @@ for (const [name, found] of Object.entries(slips))
     assert.equal(nearest(name, known), found);
   });
 
-test("a beginning that is of several, or of none but at its start, is near nothing", () => {
+test("a prefix of several names, or of none but its start, has no match", () => {
   assert.equal(nearest("model", ["model_routes_of_all", "model_providers"]), null);
   assert.equal(nearest("fetch", known), null);
   assert.equal(nearest("reader", ["readers", "reader_of_all"]), "readers");
 });
 
-test("what is nearer is told, the first of two that are as near", () => {
+test("the nearer name is suggested, and the first of two equal ones", () => {
   assert.equal(nearest("reads", known), "reads");
   assert.equal(nearest("abcx", ["abcd", "abce"]), "abcd");
 });
 
-test("what is there is told where nothing is near and it can be read", () => {
+test("all names are listed when none is near and they are few", () => {
   const names = Array.from({ length: 41 }, (_, at) => `name_${at}`);
 
   assert.equal(meant("calcualtor", known), " (did you mean calculator?)");
@@ -51,7 +51,7 @@ test("what is there is told where nothing is near and it can be read", () => {
   assert.equal(meant("zebra", []), "");
 });
 
-test("a name is near another as far as their distance says, letter by letter", () => {
+test("a name's distance is counted letter by letter", () => {
   const letters = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 7 });
   fc.assert(
     fc.property(letters, letters, (name, other) => {
@@ -64,7 +64,7 @@ test("a name is near another as far as their distance says, letter by letter", (
   );
 });
 
-/** The optimal string alignment distance, as it is defined. */
+/** The optimal string alignment distance, by its definition. */
 function distance(a: string, b: string): number {
   if (a === "" || b === "") return a.length + b.length;
   const [restA, restB] = [a.slice(1), b.slice(1)];

@@ -14,7 +14,7 @@ import { Sim } from "../support/sim-env.ts";
 const hour = { deadlineMs: 3_600_000 };
 const quiet: EchoDeps = { onHandled() {} };
 
-/** Two nodes with actors, one that only asks. */
+/** Two nodes with actors, and one that only asks. */
 function smallNet(seed = 1) {
   const sim = new Sim(seed);
   const net = new SimNet(sim, { actorNodes: [0, 1], otherNodes: [10], definitions: [echoActor(1000)], deps: quiet });
@@ -29,7 +29,7 @@ function actorOn(net: SimNet, node: number): { kind: "echo"; key: string } {
   }
 }
 
-test("every ask ends once: answered, refused, past its deadline or lost, whatever dies; and nothing is handled twice", async () => {
+test("every ask ends once, whatever node dies; and nothing is handled twice", async () => {
   type Step =
     | { what: "kill"; node: number; pauseMs: number }
     | { what: "ask"; node: number; ask: PlannedAsk; pauseMs: number };
@@ -59,7 +59,7 @@ test("every ask ends once: answered, refused, past its deadline or lost, whateve
       deps: { onHandled: (_key, { number }) => void handled.push(number) } satisfies EchoDeps,
       delayMs: 10,
     });
-    // What a dead node has asked nobody waits for; every other ask must end.
+    // Asks of a dead node have no waiting caller; every other ask must end.
     const asked: { number: number; of: object; outcome: Promise<Outcome<Echoed>> }[] = [];
     const ended = new Map<number, Outcome<Echoed>>();
 
@@ -101,7 +101,7 @@ test("every ask ends once: answered, refused, past its deadline or lost, whateve
   await fc.assert(property, { numRuns: runs(150) });
 });
 
-test("what is in flight to a node that is lost ends as actor_lost at once, what is asked of others goes on", async () => {
+test("asks in flight to a lost node end as actor_lost at once, and others continue", async () => {
   const { sim, net, bus } = smallNet();
   const lost = Array.from({ length: 10 }, () => outcomeOf(bus.ask(actorOn(net, 0), "hold", {}, hour)));
   const others = outcomeOf(bus.ask(actorOn(net, 1), "echo", { sender: "s", number: 1, delayMs: 100 }, hour));
@@ -128,7 +128,7 @@ test("a tell to a lost node is dropped and counted", () => {
   assert.equal(bus.dropped.tell, 1);
 });
 
-test("who listens for losses is told of each, after the node's asks have failed", () => {
+test("a loss listener hears of each loss, after the node's asks have failed", () => {
   const { bus } = smallNet();
   const lost: string[] = [];
   bus.onLost((node) => void lost.push(`first: ${node}`));
@@ -141,7 +141,7 @@ test("who listens for losses is told of each, after the node's asks have failed"
   assert.deepEqual(lost, ["first: sim/1", "second: sim/1", "first: sim/0", "second: sim/0"]);
 });
 
-test("a node whose transport is closed by the other side is lost, after what it has sent before was taken", async () => {
+test("a node whose transport closes is lost, after its earlier batches were taken", async () => {
   const { sim, net, bus } = smallNet();
   const lost: NodeId[] = [];
   bus.onLost((node) => void lost.push(node));
@@ -161,7 +161,7 @@ test("a node whose transport is closed by the other side is lost, after what it 
   assert.deepEqual(lost, [simNode(0)]);
 });
 
-test("a node that speaks another version of the protocol is given up: its batch is counted and refused by name", async () => {
+test("a node with another protocol version is dropped: its batch is counted and refused", async () => {
   const { sim, net, bus } = smallNet();
   const given: [NodeId, string][] = [];
   bus.onLost((node, cause) => void given.push([node, String(cause)]));
@@ -218,7 +218,7 @@ test("a replacement takes over the actors of a lost node, with new states", asyn
   assert.equal(net.node(0).incarnation, 1);
 });
 
-test("an answer to what an earlier incarnation has asked is never taken for an answer to the present one", async () => {
+test("a late answer to a former incarnation's ask never answers a present one", async () => {
   const { sim, net } = smallNet();
   const address = actorOn(net, 0);
   const slow: Numbered = { sender: "before", number: 1, delayMs: 2_000 };
@@ -235,13 +235,13 @@ test("an answer to what an earlier incarnation has asked is never taken for an a
   assert.equal(bus.dropped.late_reply, 1);
 });
 
-test("a channel of an earlier incarnation brings nothing to the channels of the present one", async () => {
+test("a channel of a former incarnation delivers nothing to present channels", async () => {
   const { sim, net } = smallNet();
   const address = actorOn(net, 0);
   const before = net.node(10);
   const old = before.bus.openChannel(() => {});
   void outcomeOf(before.bus.ask(address, "echo", { sender: "s", number: 1, delayMs: 1_000 }, hour));
-  // Waits behind the first, and so speaks to the channel only when its node has been replaced.
+  // Queues after the first one, and so uses the channel only after its node was replaced.
   void outcomeOf(before.bus.ask(address, "stream", { channel: old, text: "for somebody else", pieces: 3 }, hour));
   await sim.advance(100);
   net.kill(10);
@@ -256,7 +256,7 @@ test("a channel of an earlier incarnation brings nothing to the channels of the 
   assert.equal(bus.dropped.frame, 1);
 });
 
-test("a channel that was opened towards a lost node sends nothing to its replacement and disturbs nothing there", async () => {
+test("a channel to a lost node sends nothing to its replacement and disturbs nothing", async () => {
   const { sim, net } = smallNet();
   const sender = net.node(0).bus;
   const heard: string[] = [];
@@ -279,7 +279,7 @@ test("a channel that was opened towards a lost node sends nothing to its replace
   assert.equal(sender.dropped.frame, 1);
 });
 
-test("work that waits until a channel is writable goes on when its node is lost", async () => {
+test("work that waits for a writable channel is released when its node is lost", async () => {
   const { sim, net } = smallNet();
   const sender = net.node(0).bus;
   const channel = sender.channel(net.node(10).bus.openChannel(() => {}));
@@ -297,12 +297,12 @@ test("work that waits until a channel is writable goes on when its node is lost"
   assert.equal(calls, 2);
 });
 
-test("what a lost node has sent before its end is not taken any more", async () => {
+test("batches that a lost node sent before its end are ignored", async () => {
   const { sim, net, bus } = smallNet();
   const address = actorOn(net, 0);
   const asked = outcomeOf(bus.ask(address, "echo", { sender: "s", number: 1, delayMs: 0 }));
   await sim.run();
-  // Stuck after it has asked: the answer and a subscription have come when the word of the loss does.
+  // Stuck after its ask: the answer and a subscription have arrived before the news of the loss.
   net.node(10).env.stall();
   net.node(0).bus.subscribe(nodeAddress(simNode(10)), () => {});
   await sim.advance(20);

@@ -12,7 +12,7 @@ interface Planned {
   readonly key: number;
   readonly way: "ask" | "tell" | "relay";
   readonly delayMs: number;
-  /** How long the sender waits before it. */
+  /** The sender's delay before it. */
   readonly pauseMs: number;
 }
 
@@ -24,7 +24,7 @@ const planned = fc.record<Planned>({
   pauseMs: fc.constantFrom(0, 0, 0, 0.5, 4),
 });
 
-/** Who sent what to whom, in the order of sending or of handling. */
+/** The sender, receiver and text of each message, in the order of sending or of handling. */
 class Ledger {
   readonly #numbers = new Map<string, number[]>();
 
@@ -40,7 +40,7 @@ class Ledger {
   }
 }
 
-test("what one sender sends to one actor is handled in the order sent, nothing lost or doubled, every ask answered", async () => {
+test("messages from one sender to one actor are handled once and in order, asks answered", async () => {
   const world = fc.record({
     seed: fc.nat(),
     actorNodes: fc.constantFrom([0], [0, 1], [1, 2, 5], [3, 0, 1, 2]),
@@ -61,7 +61,7 @@ test("what one sender sends to one actor is handled in the order sent, nothing l
       deps,
       delayMs,
     });
-    // Senders live on every node: those that only ask, and those that hold actors.
+    // Senders live on every node, with actors or without.
     const homes = [10, 11, ...actorNodes];
     const asked: Promise<Outcome<unknown>>[] = [];
     const expected: Outcome<unknown>[] = [];
@@ -93,7 +93,7 @@ test("what one sender sends to one actor is handled in the order sent, nothing l
   await fc.assert(property, { numRuns: runs(150) });
 });
 
-/** The count depends on how the senders' messages mix. */
+/** The count depends on how the senders' messages interleave. */
 function withoutCount(outcome: Outcome<unknown>): Outcome<unknown> {
   if ("refused" in outcome) return outcome;
   const { sender, number } = outcome.answer as Numbered;
@@ -122,7 +122,7 @@ test("the same seed gives the same course of events, another seed another one", 
   assert.notEqual(await course(7), await course(8));
 });
 
-test("operations of one turn leave as one batch for each node", async () => {
+test("operations of one turn leave as one batch per node", async () => {
   const sim = new Sim(1);
   const net = new SimNet(sim, {
     actorNodes: [0, 1],

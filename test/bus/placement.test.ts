@@ -17,7 +17,7 @@ const nodes = fc.uniqueArray(
   { minLength: 1, maxLength: 12 },
 );
 
-/** Where the keys of a kind live. */
+/** The nodes of the keys of a kind. */
 function placesOf(kind: string, all: readonly NodeId[], some: readonly string[] = keys): NodeId[] {
   const placement = new Placement(all);
   return some.map((key) => placement.nodeOf({ kind, key }));
@@ -25,7 +25,7 @@ function placesOf(kind: string, all: readonly NodeId[], some: readonly string[] 
 
 const onHost = (name: string, ...numbers: number[]): NodeId[] => numbers.map((each) => nodeId(name, each));
 
-test("placement is the same wherever and however often it is asked, and in whatever order the nodes stand", () => {
+test("placement is a function of the nodes, in any order and on any node", () => {
   const property = fc.property(fc.string(), fc.string(), nodes, fc.nat(), (kind, key, all, turn) => {
     const rotated = [...all.slice(turn % all.length), ...all.slice(0, turn % all.length)];
 
@@ -42,7 +42,7 @@ test("placement is the same wherever and however often it is asked, and in whate
   fc.assert(property, { numRuns: runs(1000) });
 });
 
-test("placement does not change from one version to the next: hosts of both may run side by side", () => {
+test("placement is equal across versions: hosts of both may run together", () => {
   const some = keys.slice(0, 60);
   const numbers = (all: NodeId[]): string[] => all.map((node) => node.replaceAll(/[^\d]/g, ""));
 
@@ -57,7 +57,7 @@ test("placement does not change from one version to the next: hosts of both may 
   assert.equal(hosts.join(" "), "a/0 a/0 b/1 a/1 a/0 b/0 a/0 a/0 b/0 b/1 b/1 b/0 a/0 b/1 a/1 b/1 a/1 b/0 a/1 a/1");
 });
 
-test("what a host has of its own lives on one of its nodes, the same one wherever it is asked", () => {
+test("a host's own actor lives on one of its nodes, the same one for every caller", () => {
   const [left, right] = [onHost("left", 0, 1, 2), onHost("right", 0)];
 
   const placement = new Placement([...left, ...right]);
@@ -66,7 +66,7 @@ test("what a host has of its own lives on one of its nodes, the same one whereve
   assert.equal(placement.nodeOf({ kind: "durable", key: "left" }), own);
   assert.equal(new Placement([...right, ...left.toReversed()]).nodeOf({ kind: "durable", key: "left" }), own);
   assert.equal(placement.nodeOf({ kind: "durable", key: "right" }), right[0]);
-  // One that is gone has none.
+  // A lost host has none.
   assert.ok(placement.nodes.includes(placement.nodeOf({ kind: "durable", key: "gone" })));
 });
 
@@ -87,7 +87,7 @@ for (const { name, all } of spreads) {
 
       for (const node of placesOf(kind, all)) counts.set(node, (counts.get(node) ?? 0) + 1);
 
-      // Five standard deviations of a fair draw: one draw in millions lies outside, and these keys do not change.
+      // Five standard deviations of a fair draw: one draw in millions lies outside, and these keys are constant.
       const mean = keys.length / all.length;
       const bound = 5 * Math.sqrt(mean * (1 - 1 / all.length));
       for (const [node, count] of counts)
@@ -96,7 +96,7 @@ for (const { name, all } of spreads) {
   });
 }
 
-test("when a node is taken away only its keys move, and they spread over all that are left", () => {
+test("the loss of a node moves only its keys, spread over all others", () => {
   const before = placesOf("thread", onHost("here", 1, 2, 3, 4, 5));
   const left = onHost("here", 1, 2, 4, 5);
   const moved = new Map(left.map((node) => [node, 0]));
@@ -109,7 +109,7 @@ test("when a node is taken away only its keys move, and they spread over all tha
   for (const [node, count] of moved) assert.ok(Math.abs(count - mean) < mean / 5, `node ${node} gets ${count} keys`);
 });
 
-test("when a host comes, keys move to its nodes and nowhere else", () => {
+test("a new host gets keys on its nodes, and no other keys move", () => {
   const before = placesOf("thread", onHost("a", 1, 2, 3));
   const added = onHost("b", 1, 2);
 

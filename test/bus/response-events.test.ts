@@ -1,4 +1,4 @@
-// The events of a response as they go out: in pieces, of which none is empty but perhaps the last.
+// The events of a response on the wire: in pieces, none of them empty except perhaps the last.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RunResult } from "../../bus/frames/output.ts";
@@ -10,7 +10,7 @@ const head = {
 };
 const result = { stop_reason: "stop", usage: null, aborted: false, failure: null, handed: [] } as unknown as RunResult;
 
-/** What a turn of two steps sends to who has seen the events up to one. */
+/** The events of a two-step turn sent to a client that has seen those up to one. */
 function sentBehind(startingAfter: number): { text: string; last: boolean }[] {
   const sent: { text: string; last: boolean }[] = [];
   const send = (text: string, last: boolean) => void sent.push({ text, last });
@@ -28,7 +28,7 @@ function sentBehind(startingAfter: number): { text: string; last: boolean }[] {
 
 const numbersIn = (text: string) => [...text.matchAll(/"sequence_number":(\d+)/g)].map(([, number]) => Number(number));
 
-test("what tells nothing sends nothing, whatever of a response its reader has seen", () => {
+test("a frame without content sends nothing, wherever the reader is", () => {
   const whole = numbersIn(
     sentBehind(-1)
       .map(({ text }) => text)

@@ -16,7 +16,7 @@ const closed = { type: "object", properties: { a: { type: "string" } }, addition
 const crowd = (count: number, value: unknown) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, value]));
 
-test("a list of mistakes is left after its 20th, however long it is (decision 74)", () => {
+test("a list of mistakes is left after its 20th, however long it is (decision 74: bounds)", () => {
   const errors = errorsOf({ type: "array", items: { type: "string" } }, Array(10_000).fill(1));
 
   assert.deepEqual(
@@ -25,21 +25,21 @@ test("a list of mistakes is left after its 20th, however long it is (decision 74
   );
 });
 
-test("an object of mistakes is left after its 20th, whether its keys or its values are wrong", () => {
+test("an object of mistakes is left after its 20th, in keys or in values", () => {
   const values = { type: "object", additionalProperties: { type: "string" } };
 
   assert.equal(errorsOf(closed, crowd(1_000, 1)).length, 20);
   assert.equal(errorsOf(values, crowd(1_000, 1)).length, 20);
 });
 
-test("lists in lists make no more than the innermost of them and what stands beside it", () => {
+test("nested lists report the innermost mistakes and their siblings only", () => {
   const inner = { type: "array", items: { type: "string" } };
   const rows = Array(100).fill(Array(100).fill(1));
 
   assert.equal(errorsOf({ type: "array", items: inner }, rows).length, 20);
 });
 
-test("a list of fewer mistakes is looked at to its end", () => {
+test("a list of fewer mistakes is checked to its end", () => {
   const list = Array(5_000).fill("fine");
   for (const at of [0, 2_000, 4_999]) list[at] = 1;
 
@@ -51,7 +51,7 @@ test("a list of fewer mistakes is looked at to its end", () => {
   );
 });
 
-test("mistakes of an alternative that does not fit do not hide those of another one", () => {
+test("mistakes of an alternative that does not fit do not hide those of another", () => {
   const schema = {
     type: "array",
     items: {
@@ -67,7 +67,7 @@ test("mistakes of an alternative that does not fit do not hide those of another 
   assert.notDeepEqual(errorsOf(schema, [numbers, [...numbers, "x"]]), []);
 });
 
-test("defaults are filled in as ever, and what may be null may be null", () => {
+test("defaults are filled in, and a nullable value may be null", () => {
   const check = createAjv({ ...options, useDefaults: true }).compile({
     type: "object",
     properties: { list: { type: "array", items: closed, default: [] }, model: { type: ["string", "null"] } },
@@ -97,7 +97,7 @@ const long = fc
   .tuple(fc.jsonValue({ maxDepth: 2 }), fc.jsonValue({ maxDepth: 2 }), fc.nat(40))
   .map(([one, other, count]) => [...Array(count).fill(one), other]);
 
-test("what is valid for Ajv alone is valid, and nothing else is; of few problems none is left out", () => {
+test("a value is valid exactly when Ajv says so, and few problems are all reported", () => {
   fc.assert(
     fc.property(schema, fc.oneof(long, fc.dictionary(fc.constantFrom("a", "b", "c"), long)), (shape, value) => {
       const plain = plainAjv.compile(shape);

@@ -5,8 +5,8 @@ import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { SlotMap, SlotSet, SlotTable } from "../../bus/slot-map.ts";
 
-describe("what comes and goes", () => {
-  test("a numbered table has what was added and not taken, and gives no number twice", () => {
+describe("changing members", () => {
+  test("a numbered table has the entries added and not taken, and repeats no number", () => {
     const steps = fc.array(fc.record({ takes: fc.boolean(), which: fc.nat() }), { maxLength: 400 });
     fc.assert(
       fc.property(steps, fc.constantFrom(0, 1, 7 * 2 ** 40), (drawn, first) => {
@@ -32,7 +32,7 @@ describe("what comes and goes", () => {
     );
   });
 
-  test("a number that was never given leads to nothing, whatever it is", () => {
+  test("an unknown number leads to nothing, whatever it is", () => {
     const table = new SlotTable<string>(64);
     const number = table.add("here");
 
@@ -42,7 +42,7 @@ describe("what comes and goes", () => {
     assert.equal(table.take(number), undefined);
   });
 
-  test("a numbered table keeps who stays while others come and go", () => {
+  test("a numbered table keeps its entries while others change", () => {
     const table = new SlotTable<number>(0);
     const staying = Array.from({ length: 100 }, (_, i) => table.add(i));
 
@@ -77,7 +77,7 @@ describe("what comes and goes", () => {
     );
   });
 
-  test("a slot map can be changed while it is gone through, as a map can", () => {
+  test("a slot map can be changed during iteration, as a map can", () => {
     const map = new SlotMap<number>();
     for (const key of "abc") map.set(key, 0);
 
@@ -91,7 +91,7 @@ describe("what comes and goes", () => {
     assert.deepEqual(seen, ["a", "c", "d"]);
   });
 
-  test("a slot set has each member once, and lets go of it", () => {
+  test("a slot set has each member once, and releases it", () => {
     const members = Array.from({ length: 5 }, (_, name) => ({ name, slot: -1 }));
     fc.assert(
       fc.property(fc.array(fc.record({ leaves: fc.boolean(), which: fc.nat(4) }), { maxLength: 60 }), (drawn) => {
@@ -113,13 +113,13 @@ describe("what comes and goes", () => {
     );
   });
 
-  // With a Map of V8 in their place nearly all of the 64 MB get there.
+  // With a Map of V8 instead, nearly all of the 64 MB get there.
   for (const [kind, turn] of [
     ["a slot table", takingTurns(new SlotTable<object>(0))],
     ["a slot map", mapTurns(new SlotMap<object>())],
     ["a slot set", setTurns(new SlotSet())],
   ] as const) {
-    test(`what has left ${kind} is not carried into the old generation`, () => {
+    test(`deleted entries of ${kind} are not carried into the old generation`, () => {
       setFlagsFromString("--expose-gc");
       for (let i = 0; i < 1_000; i++) turn(i);
       (runInNewContext("gc") as () => void)();
@@ -167,7 +167,7 @@ function setTurns(set: SlotSet<{ slot: number; load: object }>): (i: number) => 
   };
 }
 
-/** What the old generation holds and has held since it was last collected. */
+/** The bytes in the old generation, with garbage since its last collection. */
 function oldBytes(): number {
   const space = getHeapSpaceStatistics().find(({ space_name }) => space_name === "old_space");
   return space?.space_used_size ?? 0;

@@ -4,12 +4,12 @@ import fc from "fast-check";
 import { SoundPieces, soundJson, soundText } from "../../bus/sound-text.ts";
 import { runs } from "../support/effort.ts";
 
-/** Units that make pairs, halves and escapes when they stand side by side. */
+/** Units that make pairs, halves and escapes when they are neighbours. */
 const unit = fc.constantFrom("a", "\0", "\ud83d", "\ude00", "\udbff", "\udfff", "\\", "u", "0000", '"', "é");
 const text = fc.array(unit, { maxLength: 12 }).map((units) => units.join(""));
 
 describe("sound text", () => {
-  test("has no NUL and no half of a pair, and is otherwise what it was", () => {
+  test("has no NUL and no lone surrogate, and is otherwise unchanged", () => {
     assert.equal(soundText("a\0b\ud83dc\ud83d\ude00\ude00"), "a\ufffdb\ufffdc😀\ufffd");
   });
 
@@ -27,7 +27,7 @@ describe("sound text", () => {
     );
   });
 
-  test("holds back the first half of a pair and nothing else", () => {
+  test("buffers the first half of a pair and nothing else", () => {
     const sound = new SoundPieces();
 
     assert.deepEqual(
@@ -57,7 +57,7 @@ describe("sound JSON", () => {
   const deepSound = (value: Record<string, string[]>) =>
     Object.fromEntries(Object.entries(value).map(([key, items]) => [soundText(key), items.map(soundText)]));
 
-  test("means what the JSON means, in sound text", () => {
+  test("means the same as the JSON, in sound text", () => {
     fc.assert(
       fc.property(json, (json) => {
         const sound = soundJson(json);
@@ -69,11 +69,11 @@ describe("sound JSON", () => {
     );
   });
 
-  test("keeps escaped backslashes apart from escapes", () => {
+  test("distinguishes escaped backslashes from escapes", () => {
     assert.equal(soundJson('"\\\\u0000 \\u0000 \\\\\\u0000"'), '"\\\\u0000 \ufffd \\\\\ufffd"');
   });
 
-  test("of what is no JSON is sound text", () => {
+  test("of a text that is not JSON is sound text", () => {
     assert.equal(soundJson("{\0 \ud83d \\"), "{\ufffd \ufffd \\");
   });
 });

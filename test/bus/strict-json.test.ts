@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { JsonFault, type JsonRules, parseStrictJson } from "../../bus/strict-json.ts";
 import { runs } from "../support/effort.ts";
 
-/** Why the text is not taken; empty when it is. */
+/** The reason for a refusal; empty when the text is accepted. */
 function faultOf(text: string, rules?: JsonRules): string {
   try {
     parseStrictJson(text, rules);
@@ -18,10 +18,10 @@ function faultOf(text: string, rules?: JsonRules): string {
 /** `count` members, none twice, without the braces. */
 const members = (count: number, value = "1") => Array.from({ length: count }, (_, at) => `"k${at}":${value}`).join(",");
 const list = (count: number, item: string) => `[${Array(count).fill(item).join(",")}]`;
-/** What JSON.parse refuses: a fault that is found behind it was found before anything was made of the text. */
+/** Text that JSON.parse refuses. A fault reported before it was found while reading, before any value was made. */
 const garbage = "}}]]garbage";
 
-describe("how much a JSON text may hold (decision 74)", () => {
+describe("the bounds of a JSON text (decision 74: members, values and depth)", () => {
   test("one object has at most 1,000 members, at the top and below it", () => {
     const most = `{${members(1_000)}}`;
     const more = `{${members(1_001)}}`;
@@ -32,7 +32,7 @@ describe("how much a JSON text may hold (decision 74)", () => {
     assert.equal(faultOf(`[{"a":[${more}]}]`), "has an object of more than 1000 members");
   });
 
-  test("members of other objects do not count for an object that is open around them", () => {
+  test("members of nested objects do not count for an object around them", () => {
     const inner = `{${members(600)}}`;
 
     assert.equal(faultOf(`{"before":1,"inner":[${inner},${inner}],${members(998)}}`), "");
@@ -46,28 +46,28 @@ describe("how much a JSON text may hold (decision 74)", () => {
     assert.equal(faultOf(`[${most},{"one":1}]`), "has more than 60000 members");
   });
 
-  test("who reads may ask for fewer members", () => {
+  test("a caller may lower the bound of members", () => {
     const text = `[{${members(500)}},{${members(500)}}]`;
 
     assert.equal(faultOf(text, { membersMax: 1_000 }), "");
     assert.equal(faultOf(text, { membersMax: 999 }), "has more than 999 members");
   });
 
-  test("there are at most 100,000 values, of whatever kind, the whole among them", () => {
+  test("a text has at most 100,000 values, of any kind, with the root", () => {
     for (const item of ["{}", "[]", '"text"', '"\\n"', "-1.5e3", "0", "true", "false", "null"]) {
       assert.equal(faultOf(list(99_999, item)), "", item);
       assert.equal(faultOf(list(100_000, item)), "has more than 100000 values", item);
     }
   });
 
-  test("a value is counted once, and keys and what stands in texts are none", () => {
+  test("a value is counted once; keys and the insides of texts are not values", () => {
     const pair = '{"true, [null] {1}":" [1,2,3] \\" false "}';
 
     assert.equal(faultOf(list(49_999, pair)), "");
     assert.equal(faultOf(list(50_000, pair)), "has more than 100000 values");
   });
 
-  test("too much is found while reading, and what comes after it is not looked at", () => {
+  test("an excess is found while reading, and the text after it is not read", () => {
     assert.match(faultOf(`{${members(1_001)}${garbage}`), /more than 1000 members/);
     assert.match(faultOf(`[${list(60, `{${members(1_000)}}`)},{"one":1${garbage}`), /more than 60000 members/);
     assert.match(faultOf(`[${Array(100_000).fill("1").join(",")}${garbage}`), /more than 100000 values/);
@@ -92,7 +92,7 @@ describe("how much a JSON text may hold (decision 74)", () => {
   });
 });
 
-/** Texts that are nearly JSON: a value with a few characters replaced, left out or put in. */
+/** Texts that are nearly JSON: a value with a few characters replaced, removed or inserted. */
 const nearlyJson = fc
   .record({
     value: fc.jsonValue({ maxDepth: 4 }),
@@ -116,7 +116,7 @@ const nearlyJson = fc
     return text;
   });
 
-test("a text that is plain is taken and refused like one that has to be looked at closely", () => {
+test("a plain text is accepted and refused like one that needs the slow path", () => {
   const rules = fc.record({
     membersMax: fc.integer({ min: 0, max: 12 }),
     refusedKeys: fc.constantFrom(new Set<string>(), new Set(["a", ""])),
@@ -142,7 +142,7 @@ test("a text is at most 64 deep, however plain it is", () => {
   assert.equal(faultOf(`[${nested(64)}]`), "is nested deeper than 64");
 });
 
-test("of a key that is there twice the name is told, however plain the text is", () => {
+test("a duplicate key is named in the refusal, however plain the text is", () => {
   assert.equal(faultOf('{"a":1,"b":{"a":1},"a":2}'), 'has the key "a" twice in one object');
   assert.equal(faultOf('[{"a":1},{"a":1,"b":[{"c":1,"c":1}]}]'), 'has the key "c" twice in one object');
   assert.match(faultOf('{"__proto__":1}'), /__proto__/);
@@ -155,11 +155,11 @@ function membersIn(value: unknown): number {
   return Array.isArray(value) ? below : below + Object.keys(value).length;
 }
 
-test("a NUL or half of a surrogate pair is refused in texts and keys, written out or escaped", () => {
+test("a NUL or lone surrogate is refused in texts and keys, raw or escaped", () => {
   for (const bad of ["\0", "\\u0000", "\ud800", "\\ud800", "\\udfff x"]) {
     assert.notEqual(faultOf(`["${bad}"]`), "", JSON.stringify(bad));
     assert.notEqual(faultOf(`{"a":1,"${bad}":1}`), "", JSON.stringify(bad));
-    // Behind a text with an escape that is none of these.
+    // After a text with an escape that is none of these.
     assert.notEqual(faultOf(`["\\n","plain","${bad}"]`), "", JSON.stringify(bad));
   }
   assert.equal(faultOf('["\\ud83d\\ude00","\u{1f600}","\\\\u0000"]'), "");

@@ -15,7 +15,7 @@ function actorOn(threads: EchoThreads, node: number, name = "key"): { kind: "ech
   }
 }
 
-test("100,000 asks across three threads are handled once each, in order, and answered", async (t) => {
+test("100,000 asks across three threads are handled and answered once each, in order", async (t) => {
   const threads = new EchoThreads([1, 2]);
   t.after(() => threads.close());
   const asks = { keys: 64, burst: 1_000 };
@@ -37,7 +37,7 @@ test("100,000 asks across three threads are handled once each, in order, and ans
   assert.deepEqual(threads.bus.dropped, { tell: 0, frame: 0, late_reply: 0, batch: 0 });
 });
 
-test("the operations of one turn cross to another thread as one message, and so do their answers", async (t) => {
+test("the operations of one turn cross threads as one message, and so do their answers", async (t) => {
   const threads = new EchoThreads([1]);
   t.after(() => threads.close());
 
@@ -49,7 +49,7 @@ test("the operations of one turn cross to another thread as one message, and so 
   assert.deepEqual(batches, { [threadNode(0)]: 20 });
 });
 
-test("asks of a thread that is killed end as actor_lost when its port closes, and a replacement answers", async (t) => {
+test("asks of a killed thread end as actor_lost when its port closes; a new one answers", async (t) => {
   const threads = new EchoThreads([1, 2]);
   t.after(() => threads.close());
   const { bus } = threads;
@@ -61,13 +61,13 @@ test("asks of a thread that is killed end as actor_lost when its port closes, an
     const outcome = outcomeOf(bus.ask(actorOn(threads, 1, `held ${index}`), "hold", {}, hour));
     return outcome.finally(() => ended.push(index));
   });
-  // An answer shows that what was asked before it has arrived.
+  // An answer shows that the earlier asks have arrived.
   const before = await bus.ask(counted, "echo", echo(1));
   const inFlight = Array.from({ length: 5_000 }, (_, number) =>
     outcomeOf(bus.ask(counted, "echo", echo(2 + number), hour)),
   );
   await threads.kill(1);
-  // Nobody is told yet.
+  // No node has heard of the loss yet.
   const heldOutcomes = await Promise.all(held);
   const flightOutcomes = await Promise.all(inFlight);
   await threads.lost(1);
@@ -94,7 +94,7 @@ test("asks between two other threads end as actor_lost when one of them is kille
   t.after(() => threads.close());
   const held = actorOn(threads, 1, "held");
   const relay = actorOn(threads, 2, "relay");
-  // The actor on node 2 waits for the one on node 1, which never answers anybody.
+  // The actor on node 2 waits for the one on node 1, which never answers.
   void outcomeOf(threads.bus.ask(held, "hold", {}, hour));
   const relayed = outcomeOf(
     threads.bus.ask(relay, "relay", { sender: "main", number: 1, delayMs: 0, to: held.key }, hour),
@@ -107,7 +107,7 @@ test("asks between two other threads end as actor_lost when one of them is kille
   assert.deepEqual(await relayed, { refused: "actor_lost" });
 });
 
-test("a text larger than the credit of a port crosses threads complete, and what comes after it is answered", async (t) => {
+test("a text larger than a port's credit crosses whole, and later asks are answered", async (t) => {
   const threads = new EchoThreads([1]);
   t.after(() => threads.close());
   const text = "0123456789".repeat(2_000_000);

@@ -15,7 +15,7 @@ const pause = fc.record({ what: fc.constant("pause"), ms: fc.constantFrom(1, 3, 
 type ValueOf<A> = A extends fc.Arbitrary<infer Value> ? Value : never;
 type Step = ValueOf<typeof append | typeof turn | typeof kill | typeof pause>;
 
-/** Runs the steps; readers live on two nodes that only ask and on one that holds actors, too. */
+/** Runs the steps; readers live on two nodes that only ask and on one that also holds actors. */
 async function follow(
   seed: number,
   steps: readonly Step[],
@@ -58,7 +58,7 @@ function check({ logs, readers }: Awaited<ReturnType<typeof follow>>): void {
   }
 }
 
-test("who subscribes and then attaches hears every number once, whenever it joins and leaves", async () => {
+test("a reader that subscribes, then attaches, gets every number once, at any time", async () => {
   const steps = fc.array(
     fc.oneof({ weight: 3, arbitrary: append }, { weight: 2, arbitrary: turn }, { weight: 2, arbitrary: pause }),
     {
@@ -71,7 +71,7 @@ test("who subscribes and then attaches hears every number once, whenever it join
   await fc.assert(property, { numRuns: runs(100) });
 });
 
-test("readers that come back with their cursor after a loss hear every number once, though nodes die", async () => {
+test("readers that return with their cursor get every number once, though nodes die", async () => {
   const steps = fc.array(
     fc.oneof(
       { weight: 6, arbitrary: append },
@@ -95,7 +95,7 @@ function nodes() {
 const address: Address = { kind: "thread", key: "t:1" };
 const topic = topicOf(address);
 
-test("a topic has subscribers from when a subscription arrives until the last one has left", async () => {
+test("a topic has subscribers from the first subscription until the last one leaves", async () => {
   const { sim, net, actor, reader } = nodes();
   const other = net.node(11).bus;
   assert.equal(actor.hasSubscribers(topic), false);
@@ -115,7 +115,7 @@ test("a topic has subscribers from when a subscription arrives until the last on
   assert.equal(actor.hasSubscribers(topic), false);
 });
 
-test("a node that is lost listens no more", async () => {
+test("a lost node is no subscriber", async () => {
   const { sim, actor, reader } = nodes();
   reader.subscribe(address, () => {});
   await sim.advance(20);
@@ -125,7 +125,7 @@ test("a node that is lost listens no more", async () => {
   assert.equal(actor.hasSubscribers(topic), false);
 });
 
-test("what is published in one turn arrives as one text at each node that listens, and nowhere else", async () => {
+test("texts of one turn arrive as one at each subscribed node, and nowhere else", async () => {
   const { sim, net, actor, reader } = nodes();
   const heard: string[] = [];
   reader.subscribe(address, (text) => void heard.push(`10: ${text}`));
@@ -143,7 +143,7 @@ test("what is published in one turn arrives as one text at each node that listen
   assert.deepEqual(heard.sort(), ["10: abc", "10: d", "11: ABC"]);
 });
 
-test("what is published after an answer of the same turn is not heard before the answer", async () => {
+test("a text after an answer of the same turn is not delivered before the answer", async () => {
   const sim = new Sim(1);
   const delivered: string[] = [];
   const net = new SimNet(sim, {
@@ -157,7 +157,7 @@ test("what is published after an answer of the same turn is not heard before the
   bus.subscribe(to, (text) => void delivered.push(text));
   await sim.until(bus.ask(to, "attach", {}));
 
-  // The actor's node is stuck, so that the question is there when it goes on: in one turn it publishes, answers, publishes.
+  // The actor's node is stuck, so that the ask waits there. When it runs on, one turn publishes, answers and publishes.
   const { env, bus: actor } = net.node(0);
   env.stall();
   const asked = bus.ask(to, "attach", {}, { onReply: () => void delivered.push("answer") });
@@ -176,7 +176,7 @@ test("what is published after an answer of the same turn is not heard before the
   assert.equal(batches, 1);
 });
 
-test("a node that subscribes twice hears everything once, by its latest handler", async () => {
+test("a node that subscribes twice gets everything once, by its latest handler", async () => {
   const { sim, actor, reader } = nodes();
   const heard: string[] = [];
   reader.subscribe(address, (text) => void heard.push(`first: ${text}`));
@@ -190,7 +190,7 @@ test("a node that subscribes twice hears everything once, by its latest handler"
   assert.deepEqual(heard, ["second: a"]);
 });
 
-test("text for a topic that a node has left meanwhile is ignored there", async () => {
+test("text for a topic that a node has just left is ignored there", async () => {
   const { sim, actor, reader } = nodes();
   const heard: string[] = [];
   reader.subscribe(address, (text) => void heard.push(text));

@@ -1,4 +1,5 @@
-// The clients that people have for vectors: the openai package, which asks for base64 by itself, and the AI SDK, which asks for floats.
+// The usual clients for vectors: the openai package, which asks for base64 by default, and the AI SDK, which asks for
+// floats.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -78,7 +79,7 @@ describe("clients of /v1/embeddings", () => {
     );
   });
 
-  test("openai: what is refused is an error of the client's own kinds", async () => {
+  test("openai: a refusal is an error of the client's own kinds", async () => {
     const unknown = await client.embeddings.create({ model: "agent", input: "a" }).catch((error: unknown) => error);
 
     assert.ok(unknown instanceof NotFoundError);

@@ -37,7 +37,7 @@ describe("LangChain", () => {
   } as const;
 
   for (const useResponsesApi of [false, true]) {
-    test(`a tool's result is brought back ${useResponsesApi ? "as items of a response" : "as a tool message"}`, async () => {
+    test(`a tool's result is returned ${useResponsesApi ? "as items of a response" : "as a tool message"}`, async () => {
       const model = new ChatOpenAI({
         model: "agent",
         apiKey: keys.ann,

@@ -1,4 +1,4 @@
-// One request of each client on docs/integrations.md, as that client sends it: svc answers each with what the client reads.
+// One request of each client on docs/integrations.md, as that client sends it: svc answers each in the client's format.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { before, describe, test } from "node:test";
@@ -53,7 +53,7 @@ describe("requests of clients", () => {
       manifests: { quick: { model: { id: "quick" } } },
       env: { ...keyed, SVC_OPENAI_USER: "ignore" },
     }));
-    // The first tool of the client's is called, until there is a result.
+    // Calls the client's first tool until there is a result.
     mock.answer("quick", ({ body }) => {
       const { messages, tools = [] } = body as unknown as Body;
       const [first] = tools;
@@ -137,7 +137,7 @@ describe("requests of clients", () => {
     });
 
   for (const name of ["open-webui", "librechat"])
-    test(`${name}: each chat of a person is a thread of its own`, async () => {
+    test(`${name}: each chat of a user is a thread of its own`, async () => {
       const { body } = request(name);
       const { tools: _, ...plain } = body;
       const say = async (thread: string, messages: Body["messages"]) =>
@@ -164,7 +164,7 @@ describe("requests of clients", () => {
     assert.match(page, /temporary chat[^.]*400 `invalid_thread_id`/);
   });
 
-  test("the libraries send what is recorded when they are made as docs/integrations.md makes them", async () => {
+  test("the libraries send the recorded requests when made as docs/integrations.md says", async () => {
     const sent = new Map<string, Recorded>();
     const fetched = globalThis.fetch;
     atEnd.after(() => {
@@ -222,7 +222,7 @@ describe("requests of clients", () => {
   });
 });
 
-test("each recorded request has a block on docs/integrations.md, and settings that lead to it", () => {
+test("each recorded request has a block on docs/integrations.md, and settings for it", () => {
   const linked = [...page.matchAll(/requests\/([\w-]+)\.json/g)].map(([, name]) => name);
   const [librechat, keepGoing] = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, code = ""]) => parse(code));
   const [endpoint] = librechat.endpoints.custom;
@@ -241,7 +241,7 @@ test("each recorded request has a block on docs/integrations.md, and settings th
   assert.equal("x-svc-thread-id" in request("continue").headers, false);
 });
 
-/** What `svc` is in a block of the page that makes a client; its imports are those given. */
+/** The value of `svc` in a block of the page that makes a client; the imports are given. */
 function made<T>(code = "", imports: Readonly<Record<string, unknown>>, url: string): T {
   const body = code
     .replace(/^import .*$/gm, "")
@@ -255,7 +255,7 @@ function argumentsFor({ properties }: Schema): Record<string, string> {
   return Object.fromEntries(Object.keys(properties).map((name) => [name, "README.md"]));
 }
 
-/** Names of the headers by which the packages of OpenAI describe themselves. */
+/** Names of the headers with which the packages of OpenAI describe themselves. */
 function stainless(headers: Readonly<Record<string, string>>): string[] {
   return Object.keys(headers)
     .filter((name) => name.startsWith("x-stainless"))
@@ -274,7 +274,7 @@ interface Delta {
   }[];
 }
 
-/** What the chunks of a stream say, read as clients read them. */
+/** The content of a stream's chunks, read as clients read them. */
 function told(data: readonly string[]) {
   assert.equal(data.at(-1), "[DONE]");
   const chunks = data.slice(0, -1).map((text) => JSON.parse(text));
@@ -298,7 +298,7 @@ function told(data: readonly string[]) {
     text += delta.content ?? "";
     thought += delta.reasoning_content ?? "";
     for (const part of delta.tool_calls ?? []) {
-      // One call alone: each part of it has its place, and the first one what it is called by.
+      // A single call: each part has its index, and the first one its id and name.
       assert.equal(part.index, 0);
       if (call === undefined) assert.deepEqual([part.type, typeof part.id], ["function", "string"]);
       call ??= { id: part.id ?? "", name: part.function?.name ?? "", arguments: "" };

@@ -1,4 +1,4 @@
-// Clients at their defaults, which send a failed request again by themselves: a tool that may not run twice runs once.
+// Clients at their defaults, which retry a failed request: a tool that may not run twice runs once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -14,7 +14,7 @@ import { cleanup } from "../support/temp.ts";
 
 const models = ["openai", "openai-responses", "limited", "ai", "ai-keyed", "ai-responses", "langchain"];
 
-describe("clients that send a failed request again by themselves", { concurrency: true }, () => {
+describe("clients that retry a failed request", { concurrency: true }, () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
@@ -30,7 +30,7 @@ describe("clients that send a failed request again by themselves", { concurrency
   const done = { text: "It is 42." };
   const asked = (model: string): number => mock.requests.filter((request) => request.model === model).length;
   const messages = [{ role: "user" as const, content: "What is 6 * 7?" }];
-  /** How often the user has spoken and the tool has run, by the log. */
+  /** The number of user messages and of tool runs in the log. */
   const logged = async (thread: string) => {
     const { json } = await server.get(`/chat/sessions/${thread}`);
     const of = (role: string) => json.transcript.filter((event: { role: string }) => event.role === role).length;
@@ -42,7 +42,7 @@ describe("clients that send a failed request again by themselves", { concurrency
       (reason: unknown) => reason,
     );
 
-  test("openai: a turn that has acted is not sent again", async () => {
+  test("openai: a turn that has acted is not retried", async () => {
     for (const model of ["openai", "openai-responses"]) mock.answer(model, call, failure(400));
     const client = new OpenAI({ baseURL, apiKey: "any" });
 
@@ -58,7 +58,7 @@ describe("clients that send a failed request again by themselves", { concurrency
     assert.deepEqual([asked("openai"), asked("openai-responses")], [2, 2]);
   });
 
-  test("openai: a rate limit before any call is sent again", async () => {
+  test("openai: a rate limit before any call is retried", async () => {
     // The server itself has tried three times by then.
     mock.answer("limited", failure(429), failure(429), failure(429), done);
     const client = new OpenAI({ baseURL, apiKey: "any" });
@@ -68,7 +68,7 @@ describe("clients that send a failed request again by themselves", { concurrency
     assert.deepEqual([choices[0]?.message.content, asked("limited")], ["It is 42.", 4]);
   });
 
-  test("the AI SDK: a turn on a thread goes on behind what its tool has done", async () => {
+  test("the AI SDK: a turn on a thread continues after its tool's result", async () => {
     mock.answer("ai", call, failure(400), failure(400), done);
     const svc = createOpenAICompatible({ name: "svc", baseURL, apiKey: "any" });
 
@@ -81,7 +81,7 @@ describe("clients that send a failed request again by themselves", { concurrency
     assert.deepEqual([text, asked("ai"), await logged("ai")], ["It is 42.", 4, { user: 1, tool: 1 }]);
   });
 
-  test("the AI SDK: a turn with an Idempotency-Key is run once, whatever it came to", async () => {
+  test("the AI SDK: a turn with an Idempotency-Key runs once, whatever its outcome", async () => {
     mock.answer("ai-keyed", call, failure(400), call, done);
     const svc = createOpenAICompatible({ name: "svc", baseURL, apiKey: "any" });
 
@@ -93,7 +93,7 @@ describe("clients that send a failed request again by themselves", { concurrency
     assert.equal(asked("ai-keyed"), 2);
   });
 
-  test("the AI SDK: a response goes on behind what its tool has done since the one before it", async () => {
+  test("the AI SDK: a response continues after the tool's result of the one before", async () => {
     mock.answer("ai-responses", { text: "Hello." }, call, failure(400), done);
     const openai = createOpenAI({ baseURL, apiKey: "any" });
     const ask = (prompt: string, previousResponseId?: string) =>
@@ -112,7 +112,7 @@ describe("clients that send a failed request again by themselves", { concurrency
     assert.deepEqual(await logged(thread), { user: 2, tool: 1 });
   });
 
-  test("LangChain: a turn on a thread goes on behind what its tool has done", async () => {
+  test("LangChain: a turn on a thread continues after its tool's result", async () => {
     mock.answer("langchain", call, failure(400), done);
     const model = new ChatOpenAI({ model: "langchain", apiKey: "any", user: "langchain", configuration: { baseURL } });
 

@@ -1,5 +1,6 @@
-// What stands in the documents and is not typed by a reader, because it needs what a test has not: a container engine, a provider, a
-// person, a run that is dead. It is read as what it is for would read it. A block that nothing runs and nothing reads fails here.
+// The blocks of the documents that no test types, because a test lacks their needs: a container engine, a provider, a
+// person, a dead run. Each is checked with the parser of its own format. A block that is neither run nor checked fails
+// here.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -20,7 +21,7 @@ import { root } from "../support/source.ts";
 import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
 
 const apiKey = "svc_0123456789abcdef0123456789abcdef";
-/** Blocks that a test of their own runs. */
+/** Blocks that have a test of their own. */
 const runElsewhere: readonly (readonly [path: string, language: string, by: string])[] = [
   ["docs/plugins.md", "ts", "test/plugins/example.test.ts"],
   ["docs/webhooks.md", "js", "test/spec/webhooks.test.ts"],
@@ -31,21 +32,21 @@ const scripts: Readonly<Record<string, string>> = JSON.parse(readFileSync(`${roo
 
 for (const path of documents) {
   const blocks = blocksOf(path).filter((block, index, all) => {
-    // What a command is said to print is held against it where it is typed, and nowhere else.
+    // The printed output of a command is checked where the command runs, and nowhere else.
     const isHeld = isFollowed(block.isPrinted ? (all[index - 1] as Block) : block);
     return isSnippet(block) && !isHeld;
   });
   if (blocks.length > 0)
     describe(path, () => {
       for (const block of blocks)
-        test(`line ${block.line} is held against what it is for`, (t) => check(block, cleanup(t)));
+        test(`line ${block.line} is checked against its own format`, (t) => check(block, cleanup(t)));
     });
 }
 
-test("svc is called as it is called in a clone, where no program has that name", () => {
+test("svc is called as in a clone, where no program has that name", () => {
   const lines = documents.flatMap((path) =>
     blocksOf(path)
-      // A shell completes programs by their names, and the text says how there comes to be one.
+      // A shell completes programs by their names, and the text explains how one is installed.
       .filter(({ language, code }) => language === "sh" && !code.includes("svc completion") && !code.includes("docker"))
       .flatMap(({ code }) => code.split("\n").map((line) => `${path}: ${line}`)),
   );
@@ -57,7 +58,7 @@ test("svc is called as it is called in a clone, where no program has that name",
   );
 });
 
-/** Code of a language that something could run; a block without a language is one that nobody has looked at. */
+/** Code of a language that could run; a block without a language is unchecked. */
 function isSnippet({ language }: Block): boolean {
   return [...runnable, "", "bash", "shell", "typescript", "javascript", "py", "yml"].includes(language);
 }
@@ -77,9 +78,9 @@ function check(block: Block, atEnd: Cleanup): void {
     assert.fail(`${path}: nothing runs or checks the block in line ${block.line}; see test/support/document-plan.ts`);
 }
 
-/** Commands whose programs, routes, options and settings must be there. */
+/** Commands whose programs, routes, options and settings must exist. */
 function checkTyped({ code, path }: Block, atEnd: Cleanup): void {
-  // Shapes that stand for what a reader has.
+  // Placeholders for the reader's own values.
   const placed = code.replaceAll("svc_…", apiKey).replaceAll("{…}", '{"tenant_id":"default","sub":"me","scopes":[]}');
   const { calls, env, complaints } = typeDry(`U=http://127.0.0.1:8080 T=e836 A=547c R=resp_9d17\n${placed}`, atEnd);
   const { unknownNames } = loadSettings(settingsOf(env));
@@ -108,7 +109,7 @@ function checkCall({ program, args }: Call): void {
 
 const router = new Router(allRoutes(readSettings({}).settings));
 
-test("each route that docs/errors.md names is there", () => {
+test("each route that docs/errors.md names exists", () => {
   const page = readFileSync(`${root}docs/errors.md`, "utf8");
   const named = [...page.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}-]+)/g)];
 
@@ -121,7 +122,7 @@ test("each route that docs/errors.md names is there", () => {
   );
 });
 
-/** A request that has its route, whose body that route takes. */
+/** A request whose route exists and accepts its body. */
 function checkRequest(args: readonly string[]): void {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -151,7 +152,7 @@ interface Help {
 
 const helps = new Map<string, Help>();
 
-/** A command of svc that there is, with words and options that it takes. */
+/** A command of svc that exists, with words and options that it accepts. */
 function checkCommand([name = "", ...args]: readonly string[]): void {
   const known: Help = helps.get(name) ?? JSON.parse(svc(["help", name, "--json"]).stdout);
   helps.set(name, known);
@@ -171,7 +172,10 @@ function checkCommand([name = "", ...args]: readonly string[]): void {
   );
 }
 
-/** What is asked of the container engine: an image that can be made, settings that there are, a command of svc, a file to compose. */
+/**
+ * A command of the container engine: its image can be built, its settings and its svc command exist, its compose file
+ * is valid.
+ */
 function checkContainer([action, ...args]: readonly string[]): void {
   if (action === "build") {
     assert.ok(existsSync(`${root}Dockerfile`) && args.at(-1) === ".");
@@ -192,7 +196,7 @@ function checkContainer([action, ...args]: readonly string[]): void {
   if (image < args.length - 1) checkCommand(args.slice(image + 1));
 }
 
-/** The value of the setting that the text above names. */
+/** The value of the setting that the text before it names. */
 function checkSetting({ above, code }: Block): void {
   const name = /SVC_[A-Z_]+/.exec(above.slice(above.lastIndexOf("SVC_")))?.[0];
   assert.ok(name !== undefined, "the text above says which setting it is");
@@ -202,7 +206,7 @@ function checkSetting({ above, code }: Block): void {
   assert.deepEqual([settings.unknownNames, settings.fromEnvironment, bootRefusals(settings)], [[], [name], []]);
 }
 
-/** A manifest that compiles; a part of a spec stands for a manifest that has no more. */
+/** A manifest that compiles; a part of a spec is a manifest with nothing else. */
 function checkManifest({ code }: Block, atEnd: Cleanup): void {
   const given = parse(code);
   const manifest = "spec" in given ? given : { spec: given };
@@ -214,7 +218,7 @@ function checkManifest({ code }: Block, atEnd: Cleanup): void {
   assert.equal(status, 0, `${stdout}${stderr}`);
 }
 
-/** What README says that a mistake in its manifest is answered with. */
+/** The error that README promises for a mistake in its manifest. */
 function checkMistake({ code, path }: Block, atEnd: Cleanup): void {
   const manifest = blocksOf(path).find(({ language }) => language === "yaml")?.code ?? "";
   const file = join(tempDir(atEnd), "planner.yaml");

@@ -1,4 +1,5 @@
-// The documents for contributors agree with the tree: paths exist, cited decisions exist, and the words are as few as promised.
+// The documents for contributors agree with the tree: paths exist, cited decisions exist, and the word counts keep
+// their bounds.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, test } from "node:test";

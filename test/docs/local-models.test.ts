@@ -1,5 +1,5 @@
-// The servers of one's own in docs/models.md: each command as it stands there starts svc, which answers a turn with a tool call from a
-// server of the same shape.
+// The local model servers in docs/models.md: each documented command starts svc, which answers a turn with a tool call
+// from a server of the same shape.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, test } from "node:test";
@@ -13,7 +13,7 @@ import { root } from "../support/source.ts";
 import { cleanup } from "../support/temp.ts";
 
 const blocks = blocksOf("docs/models.md").filter(({ language }) => language === "sh");
-/** Where each server listens when it is told nothing else. */
+/** The default port of each server. */
 const ports: Readonly<Record<string, string>> = {
   ollama: "11434",
   vllm: "8000",
@@ -27,7 +27,7 @@ describe("servers of one's own", () => {
     test(`the command for ${name} leads to a server of its shape`, async (t) => {
       const atEnd = cleanup(t);
       const block = blocks.find(({ code }) => code.includes(`{"${name}":`)) as Block;
-      // Else the thoughts of the page's model would stand in its answers.
+      // Without the parser the thoughts of the page's model would be in its answers.
       if (name === "vllm") assert.match(block.code, / --reasoning-parser qwen3\b/);
       const { calls } = typeDry(`VLLM_KEY=${vllmKey}\n${block.code}`, atEnd);
       const { env } = calls.at(-1) as (typeof calls)[number];

@@ -1,5 +1,5 @@
-// The pages of docs/ that speak to a running server, each line as it stands there. Readers go from page to page in one directory and
-// with one server: one of them has the model that is built in, the other one a model that calls what the page is about.
+// The pages of docs/ that talk to a running server, each line as written. Readers go from page to page in one directory
+// and with one server. One reader has the built-in model, the other a model that calls the tools of the page.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { before, describe, test } from "node:test";
@@ -17,7 +17,7 @@ import { cleanup, tempDir } from "../support/temp.ts";
 
 const theirDatabase = "postgres://svc:password@db.internal:5432/svc";
 
-/** What the model says to a user, by what the user has said last. */
+/** The model's answer, by the last message of the user. */
 const said: readonly (readonly [RegExp, Behaviour])[] = [
   [/What have I copied/, inTurn(calls(["read_clipboard", { format: "text" }]), { text: "A recipe for crêpes." })],
   [
@@ -34,7 +34,7 @@ const said: readonly (readonly [RegExp, Behaviour])[] = [
       text: "I am looking for sources.",
     }),
   ],
-  // It looks for the task that it has handed out.
+  // It looks for the task that it has started.
   [
     /And\?/,
     (request) => {
@@ -106,7 +106,7 @@ function isInstalled(program: string): boolean {
   }
 }
 
-test("what a page says that a command prints is looked for with its ids, and not with what stands between them", () => {
+test("the printed output on a page is searched by its ids, not by the text between them", () => {
   const { pattern, ids } = readPrinted('202 {"id":"e836…","at":1795374518339,…,"again":"e836…"}');
 
   assert.deepEqual(ids, ["e836…"]);

@@ -1,4 +1,4 @@
-// What the documents tell a reader to type, typed.
+// Types the commands that the documents give to a reader.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { blocksOf, whyNotRun } from "../support/document.ts";
@@ -6,7 +6,7 @@ import { followed, isFollowed, runnable } from "../support/document-plan.ts";
 import { Reader } from "../support/reader.ts";
 import { cleanup } from "../support/temp.ts";
 
-/** What a reader sees who has asked something: by the question, of which the answer is known. */
+/** The answer that a reader sees, by the question. */
 const answers: readonly (readonly [RegExp, RegExp])[] = [
   [/What is 6 \* 7/, /= 42|"42/],
   [/And 42 \/ 5/, /8\.4/],
@@ -30,7 +30,7 @@ for (const path of followed)
       });
   });
 
-test("what is not run says why", () => {
+test("a block that is not run states the reason", () => {
   for (const path of followed) {
     const blocks = blocksOf(path).filter(({ language }) => runnable.includes(language));
     const left = blocks.map(whyNotRun).filter((why) => why !== null);

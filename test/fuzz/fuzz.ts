@@ -15,10 +15,13 @@ import { manifestOf } from "./manifests.ts";
 import { anyThreadId, type FuzzRequest, type Operation, operationsOf, type Reference, requestOf } from "./requests.ts";
 import { trickyTexts } from "./values.ts";
 
-// Requests at random against a running server, made from its own reference, and held against it: whatever is sent, the answer is
-// one that the reference tells, in the form that it tells, and the server is as it was.
+// Random requests against a running server, made from its own reference. For any request the answer must have a status
+// and form of the reference, and the server must stay healthy.
 
-/** Operations that need an id of an earlier answer, the bytes of an image, or an interrupted turn: random requests meet their refusals only. */
+/**
+ * Operations that need an id of an earlier answer, the bytes of an image, or an interrupted turn. Random requests reach
+ * only their refusals.
+ */
 const withToldIds: readonly string[] = [
   "POST /chat/continue",
   "POST /chat/sessions/label",
@@ -54,20 +57,20 @@ const withToldIds: readonly string[] = [
   "POST /internal/sessions/{session_id}/events",
 ];
 
-/** How far a fuzz goes. The same seed makes the same requests. */
+/** The extent of a fuzz. The same seed makes the same requests. */
 export interface FuzzExtent {
   readonly seed: number;
-  /** Requests for each operation; the other fuzzes take theirs from it. */
+  /** Requests for each operation; the other fuzzes derive their counts from it. */
   readonly runs: number;
   /** Declares a test. Called from the test's own file, which then counts it as its own. */
   readonly test: (name: string, work: (t: TestContext) => void | Promise<void>) => void;
 }
 
-/** No answer by then is a failure that tells its request, where it would otherwise be a file that hangs. */
+/** A request without an answer by then fails with its text, where the file would otherwise hang. */
 const answerMsMax = 60_000;
-/** What uWebSockets.js takes of a head; above it the answer is its own. */
+/** The most that uWebSockets.js accepts of a head; above it the engine itself answers. */
 const headBytesMax = 4096;
-/** A server that keeps what it is sent would be far above it. */
+/** A server that keeps all requests in memory would be far above it. */
 const rssMibMax = 1024;
 
 const { env, keys } = apiKeys({
@@ -78,7 +81,7 @@ const { env, keys } = apiKeys({
 
 const consumerSecret = "consumer-secret-0123456789";
 
-/** Refusals above 499 that are about what the request has named, and not about the server. */
+/** Refusals above 499 that concern a thing named in the request, and not the server. */
 const namedFailures: ReadonlySet<string> = new Set([
   "model_not_configured",
   "unresolved_secret",
@@ -86,7 +89,7 @@ const namedFailures: ReadonlySet<string> = new Set([
   "model_unavailable",
 ]);
 
-/** What a model says that has been turned against its user, or is out of its mind. */
+/** Answers of a model that is hostile or broken. */
 const hostileAnswers: readonly Answer[] = [
   { text: trickyTexts.map((text) => text.toWellFormed()) },
   calls(["nobodys_tool", {}], ["__proto__", {}], ["constructor", "{}"]),
@@ -115,7 +118,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
   const atEnd = cleanup();
   let server: ProcessServer;
   let operations: readonly Operation[];
-  /** How often each operation was answered with each status. */
+  /** The count of each status, by operation. */
   const met = new Map<string, number>();
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   const asFar = (share: number) => ({ seed, numRuns: Math.max(1, Math.round(runs * share)) });
@@ -127,12 +130,12 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     const manifests = {
       agent: { prompts: [{ name: "summarize", body: "Sum up $1 for $@." }] },
       tools: { model: { id: "hostile" }, tools: ["calculator"], recursion_limit: 3 },
-      // Leaves threads that can be taken on.
+      // Creates threads that can be continued.
       failing: { model: { id: "mock-status-400" } },
       hostile: { model: { id: "hostile" }, tools: ["calculator", "todo_write", ...workspace], recursion_limit: 4 },
     };
     const models = modelEnv(mock, ["plain", "hostile", "mock-status-400"]);
-    // Under the name that requests have for a model.
+    // Under the model name of the requests.
     const vectors = { agent: { provider: "openai", model: "vectors", kind: "embedding" } };
     const routes = JSON.stringify({ ...JSON.parse(models.SVC_MODEL_ROUTES ?? "{}"), ...vectors });
     server = await startServerProcess({
@@ -159,7 +162,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     return found;
   }
 
-  /** Sends a request over a connection of its own. Of a stream that goes on, the answer is its beginning. */
+  /** Sends a request over a connection of its own. The answer of an endless stream is its beginning. */
   async function send({ method, template, path, query, caller, headers, body }: FuzzRequest): Promise<RawAnswer> {
     const lines = headers.map(([name, value]) => `${name}: ${value}`);
     if (caller !== null) lines.push(`authorization: Bearer ${keys[caller]}`);
@@ -169,14 +172,14 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     const bytes = rawRequest(method, target, lines, body);
     const connection = new RawConnection(server.url);
     try {
-      // One content type: the one that was drawn.
+      // One content type: the drawn one.
       await connection.send(named ? bytes.replace("content-type: application/json\r\n", "") : bytes);
       if (method === "GET" && template === "/chat/stream/{thread_id}") return await beginning(connection);
       const answer = await connection.answer();
       assert.ok(answer, "the connection was dropped without an answer");
       return answer;
     } finally {
-      // A connection that is ended in order keeps its port for a minute, and there are not that many.
+      // A connection that closes in order keeps its port for a minute, and ports are few.
       connection.reset();
     }
   }
@@ -204,9 +207,9 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
 
   function assertTold({ method, path, responses }: Operation, status: number, type: string, json: unknown): void {
     const told = responses[status];
-    // What a failure says is put together only then: the reference itself is among the answers.
+    // Builds the failure message only on a failure: the reference itself is among the answers.
     if (!told) assert.fail(`${status} is not told: ${JSON.stringify(json)?.slice(0, 300)}`);
-    // Of files the reference tells no more than that they are bytes.
+    // The reference describes files as bytes only.
     const media = told.content?.[type] ?? told.content?.["application/octet-stream"];
     assert.ok(media, `${status} ${type} is not told`);
     if (json === undefined) return;
@@ -231,7 +234,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     return ajv.getSchema($id) ?? ajv.compile({ $ref: $id });
   }
 
-  /** No text of the server's own that tells where it lives or how it is made. */
+  /** No text of the server that shows its paths or its dependencies. */
   function assertDiscreet(text: string): void {
     for (const word of [
       server.dataDir,
@@ -246,7 +249,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
   }
 
   for (const route of routes) {
-    test(`${nameOf(route)}: every answer to anything is one that the reference tells`, async () => {
+    test(`${nameOf(route)}: every answer is one of the reference`, async () => {
       const operation = operationOf({ method: route.method, template: route.path });
       await fc.assert(
         fc.asyncProperty(requestOf(operation, manifestOf), async (request) => check(request, await send(request))),
@@ -255,7 +258,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     });
   }
 
-  test("requests of all kinds side by side are each answered so", async () => {
+  test("concurrent requests of all kinds get an answer of the reference", async () => {
     const any = fc.oneof(...operations.map((operation) => requestOf(operation, manifestOf)));
     await fc.assert(
       fc.asyncProperty(fc.array(any, { minLength: 2, maxLength: 12 }), async (requests) => {
@@ -265,7 +268,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     );
   });
 
-  test("a manifest that is taken can be read again, and talked to or refused by name", async () => {
+  test("an accepted manifest can be read again, and used or refused by name", async () => {
     await fc.assert(
       fc.asyncProperty(manifestOf("stored-3"), async (manifest) => {
         const as = { key: keys.all };
@@ -289,7 +292,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     );
   });
 
-  test("a thread id is itself everywhere, or refused everywhere", async () => {
+  test("a thread id is the same everywhere, or refused everywhere", async () => {
     const as = { key: keys.all };
     await fc.assert(
       fc.asyncProperty(anyThreadId, async (id) => {
@@ -303,7 +306,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
         const read = await server.get(`/chat/history/${segment}`, as);
         if (said.status === 200) assert.equal(said.json.thread_id, id === "" ? "" : `acme:${id}`);
         else assert.deepEqual([said.status, said.json.error], [400, "invalid_thread_id"]);
-        // What was taken in a body can be read by a path. No new thread is called as one may be from before.
+        // An id that was accepted in a body can be read by a path. New threads never have an old-style id.
         if (said.status === 200 && id !== "") assert.equal(read.status, 200, read.text);
         if (read.status === 200) {
           assert.ok(said.status === 200 || id === "search" || id.includes("%"));
@@ -315,7 +318,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     );
   });
 
-  test("every operation was met where it works, and where it does not", (t) => {
+  test("every operation was met with success and with refusals", (t) => {
     const missed: string[] = [];
     for (const operation of operations) {
       const name = `${operation.method} ${operation.path}`;
@@ -333,7 +336,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     );
   });
 
-  test("after all that the server is as it was", async () => {
+  test("the server is healthy after all that", async () => {
     const { status, json } = await server.post("/chat", turn("agent", "hi"), { key: keys.all });
 
     assert.deepEqual([status, json.final.content], [200, "The answer."]);
@@ -343,7 +346,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
   });
 }
 
-/** Of what has nothing to go wrong in, fewer. */
+/** Fewer requests for operations with fewer inputs. */
 function weightOf({ parameters = [], requestBody }: Operation): number {
   return requestBody ? 1.5 : parameters.length > 0 ? 1 : 0.2;
 }
@@ -379,10 +382,10 @@ function formOfRefusal({ detail }: { detail: unknown }): string {
   return Array.isArray(detail) ? "InvalidRequest" : detail === "workspace_changed" ? "ChangedFile" : "Refusal";
 }
 
-/** What a stream ends with. Those of /v1/responses have an event for it. */
+/** The end mark of a stream. Streams of /v1/responses have an event for it. */
 const lastFrames: readonly string[] = ["[DONE]", "response.completed", "response.incomplete", "response.failed"];
 
-/** Fails unless the text is whole frames up to the mark of the end, and none of them is a failure of the server. */
+/** Fails unless the text is whole frames up to the end mark, without a failure of the server. */
 function checkFrames(text: string): void {
   if (text === "") return;
   const frames = new FrameReader().push(text);

@@ -3,7 +3,7 @@ import { unbuiltFields } from "../../manifests/compile/unbuilt.ts";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
 import { damaged, fitting, type Hints, type Schema } from "./values.ts";
 
-// Manifests made from their schema: with fields that work, with fields that nothing carries out, and with any damage.
+// Manifests made from their schema: with working fields, with unsupported fields, and with any damage.
 
 const { metadata, spec } = (manifestSchema as unknown as Schema).properties as Record<"metadata" | "spec", Schema>;
 const sections = spec.properties as Readonly<Record<string, Schema>>;
@@ -12,7 +12,7 @@ const built = Object.keys(sections).filter((name) => !wholeUnbuilt.has(`spec.${n
 const partsUnbuilt = new Set(unbuiltFields.map(({ path }) => path).filter((path) => path.split(".").length > 2));
 
 const tool = fc.constantFrom("calculator", "todo_write", "read_file", "write_file", "glob", "nobodys_tool");
-/** For fields of manifests, by their names: what is there to be named. */
+/** Existing names for fields of manifests, by the field's name. */
 const hints: Hints = {
   id: fc.constantFrom("plain", "hostile", "nobody"),
   "fallbacks[]": fc.constantFrom("plain", "hostile", "nobody"),
@@ -30,7 +30,7 @@ const hints: Hints = {
   body: fc.constantFrom("Sum up $1.", "$@", `\${1:-x} $ARGUMENTS`, ""),
 };
 
-/** A manifest of this name; most of them are taken. */
+/** A manifest of this name; most of them are valid. */
 export function manifestOf(name: string): fc.Arbitrary<unknown> {
   const working = specOf(built, true);
   const anything = specOf(Object.keys(sections), false);
@@ -46,7 +46,7 @@ export function manifestOf(name: string): fc.Arbitrary<unknown> {
   );
 }
 
-/** A few sections, each of them as its schema has it; without the fields that are refused, if it shall work. */
+/** A few sections, each valid by its schema; without the unsupported fields, if it must work. */
 function specOf(names: readonly string[], working: boolean): fc.Arbitrary<unknown> {
   return fc
     .uniqueArray(fc.constantFrom(...names), { maxLength: 4 })

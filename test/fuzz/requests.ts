@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { writeCursor } from "../../storage/store/cursor.ts";
 import { anyText, anyValue, damaged, fitting, type Hints, jsonText, type Schema, trickyTexts } from "./values.ts";
 
-// Requests made from the server's own reference: of every operation some that are as they must be, and many that are not.
+// Requests made from the server's own reference: for every operation some valid ones, and many invalid ones.
 
-/** An operation, as the reference tells it. */
+/** An operation of the reference. */
 export interface Operation {
   /** In upper case. */
   readonly method: string;
@@ -12,22 +12,22 @@ export interface Operation {
   readonly path: string;
   readonly parameters?: readonly { readonly name: string; readonly in: string; readonly schema: Schema }[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
-  /** None where nobody needs credentials. */
+  /** Empty when the operation needs no credentials. */
   readonly security: readonly object[];
   readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, object>> }>>;
 }
 
-/** Names that stand for one of the server's keys. */
+/** Names of the server's keys. */
 export const callers = ["all", "stranger", "none"] as const;
 
-/** A request that can be written down again. */
+/** A request that can be reproduced. */
 export interface FuzzRequest {
   readonly method: string;
   /** Of the operation, with its parameters in braces. */
   readonly template: string;
   readonly path: string;
   readonly query: string;
-  /** Whose key it carries; null for nobody's. */
+  /** The key of the request; null for none. */
   readonly caller: (typeof callers)[number] | null;
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: string | undefined;
@@ -35,7 +35,7 @@ export interface FuzzRequest {
   readonly astray: boolean;
 }
 
-/** What of a document is the same for every operation of it. */
+/** The part of a document that its operations share. */
 export interface Reference {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Omit<Operation, "method" | "path">>>>>;
 }
@@ -130,10 +130,10 @@ const hints: Hints = {
   n: fc.constantFrom(1, 1, 2),
   max_tokens: fc.integer({ min: 1, max: 100 }),
 };
-/** Fields of /v1 whose names mean something else there. */
+/** Fields of /v1 with the same names and another meaning. */
 const openAiHints: Hints = { ...hints, model: fc.constantFrom(...manifestNames) };
 
-/** Of fields that change the answer into a refusal, few: most requests are to get somewhere. */
+/** Few fields that turn the answer into a refusal: most requests must succeed. */
 const refusedFields = new Set(["tools", "functions", "audio", "response_format", "logprobs", "n"]);
 
 /** A request of the operation. `manifestOf` makes the manifests that are stored. */
@@ -164,7 +164,7 @@ export function requestOf(
   );
 }
 
-/** Segments that are no plain names, as they stand on the wire. */
+/** Unusual segments, as written on the wire. */
 const rawSegments = [
   "",
   ".",
@@ -221,14 +221,14 @@ function pathOf({ path, parameters = [] }: Operation): fc.Arbitrary<{ path: stri
   return segment.map(({ text, astray }) => ({ path: path.replaceAll(/\{\w+\}/g, () => text), astray }));
 }
 
-/** A text as one segment of a path. An empty one leads elsewhere, and others are not looked up at all. */
+/** A text as one segment of a path. An empty segment leads elsewhere, and the server looks some others up never. */
 function asSegment(text: string): { text: string; astray: boolean } {
   const plain = text.toWellFormed();
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return { text: encodeURIComponent(plain), astray: /^\.{0,2}$|[/\\%\x00-\x20\x7f]/.test(plain) };
 }
 
-/** Pieces of a query that are no `name=value`. */
+/** Pieces of a query that are not `name=value`. */
 const rawPieces = [
   "",
   "&",
@@ -266,7 +266,7 @@ function queryOf(parameters: readonly { readonly name: string; readonly schema: 
   return fc.tuple(...given, raw).map((pieces) => pieces.filter((piece) => piece !== null).join("&"));
 }
 
-/** A text as the value of a header: without what would end the line, and without what ends the head for some. */
+/** A text as the value of a header: without characters that end the line or, in some engines, the head. */
 function asHeader(text: string): string {
   const plain = text.toWellFormed();
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
@@ -325,7 +325,7 @@ function bodyOf(
   manifest: fc.Arbitrary<unknown> | null,
 ): fc.Arbitrary<string | undefined> {
   const schema = requestBody?.content["application/json"]?.schema;
-  // A route without a body is sent one all the same, now and then.
+  // A route without a body sometimes gets one.
   if (schema === undefined) return fc.constantFrom(undefined, undefined, undefined, undefined, "{}", "\0");
   const known = path.startsWith("/v1/") ? openAiHints : hints;
   const usual = path.startsWith("/v1/") ? { ...schema, properties: withoutRefused(schema) } : schema;
@@ -346,14 +346,14 @@ function withoutRefused({ properties = {} }: Schema): Record<string, Schema> {
   return Object.fromEntries(Object.entries(properties).filter(([name]) => !refusedFields.has(name)));
 }
 
-/** A turn has something to answer. */
+/** A turn needs a message. */
 function withMessage(value: unknown, path: string): unknown {
   if (!/\/(chat|stream|completions)$/.test(path)) return value;
   const { messages, ...rest } = value as { messages?: unknown[] };
   return { ...rest, messages: [...(messages ?? []), { role: "user", content: "go on" }] };
 }
 
-/** Thread ids of any kind: those that are taken, those that are not, and those that look like others. */
+/** Thread ids of any kind: valid ones, invalid ones, and those that resemble others. */
 export const anyThreadId: fc.Arbitrary<string> = fc.oneof(
   { weight: 2, arbitrary: fc.constantFrom(...trickyTexts, ...threadIds) },
   { weight: 2, arbitrary: anyText },

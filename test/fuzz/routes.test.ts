@@ -1,5 +1,5 @@
 import { test } from "node:test";
 import { fuzz } from "./fuzz.ts";
 
-// A failure tells the request that it came to, made as small as it can be; the seed makes all of them again.
+// A failure reports its request, shrunk as far as possible; the seed repeats all of them.
 fuzz({ seed: 20_251, runs: 300, test: (name, work) => void test(name, work) });

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 
-// Values for the fields of a JSON schema: some that fit, some that do not, and some that readers have stumbled over.
+// Values for the fields of a JSON schema: matching ones, others, and known traps for parsers.
 
-/** As much of JSON Schema as the reference and the manifests use. */
+/** The part of JSON Schema that the reference and the manifests use. */
 export interface Schema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
@@ -22,10 +22,10 @@ export interface Schema {
   readonly maximum?: number;
 }
 
-/** Values that a field of this name may have, whatever its schema says: ids of things that are there. */
+/** Values for a field of this name, whatever its schema says: ids of existing things. */
 export type Hints = Readonly<Record<string, fc.Arbitrary<unknown>>>;
 
-/** Texts that somebody takes for more than a text: readers of paths, of SQL, of streams, of logs, of numbers, of templates. */
+/** Texts with a meaning to some parser: of paths, SQL, streams, logs, numbers or templates. */
 export const trickyTexts: readonly string[] = [
   "",
   " ",
@@ -105,14 +105,14 @@ export const anyText: fc.Arbitrary<string> = fc.oneof(
   },
 );
 
-/** A number of any kind that JSON can say. */
+/** A number of any kind that JSON can express. */
 const anyNumber: fc.Arbitrary<number> = fc.oneof(
   fc.constantFrom(0, -0, 1, -1, 0.5, 2 ** 31, 2 ** 32, 2 ** 53 - 1, -(2 ** 53), 1e300, -1e300, 5e-324, 8.64e15),
   fc.integer(),
   fc.double({ noNaN: true, noDefaultInfinity: true }),
 );
 
-/** Lists and objects within each other, as deep as is taken, and deeper. */
+/** Nested lists and objects, up to the bound and beyond. */
 const deep: fc.Arbitrary<unknown> = fc
   .record({ depth: fc.integer({ min: 1, max: 80 }), list: fc.boolean() })
   .map((of) => {
@@ -121,7 +121,7 @@ const deep: fc.Arbitrary<unknown> = fc
     return value;
   });
 
-/** A value that fits nothing in particular. */
+/** A value that matches no schema in particular. */
 export const anyValue: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 5, arbitrary: anyText },
   { weight: 2, arbitrary: anyNumber },
@@ -132,7 +132,7 @@ export const anyValue: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 60_000 }).map((length) => "x".repeat(length)) },
 );
 
-/** A value that the schema takes, as far as its keywords are known here. */
+/** A value that the schema accepts, as far as its keywords are known here. */
 export function fitting(schema: Schema, hints: Hints, name = ""): fc.Arbitrary<unknown> {
   const hint = hints[name];
   const bySchema = fittingSchema(schema, hints, name);
@@ -193,7 +193,7 @@ function fittingObject(schema: Schema, hints: Hints): fc.Arbitrary<unknown> {
   }
   const fields = Object.entries(properties).map(([name, field]) => {
     const value = fitting(field, hints, name).map((given) => [[name, given] as const]);
-    // What may be left out is mostly left out, or no request would be a plain one.
+    // Optional fields are mostly left out, or no request would be a plain one.
     return required.includes(name)
       ? value
       : fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: value });
@@ -201,7 +201,7 @@ function fittingObject(schema: Schema, hints: Hints): fc.Arbitrary<unknown> {
   return fc.tuple(...fields).map((entries) => Object.fromEntries(entries.flat()));
 }
 
-/** The value with something in it replaced, taken away or added. */
+/** The value with a part replaced, removed or added. */
 export function damaged(value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const damage = fc.record({
     at: fc.nat(10_000),
@@ -229,7 +229,7 @@ function count(value: unknown): number {
   return Object.values(value).reduce((sum: number, each) => sum + count(each), 1);
 }
 
-/** The value with the one at a place, counted from the outside in, made anew. */
+/** The value with the part at an index, counted from the outside in, replaced. */
 function edit(value: unknown, place: { left: number }, change: (old: unknown) => unknown): unknown {
   if (place.left-- === 0) return change(value);
   if (Array.isArray(value)) return value.map((each) => (place.left < 0 ? each : edit(each, place, change)));
@@ -239,7 +239,7 @@ function edit(value: unknown, place: { left: number }, change: (old: unknown) =>
   );
 }
 
-/** What a JSON text may not have in it, or should not. */
+/** Fragments that a JSON text must not, or should not, contain. */
 const splinters = [
   '"__proto__":{"admin":true},',
   '"constructor":{"prototype":{"admin":true}},',
@@ -264,7 +264,7 @@ const splinters = [
   "\u{1f600}",
 ];
 
-/** The JSON text of a value; now and then with something put into it, or cut off. */
+/** The JSON text of a value; sometimes with a fragment inserted, or truncated. */
 export function jsonText(value: fc.Arbitrary<unknown>): fc.Arbitrary<string> {
   const plain = value.map((given) => JSON.stringify(given) ?? "null");
   const at = fc.nat(10_000);

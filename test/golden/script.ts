@@ -4,8 +4,8 @@ import { Type } from "../../bus/type.ts";
 import type { AskedTurn } from "../support/actor-process.ts";
 import type { ScriptedReply } from "../support/scripted-model.ts";
 
-// What is asked and answered in the golden corpus: conversations of two turns, drawn from a seed, with everything in them that a
-// turn can meet below HTTP.
+// The requests and answers of the golden corpus: threads of two turns, drawn from a seed, with every event that a turn
+// can meet below HTTP.
 
 /** A tool that takes simulated time. */
 export const slow = defineTool({
@@ -21,7 +21,7 @@ export const slow = defineTool({
 const tools = ["calculator", "todo_write", "slow"];
 const secret = "golden-secret-0123456789-xyz";
 
-/** Settings beside those of every test: a secret that a tool may come upon. */
+/** Settings added to those of every test: a secret that a tool may find. */
 export const goldenEnv = { SVC_OPENAI_API_KEY: secret };
 
 export const manifests: Readonly<Record<string, object>> = {
@@ -35,13 +35,13 @@ export const manifests: Readonly<Record<string, object>> = {
   capped: { tools, limits: { max_output_tokens: 60, max_cost_usd: 0.01 } },
 };
 
-/** One turn of a conversation, what the model says in it, and when somebody stops it. */
+/** One turn of a thread, the model's answers in it, and the time of its abort. */
 export interface GoldenTurn {
   readonly asked: AskedTurn;
   readonly replies: readonly ScriptedReply[];
-  /** Milliseconds after it was accepted; null when nobody does. */
+  /** Milliseconds after its acceptance; null without an abort. */
   readonly abortAfterMs: number | null;
-  /** It was sent a second time when it was over. */
+  /** True if it was sent a second time after its end. */
   readonly again: boolean;
 }
 

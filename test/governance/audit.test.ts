@@ -20,7 +20,7 @@ const event = (event_type: string) => ({
   payload: {},
 });
 
-test("events of one millisecond are listed in their order, and their ids tell nothing of other tenants", async (t) => {
+test("events of one millisecond are in order, and their ids reveal no other tenant", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   let now = 1_700_000_000_000;
   const env = { ...systemEnv(), now: () => now };
@@ -41,7 +41,7 @@ test("events of one millisecond are listed in their order, and their ids tell no
   assert.equal(rows[0]?.id.slice(0, 4), "0000");
 });
 
-test("rows wait up to 200,000; what comes then is dropped and counted, one for one", async (t) => {
+test("up to 200,000 rows are buffered; later ones are dropped and counted singly", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   let dropped = 0;
   const log = new AuditLog(store, systemEnv(), new SecretMask([]), 0, () => dropped++);
@@ -53,7 +53,7 @@ test("rows wait up to 200,000; what comes then is dropped and counted, one for o
   assert.equal(dropped, 3);
 });
 
-test("a hundred rows are written at once, and what is beyond them waits for its time", async (t) => {
+test("a hundred rows are written at once, and the rest waits for the timer", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   let planned = 0;
   const env: Env = {
@@ -78,14 +78,14 @@ test("a hundred rows are written at once, and what is beyond them waits for its 
   assert.equal(planned, 1);
   for (let i = 0; i < 20; i++) await nextTurn();
   assert.equal((await auditPage(store.tenant("acme"), {}, null, 500)).rows.length, 200);
-  // One that writes full batches hears that all is to be written, wherever it is.
+  // A writer of full batches flushes everything on demand, wherever it is.
   for (let i = 0; i < 100; i++) log.record("acme", event("more"));
   assert.equal(await log.flush(), true);
   assert.equal((await auditPage(store.tenant("acme"), {}, null, 500)).rows.length, 350);
 });
 
 describe("a flush that fails", () => {
-  /** The world as it is, but for timers: they run when they are told to. */
+  /** The real environment, except for timers: the test runs them. */
   function timersOf() {
     const waiting: { delayMs: number; work: () => void }[] = [];
     const env: Env = {
@@ -99,7 +99,7 @@ describe("a flush that fails", () => {
     return { env, waiting, fire: () => waiting.shift()?.work() };
   }
 
-  /** Makes every write of an event of this type fail until it is told to stop. */
+  /** Makes every write of an event of this type fail until the result is called. */
   function refuse({ config }: TestStore, event_type: string, atEnd: Cleanup): () => void {
     assert.equal(config.engine, "sqlite");
     const db = new SqliteDatabase(config.engine === "sqlite" ? config.path : "", { timeout: 10_000 });
@@ -112,7 +112,7 @@ describe("a flush that fails", () => {
   const typesOf = async ({ store }: TestStore) =>
     (await auditPage(store.tenant("acme"), {}, null, 500)).rows.map(({ event_type }) => event_type);
 
-  test("is tried again by the timer, without a word from anybody", async (t) => {
+  test("is retried by the timer alone", async (t) => {
     const atEnd = cleanup(t);
     const opened = await testStore("sqlite", atEnd);
     const { env, waiting, fire } = timersOf();
@@ -139,7 +139,7 @@ describe("a flush that fails", () => {
     assert.deepEqual(waiting, []);
   });
 
-  test("though it was written, as when the answer is lost, is sent again and stops nothing behind it", async (t) => {
+  test("though it was written, as when the answer is lost, is resent and blocks nothing", async (t) => {
     const { store } = await testStore("sqlite", cleanup(t));
     let lost = 1;
     const system: Store["system"] = {
@@ -169,7 +169,7 @@ describe("a flush that fails", () => {
     );
   });
 
-  test("keeps what it could not write, and writes nothing twice", async (t) => {
+  test("keeps its unwritten rows, and writes nothing twice", async (t) => {
     const atEnd = cleanup(t);
     const opened = await testStore("sqlite", atEnd);
     const { env, waiting } = timersOf();
@@ -189,7 +189,7 @@ describe("a flush that fails", () => {
     assert.equal(waiting.length, 1);
   });
 
-  test("sets no timer where there is none to be", async (t) => {
+  test("sets no timer when none is needed", async (t) => {
     const atEnd = cleanup(t);
     const opened = await testStore("sqlite", atEnd);
     const { env, waiting } = timersOf();

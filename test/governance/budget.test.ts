@@ -9,7 +9,7 @@ import { runs } from "../support/effort.ts";
 
 const price: ModelPrice = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
 const free: ModelPrice = { input: 0, output: 0, cache_read: 0, cache_write: 0 };
-/** Of a provider that takes more for what its cache keeps. */
+/** The rates of a provider with a surcharge for cache writes. */
 const keeping: ModelPrice = { ...price, cache_write: 2.5 };
 const open: RunLimits = {
   max_tool_calls: 500,
@@ -34,12 +34,12 @@ const breachOf = (outcome: Reservation | Breach | null) => (outcome !== null && 
 const used = (input: number, output: number): PricedTokens => ({ input, output, cacheRead: 0, cacheWrite: 0 });
 
 describe("RunBudget", () => {
-  test("calls side by side never pass a cap together, however they are set aside and settled", () => {
+  test("parallel calls never exceed a cap together, in any order of reserve and settle", () => {
     const step = fc.record({
       does: fc.constantFrom("reserve", "extend", "settle"),
       input: fc.integer({ min: 0, max: 400 }),
       wanted: fc.option(fc.integer({ min: 1, max: 400 })),
-      /** How much of what was set aside is used. */
+      /** The used part of the reservation. */
       share: fc.double({ min: 0, max: 1, noNaN: true }),
       readShare: fc.double({ min: 0, max: 1, noNaN: true }),
       writtenShare: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -94,7 +94,7 @@ describe("RunBudget", () => {
     assert.deepEqual(outcomes, [null, null, breach, breach]);
   });
 
-  test("a task that may not be made after all is no hop, and a call that is no task gives none back", () => {
+  test("a cancelled task is no hop, and the end of another call returns none", () => {
     const run = budget({ max_peer_hops: 1 });
     const take = () => [run.takeToolCall(startedAt), run.takeHop()].map((breach) => breach?.limit ?? null);
 
@@ -112,7 +112,7 @@ describe("RunBudget", () => {
     assert.deepEqual([run.spent.tool_calls, run.spent.hops], [1, 1]);
   });
 
-  test("a reservation pays for exactly what it was lent for, whatever the last digit of a sum", async () => {
+  test("a reservation pays exactly its own amount, whatever the rounding of a sum", async () => {
     // In floating point the two parts, 0.1 and 0.2, cost more together than 0.3.
     const parentBudget = {
       binds: true,
@@ -141,13 +141,13 @@ describe("RunBudget", () => {
     assert.deepEqual(run.reserve(1, 1, null, run.deadline), breach);
   });
 
-  test("a prompt of exactly what is left is taken, and one token more is not", () => {
+  test("a prompt of exactly the remainder passes, and one token more does not", () => {
     assert.equal(granted(budget({ max_input_tokens: 100 }).reserve(100, null, null, startedAt)).inputTokens, 100);
     const breach = breachOf(budget({ max_input_tokens: 100 }).reserve(101, null, null, startedAt));
     assert.equal(breach?.limit, "max_input_tokens");
   });
 
-  test("a call sets aside no more output than was wanted, is left, and can be paid, and knows what is left", () => {
+  test("a call reserves output within its wish, the remainder and the money", () => {
     const sets = (limits: Partial<RunLimits>, wanted: number | null, rates: ModelPrice | null) => {
       const { outputTokens, outputTokensMax } = granted(budget(limits).reserve(1_000, wanted, rates, startedAt));
       return [outputTokens, outputTokensMax];
@@ -162,7 +162,7 @@ describe("RunBudget", () => {
     assert.deepEqual(sets({ max_cost_usd: 0 }, 300, free), [300, 100_000]);
   });
 
-  test("a call that goes on gets more as long as there is any, and is told which limit has none", () => {
+  test("a call that continues gets more while any is left, or the exhausted limit's name", () => {
     const run = budget({ max_output_tokens: 10_000 });
     const [first, second] = [
       granted(run.reserve(0, null, null, startedAt)),
@@ -179,7 +179,7 @@ describe("RunBudget", () => {
     assert.equal(second.outputTokens, 8_192);
   });
 
-  test("a call that goes on gets no more than can be paid at its dearest rate", () => {
+  test("a call that continues gets no more than its dearest rate can pay", () => {
     const run = budget({ max_cost_usd: 0.04 });
     const reserved = granted(run.reserve(0, null, price, startedAt));
 
@@ -192,14 +192,14 @@ describe("RunBudget", () => {
     assert.ok(Math.abs(run.spent.cost_usd) < 1e-12);
   });
 
-  test("a call that cannot be paid is refused, and one that costs nothing is not", () => {
+  test("a call that cannot be paid is refused, and a free one is not", () => {
     const refused = budget({ max_cost_usd: 0.002 }).reserve(1_000, 1, price, startedAt);
 
     assert.deepEqual(refused, { limit: "max_cost_usd", detail: "max_cost_usd (0.002) reached" });
     assert.ok(!isBreach(budget({ max_cost_usd: 0 }).reserve(1_000, 1, null, startedAt)));
   });
 
-  test("what was set aside and not used is there for the next call, and what was used is not", () => {
+  test("the unused part of a reservation is free for the next call, the used is not", () => {
     const run = budget({ max_input_tokens: 1_000, max_output_tokens: 100 });
     const first = granted(run.reserve(1_000, null, price, startedAt));
 
@@ -230,7 +230,7 @@ describe("RunBudget", () => {
     granted(run.reserve(300, 1, null, startedAt));
   });
 
-  test("what is written to a cache may cost more than input, and money is set aside for that", () => {
+  test("cache writes may cost more than input, and money is reserved for that", () => {
     const run = budget({ max_cost_usd: 0.0025 });
 
     const reserved = run.reserve(1_000, 1, { ...keeping, output: 0 }, startedAt);
@@ -241,14 +241,14 @@ describe("RunBudget", () => {
   });
 });
 
-test("DEL-005 a budget that another one lends to ends with that one's time, and with its own if that comes first", () => {
+test("DEL-005 a borrowed budget ends at the lender's deadline, or at its own if earlier", () => {
   const lasting = (latest?: number) => new RunBudget(open, startedAt, null, null, latest).deadline - startedAt;
   const own = open.max_wall_clock_seconds * 1000;
 
   assert.deepEqual([lasting(), lasting(startedAt + 5), lasting(startedAt + own + 5)], [own, 5, own]);
 });
 
-test("what was lent is given back once, however often that is asked for", async () => {
+test("a loan is returned once, however often that is requested", async () => {
   const repaid: string[] = [];
   const parentBudget = {
     binds: true,

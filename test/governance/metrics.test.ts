@@ -8,7 +8,7 @@ async function linesOf(metrics: Metrics, name: string): Promise<string[]> {
   return body.split("\n").filter((line) => line.startsWith(`${name}{`));
 }
 
-test("series that were there before a thousand others go on counting under their own names", async () => {
+test("existing series keep counting under their names after a thousand others", async () => {
   const metrics = new Metrics();
   for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", { provider: `p${i}` });
 
@@ -21,7 +21,7 @@ test("series that were there before a thousand others go on counting under their
   ]);
 });
 
-test("histograms are bounded alike, and what comes beyond is measured with the others", async () => {
+test("histograms have the same bound, and excess series are merged into the others", async () => {
   const metrics = new Metrics();
   for (let round = 0; round < 2; round++)
     for (let i = 0; i < 1002; i++) metrics.observe("svc_model_call_seconds", { model: `m${i}`, status: "ok" }, 2);
@@ -35,7 +35,7 @@ test("histograms are bounded alike, and what comes beyond is measured with the o
   assert.equal(sums.at(-1), 'svc_model_call_seconds_sum{model="other",status="other"} 12');
 });
 
-test("the bound of one metric is nothing to another", async () => {
+test("metrics have separate bounds", async () => {
   const metrics = new Metrics();
   for (let i = 0; i < 1500; i++) metrics.count("svc_model_timeout_total", { provider: `p${i}` });
 

@@ -15,7 +15,7 @@ const open = {
   max_cost_usd: limitBounds.max_cost_usd.unset,
 };
 
-/** A count of a call in a run with this much output left, whose provider was told `told`. */
+/** A count of a call in a run with this much output left, whose provider was given the bound `told`. */
 function counting(max_output_tokens: number, told: number | null = null, wanted = told) {
   const budget = new RunBudget({ ...open, max_output_tokens }, 0);
   const reserved = budget.reserve(0, wanted, null, 0);
@@ -24,7 +24,7 @@ function counting(max_output_tokens: number, told: number | null = null, wanted 
 }
 
 describe("OutputCount", () => {
-  test("what is within is taken whole, to the last character", () => {
+  test("text within the bound is taken whole, to the last character", () => {
     const { count } = counting(100);
 
     assert.equal(count.take(399, 1), 399);
@@ -32,7 +32,7 @@ describe("OutputCount", () => {
     assert.deepEqual([count.breach, count.tokens], [null, 100]);
   });
 
-  test("what goes past is cut, and then nothing is taken or counted", () => {
+  test("text past the bound is cut, and nothing after it is taken or counted", () => {
     const { count } = counting(100);
 
     const taken = [count.take(390, 1), count.take(30, 1), count.take(1, 1)];
@@ -42,7 +42,7 @@ describe("OutputCount", () => {
     assert.equal(count.tokens, 100);
   });
 
-  test("a piece is a token at least: many short ones end the call, in the middle of what came together", () => {
+  test("a piece counts at least one token: many short ones end the call, even in one chunk", () => {
     const { count } = counting(100);
 
     const taken = [count.take(80, 80), count.take(40, 40)];
@@ -51,7 +51,7 @@ describe("OutputCount", () => {
     assert.deepEqual([count.breach?.limit, count.tokens], ["max_output_tokens", 100]);
   });
 
-  test("a provider that was told the bound is not ended for its long tokens, and then counts as keeping to it", () => {
+  test("a provider that got the bound may have long tokens, and counts as within it", () => {
     const told = counting(100, 100).count;
     const untold = counting(100).count;
 
@@ -60,7 +60,7 @@ describe("OutputCount", () => {
     assert.equal(untold.take(620, 100), 400);
   });
 
-  test("a provider that was told the bound and goes past it is ended, by pieces or by twice the characters", () => {
+  test("a provider that exceeds its bound is ended, by pieces or twice the characters", () => {
     const byPieces = counting(100, 100).count;
     const byCharacters = counting(100, 100).count;
 
@@ -69,7 +69,7 @@ describe("OutputCount", () => {
     assert.deepEqual([byPieces.tokens, byCharacters.tokens], [100, 100]);
   });
 
-  test("what a request has wanted is no limit: the call goes on as long as the run has any left", () => {
+  test("a requested maximum is no limit: the call continues while the run has any left", () => {
     const { count, reserved, budget } = counting(50_000, 100);
 
     assert.equal(count.take(40_000, 10_000), 40_000);
@@ -79,7 +79,7 @@ describe("OutputCount", () => {
     assert.equal(budget.spent.output_tokens, reserved.outputTokens);
   });
 
-  test("two calls side by side share what is left, and the one that comes too late ends", () => {
+  test("two parallel calls share the remainder, and the later one ends", () => {
     const budget = new RunBudget({ ...open, max_output_tokens: 10_000 }, 0);
     const [first, second] = [budget.reserve(0, null, null, 0), budget.reserve(0, null, null, 0)];
     assert.ok(!isBreach(first) && !isBreach(second));
@@ -92,7 +92,7 @@ describe("OutputCount", () => {
     assert.ok(one.tokens + other.tokens <= 10_000);
   });
 
-  test("whatever comes, what is taken stays within the limit and what is counted too", () => {
+  test("taken text and counted tokens stay within the limit, whatever comes", () => {
     const delta = fc.record({ characters: fc.integer({ min: 1, max: 900 }), pieces: fc.integer({ min: 1, max: 90 }) });
     const property = fc.property(
       fc.integer({ min: 1, max: 12_000 }),

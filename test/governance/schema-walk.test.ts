@@ -11,7 +11,7 @@ import { argumentsSchemaFault } from "../../manifests/fields/arguments-schema.ts
 
 const env = { defer: setImmediate };
 
-/** Counts how often a check lets others have their turn. */
+/** Counts how often a check yields to other work. */
 function counting() {
   return {
     pauses: 0,
@@ -35,7 +35,7 @@ function answerSchema(schema: Readonly<Record<string, unknown>>): AnswerSchema {
 }
 
 const named = fc.constantFrom("a", "b c", "constructor", "__proto__");
-// Read from JSON, as all values are: others have no prototype, which counts for Ajv.
+// Read from JSON, as all values are: others have no prototype, which matters to Ajv.
 const value = fc
   .oneof(fc.jsonValue({ maxDepth: 2 }), fc.dictionary(named, fc.jsonValue({ maxDepth: 1 })))
   .map((tried) => JSON.parse(JSON.stringify(tried)) as unknown);
@@ -65,7 +65,7 @@ function parts(schema: fc.Arbitrary<unknown>) {
   return fc.array(schema, { minLength: 1, maxLength: 3 });
 }
 
-test("a value fits a schema when Ajv says so, and a single keyword is refused in Ajv's words", async () => {
+test("a value fits a schema exactly as in Ajv, and a keyword's error has Ajv's text", async () => {
   const ajv = new Ajv({ strict: false, validateFormats: false, validateSchema: false, ownProperties: true });
   let fits = 0;
   let misfits = 0;
@@ -111,7 +111,7 @@ test("exactly one alternative of oneOf fits, and any of anyOf", async () => {
   ]);
 });
 
-test("characters are code points, and lengths are counted no further than they must be", async () => {
+test("characters are code points, and lengths are counted only as far as needed", async () => {
   const text = { type: "string", minLength: 2, maxLength: 3 };
 
   const found = await Promise.all(["a", "💡", "💡💡", "💡💡💡", "💡💡💡💡"].map((each) => misfitOf(text, each)));
@@ -132,7 +132,7 @@ const doubling = {
   ),
 };
 
-/** What each item of a list is held against, and the list. */
+/** The schema of a list's items, and the list. */
 const expensive: readonly [name: string, items: object, list: readonly unknown[]][] = [
   ["alternatives", fitsAtLast(...Array(490).fill({ const: 1 })), Array(50_000).fill(0)],
   ["references that double", fitsAtLast({ $ref: "#/$defs/d7" }), Array(20_000).fill(0)],
@@ -145,7 +145,7 @@ const expensive: readonly [name: string, items: object, list: readonly unknown[]
 ];
 
 for (const [name, items, list] of expensive)
-  test(`a check that takes too many steps ends as a misfit, and lets others run: ${name}`, async () => {
+  test(`a check that takes too many steps ends as a misfit, and yields: ${name}`, async () => {
     const parameters = { type: "object", properties: { list: { items } }, $defs: doubling };
     const pauses = counting();
 
@@ -190,14 +190,14 @@ test("an answer schema is refused when its references nest deeper than 128", asy
   assert.equal((await checkAnswer(fitting, '{"a":1}', env)).ok, false);
   assert.deepEqual(refusalsOf(chain(127)), tooDeep);
   assert.deepEqual(refusalsOf(chain(1_900)), tooDeep);
-  // The end of the chain is known by the time that its beginning is read.
+  // The end of the chain is known before its beginning is read.
   const known = { a: { $ref: "#/$defs/100" } };
   const { additionalProperties, ...rest } = chain(127, known);
   assert.deepEqual(refusalsOf({ ...rest, additionalProperties }), tooDeep);
   assert.deepEqual(refusalsOf(chain(126, known)), []);
 });
 
-test("equal schemas are compiled once, and the 256 that were used last are kept", () => {
+test("equal schemas are compiled once, and the 256 most recently used are kept", () => {
   const schema = (at: number) => ({ type: "object", description: `schema ${at}` });
 
   const [first, second] = [compiledSchema(schema(1)), compiledSchema(schema(2))];
@@ -216,7 +216,7 @@ test("few large schemas are kept", () => {
   assert.ok(compiledCount() <= 4, String(compiledCount()));
 });
 
-test("a schema of a plugin with other keywords is held against arguments by Ajv", async () => {
+test("a plugin's schema with other keywords is validated by Ajv", async () => {
   const parameters = { type: "object", properties: { a: { uniqueItems: true }, b: { pattern: "^x" } } };
 
   const problems = await Promise.all(

@@ -15,7 +15,7 @@ describe("secret:NAME in the environment", () => {
   const settings = loadSettings({ SVC_SECRET_DB: "value-of-db", SVC_SECRET_EMPTY: "" });
   const secrets = new Secrets(settings, new SecretMask([]));
 
-  test("is what the variable says, and other text is itself", async () => {
+  test("is the variable's value, and other text is itself", async () => {
     assert.equal(await secrets.resolve("secret:DB"), "value-of-db");
     assert.equal(await secrets.resolve("plain"), "plain");
     assert.equal(await secrets.resolve(""), "");
@@ -52,7 +52,7 @@ describe("secret:NAME in files", () => {
     SVC_SECRET_token: "of-the-environment",
   });
 
-  test("is what the file says, without the line break at its end", async () => {
+  test("is the file's content, without its last line break", async () => {
     const secrets = new Secrets(settings, new SecretMask([]));
 
     assert.equal(await secrets.resolve("secret:token"), "value-of-token");
@@ -151,7 +151,7 @@ describe("the mask", () => {
   ];
   const plain = new SecretMask([]);
   for (const [name, credential] of credentials) {
-    test(`hides ${name} that nobody told it`, () => {
+    test(`hides ${name} without registration`, () => {
       for (const around of [`${credential}`, `key="${credential}".`, `(${credential})`, `first\n${credential}\nlast`]) {
         assert.equal(plain.recorded.text(around), around.replace(credential, "[REDACTED]"));
       }
@@ -184,14 +184,14 @@ describe("the mask", () => {
     });
   }
 
-  test("answers the same string and the same value when there is nothing to hide", () => {
+  test("returns the same string and the same value when nothing is hidden", () => {
     const value = { a: ["x", { b: "y" }], c: 1, d: null, e: true };
 
     assert.equal(mask.recorded.value(value), value);
     assert.equal(mask.recorded.jsonText('{ "a":1 }'), '{ "a":1 }');
   });
 
-  test("goes into values and keys and keeps the rest", () => {
+  test("covers values and keys and keeps the rest", () => {
     const same = { deep: "ok" };
     const value = { a: ["correct-horse", 7, null], "correct-horse": true, same, date: false };
 
@@ -201,14 +201,14 @@ describe("the mask", () => {
     assert.equal(masked.same, same);
   });
 
-  test("keeps a key that is called __proto__ a key", () => {
+  test("keeps a key named __proto__ a key", () => {
     const masked = mask.recorded.value(JSON.parse('{"__proto__": {"admin": "correct-horse"}}')) as object;
 
     assert.equal(Object.getPrototypeOf(masked), Object.prototype);
     assert.equal(JSON.stringify(masked), '{"__proto__":{"admin":"[REDACTED]"}}');
   });
 
-  test("hides what nests too deep to look at", () => {
+  test("hides values that are nested too deep", () => {
     const deep = `${"[".repeat(100_000)}"correct-horse"${"]".repeat(100_000)}`;
 
     const masked = mask.recorded.jsonText(deep);
@@ -242,11 +242,11 @@ describe("the mask", () => {
   });
 });
 
-describe("what callers are told", () => {
+describe("text for callers", () => {
   const strong = "planted-secret-0001";
   const mask = new SecretMask([strong, "hunter2-9x", "correct-horse-battery-staple", `ghp_${"aB3".repeat(12)}`]);
 
-  test("is masked of what cannot be guessed, and of nothing else", () => {
+  test("is masked of unguessable secrets, and of nothing else", () => {
     const text = `${strong} hunter2-9x correct-horse-battery-staple`;
 
     assert.equal(mask.told.text(text), "[REDACTED] hunter2-9x correct-horse-battery-staple");
@@ -254,7 +254,7 @@ describe("what callers are told", () => {
     assert.equal(mask.forms.text(text), text);
   });
 
-  test("keeps every spelling of a secret that can be guessed", () => {
+  test("keeps every spelling of a guessable secret", () => {
     const short = new SecretMask(["pä ss/wörd"]);
     const spelled = encodeURIComponent("pä ss/wörd");
     assert.ok(spelled.length >= 16);
@@ -263,7 +263,7 @@ describe("what callers are told", () => {
     assert.equal(short.recorded.text(spelled), "[REDACTED]");
   });
 
-  test("keeps what is its own, whole places of it only", () => {
+  test("keeps its own text, in whole words only", () => {
     const token = `ghp_${"xY4".repeat(12)}`;
     const own = `I wrote ${token} and ${strong.slice(0, -1)}`;
 
@@ -304,7 +304,7 @@ describe("a secret can be guessed", () => {
 describe("the scanner", () => {
   const letters = fc.stringMatching(/^[ab]{8,12}$/);
 
-  test("finds what a search for each text by itself finds", () => {
+  test("finds the same texts as a search for each one", () => {
     fc.assert(
       fc.property(fc.array(letters, { maxLength: 12 }), fc.stringMatching(/^[abc]{0,80}$/), (values, text) => {
         const covered = new Set<number>();
@@ -327,7 +327,7 @@ describe("the scanner", () => {
     );
   });
 
-  test("reads about every sixth character of a text without secrets, however many it knows", () => {
+  test("reads about a sixth of a text without secrets, however many it knows", () => {
     const values = Array.from({ length: 500 }, (_, index) => `secret-${index}-${"x".repeat(20)}`);
     const scanner = new ValueScanner(values);
     const text = countingText("The quick brown fox jumps over the lazy dog. ".repeat(1000));
@@ -337,7 +337,7 @@ describe("the scanner", () => {
     assert.ok(text.reads() < text.text.length, `${text.reads()} reads of ${text.text.length} characters`);
   });
 
-  test("does the same work for many secrets as for few, even on a text made of their common beginning", () => {
+  test("does equal work for many and few secrets, even on their common prefix", () => {
     const hostile = "sk-proj-".repeat(5000);
     const work = (count: number): number => {
       const scanner = new ValueScanner(
@@ -353,7 +353,7 @@ describe("the scanner", () => {
   });
 });
 
-/** A text that counts how often a character of it is looked at. */
+/** A text that counts how often a character of it is read. */
 function countingText(plain: string): { text: string; reads(): number } {
   let reads = 0;
   const counting = {

@@ -1,5 +1,5 @@
-// A hundred thousand durable runs through one process, each on a conversation of its own, a fifth of them with a call of a tool and a webhook:
-// what they leave is on disk, and the process is no larger for them. SVC_TEST_SOAK_RUNS makes it shorter.
+// A hundred thousand durable runs through one process, each on its own thread, a fifth of them with a tool call and a
+// webhook. Their rows are on disk, and the process does not grow. SVC_TEST_SOAK_RUNS makes it shorter.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -16,11 +16,11 @@ import { cleanup } from "../support/temp.ts";
 const runs = Number(process.env.SVC_TEST_SOAK_RUNS ?? 100_000);
 /** Clients, and runs at work at once. */
 const clients = 64;
-/** After each of these the memory is read. */
+/** The memory is read after each of these. */
 const rounds = 400;
-/** What the last quarter of the runs may hold, of the second. */
+/** The most that the last quarter of the runs may add to the second. */
 const growthMax = 1.1;
-/** Actors that are not conversations, and conversations whose last run was a moment ago. */
+/** Actors other than threads, and threads whose last run has just ended. */
 const actorsMax = 40;
 
 test("DUR-008 a hundred thousand durable runs leave rows, and no memory", {
@@ -97,7 +97,7 @@ test("DUR-008 a hundred thousand durable runs leave rows, and no memory", {
       const { text } = await server.get("/metrics");
       return gaugeOf(text, "svc_actors") <= actorsMax ? text : undefined;
     });
-  // One that nobody speaks to stays for half a minute.
+  // An idle actor stays for half a minute.
   const metrics = await settled().catch(settled);
   const live = ["svc_live_runs", "svc_open_streams", "svc_stream_waiting_bytes"].map((name) => gaugeOf(metrics, name));
   assert.deepEqual(live, [0, 0, 0]);

@@ -5,7 +5,7 @@ import { dialects } from "../support/stores.ts";
 
 for (const dialect of dialects) {
   test(
-    `a server on ${dialect} that is killed fifty times under load loses nothing that it has acknowledged`,
+    `a server on ${dialect} that is killed fifty times under load loses no acknowledged event`,
     {
       skip: dialect === "postgres" && skipPostgres,
     },

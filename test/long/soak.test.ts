@@ -1,4 +1,4 @@
-// Forty thousand turns over two hundred threads: what the server keeps grows with what it stores and with nothing else.
+// Forty thousand turns over two hundred threads: the memory grows with the stored rows only.
 import assert from "node:assert/strict";
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -17,15 +17,21 @@ const clients = 50;
 const windowMessages = 24;
 
 const mib = 1024 * 1024;
-/** What is reachable in all threads together, between a quarter of the turns and their end: less than 200 bytes a turn. */
+/**
+ * The growth of the reachable heap of all threads, from a quarter of the turns to their end: less than 200 bytes a
+ * turn.
+ */
 const heapGrowthBytesMax = 5 * mib;
-/** Between the medians of the first and the last third of the turns after that. Memory is taken from the system in large steps. */
+/**
+ * Between the medians of the first and the last third of the turns after that. The allocator takes memory in large
+ * steps.
+ */
 const rssGrowthBytesMax = 80 * mib;
-/** What the log of the database may keep on disk after a checkpoint was late. */
+/** The size of the database's log on disk after a late checkpoint. */
 const walBytesMax = 80 * mib;
-/** Actors that are not conversations: limiters, the manifests', the nodes'. */
+/** Actors other than threads: limiters, the manifests', the nodes'. */
 const otherActorsMax = 20;
-/** Files that come and go: connections of the clients and to the model, and a few of our own. */
+/** Files that come and go: connections of the clients and to the model, and a few others. */
 const openFilesGrowthMax = 2 * clients + 20;
 
 /** One of twenty turns each: without a thread, with a key, with a client that leaves. */
@@ -49,7 +55,7 @@ class Soak {
   }
 
   async #talk(client: number): Promise<void> {
-    // Each client has threads of its own, so that no turn is in the way of another.
+    // Each client has threads of its own, so that turns do not collide.
     for (let number = 0; this.#begun < this.#until; number++) {
       const thread_id = `thread-${client + clients * (number % (threads / clients))}`;
       const kind = kinds[this.#begun % 20] ?? "plain";
@@ -82,7 +88,7 @@ class Soak {
   }
 }
 
-/** On SIGUSR2 the server prints the bytes that are reachable in its threads: a snapshot of a heap collects its garbage first. */
+/** On SIGUSR2 the server prints the reachable bytes of its threads: a heap snapshot collects garbage first. */
 const heapOnSignal = `
   import v8 from "node:v8";
   const threads = [];
@@ -98,7 +104,7 @@ const heapOnSignal = `
     process.stdout.write(JSON.stringify({ level: "info", msg: "heap", used }) + "\\n");
   });`;
 
-/** Waits until only conversations are in memory: actors of turns without a thread stay for some seconds. */
+/** Waits until only threads are in memory: actors of turns without a thread stay for some seconds. */
 function settled(server: ProcessServer): Promise<string> {
   return eventually("actors of conversations alone", async () => {
     const { text } = await server.get("/metrics");
@@ -138,7 +144,7 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
       ...modelEnv(mock, ["brief"]),
       ...manifestEnv(atEnd, { agent }),
       SVC_AUDIT_FLUSH_SECONDS: "1",
-      // Each thread's space for young objects would grow to 48 MiB when it sees fit, and hide what is kept by mistake.
+      // Each thread's young generation would grow to 48 MiB at times, and hide a leak.
       NODE_OPTIONS: `--max-semi-space-size=2 --import=data:text/javascript,${encodeURIComponent(heapOnSignal)}`,
     },
   });
@@ -152,13 +158,13 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
 
   await soak.run((3 * turnsMax) / 4);
 
-  // What is live: nothing.
+  // Live resources: none.
   const metrics = await settled(server);
   const gauge = (name: string): number => gaugeOf(metrics, name);
   assert.deepEqual([gauge("svc_live_runs"), gauge("svc_open_streams"), gauge("svc_stream_waiting_bytes")], [0, 0, 0]);
   assert.ok(openFiles() <= openBefore + openFilesGrowthMax, `${openFiles()} files, ${openBefore} before`);
 
-  // What is in memory.
+  // The memory.
   const third = (number: number): number => {
     const size = soak.rssKib.length / 3;
     const sorted = soak.rssKib.slice(Math.floor(size * number), Math.floor(size * (number + 1))).sort((a, b) => a - b);
@@ -171,12 +177,12 @@ test("forty thousand turns leave rows, and no memory, files, actors or streams",
   assert.ok(heap - heapBefore <= heapGrowthBytesMax, `${heap - heapBefore} bytes more are reachable`);
   assert.ok(rss[2] - rss[0] <= rssGrowthBytesMax, `${rss[2] - rss[0]} bytes more`);
 
-  // What the model is shown, and what the log of the database takes.
+  // The messages in the prompt, and the size of the database's log.
   assert.equal(messagesSeen, windowMessages);
   const walBytes = statSync(join(server.dataDir, "svc.db-wal")).size;
   assert.ok(walBytes <= walBytesMax, `${walBytes} bytes of log`);
 
-  // What is on disk, to the row.
+  // The rows on disk, to the row.
   for (let number = 0; number < threads; number += 40)
     assert.equal((await snapshotOf(server, `thread-${number}`)).phase, "idle");
   await server.stop();

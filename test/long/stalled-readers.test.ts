@@ -1,4 +1,5 @@
-// Ten thousand clients that listen and never read, while others hold conversations on the same threads (decision 10, threat 24).
+// Ten thousand clients that listen and never read, while others talk on the same threads (decision 10 bounds the bytes
+// buffered per client; threat 24 is the slow reader).
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readOpenFilesMax, readRssKib } from "../../perf/process-stats.ts";
@@ -8,21 +9,21 @@ import { startChatProcess, turn } from "../support/chat.ts";
 import { cleanup } from "../support/temp.ts";
 
 const miB = 1024 * 1024;
-/** They listen to what little is said, which the system keeps for them. */
+/** They listen to a quiet thread, whose bytes fit into the system's buffers. */
 const quietCount = 9_900;
-/** They listen to more than the system keeps, and are closed. */
+/** They listen to more than the system buffers, and are closed. */
 const loudCount = 100;
 const threadCount = 100;
 const clientCount = 8;
 const turnsOfEach = 100;
 const boundBytes = 16 * miB;
-/** Of the server, by all that is said to who does not read. */
+/** The growth of the server, from all text sent to clients that do not read. */
 const growthMibMax = 400;
 
 const filesNeeded = quietCount + loudCount + 500;
 const filesMax = readOpenFilesMax();
 
-test("ten thousand readers that take nothing slow no conversation, and are kept within the bounds", {
+test("ten thousand readers that never read slow no thread, and stay within the bounds", {
   skip: filesMax !== undefined && filesMax < filesNeeded ? `needs ${filesNeeded} open files; see ulimit -n` : false,
 }, async (t) => {
   const atEnd = cleanup(t);
@@ -41,7 +42,7 @@ test("ten thousand readers that take nothing slow no conversation, and are kept 
 
   const talk = async (client: number): Promise<void> => {
     for (let number = 0; number < turnsOfEach; number++) {
-      // A client has its threads to itself, so that none of its turns meets another.
+      // A client has its threads to itself, so that its turns do not collide.
       const thread = `thread-${client + clientCount * (number % Math.floor(threadCount / clientCount))}`;
       const { status, json, text } = await say(thread, "plain");
       assert.equal(status, 200, text);
@@ -67,7 +68,7 @@ test("ten thousand readers that take nothing slow no conversation, and are kept 
   assert.equal(await metric(server, "svc_open_streams"), quietCount);
   assert.ok(!(growthMib > growthMibMax), `${Math.round(growthMib)} MiB more`);
   assertNoErrorLogged(server);
-  // Everything that was said is kept, for whoever comes back to read it.
+  // The whole transcript is stored, for a client that returns to read it.
   const { json } = await server.get("/chat/sessions/loud");
   assert.equal(json.transcript.length, turns * 2);
   loud.close();

@@ -1,15 +1,15 @@
-// Who goes when, in a queue in which tenants take turns.
+// The order of a queue in which tenants take turns.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Env } from "../../../bus/env.ts";
 import { FairQueue, type QueueBounds, type Ticket } from "../../../bus/queues/fair-queue.ts";
 
-/** An event loop that goes on when it is told to. */
+/** An event loop that the test advances. */
 class Loop {
   readonly #deferred: (() => void)[] = [];
   readonly env = { defer: (work: () => void) => void this.#deferred.push(work) } as Env;
 
-  /** Whether there was anything to do. */
+  /** True if there was work. */
   async goOn(): Promise<boolean> {
     const works = this.#deferred.splice(0);
     for (const work of works) work();
@@ -25,7 +25,7 @@ function start(bounds: Partial<QueueBounds> = {}) {
   let emptied = 0;
   const queue = new FairQueue(loop.env, { atOnce: 100, perLoop: 100, oneEach: false, ...bounds }, () => emptied++);
   const order: string[] = [];
-  /** Somebody who comes for a turn and tells when it has come. */
+  /** A caller that asks for a turn and records its name when the turn comes. */
   const come = (tenant: string, name: string, ticket: Ticket = queue.ticket(tenant)): Ticket => {
     void ticket.turn().then((isTurn) => void order.push(isTurn ? name : `${name} left`));
     return ticket;
@@ -33,8 +33,8 @@ function start(bounds: Partial<QueueBounds> = {}) {
   return { loop, queue, order, come, emptied: () => emptied };
 }
 
-describe("a fair line", () => {
-  test("lets a tenant's single one go second, whatever crowd of another is before it", async () => {
+describe("a fair queue", () => {
+  test("serves a tenant's single caller second, however many of another came before", async () => {
     const { queue, loop, order, come } = start({ atOnce: 1000, perLoop: 1 });
     for (let at = 0; at < 100; at++) come("crowd", `c${at}`);
     come("single", "s");
@@ -46,7 +46,7 @@ describe("a fair line", () => {
     assert.deepEqual([order.length, queue.length], [101, 0]);
   });
 
-  test("has no more under way than it may, and lets the next go when one is done", async () => {
+  test("admits callers up to its bound, and the next when one is done", async () => {
     const { queue, order, come } = start({ atOnce: 2 });
     const places = ["a", "b", "c", "d"].map((name) => come("t", name));
     await settled();
@@ -58,7 +58,7 @@ describe("a fair line", () => {
     assert.deepEqual([order, queue.underWay, queue.length], [["a", "b", "c"], 2, 1]);
   });
 
-  test("lets a tenant that has nothing under way have one beyond the bound, where it is told to, and no more than one", async () => {
+  test("gives an idle tenant one turn beyond the bound, where allowed, and no more", async () => {
     for (const [oneEach, gone] of [
       [false, ["a0", "a1"]],
       [true, ["a0", "a1", "b0"]],

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
 
-/** Takes as many as there are. */
+/** Takes as many as are free. */
 function takeAll(slots: FairSemaphore, tenantId: string): number {
   let taken = 0;
   while (slots.take(tenantId)) taken++;
   return taken;
 }
 
-test("there are so many in all, and so many for one tenant", () => {
+test("there is a bound in all, and a bound for one tenant", () => {
   const slots = new FairSemaphore(5, 3);
 
   assert.deepEqual([takeAll(slots, "a"), takeAll(slots, "b"), takeAll(slots, "c")], [3, 2, 0]);
@@ -18,7 +18,7 @@ test("there are so many in all, and so many for one tenant", () => {
   assert.deepEqual([takeAll(slots, "a"), slots.taken], [1, 5]);
 });
 
-test("what is free goes to the waiting tenant that has the fewest", () => {
+test("a free permit goes to the waiting tenant that has the fewest", () => {
   const slots = new FairSemaphore(4, 3);
   const called: string[] = [];
   takeAll(slots, "a");
@@ -32,7 +32,7 @@ test("what is free goes to the waiting tenant that has the fewest", () => {
   assert.deepEqual(called, ["c1", "a1", "b1", "a2"]);
 });
 
-test("a tenant at its own bound waits for itself, and what others give back is not for it", () => {
+test("a tenant at its own bound waits for its own permits, not for those of others", () => {
   const slots = new FairSemaphore(10, 2);
   const called: string[] = [];
   takeAll(slots, "a");
@@ -45,7 +45,7 @@ test("a tenant at its own bound waits for itself, and what others give back is n
   assert.deepEqual(called, ["a1"]);
 });
 
-test("who waits already waits once, and is called once", () => {
+test("a caller that already waits is queued and called once", () => {
   const slots = new FairSemaphore(1, 1);
   const called: number[] = [];
   slots.take("a");

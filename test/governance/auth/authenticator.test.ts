@@ -56,7 +56,7 @@ describe("mode api_key", () => {
     });
   }
 
-  test("without keys knows nobody", () => {
+  test("without keys knows no caller", () => {
     const empty = createAuthenticator(loadSettings({ SVC_AUTH_MODE: "api_key" }), systemEnv());
 
     assert.throws(() => authenticate(empty, headers("Bearer x")), { details: { reason: "invalid_api_key" } });
@@ -64,7 +64,7 @@ describe("mode api_key", () => {
 });
 
 describe("mode none", () => {
-  test("takes everybody for the local caller, whatever the headers claim", () => {
+  test("takes every caller for the local one, whatever the headers claim", () => {
     for (const shown of [headers(), headers("Bearer x"), headers("Basic a, Basic b", "null")]) {
       assert.deepEqual(authenticate(open, shown), {
         tenant_id: "default",

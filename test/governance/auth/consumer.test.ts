@@ -9,7 +9,7 @@ const settings = {
   environment: "development",
 } as const;
 
-test("QUEUE-003 without a secret a consumer is let in where nobody shows anything, and never in production", () => {
+test("QUEUE-003 a missing secret admits consumers only if all are open, never in production", () => {
   const required = { code: "consumer_shared_secret_required" };
 
   const { tenant_id, scopes } = consumerOf(settings, undefined);
@@ -19,7 +19,7 @@ test("QUEUE-003 without a secret a consumer is let in where nobody shows anythin
     assert.throws(() => consumerOf({ ...settings, ...other }, undefined), required);
 });
 
-test("QUEUE-003 a consumer is of the tenant whose secret it shows, and another secret is none", () => {
+test("QUEUE-003 a consumer belongs to the tenant of its secret, and an unknown secret is refused", () => {
   const secrets = { acme: "a secret of acme", globex: "a secret of globex" };
   const several = { ...settings, consumerSharedSecret: secrets };
 

@@ -27,7 +27,7 @@ describe("a credential", () => {
     );
   });
 
-  test("in both headers is accepted when both say the same, and else never", () => {
+  test("in both headers is accepted only when both are equal", () => {
     fc.assert(
       fc.property(token, token, (first, second) => {
         assert.deepEqual(read(`Bearer ${first}`, first), { token: first });
@@ -36,7 +36,7 @@ describe("a credential", () => {
     );
   });
 
-  test("that any text yields is one token without spaces, or none", () => {
+  test("from any text is one token without spaces, or none", () => {
     fc.assert(
       fc.property(fc.option(fc.string()), fc.option(fc.string()), (authorization, key) => {
         const credential = read(authorization ?? undefined, key ?? undefined);
@@ -80,7 +80,7 @@ describe("a credential", () => {
     });
   }
 
-  test("a token without a scheme is bare, also beside a good key", () => {
+  test("a token without a scheme is bare, also next to a good key", () => {
     assert.deepEqual([read("abc", undefined), read("sk-a_b.c+/=", "abc")], ["bare", "bare"]);
   });
 

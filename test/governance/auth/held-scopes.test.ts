@@ -12,7 +12,7 @@ const cron: Principal = {
 };
 const deploys: Principal = { ...alice, sub: "trigger:deploys", scheme: "trigger" };
 
-/** Keys of alice's with these scopes, others that are not hers, and a trigger. */
+/** Alice's keys with these scopes, keys of other callers, and a trigger. */
 function settings(...ofAlice: readonly (readonly string[])[]) {
   const key = { entry: 1, length: 20, sha256: "0".repeat(64), tenant_id: "acme", sub: "alice" };
   return {
@@ -29,7 +29,7 @@ function settings(...ofAlice: readonly (readonly string[])[]) {
   };
 }
 
-test("recorded scopes are cut to what the keys of the same tenant and name grant together", () => {
+test("recorded scopes are cut to those that the keys of the same tenant and name grant", () => {
   for (const [recorded, held, expected] of [
     [
       ["a:write", "b:write"],
@@ -59,7 +59,7 @@ test("a trigger's recorded scopes are cut to those of its entry", () => {
   assert.deepEqual(withHeldScopes({ ...deploys, sub: "trigger:gone", scopes }, settings()).scopes, []);
 });
 
-test("scopes of schemes without a configured key stay as they were recorded", () => {
+test("scopes of schemes without a configured key stay as recorded", () => {
   const scopes = ["a:write"];
 
   for (const scheme of ["jwt", "none"])

@@ -192,7 +192,7 @@ describe("threat 9: a bad token is 401 invalid_token", () => {
 });
 
 describe("remembering", () => {
-  test("a token that was verified once is answered at once, until it expires", async () => {
+  test("a verified token is answered from memory until it expires", async () => {
     const env = clockEnv();
     const authenticator = jwtAuthenticator(env, [ed]);
     const headers = bearer(await sign(ed, claims));
@@ -239,7 +239,7 @@ describe("remembering", () => {
     assert.ok(!remembered(1));
   });
 
-  test("a bad token is not remembered", async () => {
+  test("a bad token is not cached", async () => {
     const authenticator = jwtAuthenticator(clockEnv(), [ed]);
     const headers = bearer(await sign({ ...rsa, kid: "nobody" }, claims));
 

@@ -7,7 +7,7 @@ const alice: Principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: 
 const key = { entry: 1, length: 20, sha256: "0".repeat(64), tenant_id: "acme", sub: "alice", scopes: [] };
 const settings = { authMode: "api_key", authApiKeys: [key], allowedTenants: [] as string[] } as const;
 
-test("whoever has no key of the same tenant and the same name any more is revoked", () => {
+test("a principal is revoked when no key has its tenant and name", () => {
   for (const [who, expected] of [
     [alice, false],
     [{ ...alice, sub: "bob" }, true],
@@ -17,7 +17,7 @@ test("whoever has no key of the same tenant and the same name any more is revoke
     assert.equal(isRevoked(who, settings), expected, JSON.stringify(who));
 });
 
-test("of what runs on behalf of somebody, that one is looked at, whatever it runs as", () => {
+test("a run on behalf of a principal is checked for that principal, whatever it runs as", () => {
   const cron: Principal = { ...alice, sub: "cron", scheme: "cron" };
   const { sub, scheme, issuer } = alice;
 
@@ -30,7 +30,7 @@ test("of what runs on behalf of somebody, that one is looked at, whatever it run
     assert.equal(isRevoked(who, settings), expected, JSON.stringify(who));
 });
 
-test("whose tenant is not let in is revoked, whatever they have shown", () => {
+test("a principal whose tenant is blocked is revoked, whatever its credential", () => {
   const others = { ...settings, allowedTenants: ["globex"] };
 
   assert.equal(isRevoked(alice, others), true);

@@ -14,7 +14,7 @@ const scope = fc
 const scopes = fc.array(scope, { maxLength: 6 });
 
 describe("scopes", () => {
-  test("what is held satisfies itself; another scope only as write satisfies read", () => {
+  test("a scope satisfies itself; another scope only as write satisfies read", () => {
     fc.assert(
       fc.property(scopes, scope, (held, wanted) => {
         const [area, access] = wanted.split(":");
@@ -33,20 +33,20 @@ describe("scopes", () => {
     );
   });
 
-  test("what looks like a scope that covers more does not", () => {
+  test("a lookalike of a broader scope does not", () => {
     for (const held of ["audit", "audit:*", "audit:", "*:read", "administrator", "Admin", "audit:writer", ":write"]) {
       assert.ok(!hasScopes(caller(held), ["audit:read"]), held);
     }
   });
 
-  test("those that are missing are named in the order in which they were asked for", () => {
+  test("missing scopes are named in the requested order", () => {
     assert.throws(() => requireScopes(caller("b:write"), ["c:write", "b:read", "a:read"]), {
       code: "missing_scopes",
       details: { detail: "missing scopes: c:write a:read" },
     });
   });
 
-  test("a route that asks for none is open to a key without any", () => {
+  test("a route without a required scope is open to a key without any", () => {
     assert.doesNotThrow(() => requireScopes(caller(), []));
   });
 });
@@ -79,7 +79,7 @@ describe("chat", () => {
     });
   }
 
-  test("in mode none nothing is asked for", () => {
+  test("in mode none no scope is required", () => {
     assert.doesNotThrow(() => requireChat({ ...caller(), scheme: "none" }, "strict", "write"));
   });
 });

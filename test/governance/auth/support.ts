@@ -13,7 +13,7 @@ import { loadSettings } from "../../../governance/settings/settings.ts";
 /** Some time in 2026, in seconds. */
 export const now = 1_790_000_000;
 
-/** An environment whose clock stands where the test puts it. */
+/** An environment whose clock the test sets. */
 export function clockEnv(): Env & { seconds: number } {
   const env = { ...systemEnv(), seconds: now, now: () => env.seconds * 1000 };
   return env;
@@ -64,12 +64,12 @@ export function bearer(token: string) {
   return { authorization: `Bearer ${token}`, x_api_key: undefined };
 }
 
-/** The caller of these headers, as a request that needs one gets it: at once where it is known at once. */
+/** The caller of these headers, as a request gets it: synchronously when it is known. */
 export function authenticate(authenticator: Authenticator, headers: CredentialHeaders): Principal | Promise<Principal> {
   return ofIdentity(authenticator.identify(headers), principalOf);
 }
 
-/** The tenant of these headers, null when they are not good. */
+/** The tenant of these headers, null when they are invalid. */
 export function tenantOf(
   authenticator: Authenticator,
   headers: CredentialHeaders,

@@ -46,7 +46,7 @@ describe("approvals", () => {
     return control.before;
   }
 
-  test("LIM-003 a call that asks leaves its request to whoever opens its wait, and joins one that is there", async () => {
+  test("LIM-003 a call that asks leaves its request to the wait, and joins an open one", async () => {
     const tenant = store.tenant("asks");
     const ask = async (tool_call_id: string) => {
       const verdict = await gateOf(tenant)({ ...governed, tool_call_id });
@@ -66,7 +66,7 @@ describe("approvals", () => {
     assert.deepEqual([joined.deadline, row?.tool_call_id], [row?.deadline, "call_1"]);
   });
 
-  test("a grant that cannot be claimed as the store is away lets no call pass, and is told as what it is", async () => {
+  test("a grant that cannot be claimed during an outage admits no call", async () => {
     const refusing = refusingStore(store);
     const tenant = refusing.tenant("away");
     const failed: unknown[] = [];

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { denialOf, denialPayload, denyText } from "../../../governance/controls/denial.ts";
 import { auditedAs, type ControlName, type Layer } from "../../../governance/controls/order.ts";
 
-/** Document 2, "Audit": what `control` of a policy_deny row may be. */
+/** Document 2, "Audit": the allowed values of `control` in a policy_deny row. */
 const documented = ["policy", "limits", "guardrails", "approvals", "command", "screening", "hook"];
 
 const refusal = { rule: "rule-1", detail: "two\nlines" };
@@ -34,7 +34,7 @@ describe("a denial", () => {
     assert.deepEqual(new Set(Object.values(auditedAs)), new Set(documented));
   });
 
-  test("names the hook, the call and the words in its row", () => {
+  test("names the hook, the call and the reason in its row", () => {
     const row = denialPayload(denialOf("hook", refusal), { tool: "calculator", tool_call_id: "call_1" });
 
     assert.deepEqual(row, {

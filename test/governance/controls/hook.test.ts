@@ -22,7 +22,7 @@ function tool(name: string) {
   return [name, { name, description: name, parameters, effect: "read" as const, risk, workspace: false }] as const;
 }
 
-/** A control of a hook, with what was counted and what has failed. */
+/** A control of a hook, with its counters and failures. */
 function hooked(hook: Omit<ToolHook, "name">) {
   const sim = new Sim(1);
   const env = sim.env();
@@ -44,7 +44,7 @@ function callOf(name: string): GovernedCall {
 
 const denied = (detail: string) => ({ verdict: "deny", rule: "guard", detail });
 
-test("a hook denies with its reason, or lets pass, at once or later", async () => {
+test("a hook denies with its reason, or passes, at once or later", async () => {
   const { control, failures } = hooked({
     beforeTool: ({ tool }) => (tool === "write_file" ? Promise.resolve("not on Sundays") : null),
   });
@@ -54,7 +54,7 @@ test("a hook denies with its reason, or lets pass, at once or later", async () =
   assert.deepEqual([control.name, control.after, failures], ["hook", undefined, []]);
 });
 
-test("a hook that has answered, or thrown, is timed no more", async () => {
+test("a hook that has answered or thrown has no open timer", async () => {
   const { control, planned } = hooked({
     beforeTool: () => null,
     afterTool() {
@@ -68,7 +68,7 @@ test("a hook that has answered, or thrown, is timed no more", async () => {
   assert.equal(planned(), 0);
 });
 
-test("a hook changes what is shown of a result, or leaves it", async () => {
+test("a hook changes the shown part of a result, or leaves it", async () => {
   const { control } = hooked({ afterTool: ({ tool }, text) => (tool === "read_file" ? `read: ${text}` : text) });
   const result = { text: "42", error: "timeout" };
 
@@ -93,7 +93,7 @@ const failing: readonly (readonly [how: string, hook: () => never, failure: RegE
   ["does not answer", (() => never) as () => never, /^guard: the hook did not answer within 5000 ms$/],
 ];
 for (const [how, hook, failure] of failing)
-  test(`a hook that ${how} has not judged: calls of readers pass and are counted, others are refused`, async () => {
+  test(`a hook that ${how} gives no verdict: calls of readers pass and are counted, others fail`, async () => {
     const { sim, control, degraded, failures } = hooked({ beforeTool: hook, afterTool: hook });
 
     const verdicts = [

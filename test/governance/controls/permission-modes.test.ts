@@ -16,7 +16,7 @@ const tools = [...known.keys()];
 const alice = { tenant_id: "acme", sub: "alice", scopes: ["chat:write"], scheme: "api_key", issuer: "" };
 const compiled = (spec: object): CompiledAgent => compileSpec({ tools, ...spec }, { tools: known });
 
-/** What becomes of a call in a mode: `asks` stands for a request, which nobody can make without a store. */
+/** The outcome of a call in a mode: `asks` means a request, which needs a store. */
 async function outcome(agent: CompiledAgent, mode: PermissionMode, tool: string, attended = true) {
   const audit: unknown[] = [];
   const run = {
@@ -41,7 +41,7 @@ async function outcome(agent: CompiledAgent, mode: PermissionMode, tool: string,
 describe("permission modes", () => {
   const approvalsOf = (...names: string[]) => [{ id: "gate", tools: names }];
 
-  test("each mode lets pass, asks for and refuses what it should, of every kind of tool", async () => {
+  test("each mode passes, asks for or refuses each kind of tool as documented", async () => {
     const plain = compiled({});
     const gated = compiled({ approvals: approvalsOf("*") });
     const table: Record<PermissionMode, Record<string, [plain: string, gated: string]>> = {
@@ -85,7 +85,7 @@ describe("permission modes", () => {
         );
   });
 
-  test("the manifest names more tools that read, and more that edit", async () => {
+  test("the manifest can declare further tools as reading or as editing", async () => {
     const agent = compiled({
       approvals: approvalsOf("*"),
       permissions: { read_only_tools: ["todo_*"], edit_tools: ["calc*"] },
@@ -133,7 +133,7 @@ describe("permission modes", () => {
     });
   });
 
-  test("nobody is there to be asked: a plan is refused, and what is waived passes all the same", async () => {
+  test("without a person to ask, a plan is refused, and waived approvals still pass", async () => {
     const agent = compiled({ approvals: [{ id: "gate", tools: ["*"], allow_unattended: true }] });
     const strict = compiled({ approvals: approvalsOf("*") });
 
@@ -147,7 +147,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("a client's tool reads or edits when the manifest says so, and has not the name of the way out of plan mode", async () => {
+  test("a client's tool reads or edits by the manifest, and cannot leave plan mode", async () => {
     const client_tools = ["look", "patch", "run"].map((name) => ({ name }));
     const agent = compiled({
       client_tools,
@@ -186,7 +186,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("a mode holds while the manifest allows it and the caller may use it; else the manifest's default does", () => {
+  test("a mode holds if manifest and caller allow it; else the manifest's default does", () => {
     const all = compiled({ permissions: { allowed_modes: [...modes], default_mode: "accept_edits" } });
     const careful = compiled({ permissions: { allowed_modes: ["plan", "default"], default_mode: "plan" } });
     const may = { ...alice, scopes: ["approvals:bypass"] };
@@ -208,7 +208,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("a plan leads to mode default, or to the manifest's where that is not allowed, or nowhere", () => {
+  test("a plan leads to mode default, else to the manifest's mode, or nowhere", () => {
     const lead = (permissions: object) => {
       const agent = compiled({ permissions });
       const bound = planningAgent(agent).tools.some(({ name }) => name === "exit_plan_mode");

@@ -5,7 +5,7 @@ import { auditedAs, type ControlName, callOrder, resultOrder } from "../../../go
 import { pass } from "../../../governance/controls/verdicts.ts";
 import { call, pipeline, reply, wait } from "./support.ts";
 
-/** A control for each place that writes down when it is passed, given in an order of no meaning; half of them take their time. */
+/** A control for each position that records its calls, given in a random order; half of them are asynchronous. */
 function recording(passed: string[]): Control[] {
   const soon = <T>(at: number, verdict: T) => (at % 2 === 0 ? verdict : Promise.resolve(verdict));
   return callOrder.toReversed().map((name, at) => ({
@@ -36,7 +36,7 @@ const names = (passed: readonly string[]) => passed.map((entry) => entry.split("
 const behind = (name: ControlName) => callOrder.slice(callOrder.indexOf(name) + 1);
 
 describe("the order", () => {
-  test("a call passes every place, hooks behind policies, whatever order the controls are given in", async () => {
+  test("a call passes every position, hooks after policies, in any order of the controls", async () => {
     const passed: string[] = [];
 
     const admission = await pipeline(recording(passed)).admit(call);
@@ -48,7 +48,7 @@ describe("the order", () => {
     ]);
   });
 
-  test("a result passes screening, guardrails, judges, masking and artifacts, each on what the one before has made of it", async () => {
+  test("a result passes screening, guardrails, judges, masking and artifacts, in sequence", async () => {
     const passed: string[] = [];
 
     const { shown, denial } = await pipeline(recording(passed)).release(call, { text: "42", error: "internal" });
@@ -58,7 +58,7 @@ describe("the order", () => {
     assert.deepEqual([shown, denial], [{ text: ["42", ...order].join(">"), error: "internal" }, null]);
   });
 
-  test("the model's words pass the same places as results", async () => {
+  test("the model's text passes the same positions as results", async () => {
     const passed: string[] = [];
 
     const { shown, denial } = await pipeline(recording(passed)).releaseReply(reply);
@@ -67,7 +67,7 @@ describe("the order", () => {
     assert.equal(shown, ["Hello.", ...resultOrder].join(">"));
   });
 
-  test("a pipeline without controls lets everything through as it is, and holds no reply", async () => {
+  test("a pipeline without controls passes everything unchanged, and buffers no reply", async () => {
     const empty = pipeline([]);
 
     assert.deepEqual(await empty.admit(call), { kind: "pass", args: { n: 1 }, spoken: [] });
@@ -77,7 +77,7 @@ describe("the order", () => {
     assert.equal(pipeline([{ name: "judges", reply: () => pass }]).holdsReplies, true);
   });
 
-  test("controls that share a place are asked in the order in which they are given", async () => {
+  test("controls that share a position are asked in the given order", async () => {
     const hooks = ["a", "b"].map((mark): Control => {
       return {
         name: "hook",
@@ -90,7 +90,7 @@ describe("the order", () => {
     assert.deepEqual(args, { n: "1ab" });
   });
 
-  test("one that waits in a place that it shares, and one where nobody passes, are defects", async () => {
+  test("a wait in a shared position, and a control in no position, are defects", async () => {
     const waits: Control = { name: "hook", before: () => ({ verdict: "wait", rule: "r", wait }) };
     const passes: Control = { name: "hook", before: () => pass };
     await assert.rejects(pipeline([waits, passes]).admit(call), /hook waits, and shares its place/);
@@ -101,13 +101,13 @@ describe("the order", () => {
 
 for (const name of callOrder)
   describe(`before, ${name}`, () => {
-    /** All controls, the one in question answering `verdict`. */
+    /** All controls, with `verdict` as the answer of the one under test. */
     function speaking(verdict: ReturnType<NonNullable<Control["before"]>>, passed: string[] = []) {
       const others = recording(passed).filter((control) => control.name !== name);
       return pipeline([...others, { name, before: () => verdict }]);
     }
 
-    test("deny: nobody behind it is asked, and the denial has both names", async () => {
+    test("deny: later controls are not asked, and the denial has both names", async () => {
       const passed: string[] = [];
 
       const admission = await speaking({ verdict: "deny", rule: "r", detail: "no" }, passed).admit(call);
@@ -121,7 +121,7 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
     });
 
-    test("replace: those behind it and the tool get the new arguments, what the model wrote stays known", async () => {
+    test("replace: later controls and the tool get the new arguments, the log the model's", async () => {
       const seen: unknown[] = [];
       const watching = behind(name).map((later): Control => {
         return {
@@ -141,7 +141,7 @@ for (const name of callOrder)
       assert.deepEqual(seen, Array(behind(name).length).fill([{ n: 2 }, { n: 1 }]));
     });
 
-    test("replace by what the tool would not take: the call is not made, and it is said who did it", async () => {
+    test("replace by invalid arguments: no call is made, and the error names the control", async () => {
       const passed: string[] = [];
 
       const admission = await speaking({ verdict: "replace", args: { bad: 1 }, rule: "r" }, passed).admit(call);
@@ -152,7 +152,7 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
     });
 
-    test("wait: the wait comes back with where to go on", async () => {
+    test("wait: the verdict says where to continue", async () => {
       const passed: string[] = [];
 
       const admission = await speaking({ verdict: "wait", rule: "r", wait }, passed).admit(call);
@@ -162,7 +162,7 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
     });
 
-    test("after a wait: the call goes on behind it; of those before only policies are asked again", async () => {
+    test("after a wait: the call continues after it; of the earlier controls policies rerun", async () => {
       const passed: string[] = [];
 
       const admission = await pipeline(recording(passed)).admit(call, { after: name });
@@ -172,7 +172,7 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), [...again, ...behind(name)]);
     });
 
-    test("after a wait, with other arguments: policies, command and screening see them, limits and hooks do not run twice", async () => {
+    test("after a wait, with new arguments: policies, command and screening rerun, others not", async () => {
       const passed: string[] = [];
 
       const edited = { ...call, args: { n: 3 } };
@@ -183,7 +183,7 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), [...again, ...behind(name)]);
     });
 
-    test("after a wait, with arguments that the tool would not take: nobody is asked", async () => {
+    test("after a wait, with invalid arguments: no control is asked", async () => {
       const passed: string[] = [];
 
       const edited = { ...call, args: { bad: 1 } };
@@ -197,13 +197,13 @@ for (const name of callOrder)
 describe("after a wait", () => {
   const denies: Control = { name: "policy", before: () => ({ verdict: "deny", rule: "r", detail: "no longer" }) };
 
-  test("a policy that has changed meanwhile denies the call", async () => {
+  test("a policy that changed during the wait denies the call", async () => {
     const admission = await pipeline([denies]).admit(call, { after: "approvals" });
 
     assert.equal(admission.kind === "deny" && admission.denial.layer, "policy");
   });
 
-  test("whoever changed the arguments has answered for them: the control that waited does not wait again, others may", async () => {
+  test("a person's new arguments do not make the same control wait again, others may", async () => {
     const command: Control = { name: "command", before: () => ({ verdict: "wait", rule: "r", wait }) };
     const edited = { after: "command", edited: true } as const;
 
@@ -214,7 +214,7 @@ describe("after a wait", () => {
     assert.equal(other.kind === "wait" && other.after, "command");
   });
 
-  test("what a control has replaced before the wait stays, and a denial of the new arguments counts", async () => {
+  test("a control's replacement before the wait stays, and a later denial counts", async () => {
     const waits: Control = { name: "command", before: () => ({ verdict: "wait", rule: "r", wait }) };
     const replaces: Control = { name: "hook", before: () => ({ verdict: "replace", args: { n: 2 } }) };
     const screens: Control = {
@@ -238,7 +238,7 @@ for (const name of resultOrder)
     const later = resultOrder.slice(resultOrder.indexOf(name) + 1);
     const refusal = { verdict: "block", rule: "r", detail: "not this" } as const;
 
-    test("block: the text says who refused, and nobody but masking sees it", async () => {
+    test("block: the text names the refusing control, and only masking sees it", async () => {
       const passed: string[] = [];
       const others = recording(passed).filter((control) => control.name !== name);
 
@@ -256,7 +256,7 @@ for (const name of resultOrder)
       ]);
     });
 
-    test("replace: the whole result is another one, error and all", async () => {
+    test("replace: the whole result is new, with its error flag", async () => {
       const replacing: Control = {
         name,
         after: (_call, { error }) => ({ verdict: "replace", result: { text: `was ${error}` }, rule: "r" }),
@@ -268,7 +268,7 @@ for (const name of resultOrder)
       assert.deepEqual(released, { shown: { text: "was not_found" }, denial: null, spoken });
     });
 
-    test("reply: words that are refused are withheld, and nobody else sees them", async () => {
+    test("reply: refused text is withheld, and later controls do not see it", async () => {
       const passed: string[] = [];
       const others = recording(passed).filter((control) => control.name !== name);
 

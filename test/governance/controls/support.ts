@@ -2,7 +2,7 @@ import type { Control, GovernedCall, GovernedReply } from "../../../governance/c
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { Wait } from "../../../governance/controls/verdicts.ts";
 
-/** A call whose tool takes any arguments but `{bad: …}`. The controls of these tests look at no more of it than this. */
+/** A call whose tool takes any arguments but `{bad: …}`. The controls of these tests read nothing else of it. */
 export const call = {
   tool: "calculator",
   tool_call_id: "call_1",
@@ -22,7 +22,7 @@ export const wait: Wait = {
   may_answer: { scopes: ["approvals:write"], principal: null, not_principal: "alice" },
 };
 
-/** A pipeline whose clock goes on by a millisecond and a half at each look. */
+/** A pipeline whose clock advances by 1.5 ms at each reading. */
 export function pipeline(controls: readonly Control[]): Pipeline {
   let now = 0;
   return new Pipeline(controls, () => (now += 1.5));

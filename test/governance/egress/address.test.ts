@@ -4,7 +4,7 @@ import { allowsAddress } from "../../../governance/egress/address.ts";
 import { EgressBlocked } from "../../../governance/egress/failure.ts";
 import { readTarget } from "../../../governance/egress/target.ts";
 
-/** Inside, first and last address of every network that is not the internet, in more than one spelling. */
+/** Inside, first and last address of every network outside the internet, in more than one spelling. */
 const ownNetworks = [
   ...["0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255"],
   ...["127.0.0.0", "127.0.0.1", "127.255.255.255", "169.254.0.0", "169.254.255.255"],
@@ -12,7 +12,7 @@ const ownNetworks = [
   ...["192.168.0.0", "192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.1", "203.0.113.1"],
   ...["::", "::1", "0:0:0:0:0:0:0:1", "::127.0.0.1", "::8.8.8.8"],
   ...["::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:FFFF:10.0.0.1", "::ffff:192.168.1.1", "::ffff:0.0.0.0"],
-  // IPv4 behind NAT64, by the well-known and the local prefix
+  // IPv4 in NAT64 addresses, by the well-known and the local prefix
   ...["64:ff9b::8.8.8.8", "64:ff9b::7f00:1", "64:ff9b:1::a00:1"],
   ...["100::1", "fc00::1", "fd12:3456::1", "fe80::1", "febf::1", "fec0::1", "1fff:ffff::1", "4000::1", "5f00::1"],
   // Teredo, benchmarks, ORCHID, documentation, 6to4
@@ -20,7 +20,7 @@ const ownNetworks = [
   ...["2001:0db8:ffff::1", "2002:7f00:1::", "2002:808:808::1", "3fff::1", "3fff:fff:ffff::1"],
 ];
 
-/** Nobody's. */
+/** Addresses without a host. */
 const nowhere = [
   ...["224.0.0.0", "239.255.255.255", "240.0.0.0", "255.255.255.255", "ff00::", "ff02::1", "ffff::1"],
   ...["169.254.169.254", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "169.254.170.2", "169.254.170.23"],
@@ -37,7 +37,7 @@ const internet = [
   ...["2606:4700:4700::1111", "2A00:1450::1", "3ffe:ffff::1", "3fff:1000::1"],
 ];
 
-/** What `isIP` and resolvers may give that is no plain address, and names. */
+/** Values of `isIP` and resolvers that are not plain addresses, and names. */
 const noAddresses = [
   ...["", "fe80::1%eth0", "2606:4700::1%1", "8.8.8.8%eth0", "[2606:4700::1]", "8.8.8.8 ", "8.8.8", "134744072"],
   ...["0x8080808", "010.8.8.8", "8.8.8.8.", "8.8.8.8/32", "localhost", "example.com", "::g", "1::2::3"],
@@ -50,14 +50,14 @@ test("the public policy allows the internet and no other address", () => {
   assert.deepEqual([...ownNetworks, ...nowhere, ...noAddresses].filter(allowed), []);
 });
 
-test("the operator's policy allows its own networks too, and never metadata, groups or what is reserved", () => {
+test("the operator's policy adds its networks, never metadata, groups or reserved ones", () => {
   const allowed = (address: string) => allowsAddress("operator", address);
 
   assert.deepEqual([...internet, ...ownNetworks].filter(allowed), [...internet, ...ownNetworks]);
   assert.deepEqual([...nowhere, ...noAddresses].filter(allowed), []);
 });
 
-/** The host of a URL as it is judged: a literal without brackets. */
+/** The host of a URL as it is checked: a literal without brackets. */
 const hostOf = (url: string): string => readTarget(url).hostname.replace(/^\[(.*)\]$/, "$1");
 
 for (const [host, read] of [
@@ -103,7 +103,7 @@ for (const [host, read] of [
   // A Cyrillic letter: another name, and seen as one
   ["\u0430pple.com", "xn--pple-43d.com"],
 ] as const) {
-  test(`the name ${encodeURI(host)} is read as ${read}, and it is the resolver's to answer`, () => {
+  test(`the name ${encodeURI(host)} is read as ${read}, and goes to the resolver`, () => {
     assert.equal(hostOf(`https://${host}/`), read);
   });
 }

@@ -1,4 +1,4 @@
-// What becomes of connections, against servers that write what a test tells them to: who gets which answer, and when none.
+// Connections to servers that write as a test says: each caller's answer, and the failures.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
@@ -19,14 +19,14 @@ after(async () => {
   for (const each of opened) await each.close();
 });
 
-/** What a server has been sent on each of its connections, in the order in which they were made. */
+/** The requests on each connection of a server, in the order of the connections. */
 interface Raw {
   readonly url: string;
   readonly sockets: Socket[];
   readonly received: string[];
 }
 
-/** Answers each request, which has come to its end, with what `answer` writes. */
+/** Answers each complete request with the result of `answer`. */
 async function serve(answer: (socket: Socket, request: string, connection: number) => void): Promise<Raw> {
   return listening(createServer(), answer);
 }
@@ -68,7 +68,7 @@ async function listening(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sockets, received };
 }
 
-/** The first whole request of a text, in Latin-1; null when it has not come to its end. */
+/** The first complete request of a text, in Latin-1; null when there is none. */
 function firstRequest(text: string): string | null {
   const end = text.indexOf("\r\n\r\n") + 4;
   if (end < 4) return null;
@@ -97,7 +97,7 @@ interface Got {
   readonly body: string;
 }
 
-/** Sends a request, and holds that its handler hears what handlers hear, in that order. Rejects with what it is told. */
+/** Sends a request, and asserts the order of its handler's events. Rejects with the reported failure. */
 function send(egress: Egress, url: string, { onStart, onHead, onData, ...request }: Sent = {}): Promise<Got> {
   return new Promise((resolve, reject) => {
     let at: "begun" | "started" | "answered" | "over" = "begun";
@@ -163,7 +163,7 @@ describe("a connection", () => {
     assert.equal(server.sockets.length, 3);
   });
 
-  test("carries the request as it was given, the body in UTF-8 and the head in Latin-1", async () => {
+  test("carries the request unchanged, the body in UTF-8 and the head in Latin-1", async () => {
     const server = await serve((socket) => socket.write(answerWith("")));
     const egress = open();
 
@@ -209,7 +209,7 @@ describe("a connection", () => {
       assert.equal(server.sockets.length, 0);
     });
 
-  test("is not used again when something came behind the answer: nobody is given another's", async () => {
+  test("is not reused when bytes follow the answer: no caller gets another's", async () => {
     const server = await serve((socket, _request, connection) =>
       socket.write(answerWith(`of ${connection}`) + (connection === 0 ? answerWith("forged") : "")),
     );
@@ -223,7 +223,7 @@ describe("a connection", () => {
     );
   });
 
-  test("is closed when it says something that nobody has asked for", async () => {
+  test("is closed when it sends bytes without a request", async () => {
     const server = await serve((socket, _request, connection) => socket.write(answerWith(`of ${connection}`)));
     const egress = open();
     await send(egress, server.url);
@@ -250,7 +250,7 @@ describe("a connection", () => {
       assert.equal(server.sockets.length, 2);
     });
 
-  test("that was free for too long is not used again, and does not stay open", async () => {
+  test("that was idle for too long is closed and not reused", async () => {
     const server = await serve((socket) => socket.write(answerWith("", "keep-alive: timeout=10, max=5\r\n")));
     let later = 0;
     const due: { at: number; work: () => void }[] = [];
@@ -278,7 +278,7 @@ describe("a connection", () => {
     assert.equal(made, 2);
   });
 
-  test("that the other side has closed meanwhile is not used again", async () => {
+  test("that the server has closed while idle is not reused", async () => {
     const server = await serve((socket) => socket.write(answerWith("")));
     const egress = open();
     await send(egress, server.url);
@@ -290,7 +290,7 @@ describe("a connection", () => {
     assert.equal(server.sockets.length, 2);
   });
 
-  test("on which an answer came before all of the request was sent serves no other", async () => {
+  test("with an answer before the whole request was sent is not reused", async () => {
     const server = await listening(createServer(), () => {}, false);
     const egress = open();
 
@@ -317,13 +317,13 @@ describe("a connection", () => {
         await assert.rejects(send(open(), server.url), isLost);
       });
 
-  test("that ends is the end of an answer that has no other", async () => {
+  test("that ends is the end of an answer without another end", async () => {
     const server = await serve((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nall of it"));
 
     assert.deepEqual(await send(open(), server.url), { status: 200, body: "all of it" });
   });
 
-  test("that says what is no answer is closed, and told apart", async () => {
+  test("that sends an invalid answer is closed, with its own failure", async () => {
     const server = await serve((socket) => socket.write("HTTP/1.1 200 OK\r\na b: c\r\n\r\n"));
 
     await assert.rejects(send(open(), server.url), (error) => egressFailure(error) === "malformed");
@@ -336,7 +336,7 @@ describe("a connection", () => {
     ["silent_head", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"],
     ["silent_body", "HTTP/1.1 200 OK\r\n\r\nhal"],
   ] as const)
-    test(`that falls silent behind ${JSON.stringify(text)} is given up as ${failure}`, async () => {
+    test(`that falls silent after ${JSON.stringify(text)} is given up as ${failure}`, async () => {
       const server = await serve((socket) => socket.write(text));
 
       await assert.rejects(send(open(), server.url, { silenceMs: 50 }), (error) => egressFailure(error) === failure);
@@ -365,7 +365,7 @@ describe("a connection", () => {
       assert.ok(sent < 1_000, "the server had not done");
     });
 
-  test("is not silent while it says something, and the silence of one request is not that of the next", async () => {
+  test("is not silent while data comes, and each request has its own silence", async () => {
     const answer = async (socket: Socket, request: string): Promise<void> => {
       if (request.includes("/slow")) await sleep(150);
       socket.write("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n");
@@ -384,10 +384,10 @@ describe("a connection", () => {
     assert.deepEqual([drops.body, slow.body, server.sockets.length], ["0123456789", "0123456789", 1]);
   });
 
-  test("has said what came while this process stood still, for however long", async () => {
+  test("has received the data that came while this process was blocked, for any time", async () => {
     const server = await serve((socket) => {
       socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-      // On one thread neither the timer nor the answer is looked at meanwhile.
+      // On one thread neither the timer nor the answer is handled during this loop.
       const until = performance.now() + 150;
       while (performance.now() < until);
     });
@@ -397,7 +397,7 @@ describe("a connection", () => {
     assert.equal(answer.body, "ok");
   });
 
-  test("is not silent that is paused, or asked something else, between the look and the verdict", async () => {
+  test("is not silent when it is paused or reused between check and verdict", async () => {
     const server = await serve((socket) => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\no"));
     const verdicts: (() => void)[] = [];
     const egress = open({ ...systemEnv(), defer: (work) => void verdicts.push(work) });
@@ -422,7 +422,7 @@ describe("a connection", () => {
     assert.equal(server.sockets.length, 1);
   });
 
-  test("is not read while it is paused, which is no silence, and goes on where it was", async () => {
+  test("is not read while it is paused, which is no silence, and continues after that", async () => {
     const size = 32 * 1024 * 1024;
     const server = await serve((socket) => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`);
@@ -458,7 +458,7 @@ describe("a connection", () => {
     assert.equal(server.sockets.length, 1);
   });
 
-  test("ends with a request that is given up, of which nothing more is told", async () => {
+  test("ends with an aborted request, which gets no more events", async () => {
     const server = await serve((socket) =>
       socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n"),
     );
@@ -480,7 +480,7 @@ describe("a connection", () => {
     assert.equal(server.received.filter((request) => request === "").length, 1);
   });
 
-  test("ends with a request that is given up when all of its answer is there", async () => {
+  test("ends with a request that is aborted after its whole answer has arrived", async () => {
     const server = await serve((socket) => socket.write(answerWith("all of it")));
     const egress = open();
     let isOver = false;
@@ -494,7 +494,7 @@ describe("a connection", () => {
     assert.equal(isOver, false);
   });
 
-  test("does not end with a request that is over: who has it now keeps it", async () => {
+  test("does not end by an abort after the end: its next request keeps it", async () => {
     const server = await serve((socket, request) => {
       if (!request.includes("/held")) socket.write(answerWith("first"));
       else setTimeout(() => socket.write(answerWith("second")), 50);
@@ -517,7 +517,7 @@ describe("a connection", () => {
     assert.equal(server.sockets.length, 1);
   });
 
-  test("that cannot be made is a failure of the system's, told as it was told", async () => {
+  test("that cannot be made fails with the system's own error", async () => {
     const server = createServer();
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -527,7 +527,7 @@ describe("a connection", () => {
     await assert.rejects(send(open(), `http://127.0.0.1:${port}/`), { code: "ECONNREFUSED" });
   });
 
-  test("that is not there in time is given up", async () => {
+  test("that is not made in time is given up", async () => {
     const real = systemEnv();
     let giveUp = (): void => {};
     const egress = new Egress("operator", () => {}, {
@@ -545,7 +545,7 @@ describe("a connection", () => {
     await assert.rejects(asked, { failure: "no_connection" });
   });
 
-  test("is lost when the egress is closed, and none is made then", async () => {
+  test("is lost when the egress closes, and none is made then", async () => {
     const server = await serve((socket, request) => void (request.includes("/free") && socket.write(answerWith(""))));
     const egress = open();
     await send(egress, `${server.url}/free`);
@@ -559,7 +559,7 @@ describe("a connection", () => {
     await Promise.all(server.sockets.map(gone));
   });
 
-  test("of a thousand requests of many callers each has its own answer", async () => {
+  test("of a thousand requests of many callers has each caller's own answer", async () => {
     const server = await serve((socket, request) => {
       const name = request.split("\r\n\r\n")[1] ?? "";
       const answer = answerWith(name.repeat(1 + (name.length % 3)));
@@ -584,7 +584,7 @@ describe("a connection", () => {
 });
 
 describe("a connection with TLS", () => {
-  test("goes to who has the certificate of the name, and to nobody else", async () => {
+  test("goes only to a host that has the certificate of the name", async () => {
     const secure = createTlsServer(modelTestCertificate);
     const server = await listening(secure, (socket) => socket.write(answerWith("secret".repeat(10_000))));
     const { port } = new URL(server.url);

@@ -1,4 +1,5 @@
-// Connections that are made and that are not, over real sockets. The resolver is an argument, so that names answer what a test says.
+// Successful and failing connections over real sockets. The resolver is an argument, so that each test sets the
+// addresses of names.
 import assert from "node:assert/strict";
 import type { LookupAddress } from "node:dns";
 import { once } from "node:events";
@@ -12,7 +13,7 @@ import { Egress } from "../../../governance/egress/egress.ts";
 import { EgressBlocked, egressFailure } from "../../../governance/egress/failure.ts";
 import { readTarget } from "../../../governance/egress/target.ts";
 
-/** What the server has seen since the test began. */
+/** The server's connections and requests since the test began. */
 let connections = 0;
 let requests: string[] = [];
 const opened: Egress[] = [];
@@ -44,7 +45,7 @@ async function listen(of: Server): Promise<number> {
   return (of.address() as AddressInfo).port;
 }
 
-/** An egress whose resolver gives these answers in turn, the last one for ever, and what it was asked. */
+/** An egress whose resolver gives these answers in turn, repeating the last one, and the names it was asked for. */
 function open(policy: EgressPolicy, ...answers: readonly (readonly string[])[]) {
   const asked: string[] = [];
   const resolve: Resolver = (name, _options, done) => {
@@ -57,7 +58,7 @@ function open(policy: EgressPolicy, ...answers: readonly (readonly string[])[]) 
   return { egress, asked };
 }
 
-/** The status and the body of the answer. Rejects with what the handler was told. */
+/** The status and the body of the answer. Rejects with the failure that the handler gets. */
 function get(egress: Egress, url: string): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     let status = 0;
@@ -101,7 +102,7 @@ for (const literal of ["127.0.0.1", "2130706433", "0x7f.1", "127.0.0.1.", "[::ff
   });
 }
 
-test("a literal IPv6 address is judged without its brackets", async () => {
+test("a literal IPv6 address is checked without its brackets", async () => {
   const { egress, asked } = open("public");
 
   await refused(egress, `http://[::1]:${port}/`);
@@ -110,7 +111,7 @@ test("a literal IPv6 address is judged without its brackets", async () => {
   assert.deepEqual(asked, []);
 });
 
-test("a name is connected to at the address that was judged, and keeps its name in Host", async () => {
+test("a name is connected to at the checked address, and keeps its name in Host", async () => {
   const { egress, asked } = open("operator", ["127.0.0.1"]);
 
   const answer = await get(egress, `http://model.test:${port}/v1?x=1`);
@@ -146,7 +147,7 @@ for (const address of [
   "fe80::1%lo",
   "fd00::1",
 ]) {
-  test(`a name that stands for ${address} is refused by the public policy`, async () => {
+  test(`a name that resolves to ${address} is refused by the public policy`, async () => {
     const { egress, asked } = open("public", [address]);
 
     await refused(egress, `http://inside.test:${port}/`);
@@ -161,7 +162,7 @@ for (const answer of [
   ["2606:4700:4700::1111", "8.8.8.8", "10.0.0.1"],
   [],
 ]) {
-  test(`a name that stands for [${answer}] is refused as a whole`, async () => {
+  test(`a name that resolves to [${answer}] is refused as a whole`, async () => {
     const { egress } = open("public", answer);
 
     await refused(egress, `http://mixed.test:${port}/`);
@@ -170,7 +171,7 @@ for (const answer of [
   });
 }
 
-test("metadata is refused to the operator's names as well", async () => {
+test("the operator's policy refuses metadata by name too", async () => {
   const { egress } = open("operator", ["127.0.0.1", "169.254.169.254"]);
 
   await refused(egress, `http://model.test:${port}/`);
@@ -178,8 +179,8 @@ test("metadata is refused to the operator's names as well", async () => {
   assert.equal(connections, 0);
 });
 
-test("a name that is public when it is judged first and private later is judged again, and refused", async () => {
-  // Under the operator's policy the loopback address is the good answer, so that the first connection is really made.
+test("a name that was public at first and is private later is checked again and refused", async () => {
+  // Under the operator's policy the loopback address is allowed, so that the first connection is really made.
   const { egress, asked } = open("operator", ["127.0.0.1"], ["169.254.169.254"]);
 
   const first = await get(egress, `http://rebinding.test:${port}/`);
@@ -189,7 +190,7 @@ test("a name that is public when it is judged first and private later is judged 
   assert.deepEqual([asked.length, connections, requests.length], [2, 1, 1]);
 });
 
-test("one connection is one question to the resolver: nothing asks again between the judgement and the socket", async () => {
+test("one connection resolves its name once: nothing resolves between check and socket", async () => {
   const { egress, asked } = open("operator", ["127.0.0.1"], ["169.254.169.254"]);
 
   await get(egress, `http://kept.test:${port}/kept`);
@@ -200,7 +201,7 @@ test("one connection is one question to the resolver: nothing asks again between
   assert.deepEqual([asked.length, connections, requests.length], [1, 1, 2]);
 });
 
-test("under the public policy a name is refused as soon as its answer is private, in both forms that node asks for", () => {
+test("the public policy refuses a name with a private answer, in both forms of node", () => {
   // The lookup alone: no test connects to the internet.
   const answers: LookupAddress[][] = [
     [
@@ -222,7 +223,7 @@ test("under the public policy a name is refused as soon as its answer is private
   }
 });
 
-test("what the resolver cannot find is told as the resolver told it", async () => {
+test("a failure of the resolver is reported with its own text", async () => {
   const missing = Object.assign(new Error("getaddrinfo ENOTFOUND nowhere.test"), { code: "ENOTFOUND" });
   const egress = new Egress("public", (_name, _options, done) => queueMicrotask(() => done(missing, [])));
   opened.push(egress);
@@ -230,7 +231,7 @@ test("what the resolver cannot find is told as the resolver told it", async () =
   await assert.rejects(get(egress, `http://nowhere.test:${port}/`), missing);
 });
 
-test("a redirect is an answer, and nothing goes where it leads", async () => {
+test("a redirect is an answer, and is not followed", async () => {
   const { egress } = open("operator");
 
   const answer = await get(egress, `http://127.0.0.1:${port}/hop`);
@@ -239,7 +240,7 @@ test("a redirect is an answer, and nothing goes where it leads", async () => {
   assert.deepEqual(requests, [`GET 127.0.0.1:${port} /hop`]);
 });
 
-test("a connection of one policy serves no other", async () => {
+test("a connection of one policy is not reused by another", async () => {
   const own = open("operator", ["127.0.0.1"]);
   const foreign = open("public", ["127.0.0.1"]);
 

@@ -11,7 +11,7 @@ import { startRedis } from "../../support/redis.ts";
 import { testStore } from "../../support/stores.ts";
 import { type Cleanup, cleanup } from "../../support/temp.ts";
 
-/** What a tenant keeps; null where the machine does not have it. */
+/** The values of a tenant; null where the machine lacks the store. */
 type Open = (atEnd: Cleanup) => Promise<((tenantId: string) => KeyValue) | null>;
 
 const implementations: Readonly<Record<string, Open>> = {
@@ -118,7 +118,7 @@ for (const [name, open] of Object.entries(implementations)) {
     on("later increments do not lengthen the life of a number", async (kv) => {
       await kv.increment("n", 1, 80);
       let last = 0;
-      // Each call would put its end off for good.
+      // Each call would delay its end without bound.
       while (last !== 1) last = await kv.increment("n", 1, 600_000);
 
       assert.equal(last, 1);

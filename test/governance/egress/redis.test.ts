@@ -28,7 +28,7 @@ function open(url: string, atEnd: Cleanup): { redis: Redis; said: string[] } {
   return { redis, said };
 }
 
-/** Asks until there is an answer. */
+/** Retries until there is an answer. */
 async function answers(redis: Redis): Promise<unknown> {
   for (;;) {
     const answer = await redis.command("PING").catch(() => null);
@@ -38,7 +38,7 @@ async function answers(redis: Redis): Promise<unknown> {
 }
 
 describe("the connection to Redis", () => {
-  test("is refused while Redis is away, made again by itself, and says so once", async (context) => {
+  test("is refused while Redis is away, reconnects by itself, and logs once", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -58,7 +58,7 @@ describe("the connection to Redis", () => {
     assert.equal(said.at(-1), "Redis answers again");
   });
 
-  test("gives up a command that is not answered, says that it may have been done, and never sends it again", async (context) => {
+  test("times out a command, reports that it may have run, and never resends it", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -79,7 +79,7 @@ describe("the connection to Redis", () => {
     assert.equal(await redis.command("LLEN", "l"), 1);
   });
 
-  test("counts a Redis as away that is a replica or full, did nothing then, and is asked over another connection", async (context) => {
+  test("counts a replica or a full Redis as away, did nothing, and reconnects", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -102,7 +102,7 @@ describe("the connection to Redis", () => {
     assert.equal(await id(), second);
   });
 
-  test("is checked by a write that leaves nothing, and by an answer alone where the account may push to its queues only", async (context) => {
+  test("is checked by a write without effect, or by an answer where only pushes are allowed", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -119,7 +119,7 @@ describe("the connection to Redis", () => {
     assert.equal(await server.client.dbsize(), 0);
   });
 
-  test("logs in, chooses its database, and tells nobody the password when that is wrong", async (context) => {
+  test("logs in, selects its database, and keeps a wrong password secret", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd, password);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -140,7 +140,7 @@ describe("the connection to Redis", () => {
     assert.ok(!`${told}${wrong.said}`.includes("p4ss"));
   });
 
-  test("by rediss:// goes through TLS, to whom the certificate names and to nobody else", async (context) => {
+  test("by rediss:// uses TLS, only to the host that the certificate names", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd, password);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -178,7 +178,7 @@ describe("the connection to Redis", () => {
     assert.ok(!stranger.said.join().includes("p4ss"));
   });
 
-  test("is not made to the addresses that tell machines of a cloud their credentials", async (context) => {
+  test("is not made to the metadata addresses of a cloud", async (context) => {
     const { redis, said } = open("redis://169.254.169.254:6379", cleanup(context));
 
     await assert.rejects(redis.command("PING"), { code: "storage_unavailable", outcome: "not_sent" });

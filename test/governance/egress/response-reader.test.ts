@@ -1,4 +1,4 @@
-// What an answer is, and where it ends: each in all the ways in which it can come in pieces.
+// The content and the end of an answer: each for all ways to split it into pieces.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -9,12 +9,12 @@ import { ResponseReader } from "../../../governance/egress/response-reader.ts";
 interface Read {
   readonly status: number | null;
   readonly body: string;
-  /** Bytes that the answer took; null when it was not over. */
+  /** The bytes of the answer; null before its end. */
   readonly taken: number | null;
   readonly keeps: boolean;
 }
 
-/** Reads pieces up to the end of the answer; `ends`: the connection ends behind them. */
+/** Reads pieces up to the end of the answer; `ends`: the connection ends after them. */
 function read(pieces: readonly string[], ends = false): Read {
   const reader = new ResponseReader();
   let head: ResponseHead | null = null;
@@ -31,7 +31,7 @@ function read(pieces: readonly string[], ends = false): Read {
   for (const piece of pieces) {
     const bytes = Buffer.from(piece, "latin1");
     const used = reader.push(bytes);
-    // As the buffer of a connection is used again.
+    // The buffer of a connection is reused in this way.
     bytes.fill(0x58);
     taken += used;
     if (reader.isOver) break;
@@ -41,7 +41,7 @@ function read(pieces: readonly string[], ends = false): Read {
   return { status, body, taken: isOver ? taken : null, keeps: reader.keepsConnection };
 }
 
-/** The same answer whole, byte by byte, and cut in two at each place. */
+/** The same answer whole, byte by byte, and cut in two at each index. */
 function inAllPieces(text: string, ends = false): Read {
   const whole = read([text], ends);
   assert.deepEqual(read([...text], ends), whole, "byte by byte");
@@ -102,7 +102,7 @@ describe("an answer of HTTP", () => {
     });
   }
 
-  test("without a length goes on until the connection ends, and the connection serves no other", () => {
+  test("without a length lasts until the connection ends, which is not reused", () => {
     for (const line of ["", "transfer-encoding: gzip\r\n"]) {
       const text = `${ok}${line}\r\nall of it\r\n\r\n`;
 
@@ -162,7 +162,7 @@ describe("an answer of HTTP", () => {
     ["a chunk longer than its size", `${ok}transfer-encoding: chunked\r\n\r\n1\r\nabc\r\n`],
     ["a chunk that ends in a line feed alone", `${ok}transfer-encoding: chunked\r\n\r\n1\r\na\n0\r\n\r\n`],
   ] as const)
-    test(`${name} is none, and is told apart`, () => {
+    test(`${name} is invalid, with its own failure`, () => {
       for (const pieces of [[text], [...text]])
         assert.throws(
           () => read(pieces),
@@ -188,7 +188,7 @@ describe("an answer of HTTP", () => {
         );
     });
 
-  test("one after another are read as they were written, in whatever pieces they come", () => {
+  test("pipelined answers are read as written, in any pieces", () => {
     const bodies = fc.array(fc.string({ unit: "binary-ascii", maxLength: 40 }), { minLength: 1, maxLength: 5 });
     fc.assert(
       fc.property(bodies, fc.array(fc.nat(60), { maxLength: 40 }), fc.boolean(), (given, cuts, isChunked) => {

@@ -147,7 +147,7 @@ describe("boot warnings", () => {
     assert.deepEqual(others, []);
   });
 
-  test("the embedded default has nothing to be warned of", () => {
+  test("the embedded default gives no warning", () => {
     assert.deepEqual(bootWarnings(loadSettings({})), []);
   });
 });

@@ -8,7 +8,7 @@ import { stillEnv } from "../../actors/models/support.ts";
 
 const base_url = "http://127.0.0.1:11434/v1";
 
-/** What is said of a provider `mine`, or of the whole value. */
+/** The refusal of a provider `mine`, or of the whole value. */
 function refusalOf(value: object): string {
   try {
     loadSettings({ SVC_MODEL_PROVIDERS: JSON.stringify(value) });
@@ -81,7 +81,7 @@ describe("SVC_MODEL_PROVIDERS", () => {
     );
   });
 
-  test("one of kind anthropic makes no vectors", () => {
+  test("one of kind anthropic offers no vectors", () => {
     const settings = loadSettings({
       SVC_MODEL_PROVIDERS: JSON.stringify({ mine: { base_url, kind: "anthropic" } }),
       SVC_MODEL_ROUTES: JSON.stringify({ v: { provider: "mine", model: "v", kind: "embedding" } }),

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import Database from "better-sqlite3";
 import { errorText } from "../../../governance/settings/problem-lines.ts";
 
-test("an error tells its words, its code where it has none, and of SQLite's the code that says which of many it was", () => {
+test("an error shows its text, its code if it has no text, and SQLite's extended code", () => {
   const refused = Object.assign(new Error(""), { code: "ECONNREFUSED" });
   const missing = Object.assign(new Error("no such file"), { code: "ENOENT" });
 

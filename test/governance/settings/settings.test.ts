@@ -172,7 +172,7 @@ describe("values", () => {
     });
   }
 
-  test("all bad settings are told at once, and what they hold is not", () => {
+  test("all bad settings are reported at once, without their values", () => {
     const environment = {
       SVC_PORT: "none",
       SVC_AUTH_API_KEYS: '{"planted-secret-key": "planted-secret-value"',
@@ -232,7 +232,7 @@ describe("the result", () => {
     assert.ok(Object.isFrozen(full.modelRoutes.m?.price));
   });
 
-  test("keeps API keys as hashes and tells the mask what they were", () => {
+  test("keeps API keys as hashes and registers the originals with the mask", () => {
     assert.doesNotMatch(JSON.stringify(full.authApiKeys), /key-one/);
     assert.equal(full.authApiKeys[0]?.tenant_id, "acme");
     for (const value of [
@@ -248,7 +248,7 @@ describe("the result", () => {
     }
   });
 
-  test("lets a server go without the key that signs, wherever it stands", () => {
+  test("lets a server omit the signing key, wherever it is set", () => {
     const key = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
     const settings = loadSettings({ SVC_JWKS_PRIVATE: JSON.stringify(key), OPENAI_API_KEY: "kept-for-the-mask" });
     assert.ok(JSON.stringify(settings).includes(String(key.d)));
@@ -260,7 +260,7 @@ describe("the result", () => {
     assert.ok(Object.isFrozen(given.secretValues));
   });
 
-  test("takes a provider's own name before the common one", () => {
+  test("prefers a provider's own name to the common one", () => {
     assert.deepEqual(full.providerApiKeys, { openai: "common-openai-key", groq: "own-groq-key" });
     assert.ok(full.fromEnvironment.includes("OPENAI_API_KEY"));
     assert.ok(full.fromEnvironment.includes("SVC_GROQ_API_KEY"));
@@ -398,7 +398,7 @@ describe("registries in JSON", () => {
     });
   }
 
-  test("SVC_JWKS_PUBLIC refuses a private key beside a usable one", () => {
+  test("SVC_JWKS_PUBLIC refuses a private key next to a usable one", () => {
     const secret = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
 
     const keys = JSON.stringify({ keys: [signing("one"), { ...secret, kid: "two" }] });
@@ -472,7 +472,7 @@ describe("settings without behaviour", () => {
   });
 });
 
-test("loopback is loopback in every spelling that is one, and nothing else is", () => {
+test("loopback is every spelling of a loopback address, and nothing else", () => {
   for (const host of ["127.0.0.1", "127.8.9.10", "::1", "localhost", "LOCALHOST"]) assert.ok(isLoopback(host), host);
   for (const host of [
     "0.0.0.0",

@@ -66,7 +66,7 @@ describe("SVC_TRIGGERS", () => {
       );
   });
 
-  test("a secret that stands in the entry is masked, and one that is named is looked up elsewhere", () => {
+  test("a secret in the entry is masked, and a named one is looked up", () => {
     const { secretValues } = loadSettings({
       SVC_TRIGGERS: JSON.stringify({ a: { ...entry, secret: ["whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQ=", "secret:HOOK"] } }),
     });

@@ -35,7 +35,7 @@ for (const [what, entry] of [
   ["ops: private must be true or false", { ...ops, private: "yes" }],
   ["ops has a key other than url, secret, tenants, private", { ...ops, hunter2: 1 }],
 ] as const)
-  test(`what is wrong is told with its path and without its value: ${what}`, () => {
+  test(`a mistake is reported with its path and without its value: ${what}`, () => {
     assert.throws(() => readWebhookEndpoints(JSON.parse(JSON.stringify({ ops: entry }))), { message: what });
   });
 
@@ -68,7 +68,7 @@ test("C-19 an id is one that a manifest can name, and no other", async () => {
   }
 });
 
-test("an endpoint is there for its tenants only, and names of every object are no endpoints", () => {
+test("an endpoint exists for its tenants only, and names of Object.prototype are none", () => {
   const endpoints = readWebhookEndpoints({ ops, all: { ...ops, tenants: "*" } });
 
   assert.ok(openEndpoint(endpoints, "ops", "acme"));
@@ -82,7 +82,7 @@ test("an endpoint is there for its tenants only, and names of every object are n
     assert.equal(openEndpoint(endpoints, id, tenant), null);
 });
 
-test("SET-004 http is for development with SVC_ALLOW_INSECURE, and a secret that is looked up must be there", () => {
+test("SET-004 http is for development with SVC_ALLOW_INSECURE, and a named secret must exist", () => {
   const plain = { ops: { ...ops, url: "http://127.0.0.1:9/hook" } };
   const named = { ops: { ...ops, secret: ["secret:OPS_KEY"] } };
   const about = (settings: ReturnType<typeof settingsOf>) =>
@@ -96,7 +96,7 @@ test("SET-004 http is for development with SVC_ALLOW_INSECURE, and a secret that
   assert.deepEqual(about(settingsOf(named, { SVC_SECRETS_BACKEND: "file" })), []);
 });
 
-test("secrets of endpoints are masked wherever they turn up, with their prefix and without", () => {
+test("secrets of endpoints are masked everywhere, with their prefix and without", () => {
   const secret = `whsec_${Buffer.from("an unguessable secret 7f3a9b").toString("base64")}`;
   const { secretValues } = settingsOf({ ops: { ...ops, secret: [secret, "another unguessable 81c2d4e6"] } });
   const mask = new SecretMask(secretValues);
