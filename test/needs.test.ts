@@ -1,4 +1,4 @@
-// A machine that lacks a tool: there the tests that need it are skipped and say why, and in CI they fail.
+// A machine that lacks a tool: tests that need it are skipped with a reason, and fail in CI.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -53,7 +53,7 @@ for (const each of cases)
       assert.match(stdout, /^# fail 1$/m);
     });
 
-    test("its test is skipped elsewhere, and says why", (t) => {
+    test("its test is skipped elsewhere, with a reason", (t) => {
       const { status, stdout } = runWithout({ ...each, ci: "" }, cleanup(t));
 
       assert.equal(status, 0, stdout);

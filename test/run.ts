@@ -11,25 +11,25 @@ import { printEnd, printLine } from "./runner/print.ts";
 import { makeTemplates } from "./runner/templates.ts";
 import { Works } from "./support/temp.ts";
 
-// Runs the tests and says how each file ended as it ends:
+// Runs the tests and prints the result of each file as it ends:
 //
-//   npm test                     everything but test/long
+//   npm test                     all tests except test/long
 //   npm test -- chat storage     the files whose path contains one of the words
 //   npm test -- --name SESS-     the tests whose name matches
-//   npm test -- --changed        the files that need what has changed since the last commit, or since --since REF
-//   npm run test:long            test/long: kills, soaks and fuzzes that take minutes to hours; and what the gate runs on one engine
-//                                or database alone, on the other one; at effort 1
-//   npm run test:bytes           a part of them with every batch of the bus as bytes; SVC_TEST_BUS_BYTES=1 does so with any
+//   npm test -- --changed        the files that depend on a change since the last commit, or since --since REF
+//   npm run test:long            test/long: kills, soaks and fuzzes that take minutes to hours. It also repeats the tests that the gate
+//                                runs on one engine or database, on the other one, at effort 1.
+//   npm run test:bytes           some of them with every batch of the bus as bytes; SVC_TEST_BUS_BYTES=1 does so for any test
 //
-// A few processes run the files, one after the other (test/runner/lanes.ts). A file that measures its own process, or does to it what
-// others would notice, says so at its top, `// A process of its own: REASON`, and gets one.
+// A few processes run the files, one after the other (test/runner/lanes.ts). A file gets a process of its own if it measures its process
+// or disturbs other files. It then has this comment at its top: `// A process of its own: REASON`.
 //
-// Those for which it matters what speaks HTTP are run on uWebSockets.js and then on Node's own server. SVC_TEST_HTTP_ENGINE=node
-// runs whatever is asked for on Node's server alone, SVC_TEST_HTTP_ENGINE=uws on the other. SVC_TEST_DIALECT=postgres runs on
-// Postgres the suites that the gate runs on SQLite alone. SVC_TEST_EFFORT scales how often properties are tried.
+// Files that depend on the HTTP engine run on uWebSockets.js and then on Node's own server. SVC_TEST_HTTP_ENGINE=node runs the selected
+// files on Node's server only, SVC_TEST_HTTP_ENGINE=uws on the other. SVC_TEST_DIALECT=postgres runs those suites on Postgres that the
+// gate runs on SQLite only. SVC_TEST_EFFORT scales the number of cases of property tests.
 //
-// In the whole run of the gate a file or two that failed are run once more, each alone. What passes then is printed as unsteady, with what
-// had failed: it is a race in a test or in the product, to be looked at before anything else, but it tells nothing of the last change.
+// A complete run repeats one or two failed files, each alone. A file that then passes is printed as unsteady, with its failures: it has a
+// race, in the test or in the product. Find that race first; it says nothing about the last change.
 
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,
@@ -67,16 +67,16 @@ function needsChanged(): (path: string) => boolean {
   return (path) => wholeTree.test(path) || [...graph.reached(path)].some((reached) => changed.has(reached));
 }
 
-/** The files in which an engine could go wrong by itself: connections, framing, slow readers, what attacks it. */
+/** The files for which the engine itself matters: connections, framing, slow readers, attacks. */
 const onBothEngines =
   /^test\/(?:faults\/disconnects|http\/(?:early-answers|every-route|large-heads|long-answers|middleware|origin|reattach-crowds|slow-)|security\/(?:crowds|framing|headers|paths))/;
-/** Those in which requests and streams are tried. `npm run test:long` has them on the second engine. */
+/** The files that test requests and streams. `npm run test:long` runs them on the second engine. */
 const onBothInLong =
   /^test\/(?:http\/(?:embeddings|intake|one-thread|responses)|spec\/(?:chat|idempotency|reattach|stream))/;
 
 /** Files that are run with the same settings, one pass after the other. */
 interface Pass {
-  /** What tells it from the first in the names that are printed. */
+  /** The suffix that distinguishes it from the first in printed names. */
   readonly suffix: string;
   readonly env: Readonly<Record<string, string>>;
   readonly files: readonly string[];
@@ -107,16 +107,17 @@ function passOf(suffix: string, engine: string, files: readonly string[], env: P
   return { suffix, files, env: { SVC_TEST_HTTP_ENGINE: engine, ...env } };
 }
 
-/** The folders whose files share processes. Elsewhere those do that start a server which shares a process itself. */
+/** The folders whose files share processes. Elsewhere only files that start a shared server do. */
 const sharing = /^test\/(?:bus|clients|governance|storage\/tables|actors\/(?:jobs|limiter|models))\//;
 
-/** More files than these fail for a reason. */
+/** More failed files than these have a real cause. */
 const unsteadyMax = 2;
 
 forgetSettings();
 if (options.long) process.env.SVC_TEST_EFFORT ??= "1";
 if (options["bus-bytes"]) process.env.SVC_TEST_BUS_BYTES = "1";
-// Most files wait more than they work, by three to two: for commits, for servers to start, for a deadline. What is long shares with nobody.
+// Most files wait more than they work, by three to two: for commits, server starts and deadlines. Long tests share with
+// no other file.
 const lanes = options.long ? 1 : Math.max(3, 2 * availableParallelism());
 const began = performance.now();
 const reports = new Map<string, FileReport>();
@@ -161,7 +162,7 @@ function isApart(path: string): boolean {
   return !sharing.test(path) && !/\bstart(?:Server|Chat)\(/.test(text);
 }
 
-/** Runs what has failed once more, if it is little. */
+/** Runs failed files once more, if they are few. */
 async function lookAgain(): Promise<void> {
   const failed = passes.flatMap((pass) =>
     pass.files.flatMap((path) => {
@@ -178,7 +179,7 @@ async function lookAgain(): Promise<void> {
   }
 }
 
-/** What the shell has set for a server of its user's is not meant for the servers of the tests. */
+/** Settings of the shell are for a user's own server, not for the servers of the tests. */
 function forgetSettings(): void {
   const providerKeys = new Set(keyedProviders.flatMap(providerKeyNames));
   for (const name of Object.keys(process.env))

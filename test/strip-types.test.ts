@@ -1,4 +1,4 @@
-// What a start keeps of its files for the next one, and that it is never kept for a file that has changed.
+// The cache that a start writes of its files for the next one, which never serves a changed file.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -9,8 +9,8 @@ import { fileURLToPath } from "node:url";
 import { cleanup, tempDir } from "./support/temp.ts";
 
 /**
- * An installation of two files, the second of which can be written anew, and which says what that one holds. Told its pack it waits until that
- * is written, and loads whatever else it is told.
+ * An installation of two files, of which the second can be rewritten and prints its content. With the path of its pack it waits
+ * until that is written, and loads any further files.
  */
 function installation(t: TestContext) {
   const root = tempDir(cleanup(t));
@@ -48,7 +48,7 @@ function installation(t: TestContext) {
   };
 }
 
-test("a start reads one file in the place of many, and each that has changed since, whatever its times say", async (t) => {
+test("a start reads one pack for many files, and each changed file itself, by any times", async (t) => {
   const { word, pack, write, run } = installation(t);
   const old = new Date("2020-01-01");
   write("one");
@@ -68,7 +68,7 @@ test("a start reads one file in the place of many, and each that has changed sin
   assert.equal(run("serve"), "two", "a pack that cannot be read is none");
 });
 
-test("a file that has only just been written is not kept: its next change may have the same times", async (t) => {
+test("a file that was just written is not cached: its next change may have equal times", async (t) => {
   const { pack, word, write, run } = installation(t);
   await delay(1_100);
   write("new");
@@ -77,7 +77,7 @@ test("a file that has only just been written is not kept: its next change may ha
   assert.ok(readFileSync(pack).includes("svc.ts"), "the old one is");
 });
 
-test("of what lies elsewhere, and of what is gone, nothing is kept", async (t) => {
+test("files elsewhere and deleted files are not cached", async (t) => {
   const { root, pack, word, write, run } = installation(t);
   const elsewhere = join(tempDir(cleanup(t)), "plugin.ts");
   const gone = join(root, "host/gone.ts");

@@ -22,7 +22,7 @@ import {
   sourceFile,
 } from "./support/source.ts";
 
-// The house rules that a machine can check. AGENTS.md says why they are there.
+// The house rules that a machine can check. AGENTS.md gives the reasons.
 
 const product = readProduct();
 const tools = readTools();
@@ -41,7 +41,7 @@ const workerEntries = [
 const without = (set: readonly SourceFile[], ...paths: readonly string[]): readonly SourceFile[] =>
   set.filter(({ path }) => !paths.some((left) => path === left || (left.endsWith("/") && path.startsWith(left))));
 
-/** How high a file stands: the index of its layer; svc.ts is above them all. */
+/** The level of a file: the index of its layer; svc.ts is above them all. */
 function height(path: string): number {
   const layer = layers.findIndex((name) => path.startsWith(`${name}/`));
   return layer < 0 ? layers.length : layer;
@@ -93,7 +93,7 @@ test("kinds of actors never import each other, and http imports none of them", (
   assert.deepEqual(found, []);
 });
 
-test("plugins import the seams that the documents name, files of their own, and nothing else of svc; nobody imports them", () => {
+test("plugins import the documented modules and their own files only, and no file them", () => {
   const [, listed = ""] = readFileSync(`${root}docs/plugins.md`, "utf8").split("## Modules for plugins");
   const seams = new Set([...listed.matchAll(/`([\w./-]+\.ts)`/g)].map(([, path = ""]) => path));
   const folderOf = (path: string) => /^plugins\/[^/]+\//.exec(path)?.[0] ?? path;
@@ -141,7 +141,7 @@ test("no file imports itself by way of others, not even for a type", () => {
   assert.deepEqual(cycles, []);
 });
 
-test("every import of the project's own names a file that is there, with its ending", () => {
+test("every project import names an existing file, with its extension", () => {
   const broken = everything.flatMap(({ path, imports }) =>
     imports
       .map((specifier) => importedFile(path, specifier))
@@ -152,7 +152,7 @@ test("every import of the project's own names a file that is there, with its end
   assert.deepEqual(broken, []);
 });
 
-test("a thing is imported from the file that defines it: no barrels, no default exports", () => {
+test("a name is imported from its own file: no barrels, no default exports", () => {
   assert.deepEqual(
     everything.filter(({ path }) => basename(path) === "index.ts").map(({ path }) => path),
     [],
@@ -175,12 +175,12 @@ test("files are named in kebab-case, and migrations by number", () => {
   assert.deepEqual(odd, []);
 });
 
-test("nothing prints to the console, and nothing is written with using, which fails at load", () => {
+test("no file prints to the console or uses `using`, which fails at load", () => {
   assert.deepEqual(findIn(everything, /\bconsole\s*\./), []);
   assert.deepEqual(findIn(everything, /^\s*(?:await\s+)?using\s+\w/m), []);
 });
 
-test("one file knows uWebSockets.js, the storage layer alone knows the databases, and SQL is there and with the tables of plugins", () => {
+test("uWebSockets.js has one file, databases the storage layer, SQL these and plugin tables", () => {
   const importers = (name: RegExp, set: readonly SourceFile[]): string[] =>
     set.filter(({ imports }) => imports.some((specifier) => name.test(specifier))).map(({ path }) => path);
 
@@ -196,20 +196,20 @@ test("one file knows uWebSockets.js, the storage layer alone knows the databases
   );
 });
 
-test("of TypeBox only the types are loaded, and ajv and yaml with their first use", () => {
+test("typebox is imported for types only, ajv and yaml at their first use", () => {
   assert.deepEqual(findIn(product, /^import (?!type\b)[^;]*from "(?:typebox|ajv|yaml)"/m, "code"), []);
 });
 
-/** What is imported from the modules of the network outside governance/egress: none of it opens a connection. */
+/** The imports of network modules outside governance/egress: none of them opens a connection. */
 const networkImports = [
-  // Tells addresses from names, and opens nothing.
+  // Distinguishes addresses from names, and opens nothing.
   'governance/settings/hosts.ts: import { isIP } from "node:net"',
-  // What svc chaos has outside of the server that it kills, on loopback: it listens.
+  // The endpoints of svc chaos outside of the server that it kills, on loopback: they listen.
   'host/cli/chaos/outside.ts: import type { AddressInfo } from "node:net"',
   'host/cli/chaos/outside.ts: import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"',
-  // Finds a port that is free, by listening on it for a moment.
+  // Finds a free port, by listening on it for a moment.
   'host/serve.ts: import { type AddressInfo, createServer } from "node:net"',
-  // Sockets that others have opened, to us.
+  // Sockets that clients have opened to the server.
   'http/engines/node-connection.ts: import type { IncomingMessage, ServerResponse } from "node:http"',
   'http/engines/node-connection.ts: import type { Socket } from "node:net"',
   'http/engines/node-request.ts: import type { IncomingMessage } from "node:http"',
@@ -221,7 +221,7 @@ const networkImports = [
   'manifests/hosts.ts: import { isIP } from "node:net"',
 ];
 
-test("what goes out goes through governance/egress; Postgres and uWebSockets.js have their own sockets, in places of their own", () => {
+test("connections leave by governance/egress; Postgres and uWebSockets.js have own files", () => {
   const modules = /^(?:undici(?:\/.*)?|(?:node:)?(?:net|tls|dns(?:\/promises)?|https?|http2|dgram))$/;
   const outside = without(product, "governance/egress/");
   const importers = outside.filter(({ imports }) => imports.some((specifier) => modules.test(specifier)));
@@ -236,7 +236,7 @@ test("what goes out goes through governance/egress; Postgres and uWebSockets.js 
   );
 
   assert.deepEqual(found.sort(), networkImports);
-  // What is loaded there by name is listed there, and knows nothing of a network.
+  // Modules loaded there by name are listed there, and open no connection.
   const byName = "bus/lazily.ts";
   const loaded = product.find(({ path }) => path === byName)?.code.matchAll(/typeof import\("([^"]+)"\)/g) ?? [];
   assert.deepEqual(
@@ -257,8 +257,8 @@ test("only svc.ts touches the process, and so only it reads the environment, for
   assert.deepEqual(findIn(product, /from "(?:node:)?process"/, "code"), []);
 });
 
-test("time, randomness and ids come from Env, but where a thread begins: in that of the store, and where plugins are imported", () => {
-  // What a socket is told of its own idleness counts as its use.
+test("time, randomness and ids come from Env, except at the start of a thread", () => {
+  // Setting the idle time of a socket counts as use.
   const impure =
     /(?<!#socket\.)(?:\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bhrtime\b|\bMath\.random\(|\brandom(?:Bytes|UUID|Int)\(|\bset(?:Timeout|Interval|Immediate)\()/;
 
@@ -275,7 +275,7 @@ test("the threads of the server begin in the files that are named for it", () =>
   assert.deepEqual(begun.sort(), workerEntries);
 });
 
-test("what a file of the product exports says what it promises", () => {
+test("every export of the product has a docstring", () => {
   const declaration = /^export (?:declare )?(?:async )?(?:abstract )?(?:class|function\*?|interface|type) \w+/gm;
 
   const bare = product.flatMap((file) =>
@@ -287,7 +287,7 @@ test("what a file of the product exports says what it promises", () => {
   assert.deepEqual(bare, []);
 });
 
-test("nothing is left for later in words, and no check of the types is switched off", () => {
+test("no file has a to-do comment or disables a type check", () => {
   const unfinished = /\b(?:TODO|FIXME|XXX|HACK)\b|\b[Nn]ot (?:yet )?implemented\b|\b[Pp]laceholder implementation\b/;
   const unchecked = /@ts-(?:ignore|nocheck|expect-error)|biome-ignore(?!(?:-\w+)? lint\/\S+: \S)/;
 
@@ -295,7 +295,7 @@ test("nothing is left for later in words, and no check of the types is switched 
   assert.deepEqual(findIn(without(everything, "test/tidy.test.ts"), unchecked, "text"), []);
 });
 
-test("no test is narrowed to itself or left to be written, and one that is skipped says why", () => {
+test("no test is narrowed or unwritten, and a skipped one states its reason", () => {
   assert.deepEqual(findIn(tools, /\b(?:test|it|suite|describe)\.(?:only|todo|skip)\(|\b(?:only|todo): true\b/), []);
   assert.deepEqual(findIn(tools, /\bskip: true\b/), []);
 });
@@ -316,17 +316,17 @@ test("every metric is counted somewhere", () => {
   assert.deepEqual(unused, []);
 });
 
-test("generated files are what the source says; npm run generate writes them", () => {
+test("generated files equal their sources; npm run generate writes them", () => {
   for (const { file, text } of generatedFiles) assert.equal(readFileSync(file, "utf8"), text(), file.pathname);
 });
 
-/** The documents for people. */
+/** The documents for users. */
 const documents = globSync(["*.md", "docs/**/*.md", "examples/*.md"], { cwd: root }).map((path) => ({
   path,
   text: readFileSync(`${root}${path}`, "utf8"),
 }));
 
-test("documents name no setting that is not there", () => {
+test("documents name only existing settings", () => {
   const named = documents.flatMap(({ path, text }) =>
     [...text.matchAll(/\bSVC_[A-Z0-9_]*[A-Z0-9]\b(?![*<_])/g)].map(([name]) => ({ path, name })),
   );
@@ -341,7 +341,7 @@ test("documents name no setting that is not there", () => {
   );
 });
 
-test("the metrics that operators are told to watch are there, with those labels", () => {
+test("the metrics that the documents recommend exist, with those labels", () => {
   const text = readFileSync(`${root}docs/operations.md`, "utf8");
   const declared: Readonly<Record<string, { readonly labels: readonly string[] }>> = metricTable;
 
@@ -356,7 +356,7 @@ test("the metrics that operators are told to watch are there, with those labels"
   );
 });
 
-test("every link between documents leads to a file", () => {
+test("every link between documents has a target", () => {
   const broken = documents.flatMap(({ path, text }) =>
     [...text.matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)]
       .map(([, target = ""]) => importedFile(path, target.startsWith(".") ? target : `./${target}`) ?? "")
@@ -367,7 +367,7 @@ test("every link between documents leads to a file", () => {
   assert.deepEqual(broken, []);
 });
 
-test("every file that the documents name in code is there", () => {
+test("every file that the documents name in code exists", () => {
   const folders = [...layers, "test", "perf", "docs", "examples", ".ci"].join("|").replace(".ci", "\\.ci");
   const named = new RegExp(`\`((?:${folders})/[\\w./-]+)\``, "g");
 
@@ -381,7 +381,7 @@ test("every file that the documents name in code is there", () => {
   assert.deepEqual(missing, []);
 });
 
-test("code is told from comments, strings, templates and regular expressions", () => {
+test("code is separated from comments, strings, templates and regular expressions", () => {
   const text = [
     'import { a } from "./a.ts"; // import("./not.ts")',
     "const b = `x ${c ? `y${'}'}` : {d: process}} console`;",

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { saidWithin } from "../support/server-output.ts";
 import type { Ended, Word } from "./report.ts";
 
-/** The name of the suites that a lane puts around a file: no pattern of a test's name asks for it. */
+/** The name of the suite that a lane puts around a file: no pattern of a test's name matches it. */
 export const ownSuite = "▸";
 
 /** How long after its end a test is reported. */
@@ -22,7 +22,7 @@ export function fileReported(): Promise<void> {
   return reported.promise;
 }
 
-/** The reporter of a lane: tells the runner of each test that has ended. Nothing is printed. */
+/** The reporter of a lane: sends each ended test to the runner. Prints nothing. */
 export default async function* report(events: AsyncIterable<Event>): AsyncGenerator<string> {
   for await (const { type, data } of events) {
     if (type !== "test:complete") continue;
@@ -40,7 +40,7 @@ function isLanes({ name, nesting }: EventData.TestComplete): boolean {
 function endedOf(test: EventData.TestComplete): Ended {
   const { name, line = 0, column = 0, details, skip } = test;
   const type = failureTypeOf(test);
-  // A suite whose tests have failed is not one more failure.
+  // A suite whose tests have failed is not a further failure.
   const isFailure = !details.passed && (details.type !== "suite" || isOwnFailure(test));
   const error = (details.error as Error | undefined)?.cause ?? details.error;
   return {

@@ -7,14 +7,14 @@ import type { Order, Word } from "./report.ts";
 // Runs test files in one process, one after the other, in the order of the runner. A file is a suite: its hooks run before the next file
 // starts. Each file sees the same environment and working directory. A file fails if it leaves a resource open.
 
-/** How long what a file has closed may take to be gone. */
+/** The time for closed resources to disappear. */
 const leftMsMax = 3_000;
 const lookMs = 10;
 
 const root = new URL("../../", import.meta.url);
 const environment = { ...process.env };
 const directory = process.cwd();
-/** Errors that no test was there to take. */
+/** Errors outside of any test. */
 const strays: string[] = [];
 process.on("uncaughtExceptionMonitor", (error, origin) => strays.push(`${origin}: ${inspect(error)}`));
 process.on("unhandledRejection", (error) => strays.push(`unhandledRejection: ${inspect(error)}`));
@@ -50,7 +50,7 @@ async function runFile(file: string): Promise<void> {
   say({ done: { left, ms: performance.now() - began } });
 }
 
-/** What node:test could give to no test makes the process end with 1. */
+/** Errors without a test make the process end with 1. */
 function strayErrors(): string[] {
   const found = strays.splice(0);
   if (process.exitCode === undefined) return [];
@@ -72,14 +72,14 @@ function moreThanBefore(): string[] {
   return [...resources()].filter(([name, count]) => count > (before.get(name) ?? 0)).map(([name]) => name);
 }
 
-/** What keeps this process from ending, by kind. */
+/** The resources that keep this process alive, by kind. */
 function resources(): Map<string, number> {
   const counts = new Map<string, number>();
   for (const name of process.getActiveResourcesInfo()) counts.set(name, (counts.get(name) ?? 0) + 1);
   return counts;
 }
 
-/** Undoes what a file has changed of the process; says what that was. */
+/** Undoes a file's changes of the process; returns their names. */
 function restored(): string[] {
   const changed = new Set(
     [...Object.keys(environment), ...Object.keys(process.env)].filter(

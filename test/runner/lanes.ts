@@ -24,22 +24,22 @@ export interface LaneOptions {
   /** Which processes run at a time. */
   readonly lanes: number;
   readonly env: Readonly<Record<string, string>>;
-  /** Runs the tests alone whose name matches. */
+  /** Runs only the tests whose name matches. */
   readonly name: string | undefined;
   /** A file that is not done by then has hung. */
   readonly fileMsMax: number;
-  /** Whether a file has a process of its own. */
+  /** True if a file has a process of its own. */
   readonly isApart: (path: string) => boolean;
   readonly onEnd: (report: FileReport) => void;
 }
 
-/** How long a process may take to end that has nothing left to do. */
+/** The time for an idle process to end. */
 const endMsMax = 10_000;
 
-/** How many files a process runs: what they load stays loaded. */
+/** The number of files that a process runs: their modules stay loaded. */
 const laneFilesMax = 60;
 
-/** Runs the files, the first of them first. Resolves when each of them has its report, with how many processes that took. */
+/** Runs the files in order. Resolves when each has its report, with the number of processes used. */
 export async function runFiles(files: readonly string[], options: LaneOptions): Promise<number> {
   const isApart = (path: string): boolean => options.name !== undefined || options.isApart(path);
   const shared = files.filter((path) => !isApart(path));
@@ -80,7 +80,8 @@ class Lane {
 
   constructor(options: LaneOptions) {
     this.#options = options;
-    // Where no test of a file fits, node:test runs its hooks from before and not those from after, which would end what they began.
+    // If no test of a file matches, node:test runs its hooks from before but not those from after, which would close
+    // the opened resources.
     const choosing = options.name === undefined ? [] : ["--test-name-pattern", options.name, "--test-force-exit"];
     const reporting = ["--test-reporter", reporter, "--test-reporter-destination", "stdout"];
     const child = spawn(
@@ -120,7 +121,7 @@ class Lane {
     return report;
   }
 
-  /** Ends the process, with all that it has started. */
+  /** Ends the process, with all its children. */
   async end(): Promise<null> {
     this.#child.send("end" satisfies Order, () => {});
     const late = setTimeout(() => this.#child.kill("SIGKILL"), endMsMax);

@@ -1,6 +1,6 @@
 import type { FileReport } from "./lanes.ts";
 
-// What a run of the tests prints.
+// Prints the results of a test run.
 
 export interface RunReport {
   /** By the name of the file, with the engine that it was run on. */
@@ -11,16 +11,16 @@ export interface RunReport {
   readonly ms: number;
   /** Whether the tests were chosen by name: a file may have none of them then. */
   readonly isPart: boolean;
-  /** That there was no file to run, in words. */
+  /** The message that no file was found. */
   readonly none: string | null;
 }
 
 const slowestMax = 20;
-/** Less is not worth a line. */
+/** Shorter times are not worth a line. */
 const slowMsMin = 1_000;
 const printedMax = 20_000;
 
-/** One file, as it ends. */
+/** Prints one file, as it ends. */
 export function printLine(name: string, { passed, ms }: FileReport): void {
   print(`${passed ? "✔" : "✖"} ${name}  ${(ms / 1000).toFixed(1)} s`);
 }

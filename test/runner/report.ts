@@ -33,5 +33,5 @@ export type Word =
   /** The file has ended. `left` lists the resources and changes that remain. */
   | { readonly done: { readonly left: readonly string[]; readonly ms: number } };
 
-/** A server in a process of its own, one in the process that several servers share, and that process. */
+/** A server in its own process, a server in the shared process, and the shared process itself. */
 export type Boot = "server" | "hosted" | "host";

@@ -57,25 +57,25 @@ interface ProcessOptions {
   readonly store: Store;
   readonly settings: Settings;
   readonly model: ModelProvider;
-  /** Tools beside the built-in ones. */
+  /** Tools added to the built-in ones. */
   readonly tools?: readonly Tool[];
-  /** Controls beside the built-in ones. */
+  /** Controls added to the built-in ones. */
   readonly controls?: readonly MakeControl[];
-  /** Another one for each process on a store. */
+  /** Unique for each process on a store. */
   readonly bootId: string;
-  /** What the actors are given in the place of what a server gives them. */
+  /** Replaces the services that a server gives its actors. */
   readonly wrap?: (deps: ActorDeps) => ActorDeps;
 }
 
-/** What a turn asks for; the rest is the same for all. */
+/** The request of a turn; the other fields have the same value in all turns. */
 export type AskedTurn = Partial<SubmitTurn> & Pick<SubmitTurn, "manifest" | "thread_suffix">;
 
-/** One process's actors. */
+/** The actors of one process. */
 export class ActorProcess {
   readonly bus: Bus;
   readonly deps: ActorDeps;
   readonly host: ActorHost;
-  /** What actors have crashed with. */
+  /** The errors that actors have crashed with. */
   readonly crashes: unknown[] = [];
   readonly #env: Env;
 
@@ -129,13 +129,13 @@ export class ActorProcess {
     return this.bus.ask(threadAddress(tenantId, suffix), "abort", { reason }, { deadlineMs: 60_000 });
   }
 
-  /** Nothing happens by itself any more. */
+  /** Stops all timers and background work. */
   close(): void {
     this.host.close();
   }
 }
 
-/** A turn on its way, and what has come of it. */
+/** A submitted turn, and its outcome. */
 export class TestTurn {
   readonly runId: string;
   readonly frames: Frame[] = [];

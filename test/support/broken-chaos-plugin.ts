@@ -1,7 +1,7 @@
 import { plugin as chaos } from "../../plugins/chaos/chaos.ts";
 import { definePlugin, type PluginTool } from "../../plugins/plugin.ts";
 
-/** The tools of svc chaos, as they would be if a call were made twice: `svc chaos` must say so. */
+/** The tools of svc chaos with a planted bug, a repeated call: `svc chaos` must report it. */
 const twice = (tool: PluginTool): PluginTool => ({
   ...tool,
   async execute(args, context) {

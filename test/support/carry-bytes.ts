@@ -6,9 +6,9 @@ import { decodeBatch, encodeBatch } from "../../bus/codec.ts";
 import type { NodeId } from "../../bus/protocol/node-id.ts";
 import type { Transport } from "../../bus/transport.ts";
 
-// Loaded before anything else (see `busInBytes`), has every batch of the bus cross as bytes: between threads, between nodes of a
-// simulation and from a node to itself. What relies on being handed over as it is, or on more than plain data, fails then. Threads
-// that are started load it as well.
+// Loaded before all other modules (see `busInBytes`), it encodes every batch of the bus as bytes: between threads,
+// between nodes of a simulation and from a node to itself. Code that relies on references, or on more than plain data,
+// then fails. New threads load it as well.
 
 const { connect } = Bus.prototype;
 Bus.prototype.connect = function (node: NodeId, transport: Transport): void {
@@ -21,7 +21,7 @@ Bus.prototype.connect = function (node: NodeId, transport: Transport): void {
 class CarryingWorker extends Worker {
   constructor(file: string | URL, options: WorkerOptions = {}) {
     const { execArgv } = options;
-    // Those that are not told how to load TypeScript have no bus.
+    // Threads without the TypeScript loader have no bus.
     super(
       file,
       execArgv ? { ...options, execArgv: [...execArgv, "--import", fileURLToPath(import.meta.url)] } : options,

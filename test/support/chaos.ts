@@ -10,7 +10,7 @@ const program = {
   args: ["--import", join(root, "strip-types.js"), join(root, "svc.ts")],
 };
 
-/** What svc chaos says of itself with --json. */
+/** The answer of svc chaos with --json. */
 interface ChaosAnswer {
   readonly ok: boolean;
   readonly error?: string;

@@ -15,20 +15,20 @@ import {
 import type { Frame } from "./sse-frames.ts";
 import type { Cleanup } from "./temp.ts";
 
-// What tests of conversations share: a server with a mock model behind it, turns to send, and answers for the model.
+// The shared parts of chat tests: a server with a mock model, turns to send, and answers for the model.
 
 interface ChatOptions {
   /** Ids of routes to the mock model; the first is the default. A route's wire model is its id. */
   readonly models: readonly string[];
   readonly manifests?: Readonly<Record<string, object>>;
-  /** Routes beside those of `models`. */
+  /** Routes added to those of `models`. */
   readonly routes?: Readonly<Record<string, object>>;
-  /** Options of other providers, which are all at the mock's address. */
+  /** Options of other providers, all at the mock's address. */
   readonly providers?: Readonly<Record<string, object>>;
   readonly env?: Env;
 }
 
-/** A server whose models are a mock's. Rates of `models` are 2, 8, 0.5 and 2 USD per million tokens. */
+/** A server whose models are mocked. Rates of `models` are 2, 8, 0.5 and 2 USD per million tokens. */
 export async function startChat(
   atEnd: Cleanup,
   options: ChatOptions,
@@ -75,19 +75,19 @@ export function turn(manifest: string, text: string, fields: object = {}) {
   return { manifest, messages: [{ role: "user", content: text }], ...fields };
 }
 
-/** The messages, without the system message, that the model was shown in a request. */
+/** The messages that a request shows the model, without the system message. */
 export function shown(request: MockModel["requests"][number] | undefined): { role: string; content: string }[] {
   const messages = (request?.body.messages ?? []) as { role: string; content: string }[];
   return messages.filter(({ role }) => role !== "system");
 }
 
-/** The system message that the model was given; undefined when there was none. */
+/** The system message of a request; undefined when there is none. */
 export function systemOf(request: MockModel["requests"][number] | undefined): string | undefined {
   const messages = (request?.body.messages ?? []) as { role: string; content: string }[];
   return messages.find(({ role }) => role === "system")?.content;
 }
 
-/** Asks for these tools, all at once, as `call_1`, `call_2` and so on. */
+/** Asks for these tools in one answer, as `call_1`, `call_2` and so on. */
 export function calls(...wanted: readonly (readonly [name: string, args: object | string])[]): Answer {
   return {
     toolCalls: wanted.map(([name, args], at) => ({
@@ -98,7 +98,7 @@ export function calls(...wanted: readonly (readonly [name: string, args: object 
   };
 }
 
-/** Gives the first of these to a user's message, and the next ones to the results of the tools that it has asked for. */
+/** Answers a user's message with the first of these, and each following tool result with the next. */
 export function inTurn(...replies: readonly Reply[]): Behaviour {
   return ({ body }) => {
     const messages = body.messages as readonly { role: string }[];
@@ -107,7 +107,7 @@ export function inTurn(...replies: readonly Reply[]): Behaviour {
   };
 }
 
-/** Says these texts one by one, and waits wherever a promise stands. */
+/** Sends these texts one by one, and waits at each promise. */
 export function says(...parts: readonly (string | Promise<unknown>)[]): Script {
   const steps = parts.map(
     (part): Step => (typeof part === "string" ? { send: chunk({ content: part }, null) } : { hold: part }),
@@ -120,10 +120,10 @@ export function chunk(delta: object, finish: string | null): string {
   return `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 }
 
-/** What a model waits for that never says another word. */
+/** A promise for a model that never sends another word. */
 export const never: Promise<never> = new Promise(() => {});
 
-/** Something that a model waits for until the test lets it go on. */
+/** Blocks a model until the test opens the gate. */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };

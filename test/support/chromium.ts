@@ -23,7 +23,7 @@ interface Event {
 
 /** One tab. */
 export interface Page {
-  /** Everything that the tab told of so far. */
+  /** Every event of the tab so far. */
   readonly events: readonly Event[];
   /** Sends a command of the protocol. */
   // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
@@ -131,7 +131,7 @@ class Connection {
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  // With the processes that it has begun, which else go on writing into its profile.
+  // Kills its process group too: its children would keep writing into the profile.
   process.kill(-(child.pid as number), "SIGKILL");
   await ended;
 }

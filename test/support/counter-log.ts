@@ -3,8 +3,8 @@ import { type Address, topicOf } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Sim } from "./sim-env.ts";
 
-// The least that is like a conversation: an actor that writes numbers to a log which outlives it, publishes each when the write
-// is acknowledged, and tells who attaches how far the log is acknowledged; and readers that join, leave and come back.
+// A minimal model of a thread. Its actor writes numbers to a log that outlives it, publishes each after its
+// acknowledgement, and reports the acknowledged head to new readers. The readers join, leave and return.
 
 export interface CounterMessages {
   /** Writes the next number. */
@@ -19,7 +19,7 @@ declare module "../../bus/protocol/kinds.ts" {
   }
 }
 
-/** The store: what is in a log is durable. */
+/** The store: entries of a log are durable. */
 export class CounterLogs {
   readonly #logs = new Map<string, number[]>();
 
@@ -62,7 +62,7 @@ function writeMs(sim: Sim): number {
   return sim.int(4) === 0 ? sim.int(3) : 0;
 }
 
-/** Follows one log from a node, from the beginning, each number once. Needs no numbers to tell what it has seen: only order. */
+/** Follows one log from a node, from the beginning, each number once. It tracks only the order, not the numbers. */
 export class CounterReader {
   /** All it has seen, in order. */
   readonly seen: number[] = [];
@@ -70,7 +70,7 @@ export class CounterReader {
   readonly #sim: Sim;
   readonly #address: Address<"counter">;
   readonly #logs: CounterLogs;
-  /** Counts attempts to join: what belongs to an earlier one is over. */
+  /** Counts attempts to join: events of an earlier attempt are ignored. */
   #attempt = 0;
   #joined = false;
 
@@ -114,14 +114,14 @@ export class CounterReader {
       if (queue) queue.push(text);
       else this.#see(text);
     });
-    // What was heard up to the answer stands in the log below head.
+    // Texts received before the answer are in the log below head.
     const forget = (): void => {
       queue = [];
     };
     const attached = this.#bus.ask(this.#address, "attach", {}, { deadlineMs: 1_000, onReply: forget });
     attached.then(
       ({ head }) =>
-        // Reading takes its time, and more is published meanwhile.
+        // A read takes time, and more texts are published during it.
         this.#bus.env.timer(this.#sim.int(10), () => {
           if (attempt !== this.#attempt) return;
           this.seen.push(...this.#logs.log(this.#address.key).slice(this.seen.length, head));

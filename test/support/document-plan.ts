@@ -1,9 +1,9 @@
 import { type Block, whyNotRun } from "./document.ts";
 
-// Which documents are typed, and by which reader. What is in none of these lists, and what stands behind `<!-- not run: why -->`, is
-// read by test/docs/checked.test.ts.
+// The documents that readers type, by reader. test/docs/checked.test.ts checks the others, and the blocks after `<!--
+// not run: why -->`.
 
-/** Documents each of which is followed by a reader who begins with nothing. */
+/** Documents that a reader follows from an empty directory. */
 export const followed: readonly string[] = ["README.md", "docs/tutorial.md", "docs/api.md"];
 /** Pages for a server that runs: the built-in model is enough for them. */
 export const builtInPages: readonly string[] = [
@@ -14,7 +14,7 @@ export const builtInPages: readonly string[] = [
   "docs/command-line.md",
   "docs/operations.md",
 ];
-/** Pages for a server whose model calls what they are about. */
+/** Pages for a server whose model calls the tools of the page. */
 export const standInPages: readonly string[] = [
   "docs/asking.md",
   "docs/steering.md",
@@ -24,7 +24,7 @@ export const standInPages: readonly string[] = [
 /** Languages of blocks that are typed, or saved where the text says so. */
 export const runnable: readonly string[] = ["sh", "js", "ts", "python", "yaml", "json"];
 
-/** Whether a reader does what the block says. */
+/** True if a reader types the block. */
 export function isFollowed(block: Block): boolean {
   const isRead = [...followed, ...builtInPages, ...standInPages].includes(block.path);
   return isRead && runnable.includes(block.language) && whyNotRun(block) === null;

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { root } from "./source.ts";
 
-// The documents and what stands in them to be typed: blocks of code, the commands of a block, and what a command is said to print.
+// The documents and their typed parts: blocks of code, the commands of a block, and the expected output of a command.
 
 /** A piece of code of a document. */
 export interface Block {
@@ -11,20 +11,20 @@ export interface Block {
   /** The paragraph above it. */
   readonly above: string;
   readonly line: number;
-  /** What a block that stands right below says that its last command prints. */
+  /** The expected output of the last command, from a block right below; null without one. */
   readonly printed: string | null;
-  /** Whether it is what the block right above it prints. */
+  /** True if it is the output of the block right above it. */
   readonly isPrinted: boolean;
 }
 
 /** One command of a block. */
 export interface Command {
   readonly text: string;
-  /** What the comments below it say that it prints. */
+  /** The expected output, from the comments below it. */
   readonly printed: string | null;
 }
 
-/** Every document that is for users. */
+/** Every document for users. */
 export const documents: readonly string[] = [
   "README.md",
   "CONTRIBUTING.md",
@@ -55,23 +55,23 @@ export function blocksOf(path: string): Block[] {
   });
 }
 
-/** Whether a block is what the commands of the one before it print: nothing stands between, and it has no language, or is JSON. */
+/** True if a block is the output of the commands before it: it follows directly, and has no language or is JSON. */
 function prints(text: string, block: RegExpExecArray, next: RegExpExecArray): boolean {
   const between = text.slice(block.index + block[0].length, next.index);
   return block[1] === "sh" && ["", "json"].includes(next[1] ?? "") && between.trim() === "";
 }
 
-/** Why a block is left alone; null for one that is run. */
+/** The reason for not running a block; null for one that is run. */
 export function whyNotRun({ above }: Block): string | null {
   return /<!-- not run: (.*?) -->\s*$/s.exec(above)?.[1] ?? null;
 }
 
-/** Whether a block is for a reader of its own. */
+/** True if a block has a reader of its own. */
 export function isAlone({ above }: Block): boolean {
   return /<!-- run alone -->\s*$/.test(above);
 }
 
-/** The commands of a block of `sh`, which may go over lines: by a backslash, or by quotes that are open. */
+/** The commands of a block of `sh`. A command may continue on the next line, by a backslash or open quotes. */
 export function commandsOf({ code, printed }: Block): Command[] {
   const commands: { text: string; printed: string | null }[] = [];
   let open = "";
@@ -93,7 +93,7 @@ export function commandsOf({ code, printed }: Block): Command[] {
   return commands;
 }
 
-/** The quote that is open at the end of a line, or the backslash; nothing where the command is whole. */
+/** The open quote at the end of a line, or the backslash; empty when the command is complete. */
 function leftOpen(line: string, before: string): string {
   let open = before === "\\" ? "" : before;
   for (let at = 0; at < line.length; at += 1) {
@@ -108,7 +108,7 @@ function leftOpen(line: string, before: string): string {
   return open;
 }
 
-/** What a document says that a command prints, as what is to be looked for. */
+/** The expected output of a command, as a search pattern. */
 export interface Printed {
   readonly pattern: RegExp;
   /** The ids of the document, each for a group of the pattern: a reader has others. */
@@ -117,7 +117,10 @@ export interface Printed {
 
 const variable = /(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{4,}…|(?<![0-9A-Za-z])(?=\d*[a-f])[0-9a-f]{16,}|\d{13}|…|\s+/g;
 
-/** Reads it: `…` stands for anything, blanks for any, a time for any time, and an id for one that is the same wherever it stands. */
+/**
+ * Parses it: `…` stands for any text, blanks for any blanks, a time for any time, and an id for one that is the same at
+ * each position.
+ */
 export function readPrinted(text: string): Printed {
   const ids: string[] = [];
   const pattern = text

@@ -1,14 +1,14 @@
-// A conversation as a chat client draws it, from the three lists in which the server tells it: the transcript of a snapshot, the
-// items of a history, and session events. The rules are those of the web client that exists (shapes: what a client reads).
+// A thread as a chat client draws it, from the three lists of the server: the transcript of a snapshot, the items of a
+// history, and session events. The rules are those of the existing web client (shapes: a client's view).
 
-/** A tool call of an answer, and what came of it; null while it has no result. */
+/** A tool call of an answer, with its result; null while it has none. */
 interface DrawnCall {
   readonly name: string;
   readonly args: unknown;
   readonly output: string | null;
 }
 
-/** What is drawn as one bubble. */
+/** The content of one bubble. */
 export interface Drawn {
   readonly role: string;
   readonly text: string;
@@ -31,8 +31,8 @@ const spellings = {
 } as const;
 
 /**
- * Only messages and custom entries of user and assistant are drawn; results stand by their call; an answer that has calls and no
- * words goes into the next one.
+ * Only messages and custom entries of user and assistant are drawn. A result is drawn with its call, and an answer with
+ * calls and no text is merged into the next one.
  */
 export function drawnTurns(entries: readonly Entry[], spelling: keyof typeof spellings): Drawn[] {
   const { calls: callsKey, callId } = spellings[spelling];

@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { join } from "node:path";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-// A shell that reads commands as any shell does, and carries out none of them: every program that the documents name only writes
-// down what it was called with.
+// A shell that parses commands as usual and runs none of them: every program that the documents name only records its
+// arguments.
 
 /** A call of a program. */
 export interface Call {
@@ -14,18 +14,18 @@ export interface Call {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What was typed: the calls, and what the shell has exported at the end. */
+/** The result of typing: the calls, and the exported variables at the end. */
 export interface Typed {
   readonly calls: readonly Call[];
   /** Settings that a line assigns, to a program or to the shell. */
   readonly env: Readonly<Record<string, string>>;
-  /** What the shell had to say: programs that are not known, and what it could not read. */
+  /** Errors of the shell: unknown programs, and syntax errors. */
   readonly complaints: string;
 }
 
 /** Programs that the documents call. */
 const programs = ["curl", "svc", "node", "npm", "docker", "git", "ollama", "vllm", "lms", "llama-server"];
-/** A call is written at once under a name of its own: the programs of a pipe run beside one another. */
+/** A call is written at once under a name of its own: the programs of a pipe run concurrently. */
 const stub = `#!/bin/bash
 { printf '%s\\0' "\${0##*/}" "$@"; printf '\\1\\0'; env -0; } > "$RECORD/$EPOCHREALTIME-$$"
 `;
@@ -41,7 +41,7 @@ export function typeDry(code: string, atEnd: Cleanup): Typed {
     writeFileSync(join(bin, program), stub);
     chmodSync(join(bin, program), 0o755);
   }
-  // What a script is read from must have been called when the next line is typed.
+  // The program that prints a script must have been called before the next line is typed.
   const prelude = 'source() { cat "$@" > /dev/null; }\nset -a\n';
   const shell = spawnSync("bash", ["--noprofile", "--norc"], {
     cwd: directory,

@@ -3,20 +3,21 @@ import { eventsMax } from "../../storage/tables/events.ts";
 import type { SimDisk } from "./sim-disk.ts";
 import type { SimReceivers } from "./sim-receivers.ts";
 
-// What was promised about durable runs, written down outside of them, and held against the store and the world when all has come to rest.
+// The promises about durable runs, recorded outside of them, and compared with the store and the effects when all runs
+// rest.
 
-/** Durable runs that a process has at work at once. */
+/** Durable runs that a process works on at a time. */
 export const slotsMax = 2;
-/** Calls of tools of a run and of all that goes on beside it. */
+/** Tool calls of a run and of its background tasks. */
 export const treeCallsMax = 9;
-/** Tasks of a conversation that may go on beside it. */
+/** Concurrent background tasks of a thread. */
 export const tasksMax = 2;
 /** Failures in a row after which a run is dead. */
 export const triesMax = 3;
-/** A step is put off for so long. */
+/** The delay of a postponed step. */
 const backOffMs = { least: 60_000, most: 3_600_000 };
 
-/** A turn as a client has asked for it. */
+/** A turn as a client requested it. */
 export interface AskedRun {
   readonly tenant: string;
   readonly suffix: string | null;
@@ -27,7 +28,7 @@ export interface AskedRun {
   readonly isCursed: boolean;
 }
 
-/** An event as somebody has heard it, or as the log has it. */
+/** An event as a listener received it, or as the log has it. */
 interface Heard {
   readonly seq: number;
   readonly kind: string;
@@ -44,7 +45,7 @@ interface LoggedEvent extends Heard {
   } | null;
 }
 
-/** What a tool has done, how often, and on which hosts. */
+/** The effect of a tool, with its count and its hosts. */
 interface Effect {
   readonly effect: string;
   readonly key: string;
@@ -88,14 +89,14 @@ interface Place {
 
 export class DurableRecord {
   readonly asked: AskedRun[] = [];
-  /** What actors have crashed with. */
+  /** The errors that actors have crashed with. */
   readonly crashes: unknown[] = [];
-  /** What has happened, for a test to see that its seeds meet enough. */
+  /** The kinds of events so far: a test checks that its seeds meet enough of them. */
   readonly seen = new Set<string>();
   readonly #disk: SimDisk;
   readonly #tenants: readonly string[];
   readonly #receivers: SimReceivers;
-  /** What was found where nobody could be told. */
+  /** Violations found where no caller can receive an error. */
   readonly #broken: string[] = [];
   readonly #tokens = new Map<string, string>();
   readonly #effects = new Map<string, Effect>();
@@ -134,7 +135,7 @@ export class DurableRecord {
     return this.#tokens.get(words);
   }
 
-  /** A tool has done what it does. */
+  /** Records the effect of a tool. */
   effect(name: string, effect: string, id: string, key: string, host: string): void {
     const known: Effect = this.#effects.get(id) ?? { effect, key, times: 0, on: [] };
     if (known.key !== key) this.#broken.push(`${name} ${id} was called under two keys, ${known.key} and ${key}`);
@@ -163,20 +164,20 @@ export class DurableRecord {
     this.see("aborted");
   }
 
-  /** Where somebody who listens to a conversation puts what is heard. */
+  /** The list that a listener of a thread fills with its events. */
   listener(tenant: string, suffix: string): Heard[] {
     const events: Heard[] = [];
     this.#heard.push({ tenant, suffix, events });
     return events;
   }
 
-  /** So many runs are at work in each process. One that is stopped needs no slot for that. */
+  /** Checks the number of runs at work in each process. A run that is stopped needs no slot for that. */
   working(atWork: readonly number[]): void {
     for (const runs of atWork)
       if (runs > slotsMax + this.#aborting.size) this.#broken.push(`${runs} runs are at work in a process`);
   }
 
-  /** A task is at work beside a conversation: with as many others as may be, at most. */
+  /** Checks that a task at work has at most the allowed number of others in its thread. */
   beside(): void {
     const tooMany = this.#query(
       `SELECT t.parent_session_id AS root, COUNT(*) AS tasks
@@ -188,7 +189,7 @@ export class DurableRecord {
       this.#broken.push(`more tasks go on beside a conversation than may: ${JSON.stringify(tooMany)}`);
   }
 
-  /** What may never be, at any time. */
+  /** Checks the invariants of every moment. */
   look(): void {
     assert.deepEqual([this.#broken, this.crashes], [[], []]);
     for (const run of this.#runs()) {
@@ -206,7 +207,7 @@ export class DurableRecord {
     }
   }
 
-  /** What must be when all has come to rest. */
+  /** Checks the invariants of a world at rest. */
   check(): void {
     this.look();
     const runs = this.#runs();
@@ -226,7 +227,7 @@ export class DurableRecord {
     this.#checkTasks(runs, logs);
   }
 
-  /** Every run with its state, for whoever looks for the cause of a failure. */
+  /** Every run with its state, for the search for the cause of a failure. */
   outline(): string[] {
     const logs = [...this.#logs()].map(([key, log]) =>
       [`thread ${key}`, ...log.map((event) => `  ${JSON.stringify(event)}`)].join("\n"),
@@ -242,7 +243,7 @@ export class DurableRecord {
     );
   }
 
-  /** What is at work on a host, as the store has it. */
+  /** The runs at work on a host, by the store. */
   runningOn(host: string): Place[] {
     return this.#query<Place & { readonly owner: string }>(
       `SELECT f.tenant_id, f.suffix, f.run_id, r.owner FROM fibers f JOIN runs r ON r.run_key = f.run_key
@@ -263,7 +264,7 @@ export class DurableRecord {
     );
   }
 
-  /** Runs whose calls wait for a request. */
+  /** Runs whose calls wait for an approval. */
   waitingFor(approvalId: string): Place[] {
     return this.#query<Place & { approval_id: string }>(
       "SELECT tenant_id, suffix, run_id, approval_id FROM waits WHERE tenant_id IN (?, ?)",
@@ -306,7 +307,7 @@ export class DurableRecord {
     return logs;
   }
 
-  /** It has one end, which is said the same everywhere, and which nobody has made but who may. */
+  /** Asserts that it has one ending, reported equally everywhere, and by an authorised cause. */
   #checkRun(run: RunFound, log: readonly LoggedEvent[]): void {
     const { run_id, status, final, error, ended_at } = run;
     this.see(`ends ${status}`);
@@ -322,7 +323,7 @@ export class DurableRecord {
     const said = own.filter(({ kind, role }) => kind === "message" && role === "assistant");
     const answers = said.filter(({ extra }) => !extra?.tool_calls?.length);
     assert.ok(answers.length <= 1, `${run_id} has ${answers.length} ends in its log`);
-    // One that has reached its turns ends in what it said beside its calls.
+    // A run at its turn limit ends in the text next to its calls.
     if (status === "completed") assert.equal(said.at(-1)?.content ?? "", final ?? "", `the end of ${run_id}`);
   }
 
@@ -340,7 +341,7 @@ export class DurableRecord {
     assert.deepEqual(results.toSorted(), asked.toSorted(), `each call of the log ${key} has one result`);
   }
 
-  /** No effect comes more often than it may, none without its intent, and what was denied has none. */
+  /** Asserts that effects keep their bound, have an intent, and never belong to a denied call. */
   #checkEffects(all: readonly LoggedEvent[]): void {
     const intents = new Set(
       all.filter(({ kind }) => kind === "tool_call").map(({ extra }) => extra?.tool_call_id ?? ""),
@@ -385,7 +386,7 @@ export class DurableRecord {
     }
   }
 
-  /** Whoever was told of an event was told what the log says, each once and in order. */
+  /** Asserts that every listener received the log's own events, each once and in order. */
   #checkHeard(): void {
     for (const { tenant, suffix, events } of this.#heard) {
       const [head] = this.#disk.query(
@@ -403,11 +404,11 @@ export class DurableRecord {
     }
   }
 
-  /** Each endpoint has taken word of each end, under one id, and not more often than processes were disturbed. */
+  /** Each endpoint has received each ending under one id, at most as often as processes were disturbed. */
   #checkWebhooks(runs: readonly RunFound[]): void {
     const all = [...this.#receivers.received.values()].map((got) => ({ ...got, said: JSON.parse(got.body) }));
     for (const run of runs) {
-      // Who has begun a task is told what comes of it, and nobody else.
+      // The parent of a task learns of its outcome, and no endpoint does.
       const isTask = run.asked.parent !== undefined;
       for (const host of ["ops.example", "audit.example"]) {
         if (isTask) {
@@ -429,8 +430,8 @@ export class DurableRecord {
   }
 
   /**
-   * What a run and its tasks have done together is within its limit, and the rows that say so are gone with the last of them. What
-   * `task_result` has said of one that was over is its end.
+   * A run and its tasks together stay within the limit, and their shared rows are deleted with the last of them. A
+   * `task_result` of a finished task gives its ending.
    */
   #checkTasks(runs: readonly RunFound[], logs: ReadonlyMap<number, readonly LoggedEvent[]>): void {
     const left = (table: string) => this.#query(`SELECT run_id FROM ${table} WHERE tenant_id IN (?, ?)`);

@@ -1,12 +1,12 @@
 import { type AnyActorDefinition, defineActor } from "../../actors/runtime/define.ts";
 import type { ChannelRef } from "../../bus/protocol/channel.ts";
 
-/** An actor that many senders number their messages for, so that loss, doubling and disorder are seen. */
+/** An actor that receives numbered messages of many senders, so that loss, duplicates and disorder are seen. */
 export interface EchoMessages {
-  /** Answers what was sent; `delayMs` is how long the handler waits for its store. */
+  /** Returns its body; `delayMs` is how long the handler waits for its store. */
   echo: { body: Numbered; reply: Echoed };
   note: { body: Numbered };
-  /** Has another actor of the kind echo, from the node of this one. */
+  /** Asks another echo actor, from the node of this one. */
   relay: { body: Numbered & { readonly to: string }; reply: Echoed };
   /** Never answers. */
   hold: { body: Record<string, never>; reply: never };
@@ -34,7 +34,7 @@ declare module "../../bus/protocol/kinds.ts" {
 }
 
 export interface EchoDeps {
-  /** Told of every numbered message when it is handled; may throw at what should not be. */
+  /** Called with every handled message; throws on a violation. */
   onHandled(key: string, message: Numbered): void;
 }
 

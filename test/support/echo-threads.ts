@@ -13,7 +13,7 @@ interface EchoThread {
   readonly control: Remote<EchoControl>;
 }
 
-/** What a node is called on the bus. */
+/** The name of a node on the bus. */
 export function threadNode(number: number): NodeId {
   return nodeId("test", number);
 }
@@ -44,7 +44,7 @@ export class EchoThreads {
     return this.#thread(node).control;
   }
 
-  /** Starts a thread, or the one that takes the place of a lost one, and connects it with all. */
+  /** Starts a thread, or the replacement of a lost one, and connects it with all. */
   start(node: number, incarnation: number): void {
     const data: EchoWorkerData = {
       node: threadNode(node),
@@ -68,7 +68,7 @@ export class EchoThreads {
     this.#threads.set(node, thread);
   }
 
-  /** Ends a thread without warning; nobody is told. */
+  /** Ends a thread without warning, and without notice to the others. */
   async kill(node: number): Promise<void> {
     const { worker } = this.#thread(node);
     const ended = once(worker, "exit");
@@ -76,7 +76,7 @@ export class EchoThreads {
     await ended;
   }
 
-  /** Tells all the others that a thread is gone. */
+  /** Reports the loss of a thread to all others. */
   async lost(node: number): Promise<void> {
     this.bus.lost(threadNode(node));
     const others = [...this.#threads].filter(([number]) => number !== node);

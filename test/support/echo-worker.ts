@@ -9,21 +9,21 @@ import type { NodeId } from "../../bus/protocol/node-id.ts";
 import { echoActor } from "./echo-actor.ts";
 import { type Flood, type FloodResult, flood } from "./flood.ts";
 
-/** A thread with echo actors, as the test that has started it sees it; comlink carries it. */
+/** A thread with echo actors, as its test sees it; comlink carries the calls. */
 export interface EchoControl {
   connect(node: NodeId, port: MessagePort): void;
   lost(node: NodeId): void;
-  /** Has this thread ask others. */
+  /** Makes this thread ask others. */
   flood(options: Flood): Promise<FloodResult>;
   seen(): EchoSeen;
 }
 
-/** What the actors of a thread have seen. */
+/** The records of a thread's actors. */
 export interface EchoSeen {
   readonly handled: number;
-  /** Messages that came before one that was sent earlier, or twice. */
+  /** Messages that arrived after a later one, or twice. */
   readonly disordered: number;
-  /** Batches that held something, from each node. */
+  /** Non-empty batches, from each node. */
   readonly batches: Record<NodeId, number>;
 }
 

@@ -1,7 +1,7 @@
 /** Scales the number of cases of property tests. SVC_TEST_EFFORT sets it; the default is 0.3. `npm run test:long` uses 1. */
 const effort = Number(process.env.SVC_TEST_EFFORT ?? 0.3);
 
-/** Fewer find nothing. */
+/** Fewer cases find nothing. */
 const runsMin = 100;
 
 /** How often a property is tried that is tried `count` times at effort 1. */

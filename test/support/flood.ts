@@ -5,7 +5,7 @@ import { outcomeOf } from "./outcome.ts";
 export interface Flood {
   readonly sender: string;
   readonly asks: number;
-  /** To how many actors they go. */
+  /** The number of actors. */
   readonly keys: number;
   /** Sent in one turn of the event loop; the next ones follow when these are answered. */
   readonly burst: number;
@@ -13,13 +13,13 @@ export interface Flood {
 
 export interface FloodResult {
   readonly answered: number;
-  /** Answers to another question than the one that was asked. */
+  /** Answers to another question than the asked one. */
   readonly mistaken: number;
   /** Refusals by code. */
   readonly refused: Record<string, number>;
 }
 
-/** Asks echo actors and counts what comes back. */
+/** Asks echo actors and counts the answers. */
 export async function flood(bus: Bus, { sender, asks, keys, burst }: Flood): Promise<FloodResult> {
   const refused: Record<string, number> = {};
   let answered = 0;

@@ -1,10 +1,10 @@
 import { frameProblem, withoutId } from "./frame-shapes.ts";
 import type { Frame } from "./sse-frames.ts";
 
-// The order of frames, as machines that a recorded stream of the server must satisfy, whatever was said on it. Every stream that the
-// client of the tests reads is held against the one of its kind.
+// The order of frames, as state machines that every recorded stream of the server must satisfy. The test client checks
+// each stream that it reads with the machine of its kind.
 
-/** What holds a stream against the rules, frame by frame. Both throw where it breaks one. */
+/** Checks a stream frame by frame. Both methods throw on a violation. */
 export interface FrameMachine {
   take(frame: Frame): void;
   /** The server has ended the stream; one that is cut off has no end. */
@@ -12,8 +12,7 @@ export interface FrameMachine {
 }
 
 /**
- * The machine for a stream: of a turn that was asked for, of the same asked for again, or of one who listens. `cursor` is what a
- * listener came with.
+ * The machine for a stream: of a started turn, of a repeated request, or of a listener. `cursor` is the listener's own.
  */
 export function frameMachine(
   stream:
@@ -27,13 +26,13 @@ export function frameMachine(
   return stream.kind === "replay" ? orOfRun(new ReplayMachine()) : new TailMachine(stream.cursor);
 }
 
-/** Frames that come behind the one that they go with, and nowhere else. */
+/** Frames that only come after the frame they belong to. */
 const secondHalves = new Set(["text_delta", "thinking_delta", "tool_execution_update"]);
 
-/** What all streams have in common. */
+/** The rules that all streams share. */
 abstract class Machine implements FrameMachine {
   #isOver = false;
-  /** The only frame that may come next, and what it has to say; null for any. */
+  /** The only frame allowed next, with a check of its data; null for any. */
   #next: { readonly name: string; readonly fits: (data: Frame["json"]) => boolean } | null = null;
   /** The frame is the other half of the one before it. */
   protected isSecond = false;
@@ -82,7 +81,7 @@ abstract class Machine implements FrameMachine {
   /** The end mark has come. */
   protected abstract over(): void;
 
-  /** Words, and thoughts, are two frames each: progress and the delta. Answers what was said; null when the frame is no word's. */
+  /** Text and thoughts are two frames each: progress and the delta. Returns the text; null for other frames. */
   protected spoken({ name, json }: Frame): string | null {
     if (name !== "session_progress" || json.data.progress === undefined) return null;
     const { kind, delta } = json.data.progress;
@@ -92,26 +91,26 @@ abstract class Machine implements FrameMachine {
   }
 }
 
-/** The stream of one who has started a turn. */
+/** The stream of the client that started a turn. */
 class TurnMachine extends Machine {
   readonly #threaded: boolean;
   #at: "start" | "turn" | "max_turns" | "aborted" | "on_error" | "on_chain_end" | "done" | "error" = "start";
   #lastId = 0;
   /** Names of the calls that are open, by their ids. */
   readonly #calls = new Map<string, string>();
-  /** With what each call has begun last, by its id. */
+  /** The latest input of each call at its start, by its id. */
   readonly #inputs = new Map<string, string>();
   #childrenOpen = 0;
-  /** A task goes on beside the turn. */
+  /** True while a background task runs during the turn. */
   #isBeside = false;
   readonly #questions = new Set<string>();
-  /** Lists that were told and whose calls have not ended. */
+  /** Reported to-do lists whose calls have not ended. */
   #listsTold = 0;
   /** The name of the call that has ended last. */
   #lastEnded = "";
   #isOutOfSteps = false;
   #isAborted = false;
-  /** What was said since the last call has ended. */
+  /** The text since the end of the last call. */
   #words = "";
 
   constructor(threaded: boolean) {
@@ -168,7 +167,7 @@ class TurnMachine extends Machine {
         this.#between(data.phase);
         return;
       case "tool_start":
-        // With arguments that a person has edited a call begins once more.
+        // A call starts again when a person has edited its arguments.
         if (this.#inputs.get(data.id) === JSON.stringify(data.input)) this.fail(`${data.id} begins twice`);
         this.#inputs.set(data.id, JSON.stringify(data.input));
         this.#calls.set(data.id, data.name);
@@ -186,7 +185,7 @@ class TurnMachine extends Machine {
         this.#asked(name, [data.id]);
         return;
       case "approval_required":
-        // The row of a turn without a thread names no call: nothing would find it.
+        // The row of a turn without a thread names no call, as no request could find it.
         if (this.#threaded !== (data.tool_call_id !== "")) this.fail(`the call ${data.tool_call_id}`);
         if (!this.#hasChild && this.#threaded) this.#open(data.tool_call_id);
         this.#asked(name, [data.approval_id, data.tool_call_id]);
@@ -233,7 +232,7 @@ class TurnMachine extends Machine {
     }
   }
 
-  /** What comes behind the last step, in this order: max_turns, aborted, on_error, on_chain_end, done. */
+  /** The order of frames after the last step: max_turns, aborted, on_error, on_chain_end, done. */
   #ending(name: string, data: Frame["json"]): void {
     const order = ["turn", "max_turns", "aborted", "on_error", "on_chain_end", "done"];
     const [from, to] = [order.indexOf(this.#at), order.indexOf(name)];
@@ -244,11 +243,11 @@ class TurnMachine extends Machine {
     if (name !== "done") return;
     const isMaxTurns = data.stop_reason === "max_turns";
     if (isMaxTurns !== this.#isOutOfSteps) this.fail(`done says ${data.stop_reason}`);
-    // Of what was said nothing is lost: the reply ends in it, or says more, where a limit has ended it.
+    // No text is lost: the reply ends in the streamed text, or extends it where a limit ended the run.
     if (this.#words !== "" && data.final === null && !this.#isAborted) this.fail("words, and no reply");
   }
 
-  /** Whose calls the stream does not tell of, and what they ask it does. */
+  /** True if a child run is active: its calls are not streamed, but its questions are. */
   get #hasChild(): boolean {
     return this.#childrenOpen > 0 || this.#isBeside;
   }
@@ -271,7 +270,7 @@ class TurnMachine extends Machine {
     this.#calls.delete(id);
     this.#lastEnded = name;
     this.#words = "";
-    // A child whose call was stopped is told to be over by the end of its call.
+    // The end of a stopped task's call also ends its child.
     if (this.#count("task") === 0) this.#childrenOpen = 0;
     if (this.#count("todo_write") === 0) this.#listsTold = 0;
   }
@@ -292,7 +291,7 @@ function isUpdate(next: Frame["json"], { id, name }: Frame["json"], status: stri
   return next.id === id && next.name === name && next.status === status;
 }
 
-/** The stream of one who has asked again with the same key. */
+/** The stream of a client that has repeated a request with the same key. */
 class ReplayMachine extends Machine {
   #lastSeq = -1;
   #hasFailed = false;
@@ -313,17 +312,19 @@ class ReplayMachine extends Machine {
   protected over(): void {}
 }
 
-/** Frames of a conversation that belong to the client that has started the turn, and to nobody else (decision 7). */
+/**
+ * Frames of a thread that only the client that started the turn receives (decision 7: listeners get session events).
+ */
 export const onlyStarters: ReadonlySet<string> = new Set(
   "tool_start tool_end tool_execution_update on_chain_end done on_error max_turns aborted error".split(" "),
 );
 
-/** The stream of one who listens. */
+/** The stream of a listener. */
 class TailMachine extends Machine {
-  /** The sequence number of the next event that the listener has not had; null before anything was said of it. */
+  /** The sequence number of the next event for the listener; null before the first event. */
   #next: number | null;
   #isFirst = true;
-  /** Words since the newest answer; null where not all of them were heard. */
+  /** Text since the newest answer; null unless all of it was received. */
   #words: string | null = null;
   #hasTurn = false;
   readonly #questions = new Set<string>();
@@ -391,7 +392,7 @@ class TailMachine extends Machine {
   }
 }
 
-/** What is asked for at the same place is the stream of a durable run where the manifest says so: its first frame tells. */
+/** The same route streams a durable run when the manifest says so: its first frame decides. */
 function orOfRun(otherwise: FrameMachine): FrameMachine {
   let machine: FrameMachine | null = null;
   return {
@@ -403,7 +404,7 @@ function orOfRun(otherwise: FrameMachine): FrameMachine {
   };
 }
 
-/** The stream of a durable run: its transcript, where it stands, and how it has ended. */
+/** The stream of a durable run: its transcript, its state and its ending. */
 class RunMachine extends Machine {
   #isFirst = true;
   #lastSeq: number | null = null;

@@ -2,7 +2,7 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { frames } from "../../http/schemas/frames.ts";
 import type { Frame } from "./sse-frames.ts";
 
-// The rows of the frame table (document 1, "SSE stream frames"; shapes, 2.1 and 2.2): what each frame's data has.
+// The rows of the frame table (document 1, "SSE stream frames"; shapes, 2.1 and 2.2): the fields of each frame's data.
 
 type Json = Readonly<Record<string, unknown>>;
 type Check = (value: unknown) => boolean;
@@ -39,7 +39,7 @@ const isShape =
   (value) =>
     isObject(value) && problemOf(shape, value as Json) === null;
 
-/** What is wrong with an object's fields; null when nothing is. */
+/** The fault of an object's fields; null without one. */
 function problemOf(shape: Shape, value: Json): string | null {
   const known = new Set<string>();
   for (const [field, check] of Object.entries(shape)) {
@@ -204,7 +204,7 @@ function toldOf(name: string): ValidateFunction | undefined {
   return check;
 }
 
-/** What is wrong with a frame by itself: its envelope, its text, the fields of its data. Null when nothing is. */
+/** The fault of a single frame: its envelope, its text, the fields of its data. Null without one. */
 export function frameProblem(frame: Frame): string | null {
   const check = toldOf(frame.name);
   const problem = ownProblem(frame);

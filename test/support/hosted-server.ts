@@ -11,7 +11,7 @@ import { noteLine } from "./server-output.ts";
 
 type Environment = Readonly<Record<string, string>>;
 
-/** How long a server that is no longer needed may take to end before the next file begins. */
+/** The time for an unused server to end before the next file begins. */
 const leaveMsMax = 300;
 const printedMax = 100_000;
 
@@ -20,9 +20,9 @@ export interface HostedRun {
   readonly url: string;
   /** Resolves when the server has ended, with the error or null. */
   readonly ended: Promise<string | null>;
-  /** Has it drain and end. */
+  /** Tells it to drain and end. */
   stop(): Promise<string | null>;
-  /** Has it end, and does not wait for what it drains. */
+  /** Tells it to end, and does not wait for its drain. */
   leave(): Promise<void>;
 }
 

@@ -1,4 +1,5 @@
-// Values that cost as much as any of their size might: for each field six forms, which fit its schema with its lists and texts at their bounds.
+// Values of the highest cost for their size: for each field six forms, valid by its schema, with its lists and texts at
+// their bounds.
 
 export interface Schema {
   readonly type?: string | readonly string[];
@@ -17,13 +18,13 @@ export interface Schema {
   readonly default?: unknown;
 }
 
-/** Entries of a list that has no bound of its own, and members of an object. */
+/** Entries of an unbounded list, and members of an object. */
 const entriesMax = 30_000;
 const membersMax = 900;
 
 type Form = (length: number, at: number) => string;
 
-/** Hostile texts of a length; `at` tells those of a list apart. */
+/** Hostile texts of a length; `at` makes those of a list distinct. */
 const texts: Readonly<Record<string, Form>> = {
   blanks: (length) => "\u3000".repeat(length),
   "one word": (length, at) => `w${at}`.padEnd(length, "a").slice(0, length),
@@ -107,7 +108,7 @@ function anyValue(form: string, room: number): unknown {
 
 type Shape = (text: Form, room: number, at: number, form: string) => unknown;
 
-/** Of fields that readers take apart by themselves, or that must say something known: values that get far. */
+/** Valid values of fields that have a parser of their own, or a fixed set of values, so that they get far. */
 const shapes: Readonly<Record<string, Shape>> = {
   role: () => "user",
   content: (text, room, at) =>

@@ -3,12 +3,14 @@ import { connect } from "node:net";
 import { type FrameMachine, frameMachine } from "./frame-machine.ts";
 import { type Frame, FrameReader } from "./sse-frames.ts";
 
-/** What a request may carry besides its method and path. */
+/** The options of a request besides its method and path. */
 export interface RequestOptions {
   /** Sent as a bearer token. */
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** A text or bytes go as they are, anything else as JSON; of type application/json unless a header says otherwise. */
+  /**
+   * A text or bytes are sent unchanged, other values as JSON; of type application/json unless a header says otherwise.
+   */
   readonly body?: unknown;
   /** Sends the body in chunks, without its length. */
   readonly chunked?: boolean;
@@ -19,15 +21,18 @@ export interface Answer {
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
   readonly bytes: Buffer;
-  /** The body, parsed when it is looked at. */
+  /** The body, parsed at the first access. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers field by field, and a wrong guess fails the test
   readonly json: any;
 }
 
-/** Talks to a server as a plain client would: nothing is added, nothing is followed, nothing is sent again. */
+/** Talks to a server as a plain client: adds no header, follows no redirect, retries nothing. */
 export class HttpClient {
   readonly #url: () => string;
-  /** An idle connection is given up before the server does so, after ten seconds: a request might be on its way just then. */
+  /**
+   * The client drops an idle connection before the server does so after ten seconds, so that no request meets a closing
+   * one.
+   */
   readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
 
   constructor(url: () => string) {
@@ -58,7 +63,7 @@ export class HttpClient {
     return this.request("POST", path, { ...options, body });
   }
 
-  /** POSTs `body` and resolves when the head of the answer is there. */
+  /** POSTs `body` and resolves with the head of the answer. */
   async stream(
     path: string,
     body: unknown,
@@ -74,14 +79,16 @@ export class HttpClient {
     return this.stream(path, undefined, { ...options, method: "GET" });
   }
 
-  /** Sends bytes as they are over a connection of their own; resolves with what came back when the other side has closed. */
+  /**
+   * Sends bytes unchanged over a connection of their own; resolves with the received bytes when the server has closed.
+   */
   raw(bytes: string | Buffer): Promise<string> {
     const { hostname, port } = new URL(this.#url());
     return new Promise((resolve) => {
       const chunks: Buffer[] = [];
       const socket = connect(Number(port), hostname, () => socket.write(bytes));
       socket.on("data", (chunk: Buffer) => chunks.push(chunk));
-      // A server that has said no may reset what it does not want to read.
+      // A server may reset the connection after a refusal, instead of reading the rest.
       socket.on("error", () => {});
       socket.on("close", () => resolve(Buffer.concat(chunks).toString("latin1")));
     });
@@ -114,7 +121,7 @@ function asText(body: unknown): string {
   return typeof body === "string" ? body : JSON.stringify(body);
 }
 
-/** The rules that an answer has to satisfy; null for what is no stream of frames. */
+/** The rules for an answer; null unless it is a stream of frames. */
 function machineFor(
   { statusCode, headers }: IncomingMessage,
   path: string,
@@ -135,7 +142,7 @@ function machineFor(
   return frameMachine({ kind: "tail", cursor });
 }
 
-/** An event stream that is being read, and held against the rules of its kind. */
+/** An event stream that is read, and checked by the rules of its kind. */
 export class TestStream {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -154,7 +161,7 @@ export class TestStream {
     this.#chunks = message.iterator({ destroyOnReturn: false });
   }
 
-  /** Everything that has been read, as it came. */
+  /** All text that was read, unchanged. */
   get text(): string {
     return this.#text;
   }
@@ -182,7 +189,7 @@ export class TestStream {
     throw new Error(`the stream ended without ${event}:\n${this.#text}`);
   }
 
-  /** What is left of the stream. */
+  /** The rest of the stream. */
   async rest(): Promise<Frame[]> {
     const frames: Frame[] = [];
     for await (const frame of this) frames.push(frame);
@@ -193,18 +200,18 @@ export class TestStream {
     for (let frame = await this.next(); frame; frame = await this.next()) yield frame;
   }
 
-  /** The body as it is, where it is no event stream. */
+  /** The raw body, if it is not an event stream. */
   async *bytes(): AsyncGenerator<string> {
     for (let next = await this.#chunks.next(); !next.done; next = await this.#chunks.next())
       yield next.value.toString("utf8");
   }
 
-  /** Stops taking from the connection, as a client does that has hung. */
+  /** Stops reading the connection, like a hung client. */
   pause(): void {
     this.#message.pause();
   }
 
-  /** Goes away. */
+  /** Disconnects. */
   close(): void {
     this.#message.destroy();
   }

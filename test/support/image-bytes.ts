@@ -1,8 +1,8 @@
 import { crc32, deflateSync } from "node:zlib";
 
-// The smallest images of each type that programs read, and what looks like one and is none.
+// The smallest images of each readable type, and lookalikes that are invalid.
 
-/** A PNG of one pixel; with `size` one of so many bytes, by what it says beside the pixel. */
+/** A PNG of one pixel; with `size` one of so many bytes, padded after the pixel. */
 export function png(size?: number): Buffer {
   const pixel = [
     chunk("IHDR", Buffer.from([0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0])),

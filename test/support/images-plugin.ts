@@ -3,7 +3,7 @@ import { Type } from "../../bus/type.ts";
 import { definePlugin } from "../../plugins/plugin.ts";
 import { gif, jpeg, png, svg, webp } from "./image-bytes.ts";
 
-// A plugin whose tool makes images of any kind and number, and things that are none.
+// A plugin whose tool makes images of any kind and number, and invalid ones.
 
 const kinds: Readonly<Record<string, () => unknown>> = {
   png: () => png(),

@@ -10,7 +10,7 @@ import { onServer } from "./postgres-server.ts";
 const childFile = fileURLToPath(new URL("./store-child.ts", import.meta.url));
 const stripTypes = fileURLToPath(new URL("../../strip-types.js", import.meta.url));
 
-/** How to start `store-child.ts`: the command line and what it is told. */
+/** The command line of `store-child.ts`, with its job. */
 export function childCommand(config: StoreConfig, job: Record<string, unknown> = {}): string[] {
   const all = { config, writers: 8, turnsMax: 1_000_000, textChars: 200, patient: false, ...job };
   return [process.execPath, "--import", stripTypes, childFile, JSON.stringify(all)];
@@ -68,14 +68,14 @@ export function isAcknowledgement(line: string): boolean {
 }
 
 /**
- * Starts a writing process and kills it, `times` times, each after some acknowledgements; then holds what the database has
- * against everything that was acknowledged.
+ * Starts a writing process and kills it, `times` times, each after some acknowledgements; then checks that the database
+ * has everything acknowledged.
  */
 export async function killAndCount(config: StoreConfig, times: number): Promise<{ acknowledged: string[] }> {
   const acknowledged: string[] = [];
   for (let round = 0; round < times; round++) {
     const child = startChild(childCommand(config));
-    // Another moment each time; what is under way then is at another place.
+    // Another moment each time, so that the work in progress differs.
     await child.printed(100 + round * 37, isAcknowledgement);
     child.process.kill("SIGKILL");
     assert.equal(await child.ended, "SIGKILL");
@@ -84,7 +84,7 @@ export async function killAndCount(config: StoreConfig, times: number): Promise<
   return { acknowledged };
 }
 
-/** Every acknowledged event is there, the log of each thread has no gap, and its row agrees with it. */
+/** Asserts that every acknowledged event exists, that no thread's log has a gap, and that its row agrees with it. */
 export async function checkEvents(store: Store, config: StoreConfig, acknowledged: readonly string[]): Promise<void> {
   const tenant = store.tenant("acme");
   const highest = new Map<number, number>();

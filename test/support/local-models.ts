@@ -2,8 +2,8 @@ import { inTurn } from "./chat.ts";
 import type { Behaviour } from "./mock-model/behaviours.ts";
 import type { Script } from "./mock-model/script.ts";
 
-// What servers of one's own put on the wire, each with its own habits: as their sources write it (Ollama 0.12 openai/openai.go,
-// vLLM 0.11 serving_chat.py, LM Studio 0.3 REST, llama.cpp server/utils.hpp). All ask for 6 * 7, and then say what it is.
+// The wire formats of local model servers, each with its habits, from their sources (Ollama 0.12 openai/openai.go, vLLM
+// 0.11 serving_chat.py, LM Studio 0.3 REST, llama.cpp server/utils.hpp). All ask for 6 * 7, and then state the result.
 
 type Chunk = Readonly<Record<string, unknown>>;
 
@@ -30,7 +30,7 @@ export const localModels: Readonly<Record<string, Behaviour>> = {
       { choices: [], usage },
     ]),
   ),
-  // Members that are null, arguments in pieces, and what it thinks beside what it says.
+  // Null members, arguments in pieces, and reasoning next to the text.
   vllm: inTurn(
     stream("chatcmpl-a1", [
       delta({ role: "assistant", content: "", reasoning_content: null }),

@@ -1,13 +1,16 @@
 import { loadDeployment } from "../../host/deployment.ts";
 import { serve } from "../../host/serve.ts";
 
-// A server in a process of its own that speaks HTTP and holds the actors on one thread, as on a machine with two cores. It says how much
-// processor time that thread has used without a yield.
+// A server in a process of its own that speaks HTTP and runs the actors on one thread, as on a machine with two cores.
+// It reports how much processor time that thread has used without a yield.
 
-/** What the process is told. */
+/** The messages to the process. */
 export type Order = "begin" | "end";
 
-/** What it says: where it listens, that it counts, and the longest time between two turns of the event loop since `begin`. */
+/**
+ * The reports of the process: its address, the start of counting, and the longest time between two turns of the event
+ * loop since `begin`.
+ */
 export type Report = { readonly url: string } | "begun" | { readonly longestMs: number };
 
 const { settings } = await loadDeployment(JSON.parse(process.argv[2] as string));
@@ -15,7 +18,7 @@ const say = (report: Report): void => void process.send?.(report);
 let counting = false;
 let longestMs = 0;
 
-/** Processor time and not the clock's: what else the machine is doing does not count. */
+/** Measures processor time, not clock time: other work of the machine does not count. */
 function look(last: NodeJS.CpuUsage): void {
   const { user, system } = process.threadCpuUsage(last);
   longestMs = Math.max(longestMs, (user + system) / 1_000);

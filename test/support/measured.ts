@@ -24,7 +24,7 @@ export class MeasuredServer extends HttpClient {
   }
 }
 
-/** Starts one whose thread both speaks HTTP and holds the actors. */
+/** Starts one whose thread both speaks HTTP and runs the actors. */
 export async function startMeasured(atEnd: Cleanup, env: Env): Promise<MeasuredServer> {
   const settings = {
     ...{ ...baseEnv(tempDir(atEnd)), SVC_HTTP_THREADS: "0", SVC_ACTOR_THREADS: "0", SVC_LOG_LEVEL: "error" },
@@ -54,7 +54,7 @@ function ask(child: ChildProcess, order: Order): Promise<Report> {
   return report;
 }
 
-/** The next thing that the process says. */
+/** The next report of the process. */
 function said(child: ChildProcess): Promise<Report> {
   return new Promise((resolve, reject) => {
     const end = (code: number | null): void => reject(new Error(`the server has ended with ${code}`));

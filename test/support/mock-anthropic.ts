@@ -1,5 +1,5 @@
-// A server that speaks Anthropic's Messages API on real sockets, and refuses what the true one refuses, in its words. What a model
-// says is given by the test.
+// A server that speaks Anthropic's Messages API on real sockets, and refuses the same requests as the real one, with
+// its texts. The test gives the model's answers.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Failure, type MessageAnswer, renderMessage } from "./mock-anthropic/answer.ts";
@@ -8,15 +8,15 @@ import { type Json, type ModelFacts, Proofs, refusalOf } from "./mock-anthropic/
 export interface MockAnthropic {
   /** The base URL for a client, `/v1` included. */
   readonly url: string;
-  /** Every request that was not refused for its form, oldest first. */
+  /** Every well-formed request, oldest first. */
   readonly requests: readonly MessagesRequest[];
-  /** What was refused for its form, oldest first; a test that expects some takes them out. */
+  /** Malformed requests, oldest first; a test that expects some removes them. */
   readonly refused: { readonly words: string; readonly body: Json }[];
-  /** Thoughts that were signed, for a test that takes them from it. */
+  /** Signed thoughts, for a test that removes them. */
   readonly proofs: Proofs;
   /** Lets `model` answer with these in turn, and with the last one from then on. */
   answer(model: string, ...replies: readonly (MessageAnswer | Failure)[]): void;
-  /** What a model takes; without it, what a new one does. */
+  /** Sets the abilities of a model; the default are those of a new one. */
   facts(model: string, facts: ModelFacts): void;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ interface MessagesRequest {
   readonly body: Json & { readonly messages: readonly { readonly role: string; readonly content: readonly Json[] }[] };
 }
 
-/** Takes the key `planted-anthropic-key` and no other. */
+/** Accepts the key `planted-anthropic-key` and no other. */
 export const mockAnthropicKey = "planted-anthropic-key";
 
 /** Starts a server on 127.0.0.1. */
@@ -38,7 +38,7 @@ export async function startMockAnthropic(): Promise<MockAnthropic> {
   const replies = new Map<string, readonly (MessageAnswer | Failure)[]>();
   const facts = new Map<string, ModelFacts>();
   const asked = new Map<string, number>();
-  /** What each model has said so far, when its last answer was paused. */
+  /** The text of each model so far, when its last answer was paused. */
   const paused = new Map<string, string>();
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -84,7 +84,7 @@ export async function startMockAnthropic(): Promise<MockAnthropic> {
     for (const event of events) response.write(event);
     if (answer.until !== undefined) await answer.until;
     if (answer.breaks === "cut") {
-      // What was written is out before the connection goes.
+      // Flush the written text before the connection closes.
       await new Promise((resolve) => response.write(": over\n\n", resolve));
       response.socket?.destroySoon();
       return;

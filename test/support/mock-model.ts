@@ -1,6 +1,6 @@
 // An OpenAI-compatible model server on real sockets. Under load it sends ready-made bytes; for tests it is also the
-// hostile, slow and failing model. What it does is chosen by the request's `model`: a name that it knows by itself (see
-// mock-model/behaviours.ts) or one that the test has given answers.
+// hostile, slow and failing model. The request's `model` selects the behaviour: a built-in name (see
+// mock-model/behaviours.ts) or a name for which the test has given answers.
 import { createServer, type Server, type Socket } from "node:net";
 import { type Answer, type Asked, jsonScript, renderAnswer } from "./mock-model/answer.ts";
 import { type Behaviour, behaviourNames, behaviourOf, failure, type Reply } from "./mock-model/behaviours.ts";
@@ -17,9 +17,9 @@ export interface MockModel {
   readonly requests: readonly RecordedRequest[];
   /** Connections that are open now. */
   readonly connections: number;
-  /** The oldest chat request that no call of this has given yet, as soon as there is one. */
+  /** The oldest chat request that no earlier call has returned, as soon as there is one. */
   next(): Promise<RecordedRequest>;
-  /** Lets `model` answer with these in turn, and with the last one from then on. Goes before the built-in names. */
+  /** Lets `model` answer with these in turn, repeating the last one. Overrides the built-in names. */
   answer(model: string, ...behaviours: Behaviour[]): void;
   /** Ends every connection and the server. */
   close(): Promise<void>;
@@ -29,7 +29,7 @@ interface RecordedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** As sent. */
+  /** Unchanged. */
   readonly text: string;
   readonly model: string;
   readonly body: Readonly<Record<string, unknown>>;
@@ -40,9 +40,9 @@ interface RecordedRequest {
 export interface MockModelOptions {
   /** 0, the default, takes a free one. */
   readonly port?: number;
-  /** Given, requests without this bearer key are refused with 401. */
+  /** If set, requests without this bearer key are refused with 401. */
   readonly apiKey?: string;
-  /** False keeps no requests; default true. */
+  /** False stores no requests; default true. */
   readonly record?: boolean;
 }
 
@@ -69,7 +69,7 @@ export async function startMockModel(options: MockModelOptions = {}): Promise<Mo
   };
 }
 
-/** Requests and what to do with them, for all connections. */
+/** The requests of all connections, and their handling. */
 class State {
   readonly sockets = new Set<Socket>();
   readonly scripted = new Map<string, readonly Behaviour[]>();
@@ -93,7 +93,7 @@ class State {
     return Promise.resolve(request);
   }
 
-  /** The script for a request, with the function to call when it is played. */
+  /** The script for a request, with the function to call after it is played. */
   respond(raw: RawRequest): { script: Script; ended?: (ending: Ending) => void } {
     if (this.#authorization !== undefined && raw.headers.authorization !== this.#authorization) {
       return { script: failure(401) };
@@ -111,7 +111,7 @@ class State {
     return isEmbedding ? this.#embed(raw, body) : this.#chat(raw, body);
   }
 
-  /** A scripted answer goes before the true one; a function may look at what is asked. */
+  /** A scripted answer replaces the real one; a function gets the question. */
   #embed(raw: RawRequest, body: Record<string, unknown>): { script: Script; ended?: (ending: Ending) => void } {
     const model = String(body.model);
     const earlier = this.#seen.get(model) ?? 0;
@@ -169,13 +169,13 @@ class State {
   }
 }
 
-/** Answers the requests of one connection, one after the other. */
+/** Answers the requests of one connection in sequence. */
 function serve(socket: Socket, state: State): void {
   const reader = new RequestReader();
   let busy = false;
   state.sockets.add(socket);
   socket.on("close", () => state.sockets.delete(socket));
-  // A client that leaves is an ending, told by "close".
+  // A client that leaves ends the answer, by the event "close".
   socket.on("error", () => {});
   socket.on("data", (bytes) => {
     reader.push(bytes);
@@ -204,7 +204,7 @@ function serve(socket: Socket, state: State): void {
   }
 }
 
-/** Whether a model that decides is asked: by its own protocol, under its own address or that of an account. */
+/** True for a decision request: by its own protocol, under its own address or that of an account. */
 function isDecision(path: string): boolean {
   return path === "/v1/systemone" || path.startsWith("/run/");
 }

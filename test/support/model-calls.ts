@@ -8,9 +8,9 @@ import { openReadOnly } from "../../storage/read-only.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { type ModelCallRow, modelCall } from "../../storage/tables/model-calls.ts";
 
-// What is on record of model calls, read beside a server that is running on SQLite.
+// The recorded model calls, read from the SQLite file of a running server.
 
-/** The calls of a conversation's runs, in the order of the runs and of their ends. */
+/** The calls of a thread's runs, in the order of the runs and of their ends. */
 export function callsOf(dataDir: string, suffix: string, tenantId = "default"): Promise<ModelCallRow[]> {
   return selected(dataDir, tenantId, "c.thread_key = (SELECT thread_key FROM threads WHERE suffix = ?)", suffix);
 }
@@ -36,7 +36,7 @@ function selected(dataDir: string, tenantId: string, where: string, value: strin
   );
 }
 
-/** A request made again from its record and the log alone. */
+/** A request rebuilt from its record and the log alone. */
 export function rebuilt(dataDir: string, call: ModelCallRow, tenantId = "default"): Promise<RebuiltCall> {
   const files = new FileStore(openFsStore(join(dataDir, "objects"), systemEnv()), systemEnv(), 0);
   return reading(dataDir, (store) => rebuildCall(store.tenant(tenantId), files, call));

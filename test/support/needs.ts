@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
 /**
- * Whether the machine has what a test needs; `what` says so in words. Where it has not, the test is skipped, and fails where
- * CI is "true": what is never run there proves nothing.
+ * True if the machine has a requirement of a test, named by `what`. Otherwise the test is skipped, or fails where CI is
+ * "true", so that no test is skipped there unnoticed.
  */
 export function has(t: Pick<TestContext, "skip">, isThere: boolean, what: string): boolean {
   if (isThere) return true;

@@ -28,7 +28,7 @@ import { systemSql } from "../../storage/store/statements.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { insertInto, integer, type RowIn, table, text } from "../../storage/store/table.ts";
 
-// A plugin that stands in every seam: notes of a tenant, kept in a table of its own.
+// A plugin that uses every extension point: notes of a tenant, in a table of its own.
 
 const notesMax = int("NOTES_MAX", 3, [1, 100], "Notes that a tenant may keep.");
 const notesKey = textSetting("NOTES_KEY", "", "What a note must not hold.", { secret: true });
@@ -40,9 +40,9 @@ const deleteRubbish = systemSql("notes_delete_rubbish", "DELETE FROM notes_items
 type Note = RowIn<typeof notesTable>;
 
 interface NotesMessages {
-  /** Keeps a note. Refuses with conflict when there are as many as may be. */
+  /** Stores a note. Refuses with conflict when the tenant has the maximum. */
   add: { body: { author: string; body: string }; reply: { id: string } };
-  /** Every note, newest first, and how many this actor has kept since it was loaded. */
+  /** Every note, newest first, and the number that this actor has stored since it was loaded. */
   list: { body: Record<string, never>; reply: { items: Note[]; added: number } };
 }
 declare module "../../bus/protocol/kinds.ts" {
@@ -221,7 +221,7 @@ const signed: Pattern = async (runContext) => {
   return answered(runContext, { ...outcome.reply, text: outcome.reply.text + signature, tool_calls: [] });
 };
 
-/** Says the last words of the conversation once more, as often as its options say in seconds. */
+/** Repeats the last message of the thread, as often as the seconds in its options. */
 function parrot(times: number): ModelProvider {
   return {
     name: "parrot",
@@ -238,7 +238,7 @@ function parrot(times: number): ModelProvider {
   };
 }
 
-/** Vectors of two numbers: how long a text is, and what its options say in seconds. */
+/** Vectors of two numbers: the length of a text, and the seconds in its options. */
 function measure(times: number): Embedder {
   return {
     start({ inputs }) {
@@ -249,7 +249,7 @@ function measure(times: number): Embedder {
   };
 }
 
-/** Uses every seam that there is. */
+/** Uses every extension point. */
 export const plugin = definePlugin({
   name: "notes",
   description: "Notes of a tenant.",

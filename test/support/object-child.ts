@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { systemEnv } from "../../bus/env.ts";
 import { openFsStore } from "../../storage/objects/fs.ts";
 
-// A process that puts an object, puts another in its place, deletes it, and says each time that it is done.
+// A process that puts an object, replaces it, deletes it, and reports each step.
 
 const store = openFsStore(process.argv[2] as string, systemEnv());
 writeSync(1, "begin\n");

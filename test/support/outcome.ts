@@ -1,6 +1,6 @@
 import { type ErrorCode, SvcError } from "../../bus/errors.ts";
 
-/** How an ask has ended: its answer, or the code with which it was refused. Any other error is thrown. */
+/** The outcome of an ask: its answer, or the code of its refusal. Other errors are thrown. */
 export type Outcome<T> = { readonly answer: T } | { readonly refused: ErrorCode };
 
 export function outcomeOf<T>(asked: Promise<T>): Promise<Outcome<T>> {

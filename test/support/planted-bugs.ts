@@ -5,8 +5,8 @@ import { type Param, type Row, type Statement, statementNamed } from "../../stor
 import type { Scope, Store, WriteOp } from "../../storage/store/store.ts";
 import type { SimEnv } from "./sim-env.ts";
 
-// Mistakes of which a simulation of durable runs must find every one. Each is made where the product meets what a test may put in its
-// place: its store, its tools, what its actors are given.
+// Bugs that a simulation of durable runs must find, every one. Each is planted where a test can replace a part of the
+// product: its store, its tools, the services of its actors.
 
 export interface PlantedBug {
   readonly store?: (store: Store, env: SimEnv) => Store;
@@ -20,13 +20,13 @@ type Write = (ops: readonly WriteOp[]) => Promise<Rows>;
 const has = (ops: readonly WriteOp[], name: string): boolean => ops.some(({ statement }) => statement.name === name);
 const unguarded = (op: WriteOp): WriteOp => ({ ...op, expect: undefined });
 const nothing = (ops: readonly WriteOp[]): Rows => ops.map(() => []);
-/** Whether a batch is of the leases of processes: one that cannot renew its own ends. */
+/** True if a batch concerns the leases of processes: one that cannot renew its own ends. */
 const isOfHosts = (ops: readonly WriteOp[]): boolean => ops.some(({ statement }) => statement.name.startsWith("host"));
-/** Whether a batch says that a call is about to be made. */
+/** True if a batch has the intent of a call. */
 const isIntent = (ops: readonly WriteOp[]): boolean =>
   ops.some(({ statement, params }) => statement.name === "events_insert" && params.includes("tool_call"));
 
-/** A store whose batches go through `write`, made anew for each process; what is read by a name in `told` is that. */
+/** A store whose batches pass through `write`, made for each process; `told` overrides reads by name. */
 function writing(
   make: (inner: Write, env: SimEnv) => Write,
   told: Readonly<Record<string, readonly Row[]>> = {},
@@ -57,22 +57,22 @@ function writing(
   };
 }
 
-/** A store that changes what is in a batch. */
+/** A store that changes the operations of a batch. */
 const changing = (
   change: (op: WriteOp, ops: readonly WriteOp[]) => WriteOp | null,
   told: Readonly<Record<string, readonly Row[]>> = {},
 ): PlantedBug => writing((inner) => (ops) => inner(ops.flatMap((op) => change(op, ops) ?? [])), told);
 
-/** Without one of its operations a batch that has it goes through. */
+/** A batch with such an operation is applied without it. */
 const without = (name: string): PlantedBug => changing((op) => (op.statement.name === name ? null : op));
 
-/** Whether the store fails now: of each seven seconds it does in up to two and a half. */
+/** True if the store fails now: up to two and a half of each seven seconds. */
 function failsNow(env: SimEnv): boolean {
   const [period, longest] = [7_000, 2_500];
   return env.now() % period < (Math.floor(env.now() / period) * 600) % longest;
 }
 
-/** What happens to a store and is nobody's mistake: nothing is lost by it, and nothing done twice. */
+/** Faults of a store that are no bugs: they lose nothing, and repeat nothing. */
 export const faults: Readonly<Record<string, PlantedBug>> = {
   "the disk is full now and then": writing((inner, env) => async (ops) => {
     if (failsNow(env) && !isOfHosts(ops)) throw new SvcError("storage_unavailable");
@@ -86,7 +86,7 @@ export const faults: Readonly<Record<string, PlantedBug>> = {
   }),
 };
 
-/** The mistakes, in words. */
+/** The bugs, by description. */
 export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "an intent is written behind its call": writing((inner) => {
     let held: readonly WriteOp[] = [];
@@ -161,7 +161,7 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   ),
 };
 
-/** Mistakes of a process that has lost a run, which a directed test finds. */
+/** Bugs of a process that has lost a run, which a directed test finds. */
 export const takeoverBugs = {
   "a batch of a process that has lost the thread is taken": changing((op, ops) =>
     (has(ops, "thread_progress") || has(ops, "thread_growth")) && !has(ops, "run_resume") ? unguarded(op) : op,

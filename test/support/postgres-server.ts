@@ -40,7 +40,7 @@ export async function createDatabase(admin: string, atEnd: Cleanup, template?: s
   const name = `svc_test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
   await onServer(admin, async (client) => {
     if (template !== undefined) return void (await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`));
-    // A language of its own shows what depends on the order of letters. Not every build has it.
+    // A distinct locale reveals code that depends on the order of letters. Some builds lack it.
     await client
       .query(`CREATE DATABASE ${name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
       .catch(() => client.query(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`));
@@ -98,7 +98,7 @@ async function startServer(binaries: string, atEnd: Cleanup): Promise<string> {
     stdio: "ignore",
   });
   const port = await freePort();
-  // What a crash of Postgres loses is not what is tested.
+  // Crash safety of Postgres itself is not under test.
   const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${dir}`, "max_connections=200", "fsync=off"];
   const child: ChildProcess = spawn(
     join(binaries, "postgres"),
@@ -107,7 +107,7 @@ async function startServer(binaries: string, atEnd: Cleanup): Promise<string> {
   );
   atEnd.after(async () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));
-    // The fast shutdown: sessions that are left are cut.
+    // The fast shutdown: open sessions are cut.
     child.kill("SIGINT");
     await ended;
   });
@@ -119,7 +119,7 @@ async function startServer(binaries: string, atEnd: Cleanup): Promise<string> {
   return url;
 }
 
-/** Postgres refuses to run as root: returns the account `postgres` or `nobody`. */
+/** The account `postgres` or `nobody`, as Postgres refuses to run as root. */
 function unprivileged(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const accounts = readFileSync("/etc/passwd", "utf8").split("\n");

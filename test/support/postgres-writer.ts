@@ -45,14 +45,14 @@ export const set = (store: Store, key: string, value = "1") => {
   const tenant = store.tenant("acme");
   return tenant.write([kvSetOp(tenant, { key, value, expires_at: null }, 1)]);
 };
-/** Makes one key of a tenant; a conflict when it is there. */
+/** Creates one key of a tenant; a conflict when it exists. */
 export const create = (store: Store, key: string) => {
   const tenant = store.tenant("acme");
   return tenant.write([kvCompareAndSetOp(tenant, { key, value: "1", expires_at: null }, null, 1)]);
 };
 export const has = async (store: Store, key: string) => (await kvGet(store.tenant("acme"), key, 0)) !== undefined;
 
-/** Looks again and again; the test's own time limit is the only one. */
+/** Polls; the test's own time limit is the only one. */
 export async function waitFor(condition: () => Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10));
 }

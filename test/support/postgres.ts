@@ -5,9 +5,10 @@ import { freePort } from "./free-port.ts";
 import { createDatabase, findServer, testPool } from "./postgres-server.ts";
 import { type Cleanup, cleanup, Works } from "./temp.ts";
 
-// A Postgres for the tests: the one that SVC_TEST_POSTGRES_URL names, else the local service, else the installed binaries in a
-// temporary directory, else PGlite. The last is no server: it has one session, so that what needs two is not tested on it.
-// SVC_TEST_POSTGRES_URL=installed and =pglite ask for the last two. The runner starts a server once for all files that need one.
+// A Postgres for the tests: the one of SVC_TEST_POSTGRES_URL, else the local service, else the installed binaries in a
+// temporary directory, else PGlite. PGlite is no server: it has one session, so that tests of two sessions do not run
+// on it. SVC_TEST_POSTGRES_URL=installed and =pglite select the last two. The runner starts a server once for all files
+// that need one.
 
 export interface TestDatabase {
   readonly url: string;
@@ -24,7 +25,7 @@ const atFileEnd = cleanup();
 /** A server where databases can be made, or null when there is none. */
 let server: Promise<string | null> | undefined;
 
-/** Whether the databases that tests get here are a server's. */
+/** True if the databases of the tests are a real server's. */
 export async function hasPostgresServer(): Promise<boolean> {
   server ??= findServer(atFileEnd);
   return (await server) !== null;
@@ -53,7 +54,7 @@ export async function migratedDatabase(atEnd: Cleanup): Promise<TestDatabase> {
   return database;
 }
 
-/** What PGlite writes to begin a database, and our schema in it; made once. */
+/** The initial files of PGlite with the schema; made once. */
 let image: Promise<Blob | File> | undefined;
 
 async function migratedImage(): Promise<Blob | File> {

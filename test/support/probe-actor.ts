@@ -4,12 +4,12 @@ import { type Outcome, outcomeOf } from "./outcome.ts";
 import { SimNet } from "./sim-bus.ts";
 import { Sim } from "./sim-env.ts";
 
-/** An actor kind whose behaviour each test decides. */
+/** An actor kind whose behaviour each test sets. */
 export interface ProbeMessages {
   work: { body: unknown; reply: unknown };
   /** Interleaves. */
   side: { body: unknown; reply: unknown };
-  /** Taken beyond the mailbox limit. */
+  /** Accepted beyond the mailbox limit. */
   end: { body: unknown; reply: unknown };
   /** Both. */
   urgent: { body: unknown; reply: unknown };
@@ -79,7 +79,7 @@ export class ProbeNode {
     return this.net.node(0).host;
   }
 
-  /** Asks now; what happens to the message is seen after the simulation has run. */
+  /** Asks now; the message's fate is visible after the simulation has run. */
   ask(
     type: "work" | "side" | "end" | "urgent",
     body: unknown,
@@ -93,7 +93,7 @@ export class ProbeNode {
     this.bus.tell({ kind: "probe", key }, "poke", body);
   }
 
-  /** How all of these have ended, letting simulated time pass as long as it takes. */
+  /** The outcomes of all of these, after as much simulated time as they take. */
   outcomes(asked: readonly Promise<Outcome<unknown>>[]): Promise<Outcome<unknown>[]> {
     return this.sim.until(Promise.all(asked));
   }

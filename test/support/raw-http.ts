@@ -1,11 +1,11 @@
 import { connect, type Socket } from "node:net";
 
-/** An answer as it came over a connection. */
+/** An answer as received. */
 export interface RawAnswer {
   readonly status: number;
-  /** Status line and headers, as they came. */
+  /** Status line and headers, as received. */
   readonly head: string;
-  /** Names in lower case; of a header that stands twice the last. */
+  /** Names in lower case; the last value of a repeated header. */
   readonly headers: Readonly<Record<string, string>>;
   /** Latin-1, chunks put together. */
   readonly body: string;
@@ -14,9 +14,9 @@ export interface RawAnswer {
 const blankLine = Buffer.from("\r\n\r\n");
 const lineEnd = Buffer.from("\r\n");
 
-/** A TCP connection to a server: any bytes go out, and what comes back is cut into answers. */
+/** A TCP connection to a server: sends any bytes, and cuts the received bytes into answers. */
 export class RawConnection {
-  /** Resolves when the connection is over, whoever ended it. */
+  /** Resolves when the connection is over, whichever side ended it. */
   readonly closed: Promise<void>;
   readonly #socket: Socket;
   #unread: Buffer = Buffer.alloc(0);
@@ -34,7 +34,7 @@ export class RawConnection {
       if (this.#keeping) this.#unread = this.#unread.length === 0 ? bytes : Buffer.concat([this.#unread, bytes]);
       this.#wake();
     });
-    // A server that has said no may reset what it does not want to read.
+    // A server may reset the connection after a refusal, instead of reading the rest.
     socket.on("error", () => {});
     this.closed = new Promise((resolve) => {
       socket.on("close", () => {
@@ -45,7 +45,7 @@ export class RawConnection {
     });
   }
 
-  /** Everything that has come so far. */
+  /** All bytes received so far. */
   get receivedBytes(): number {
     return this.#receivedBytes;
   }
@@ -55,12 +55,12 @@ export class RawConnection {
     return this.#over;
   }
 
-  /** What has come and was not cut into answers yet, as Latin-1. */
+  /** Received bytes that are not part of an answer yet, as Latin-1. */
   get unread(): string {
     return this.#unread.toString("latin1");
   }
 
-  /** Sends bytes as they are; resolves when the system has taken them, or when the connection is over. */
+  /** Sends bytes unchanged; resolves when the system has accepted them, or when the connection is over. */
   send(bytes: string | Uint8Array): Promise<void> {
     if (this.#socket.destroyed) return this.closed;
     return new Promise((resolve) => {
@@ -88,28 +88,28 @@ export class RawConnection {
     return all;
   }
 
-  /** Resolves when what is unread has this text in it, or when the connection is over. */
+  /** Resolves when the unread bytes contain this text, or when the connection is over. */
   async until(text: string): Promise<void> {
     while (!this.#over && !this.#unread.includes(text)) await this.#changed.promise;
   }
 
-  /** From now on what comes is counted and forgotten. */
+  /** From now on counts received bytes and drops them. */
   discard(): void {
     this.#keeping = false;
     this.#unread = Buffer.alloc(0);
   }
 
-  /** Takes nothing more from the connection, as a client does that has hung. */
+  /** Stops reading the connection, like a hung client. */
   stall(): void {
     this.#socket.pause();
   }
 
-  /** Takes what comes again. */
+  /** Reads again. */
   read(): void {
     this.#socket.resume();
   }
 
-  /** Says that nothing more will be sent; answers are still taken. */
+  /** Half-closes the connection; answers are still read. */
   finish(): void {
     this.#socket.end();
   }
@@ -131,7 +131,7 @@ export class RawConnection {
   }
 }
 
-/** A request as bytes: with a host, and with the length of its body unless `lines` tell it. */
+/** A request as bytes: with a host, and with the length of its body unless `lines` have it. */
 export function rawRequest(method: string, path: string, lines: readonly string[] = [], body?: string): string {
   const told = lines.some((line) => /^(content-length|transfer-encoding)\b/i.test(line));
   const length = body === undefined || told ? [] : [`content-length: ${Buffer.byteLength(body)}`];
@@ -150,7 +150,7 @@ interface Cut {
   readonly rest: Buffer;
 }
 
-/** The first whole answer in the bytes. One that tells no length ends with the connection. */
+/** The first whole answer in the bytes. One without a length ends with the connection. */
 function cutAnswer(bytes: Buffer, over: boolean): Cut | undefined {
   const headEnd = bytes.indexOf(blankLine);
   if (headEnd < 0) return undefined;

@@ -6,14 +6,14 @@ import { type Env, type ProcessServer, startServerProcess } from "./server.ts";
 import { root } from "./source.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-// Does what a document tells its reader to do, in the order in which it stands there, in a directory that looks like a clone:
+// Follows a document as its reader, in order, in a directory that looks like a clone:
 //
-// - a block of `sh` is typed into a shell, command by command; one that ends in `npm start` or `svc serve` starts the server, or
-//   starts it again where its settings are others;
-// - what stands below a command, as comments or as a block, is held against what it prints. Ids and times are others each time: those
-//   that were seen are put in the place of the document's from there on;
-// - a block after a text that names a file in which to save it is saved there, and run where the text says so;
-// - a block behind `<!-- not run: why -->` is left alone.
+// - A block of `sh` is typed into a shell, command by command. A command that ends in `npm start` or `svc serve` starts the server, or
+//   restarts it when its settings differ.
+// - The output of a command is compared with the comments or the block below it. Printed ids and times replace those of the document
+//   from there on.
+// - A block after a text that names a file is saved in that file, and run where the text says so.
+// - A block after `<!-- not run: why -->` is skipped.
 
 const commandMsMax = 60_000;
 const printedMsMax = 20_000;
@@ -22,11 +22,11 @@ const startsServer =
   /^(?:.*&& )?((?:\w+=(?:'[^']*'|"[^"]*"|\S+)\s+(?:\\\n\s*)?)*)(?:npm start|(?:svc|node svc\.js) serve)\s*(?:#.*)?$/s;
 
 interface ReaderOptions {
-  /** Settings beside those that the documents name. */
+  /** Settings added to those that the documents name. */
   readonly env?: Env;
-  /** What stands in the documents for something of this machine, and what it is here. */
+  /** Placeholders of the documents for things of this machine, with their values. */
   readonly places?: Readonly<Record<string, string>>;
-  /** Where a reader begins with a server. */
+  /** The reader starts with a running server. */
   readonly isServed?: boolean;
 }
 
@@ -56,7 +56,7 @@ export class Reader {
       cwd: this.directory,
       env: { HOME: this.directory, LANG: "C.UTF-8", PATH: path, ...options.env },
       stdio: ["pipe", "pipe", "pipe"],
-      // What the shell has begun in the background ends with it.
+      // Background processes of the shell end with it.
       detached: true,
     });
     atEnd.after(() => {
@@ -70,7 +70,7 @@ export class Reader {
     this.#shell.stdin?.write('svc() { node svc.js "$@"; }\n');
   }
 
-  /** What was printed since the last time that this was asked. */
+  /** The output since the last call. */
   printed(): string {
     const text = this.#printed.slice(this.#read);
     this.#read = this.#printed.length;
@@ -83,7 +83,9 @@ export class Reader {
     return this.#server;
   }
 
-  /** Follows one block. Rejects with what was printed where a command of it fails, or prints something else than the document says. */
+  /**
+   * Follows one block. Rejects with the output when a command fails, or prints something else than the document says.
+   */
   async follow(block: Block): Promise<void> {
     const { language, code, above, isPrinted } = block;
     // The end of the paragraph says what the block is.
@@ -113,7 +115,7 @@ export class Reader {
     return printed === null ? this.#type(text) : this.#typeAndSee(text, readPrinted(printed));
   }
 
-  /** Starts a server with what the shell has exported, and these settings; one that runs with the same goes on. */
+  /** Starts a server with the exported variables and these settings; one with the same settings keeps running. */
   async #start(settings: string): Promise<void> {
     await this.#type(`${settings} env -0 > "$HOME/.started"`);
     const given = readFileSync(join(this.directory, ".started"), "utf8")
@@ -136,13 +138,13 @@ export class Reader {
     );
   }
 
-  /** A setting that names something of the reader's directory, as the server finds it from its own. */
+  /** A setting that names a path in the reader's directory, resolved for the server. */
   #absolute(value: string): string {
     const path = join(this.directory, value);
     return value !== "" && existsSync(path) ? path : value;
   }
 
-  /** What the reader would put in its place: where things are, the key that was made, and the ids that were printed. */
+  /** Replaces the document's values by the reader's: paths, the created key, and the printed ids. */
   #placed(code: string): string {
     const here = new URL(this.#server?.url ?? "http://127.0.0.1:8080");
     const places = Object.entries(this.#options.places ?? {});
@@ -153,13 +155,16 @@ export class Reader {
     return [...places, ...this.#seen].reduce((text, [theirs, ours]) => text.replaceAll(theirs, ours), placed);
   }
 
-  /** Types a command, and waits until it has printed what the document says. One that only reads is typed again until then. */
+  /**
+   * Types a command, and waits until it has printed the expected output. A command that only reads is repeated until
+   * then.
+   */
   async #typeAndSee(command: string, wanted: Printed): Promise<void> {
     let from = this.#printed.length;
     const isStream = /^curl .*-N\b/.test(command);
     const isRead = /^curl /.test(command) && !/ (-d|-X|-T)\b/.test(command);
     const [, assigned] = /^(\w+)=\$\(/.exec(command) ?? [];
-    // What a command prints is what it is held against: some end with 1 when they have something to say.
+    // The output decides, not the exit code: some commands end with 1 when they report something.
     const mayFail = !command.includes("curl ");
     if (isStream) this.#shell.stdin?.write(`{ ${this.#placed(command)}\n} </dev/null &\n`);
     else await this.#type(command, mayFail);
@@ -181,7 +186,7 @@ export class Reader {
   }
 
   async #type(command: string, mayFail = false): Promise<void> {
-    // A stream that only listens goes on until the reader has seen enough.
+    // A stream that only listens stays open until the reader has seen enough.
     const listens = /curl -N \S*\/chat\/stream\//.test(command);
     const from = this.#printed.length;
     const typed = this.#placed(command);

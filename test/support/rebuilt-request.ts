@@ -1,5 +1,5 @@
-// What a model was sent, made again from the log alone, as GET /chat/sessions/{id} tells it: with rules that stand here a second time,
-// so that a log which lacks something, or a run that shows what the log does not have, is seen.
+// Rebuilds a model request from the log alone, as GET /chat/sessions/{id} shows it. It implements the rules a second
+// time, so that an incomplete log, or a prompt beyond the log, is detected.
 
 /** An entry of a snapshot's transcript. */
 export interface LoggedEntry {
@@ -26,15 +26,15 @@ interface WireMessage {
   readonly tool_call_id?: string;
 }
 
-/** How the manifest shortens what is shown: the newest groups that fit into so many messages, or everything. */
+/** The manifest's window of messages: the newest groups that fit into so many messages, or everything. */
 export interface Shortening {
   readonly windowed?: number;
   readonly cleared?: { readonly keep_turns: number; readonly min_chars: number };
 }
 
 /**
- * The messages, without the system's, that led to the reply at `seq`. `turnFrom` is the first event of its run; `bytes` are those of
- * files by their references, as base64.
+ * The messages, without the system's, before the reply at `seq`. `turnFrom` is the first event of its run; `bytes` are
+ * those of files by their references, as base64.
  */
 export function rebuiltRequest(
   log: readonly LoggedEntry[],
@@ -84,7 +84,10 @@ function inCallOrder(entries: readonly LoggedEntry[]): LoggedEntry[] {
   return ordered;
 }
 
-/** The newest whole groups that fit, with every user's message of the turn; the last group in any case (decision 80). */
+/**
+ * The newest whole groups that fit, with every user's message of the turn; the last group in any case (decision 80:
+ * windows of whole groups).
+ */
 function windowOf(entries: readonly LoggedEntry[], turnFrom: number, most: number): LoggedEntry[] {
   const groups: LoggedEntry[][] = [];
   for (const entry of entries) {

@@ -8,11 +8,11 @@ import type { Cleanup } from "./temp.ts";
 /** A Redis of a test's own. */
 export interface TestRedis {
   readonly url: string;
-  /** A client of it, as a consumer has one. */
+  /** A client of it, like a consumer's. */
   readonly client: Redis;
 }
 
-/** Starts one, which keeps nothing; null where the machine has no redis-server. */
+/** Starts one without persistence; null where the machine has no redis-server. */
 export async function startRedis(atEnd: Cleanup, password?: string): Promise<TestRedis | null> {
   const port = await freePort();
   const secret = password === undefined ? [] : ["--requirepass", password];

@@ -2,14 +2,14 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Scope, Store } from "../../storage/store/store.ts";
 import { scopeWith } from "./scope-with.ts";
 
-/** A store that does not take batches with a statement of this name as long as the test says so. */
+/** A store that refuses batches with a statement of this name while the test says so. */
 export interface RefusingStore extends Store {
   refused: string | null;
   /** Refuses one batch only. */
   once: boolean;
   /** A batch with a statement of this name is applied, and its answer is lost. */
   unanswered: string | null;
-  /** What a refusal waits for. */
+  /** Work to await before a refusal. */
   late: (() => Promise<void>) | null;
   /** The next read of a statement of this name fails. */
   unread: string | null;
@@ -17,7 +17,7 @@ export interface RefusingStore extends Store {
   readonly reads: Map<string, number>;
 }
 
-/** The store as a process sees it whose disk fails for some batches and not for others. */
+/** The store of a process whose disk fails for some batches only. */
 export function refusingStore(store: Store): RefusingStore {
   function refusing<S extends Scope>(scope: S): S {
     const write: Scope["write"] = async (ops) => {

@@ -1,6 +1,6 @@
 import type { Scope } from "../../storage/store/store.ts";
 
-/** A part of a store whose reads, or writes, are the test's, and the rest its own. */
+/** A part of a store with the test's own reads or writes; other methods are its own. */
 export function scopeWith<S extends Scope>(scope: S, own: Partial<Pick<Scope, "read" | "write">>): S {
   return new Proxy(scope, {
     get(target, property) {

@@ -11,17 +11,17 @@ import {
 import type { Env, Timer } from "../../bus/env.ts";
 import type { TokenCount } from "../../bus/protocol/model-reply.ts";
 
-/** What the model says to one request. */
+/** The model's answer to one request. */
 export interface ScriptedReply {
-  /** Said before the text, in one piece. */
+  /** Sent before the text, in one piece. */
   readonly reasoning?: string;
-  /** What of it the provider wants back. */
+  /** The thoughts that the provider wants returned. */
   readonly thoughts?: readonly SignedThought[];
   /** Pieces of text, one after the other. */
   readonly text?: readonly string[];
   readonly calls?: readonly RequestedCall[];
   readonly usage?: TokenCount | null;
-  /** Fails with these words when the text is out. */
+  /** Fails with this message after the text. */
   readonly failure?: string;
 }
 
@@ -33,7 +33,7 @@ export interface ShownMessage {
   readonly tool_calls?: readonly { readonly id: string }[];
 }
 
-/** A provider whose answers the test writes, with pauses of its choosing between the pieces. It speaks in the time of `env`. */
+/** A provider with scripted answers, and pauses between the pieces. It speaks in the time of `env`. */
 export class ScriptedModel implements ModelProvider {
   readonly name = "scripted";
   /** The messages of every request. */

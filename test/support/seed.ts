@@ -20,7 +20,7 @@ export function sqliteIn(dataDir: string): StoreConfig {
   });
 }
 
-/** Writes rows of a tenant into a database that no server uses now; makes the schema when it is not there. */
+/** Writes rows of a tenant into the database of a stopped server; creates the schema if it is missing. */
 export async function seed(
   config: StoreConfig,
   tenantId: string,

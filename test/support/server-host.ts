@@ -40,7 +40,7 @@ async function run(id: number, environment: Readonly<Record<string, string>>): P
       pluginProviders(plugins).map(({ name }) => name),
     );
     if (refusals.length > 0) throw new Error(refusals.join("\n"));
-    // uWebSockets.js reads it when it is loaded: all servers of this process have the same, that of the settings that name none.
+    // uWebSockets.js reads it when it is loaded: all servers of this process have the default.
     process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= String(settings.httpMaxHeaderBytes);
     await serve(settings, {
       version,

@@ -9,7 +9,7 @@ const keptMax = 200;
 const said: Said[] = [];
 const usual = /"level":"(?:trace|debug|info)"/;
 
-/** Keeps a log line of level warn or higher, and any line that is no log line. */
+/** Stores a log line of level warn or higher, and any other text. */
 export function noteLine(line: string): void {
   if (usual.test(line)) return;
   said.push({ atMs: performance.now(), line });

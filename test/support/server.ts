@@ -15,21 +15,21 @@ import type { MockModel } from "./mock-model.ts";
 import { noteLine } from "./server-output.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-// Servers for tests: in a process that several share, as a process of its own, started as a user would start it, or inside the test's
-// process, where a test can reach for its threads. Each has its own data directory and port, and none outlives the test.
+// Servers for tests: in a shared process, in a process of its own started by the real command, or inside the test's
+// process, where a test can reach its threads. Each has its own data directory and port, and ends with the test.
 
 export type Env = Readonly<Record<string, string>>;
 
 interface ServerOptions {
-  /** Settings beside those that every test server has. */
+  /** Settings added to those of every test server. */
   readonly env?: Env;
   /** Words after `serve`. */
   readonly args?: readonly string[];
   /** Default: one of its own, removed at the end. */
   readonly dataDir?: string;
-  /** False resolves as soon as the process is there; `ready` says when it takes requests. Default true. */
+  /** False resolves as soon as the process exists; `ready` resolves when it takes requests. Default true. */
   readonly waitForReady?: boolean;
-  /** Where it is registered that the server must end. */
+  /** The cleanup that ends the server. */
   readonly atEnd: Cleanup;
 }
 
@@ -48,10 +48,10 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const startMsMax = 60_000;
 const stopMsMax = 30_000;
 
-/** The HTTP engine of the test servers; the gate runs the tests for which it matters on both. */
+/** The HTTP engine of the test servers; the gate runs engine-dependent tests on both. */
 export const httpEngine: "uws" | "node" = process.env.SVC_TEST_HTTP_ENGINE === "node" ? "node" : "uws";
 
-/** What every test server is told: any free port, nothing limited, and what it says as JSON. */
+/** The settings of every test server: any free port, no rate limit, and logs as JSON. */
 export function baseEnv(dataDir: string): Env {
   return {
     SVC_PORT: "0",
@@ -66,7 +66,7 @@ export function baseEnv(dataDir: string): Env {
   };
 }
 
-/** Starts a server in a process that several servers share. Signals, kills, logs and memory need `startServerProcess`. */
+/** Starts a server in a shared process. Signals, kills, logs and memory need `startServerProcess`. */
 export async function startServer({
   atEnd,
   ...options
@@ -88,7 +88,7 @@ export async function startServerProcess({ atEnd, ...options }: ServerOptions): 
   return server;
 }
 
-/** An empty one, but for the schema where the runner has made that already. */
+/** An empty one, with the schema if the runner has made it already. */
 function newDataDir(atEnd: Cleanup): string {
   const path = tempDir(atEnd);
   const image = process.env.SVC_TEST_SQLITE_IMAGE;
@@ -100,15 +100,15 @@ function newDataDir(atEnd: Cleanup): string {
 export interface TestServer extends HttpClient {
   readonly url: string;
   readonly dataDir: string;
-  /** With which settings it was started. */
+  /** The settings it was started with. */
   readonly environment: Env;
   /** Asks the server to end; resolves when it has. */
   stop(): Promise<unknown>;
-  /** Starts the server again on its data, when it has ended; otherwise it is asked to end first. */
+  /** Restarts the server on its data; a running one is asked to end first. */
   restart(env?: Env): Promise<void>;
 }
 
-/** A server in a process that it shares with others. */
+/** A server in a shared process. */
 class HostedServer extends HttpClient implements TestServer {
   readonly dataDir: string;
   environment: Env;
@@ -126,7 +126,7 @@ class HostedServer extends HttpClient implements TestServer {
   }
 
   async start(): Promise<void> {
-    // It is read once for each process.
+    // The file is read once per process.
     if (this.environment.SVC_HTTP_MAX_HEADER_BYTES !== undefined)
       throw new Error("SVC_HTTP_MAX_HEADER_BYTES needs a process: startServerProcess");
     this.#run = await runHosted(this.environment);
@@ -165,12 +165,12 @@ export class ProcessServer extends HttpClient implements TestServer {
     this.#process = new ServerProcess(env, args);
   }
 
-  /** With which settings the process was started. */
+  /** The settings the process was started with. */
   get environment(): Env {
     return this.#env;
   }
 
-  /** Resolves when the server takes requests. Rejects, with what it has printed, when it ends before that. */
+  /** Resolves when the server takes requests. Rejects with its output when it ends before that. */
   get ready(): Promise<void> {
     return this.#process.ready;
   }
@@ -188,17 +188,17 @@ export class ProcessServer extends HttpClient implements TestServer {
     return this.#process.pid;
   }
 
-  /** Whether the process is there. */
+  /** True while the process exists. */
   get isRunning(): boolean {
     return this.#process.isRunning;
   }
 
-  /** What the process has logged so far. */
+  /** The log lines of the process so far. */
   get logs(): readonly LogLine[] {
     return this.#process.logs;
   }
 
-  /** What the process has printed so far, log lines and all. */
+  /** The output of the process so far, log lines included. */
   get output(): string {
     return this.#process.output;
   }
@@ -214,7 +214,7 @@ export class ProcessServer extends HttpClient implements TestServer {
     return this.stop("SIGKILL");
   }
 
-  /** Starts the server again on its data, when it has ended; otherwise it is asked to end first. */
+  /** Restarts the server on its data; a running one is asked to end first. */
   async restart(env: Env = {}): Promise<void> {
     await this.stop();
     this.#env = { ...this.#env, ...env };
@@ -223,7 +223,7 @@ export class ProcessServer extends HttpClient implements TestServer {
   }
 }
 
-/** Processes that are running: they go with the test's process however that ends. */
+/** Running processes: they end with the test's process, however that ends. */
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
@@ -245,7 +245,8 @@ class ServerProcess {
       ["--import", join(root, "strip-types.js"), ...busInBytes(), join(root, "svc.ts"), "serve", ...args],
       {
         cwd: root,
-        // Nothing else of the shell's: a key of a model provider would choose another model. The channel ends the server with us.
+        // No other variable of the shell: a provider key would change the default model. The channel ends the server
+        // with the test.
         env: { PATH, HOME, TMPDIR, ...env },
         stdio: ["ignore", "pipe", "pipe", "ipc"],
       },
@@ -327,7 +328,7 @@ export async function startInProcess({
   atEnd,
   ...options
 }: Pick<ServerOptions, "env" | "dataDir" | "atEnd"> & Pick<ServeOptions, "cores">): Promise<LocalServer> {
-  // All of the program, which most files that start servers do without.
+  // The whole program; most files that start servers do not load it.
   const { serve } = await import("../../host/serve.ts");
   const dataDir = options.dataDir ?? tempDir(atEnd);
   const { settings } = await loadDeployment({ ...baseEnv(dataDir), SVC_LOG_LEVEL: "silent", ...options.env });
@@ -358,7 +359,7 @@ interface KeyEntry {
   readonly scopes: readonly string[];
 }
 
-/** Settings of mode api_key, and a key for each entry; of tenant `acme` unless it says another. */
+/** Settings of mode api_key, and a key for each entry; of tenant `acme` by default. */
 export function apiKeys<Name extends string>(
   entries: Readonly<Record<Name, KeyEntry>>,
 ): { readonly env: Env; readonly keys: Readonly<Record<Name, string>> } {
@@ -373,7 +374,9 @@ export function apiKeys<Name extends string>(
   return { env: { SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: JSON.stringify(map) }, keys };
 }
 
-/** Settings under which these model ids are routes to a mock model, the first of them the default. A test knows what a million tokens cost. */
+/**
+ * Settings under which these model ids are routes to a mock model, the first of them the default, with known prices.
+ */
 export function modelEnv(mock: Pick<MockModel, "url">, models: readonly string[]): Env {
   const price = { input: 2, output: 8, cache_read: 0.5, cache_write: 2 };
   const figures = { max_output_tokens: 32_768, price };

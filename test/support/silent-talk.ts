@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import type { Talk } from "../../host/cli/command.ts";
 
-/** Streams of a command that nobody speaks to. */
+/** Streams of a command without a user. */
 export function silentTalk(): Talk {
   const input = new PassThrough();
   input.end();

@@ -6,20 +6,20 @@ import { type NodeId, nodeId } from "../../bus/protocol/node-id.ts";
 import type { Transport } from "../../bus/transport.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 
-// Nodes in a simulated world, with the real bus, links and actor host. Only what the platform gives is simulated: transports, whose
-// batches are copied and arrive after a random time, in order on one and in any order across them; threads that end
-// without warning; and the main thread's word to the others, which reaches each at another time.
+// Nodes in a simulated world, with the real bus, links and actor host. Only the platform is simulated: transports,
+// whose batches are copied and arrive after a random time, in order within one and in any order across them; threads
+// that end without warning; and notices of the main thread, which reach each node at another time.
 
 export interface SimNetOptions {
   readonly actorNodes: readonly number[];
   /** Nodes that only ask. */
   readonly otherNodes?: readonly number[];
-  /** The host that a node is on; all are on one when it is not given. */
+  /** The host of a node; by default all are on one. */
   readonly hostOf?: (number: number) => string;
   readonly definitions: readonly AnyActorDefinition[];
-  /** What the actors share; one for all nodes, so that a test can look into it. */
+  /** The services that the actors share; one for all nodes, so that a test can read it. */
   readonly deps?: unknown;
-  /** What the actors of one node share, made anew for each incarnation; in the place of `deps`. */
+  /** The services of one node's actors, made for each incarnation; replaces `deps`. */
   readonly depsOf?: (node: number, env: SimEnv) => unknown;
   /** How long a batch may be on its way. */
   readonly delayMs?: number;
@@ -32,7 +32,7 @@ export interface SimNode {
   readonly env: SimEnv;
   readonly bus: Bus;
   readonly host: ActorHost;
-  /** When the main thread's next word may arrive: words to one node keep their order. */
+  /** The earliest arrival of the main thread's next notice: notices to one node keep their order. */
   controlAt: number;
 }
 
@@ -53,7 +53,7 @@ export class SimNet {
   readonly sim: Sim;
   /** Every crash of an actor, on any node. */
   readonly crashes: Crash[] = [];
-  /** The version of the protocol that a node speaks, where it is another than ours. */
+  /** The protocol version of a node, if it differs from the current one. */
   readonly #versions = new Map<number, number>();
   /** Called for every batch that a node sends to another. */
   onPost: (from: number, to: number, batch: Batch) => void = () => {};
@@ -76,12 +76,12 @@ export class SimNet {
     }
   }
 
-  /** From now on a node speaks as another svc does. */
+  /** From now on a node speaks another protocol version. */
   speakVersion(number: number, version: number): void {
     this.#versions.set(number, version);
   }
 
-  /** What a node is called on the bus. */
+  /** The name of a node on the bus. */
   idOf(number: number): NodeId {
     return nodeId((this.#options.hostOf ?? oneHost)(number), number);
   }
@@ -94,7 +94,7 @@ export class SimNet {
   }
 
   /**
-   * Ends a node without warning. What it has sent still arrives. Some time after that the others are told, each at its own
+   * Ends a node without warning. Its sent batches still arrive. Later the others learn of the loss, each at its own
    * time, and are connected with its replacement. Does nothing to a node that waits to be replaced.
    */
   kill(number: number): void {
@@ -103,11 +103,11 @@ export class SimNet {
     if (lost.env.ended) return;
     lost.env.end();
     lost.host.close();
-    // An Env that nobody ends: that of the main thread.
+    // The Env of the main thread, which never ends.
     sim.plan(sim.env(), sim.int(this.#delayMs * 4 + 1), () => this.#replace(lost));
   }
 
-  /** Other nodes hold actors from now on; each node hears of it at its own time. */
+  /** Other nodes hold actors from now on; each node learns of it at its own time. */
   placeOver(actorNodes: readonly number[]): void {
     const ids = actorNodes.map((number) => this.idOf(number));
     for (const node of this.#nodes.values()) this.#control(node, () => node.bus.placeOver(ids));
@@ -163,7 +163,10 @@ export class SimNet {
   }
 }
 
-/** The two ends of a connection between nodes; `sent` is told of each batch, and by which end it is posted, and says what arrives. */
+/**
+ * The two ends of a connection between nodes; `sent` gets each batch with its sender's end, and returns the batch that
+ * arrives.
+ */
 export function simTransports(
   sim: Sim,
   first: SimEnv,
@@ -190,12 +193,12 @@ export function simTransports(
   return [end(true), end(false)];
 }
 
-/** One direction of a connection: what is sent arrives in order, later, and not before somebody listens. */
+/** One direction of a connection: batches arrive in order, later, and only when there is a listener. */
 class Wire {
   readonly #sim: Sim;
   readonly #receiver: SimEnv;
   readonly #delayMs: number;
-  /** What was sent, null for the end. */
+  /** Sent batches, null for the end. */
   readonly #onItsWay: (Batch | null)[] = [];
   #arrived = 0;
   #lastArrival = 0;
@@ -210,7 +213,7 @@ class Wire {
 
   send(batch: Batch | null): void {
     const { now } = this.#sim;
-    // Whole milliseconds, so that much happens at the same time and the seed decides about its order.
+    // Whole milliseconds, so that many events coincide and the seed decides about their order.
     this.#lastArrival = Math.max(this.#lastArrival, now + this.#sim.int(this.#delayMs + 1));
     this.#onItsWay.push(batch);
     this.#sim.plan(this.#receiver, this.#lastArrival - now, () => {
@@ -232,7 +235,7 @@ class Wire {
     this.#ended = work;
   }
 
-  /** The receiver takes nothing more. */
+  /** The receiver accepts nothing more. */
   stop(): void {
     this.#listener = () => {};
     this.#ended = () => {};

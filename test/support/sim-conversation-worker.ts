@@ -5,7 +5,7 @@ import { SimDisk } from "./sim-disk.ts";
 import { Sim } from "./sim-env.ts";
 import { cleanup } from "./temp.ts";
 
-// A thread that holds simulated conversations, one after the other.
+// A thread that runs simulated threads of conversation in sequence.
 
 /** By which seeds. */
 export interface ConversationsAsked {
@@ -13,13 +13,13 @@ export interface ConversationsAsked {
   readonly to: number;
 }
 
-/** What the first that was not held has failed with, and what the others have met. */
+/** The failure of the first violation, and the kinds of events of the others. */
 export interface ConversationsSeen {
   readonly failure: string | null;
   readonly seen: readonly string[];
 }
 
-/** What happens in each conversation. */
+/** The events in each simulated thread. */
 const actions = 12;
 
 parentPort?.on("message", async (asked: ConversationsAsked) => parentPort?.postMessage(await holdAll(asked)));

@@ -17,9 +17,9 @@ import type { Sim, SimEnv } from "./sim-env.ts";
 import { SimListener } from "./sim-listener.ts";
 import { call } from "./slow-turns.ts";
 
-// One conversation as its users and the world may treat it: turns, aborts, answers, forks, rewinds, listeners that come and go, and
-// processes that end at any moment, all at times that a seed decides. What was promised is written down here, outside of it, and
-// held against the log when all has come to rest.
+// One thread under everything that users and the world may do: turns, aborts, answers, forks, rewinds, listeners that
+// come and go, and processes that end at any moment, all at seeded times. The promises are recorded outside of it, and
+// compared with the log at rest.
 
 /** Calls of one run that its manifest allows. */
 const toolCallsMax = 8;
@@ -32,12 +32,12 @@ export const conversationManifests = {
   child: { ...working, ...to("grandchild"), execution: { tools: "parallel" } },
   grandchild: working,
 };
-/** Whom an agent hands its tasks to, by how many are above it. */
+/** The agent that gets an agent's tasks, by the number of its parents. */
 const below = ["child", "grandchild"];
 
 const alice = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 const everybody = { scopes: [], principal: null, not_principal: null };
-/** Longer than anything that a conversation still waits for by itself. */
+/** Longer than any wait of a thread that needs no answer. */
 const restMs = 120_000;
 
 type Promised = "accepted" | "refused" | "unknown";
@@ -54,23 +54,23 @@ export class SimConversation {
   #said = 0;
   #forks = 0;
   #calls = 0;
-  /** What clients have said, and whether they were told that it was taken. */
+  /** The messages of clients, and whether they were acknowledged. */
   readonly #words = new Map<string, Promised>();
-  /** How often the effect of a call was seen outside. */
+  /** The external count of a call's effect. */
   readonly #effects = new Map<string, number>();
-  /** Values that a wait was told, by its id, and those of them that were accepted. */
+  /** The answers to a wait by its id, and those of them that were accepted. */
   readonly #answers = new Map<string, { readonly accepted: unknown[] }>();
   #turns: TestTurn[] = [];
   #listener: SimListener | null = null;
-  /** What the model was shown last. */
+  /** The last prompt of the model. */
   #shown: readonly ShownMessage[] = [];
-  /** Nothing is asked for any more. */
+  /** No more requests are made. */
   #isLast = false;
-  /** Until then the disk takes nothing. */
+  /** Until then the disk accepts nothing. */
   #fullUntil = 0;
-  /** What was done when, for whoever looks for the cause of a failure. */
+  /** The actions with their times, for the search for the cause of a failure. */
   readonly #done: string[] = [];
-  /** What has happened, for a test to see that its seeds meet enough. */
+  /** The kinds of events so far: a test checks that its seeds meet enough of them. */
   readonly seen = new Set<string>();
 
   constructor(sim: Sim, disk: SimDisk, settings: Settings, suffix: string) {
@@ -83,7 +83,7 @@ export class SimConversation {
     this.#process = this.#boot();
   }
 
-  /** Does some of what may be done, at times of its own, and then lets all come to rest. */
+  /** Takes random actions at random times, and then lets the world rest. */
   async live(actions: number): Promise<void> {
     const sim = this.#sim;
     for (let done = 0; done < actions; done++) {
@@ -143,7 +143,7 @@ export class SimConversation {
     });
   }
 
-  /** Text, or a few calls that are known nowhere else. */
+  /** Text, or a few calls with unique ids. */
   #reply(messages: readonly ShownMessage[]): ScriptedReply {
     const sim = this.#sim;
     const depth = Number(
@@ -224,7 +224,7 @@ export class SimConversation {
     return turn;
   }
 
-  /** Writes down what becomes of words. Only those of a refusal are known not to be kept. */
+  /** Records the fate of a message. Only refused messages are known to be unstored. */
   #promise(words: string, asked: Promise<unknown>): void {
     this.#words.set(words, "unknown");
     void outcomeOf(asked).then((outcome) => {
@@ -238,7 +238,7 @@ export class SimConversation {
     this.seen.add(what);
   }
 
-  /** For a while no batch is taken. */
+  /** For a while no batch is accepted. */
   #fillDisk(): void {
     this.#fullUntil = this.#sim.now + this.#sim.int(40);
     this.#see("full");
@@ -316,7 +316,7 @@ export class SimConversation {
     this.#see("listened");
   }
 
-  /** What was heard until now is all that there is to hear. */
+  /** Checks the received events as complete so far. */
   async #stopListening(atRest = false): Promise<void> {
     const listener = this.#listener;
     this.#listener = null;
@@ -327,7 +327,7 @@ export class SimConversation {
     if (head) listener.check(await this.#log(head), atRest);
   }
 
-  /** The process ends without a word; what it had not written is lost. */
+  /** The process ends without warning; its unwritten batches are lost. */
   async #crash(): Promise<void> {
     this.#see(this.#turns.length > 0 ? "crashed after a turn" : "crashed");
     assert.deepEqual(this.#process.crashes, []);
@@ -342,7 +342,7 @@ export class SimConversation {
       await this.#recover(threadAddress(tenantId, String(suffix)));
   }
 
-  /** As a process that starts does: until it has come to something. */
+  /** Recovers like a starting process: until it has a result. */
   async #recover(thread: Address<"thread">): Promise<void> {
     for (;;) {
       const outcome = await this.#asked(this.#process.bus.ask(thread, "recover", {}));
@@ -361,7 +361,7 @@ export class SimConversation {
     );
   }
 
-  /** Answers what is still asked until nothing is, and holds the log against what was promised. */
+  /** Answers all open questions, and compares the log with the promises. */
   async #rest(): Promise<void> {
     for (let rounds = 0; ; rounds++) {
       assert.ok(rounds < 100, "the conversation does not come to rest");
@@ -383,7 +383,7 @@ export class SimConversation {
     this.#env.end();
   }
 
-  /** What the log says, a line for each event, for whoever looks for the cause of a failure. */
+  /** The log, a line for each event, for the search for the cause of a failure. */
   async outline(): Promise<string> {
     const head = await this.#head();
     if (!head) return "no thread";
@@ -403,7 +403,7 @@ export class SimConversation {
     ].join("\n");
   }
 
-  /** One more turn, which is shown what is on the active branch and nothing else. */
+  /** One more turn, whose prompt has the active branch and nothing else. */
   async #sayLast(): Promise<void> {
     this.#isLast = true;
     this.#say();
@@ -459,7 +459,7 @@ export class SimConversation {
     );
   }
 
-  /** What was said is in the log, or waits for the next run. */
+  /** Asserts that each message is in the log, or waits for the next run. */
   #checkWords(events: readonly LogEvent[], waiting: readonly unknown[]): void {
     for (const [words, promised] of this.#words) {
       const times =
@@ -471,7 +471,7 @@ export class SimConversation {
     }
   }
 
-  /** No effect comes twice, and what the log says of it is true. */
+  /** Asserts that no effect is repeated, and that the log reports it truly. */
   #checkEffects(events: readonly LogEvent[]): void {
     for (const [id, times] of this.#effects) assert.equal(times, 1, `${id} has run ${times} times`);
     for (const { extra, content } of events.filter(({ kind }) => kind === "tool_result")) {
@@ -491,7 +491,7 @@ export class SimConversation {
       if (type === "wait_ended") ends.set(wait_id, [...(ends.get(wait_id) ?? []), event]);
     }
     for (const [id, of] of ends) assert.equal(of.length, 1, `the wait ${id} has ended ${of.length} times`);
-    // A process that dies while a run has asked, and does not wait yet, leaves a call that is closed without a word on the wait.
+    // A process that dies after a run's question and before its wait leaves a closed call without a word on the wait.
     const closed = new Set(
       events
         .filter(({ content }) => content.startsWith("[tool error/interrupted]"))
@@ -517,7 +517,7 @@ export class SimConversation {
     return rows.flatMap(({ run_id, thread_key }) => [thread_key, ...this.#tasksBelow(String(run_id))]);
   }
 
-  /** Every run is over, has made no more calls than it may, and is billed for what its model has said. */
+  /** Asserts that every run is over, within its number of calls, and billed for its model's answers. */
   async #checkRuns(
     head: ThreadRow,
     events: readonly LogEvent[],
@@ -555,7 +555,7 @@ function assertTree({ leaf_seq, next_seq }: ThreadRow, events: readonly LogEvent
   assert.ok(leaf_seq < next_seq && (next_seq === 0 || leaf_seq >= 0), `leaf ${leaf_seq} of ${next_seq}`);
 }
 
-/** Each call has one result, on every branch that goes on behind it. */
+/** Asserts that each call has one result, on every branch after it. */
 function assertCallsAnswered(events: readonly LogEvent[]): void {
   const results = events.filter(({ kind }) => kind === "tool_result").map(({ extra }) => extra?.tool_call_id ?? "");
   const asked = events.flatMap(({ extra }) => extra?.tool_calls ?? []).map(({ id }) => id);
@@ -567,7 +567,7 @@ function assertCallsAnswered(events: readonly LogEvent[]): void {
     }
 }
 
-/** The most results of a call that one branch behind an event has. */
+/** The highest number of results of a call on one branch after an event. */
 function onBranches(events: readonly LogEvent[], seq: number, id: string): number {
   const counts = new Map<number, number>([[seq, 0]]);
   let most = 0;

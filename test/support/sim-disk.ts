@@ -10,12 +10,13 @@ import type { WriteOutcome, Writer } from "../../storage/store/writer.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 import { type Cleanup, memoryDir } from "./temp.ts";
 
-/** A batch is on its way to the disk for less than this, and so is its answer on the way back. */
+/** A batch takes less than this to the disk, and so does its answer on the way back. */
 const writeMsBelow = 5;
 
 /**
- * A database in simulated time: the real SQLite engine, whose batches are applied some time after they were sent, in order, and
- * acknowledged some time after that. A process that ends loses what was not applied, and never hears of what was.
+ * A database in simulated time: the real SQLite engine, whose batches are applied some time after they were sent, in
+ * order, and acknowledged some time after that. A process that ends loses its unapplied batches, and never learns of
+ * the applied ones.
  */
 export class SimDisk {
   readonly #writer: Writer;
@@ -45,14 +46,17 @@ export class SimDisk {
     return new SimDisk(writer, reader, tellTime);
   }
 
-  /** What is on the disk now, for a test to look at. */
+  /** The present rows of the disk, for a test. */
   query(sql: string, ...params: readonly Param[]): Row[] {
     const query = this.#queries.get(sql) ?? this.#reader.prepare<unknown[], Row>(sql);
     this.#queries.set(sql, query);
     return query.all(...params);
   }
 
-  /** The store of one process. `writeMs` is how long a batch is on its way, and its answer; `isFull` says whether none is taken now. */
+  /**
+   * The store of one process. `writeMs` is the delay of a batch, and of its answer; `isFull` is true while none is
+   * accepted.
+   */
   store(
     sim: Sim,
     env: SimEnv,
@@ -63,7 +67,7 @@ export class SimDisk {
   }
 }
 
-/** What becomes of a batch for which there is no room. */
+/** The fate of a batch when the disk is full. */
 const full: WriteOutcome = { rows: null, error: new SvcError("storage_unavailable") };
 
 class SimEngine implements Engine {
@@ -71,7 +75,7 @@ class SimEngine implements Engine {
   readonly #writer: Writer;
   readonly #sim: Sim;
   readonly #env: SimEnv;
-  /** Batches on their way, and outcomes on their way back: each timer takes the oldest. */
+  /** Sent batches, and returning outcomes: each timer takes the oldest. */
   readonly #sent: { readonly ops: readonly WriteOp[]; readonly settle: (outcome: WriteOutcome) => void }[] = [];
   readonly #applied: (() => void)[] = [];
   readonly #writeMs: () => number;
@@ -116,7 +120,7 @@ class SimEngine implements Engine {
 
   close() {}
 
-  /** What tells the time of the store tells that of the simulation. */
+  /** The store's clock is that of the simulation. */
   #timed(rows: readonly Row[]): Row[] {
     return rows.map((row) => (row.now === undefined ? row : { ...row, now: Math.floor(this.#sim.now) }));
   }
@@ -126,14 +130,14 @@ class SimEngine implements Engine {
     if (!batch) throw new Error("a batch is applied that was not sent");
     this.#tellTime(this.#sim.now);
     if (this.#isFull()) {
-      // Of a database over a network nobody may hear that it has taken a batch.
+      // A remote database may apply a batch although its acknowledgement is lost.
       if (this.#sim.int(3) === 0) this.#writer.write([batch.ops], () => {});
       this.#applied.push(() => batch.settle(full));
     } else this.#writer.write([batch.ops], (_index, outcome) => this.#applied.push(() => batch.settle(outcome)));
     this.#answersAt = this.#later(this.#answersAt, () => this.#applied.shift()?.());
   }
 
-  /** Plans `work` some time from now and not before what was planned last; answers when. */
+  /** Plans `work` some time from now and not before earlier plans; returns its time. */
   #later(notBefore: number, work: () => void): number {
     const at = Math.max(notBefore, this.#sim.now + this.#writeMs());
     this.#sim.plan(this.#env, at - this.#sim.now, work);

@@ -6,28 +6,28 @@ import { durableEnv, durableManifests, SimDurable } from "./sim-durable.ts";
 import { Sim } from "./sim-env.ts";
 import { cleanup } from "./temp.ts";
 
-// A thread that holds simulated worlds of durable runs, one after the other.
+// A thread that runs simulated worlds of durable runs in sequence.
 
-/** Which worlds, and the mistake that is made in them, or the fault that happens. */
+/** The worlds, and the bug planted in them, or their fault. */
 export interface WorldsAsked {
   readonly from: number;
   readonly to: number;
   readonly bug: string | null;
 }
 
-/** What was found, and by which seed; what the seeds have met. */
+/** The failure with its seed, and the kinds of events of all seeds. */
 export interface WorldsSeen {
   readonly failed: {
     readonly seed: number;
     readonly message: string;
     readonly outline: string;
-    /** What the same seed has failed with in a world of its own; null when it has not. */
+    /** The failure of the same seed in a world of its own; null when it passes. */
     readonly again: string | null;
   } | null;
   readonly seen: readonly string[];
 }
 
-/** What happens in each world. */
+/** The events in each world. */
 const actions = 14;
 
 parentPort?.on("message", async (asked: WorldsAsked) => parentPort?.postMessage(await liveAll(asked)));
@@ -53,7 +53,7 @@ async function liveAll({ from, to, bug }: WorldsAsked): Promise<WorldsSeen> {
   }
 }
 
-/** Lives through one world; answers with what it has failed. */
+/** Runs one world; returns its failure. */
 async function live(
   world: SimDurable,
   seen: Set<string>,
@@ -62,7 +62,7 @@ async function live(
     await world.live(actions);
     return null;
   } catch (error) {
-    // Threads are numbered by all worlds of a disk together.
+    // All worlds of a disk share the numbers of threads.
     const message = (error as Error).message.replaceAll(/log \d+/g, "log");
     return { message, outline: world.outline() };
   } finally {

@@ -4,12 +4,12 @@ import { SimThreads, simThreadsMax } from "./sim-threads.ts";
 
 const threads = new SimThreads<WorldsAsked, WorldsSeen>(new URL("./sim-durable-worker.ts", import.meta.url));
 
-/** Holds simulated worlds of durable runs on a thread, until one fails. */
+/** Runs simulated worlds of durable runs on a thread, until one fails. */
 export function liveWorlds(asked: WorldsAsked): Promise<WorldsSeen> {
   return threads.ask(asked);
 }
 
-/** The worlds of a range of seeds, side by side; `fault` is what happens in them. */
+/** The worlds of a range of seeds, concurrently; `fault` is planted in them. */
 export async function liveSeeds(from: number, to: number, fault: string | null = null): Promise<WorldsSeen> {
   const each = Math.ceil((to - from + 1) / simThreadsMax);
   const parts = Array.from({ length: simThreadsMax }, (_, part) => from + part * each).filter((first) => first <= to);
@@ -22,7 +22,7 @@ export async function liveSeeds(from: number, to: number, fault: string | null =
   };
 }
 
-/** Throws what a world has failed with, and by which seed it fails again. */
+/** Throws the failure of a world, with the seed that repeats it. */
 export function assertSound(failed: WorldsSeen["failed"]): void {
   if (failed === null) return;
   assert.fail(`SVC_TEST_SEED=${failed.seed}: ${failed.message}\n${failed.outline}`);

@@ -22,10 +22,10 @@ import { SimReceivers } from "./sim-receivers.ts";
 import { call } from "./slow-turns.ts";
 import { FrameReader } from "./sse-frames.ts";
 
-// Durable runs as the world may treat them: accepted, answered, decided, stopped, and carried by processes that end at any moment,
-// or that stall until another has taken their place and then go on as if nothing had been. In a third of the worlds there are two of them,
-// which share a store and take runs up side by side: each holds the conversations that fall to it. What was promised is written down in a
-// record outside of it, and held against the store when all has come to rest.
+// Durable runs under everything that the world may do. They are accepted, answered, decided and stopped. Their
+// processes end at any moment, or stall until another one has replaced them and then continue unaware. A third of the
+// worlds have two processes, which share a store and resume runs concurrently: each has the threads that are placed on
+// it. The promises are recorded outside, and compared with the store at rest.
 
 const endpoints = ["ops", "audit"];
 const everybody = { scopes: [], principal: null, not_principal: null };
@@ -41,11 +41,11 @@ const durable = { mode: "durable", webhooks: endpoints, resume_token_ttl_seconds
 export const durableManifests = {
   sequential: { ...agent, execution: durable },
   parallel: { ...agent, execution: { ...durable, tools: "parallel" } },
-  /** Goes on beside them, at their expense. */
+  /** Runs in the background, at its parent's expense. */
   helper: { tools: ["look", "put", "note"] },
 };
 
-/** The settings beside those that every process of a test has. */
+/** The settings added to those of every test process. */
 export const durableEnv = {
   SVC_FIBER_CONCURRENCY: String(slotsMax),
   SVC_FIBER_MAX_ATTEMPTS: String(triesMax),
@@ -60,9 +60,9 @@ export const durableEnv = {
   ),
 };
 
-/** Words of a turn whose model never answers. */
+/** The message of a turn whose model never answers. */
 const cursed = "cursed";
-/** Words of a task that goes on beside the run that has begun it. */
+/** The message of a background task. */
 const beside = "beside";
 const taskNamed = /"task_id":"([0-9a-f]{16})"/g;
 const silent = pino({ level: "silent" });
@@ -78,15 +78,15 @@ interface SimHost {
   stalled: boolean;
   hasStalled: boolean;
   gone: boolean;
-  /** It has had a lease: others may take it for gone. */
+  /** It has had a lease: others may take it for dead. */
   hasJoined: boolean;
-  /** It knows who else is there. */
+  /** It knows the other members. */
   isMember: boolean;
-  /** Resolves when it is gone. */
+  /** Resolves when it is dead. */
   readonly end: PromiseWithResolvers<null>;
 }
 
-/** Hosts of a world in which there is more than one, and how long what one tells the other may be on its way. */
+/** The number of hosts in a shared world, and the maximum delay of messages between them. */
 const equals = 2;
 const betweenMs = 5;
 const renewMs = 1_000;
@@ -108,7 +108,7 @@ export class SimDurable {
   #boots = 0;
   #calls = 0;
   #isLast = false;
-  /** What was done when, for whoever looks for the cause of a failure. */
+  /** The actions with their times, for the search for the cause of a failure. */
   readonly #done: string[] = [];
 
   constructor(sim: Sim, disk: SimDisk, settings: Settings, name: string, bug: PlantedBug = {}) {
@@ -124,13 +124,13 @@ export class SimDurable {
     this.#bootMissing();
   }
 
-  /** Does some of what may be done, at times of its own, and then lets all come to rest. */
+  /** Takes random actions at random times, and then lets the world rest. */
   async live(actions: number): Promise<void> {
     const sim = this.#sim;
     for (let done = 0; done < actions; done++) {
       await this.#act();
       this.record.look();
-      // Now and then longer than a step is put off.
+      // Sometimes longer than the delay of a postponed step.
       await sim.advance([0, sim.int(60), sim.int(60), sim.int(3_000), sim.int(90_000)][sim.int(5)] as number);
     }
     await this.#rest();
@@ -138,7 +138,7 @@ export class SimDurable {
     for (const host of this.#hosts) this.#end(host);
   }
 
-  /** What has happened, a line for each thing. */
+  /** The events, a line for each. */
   outline(): string {
     const hosts = this.#alive.map(({ id, process: { bus, deps } }) =>
       [id, "sees", ...bus.actorNodes, "and runs", ...deps.liveRuns].join(" "),
@@ -158,7 +158,7 @@ export class SimDurable {
     else await this.#crash();
   }
 
-  /** The process that clients find. One that stalled as it began may have taken the lease of the one after it. */
+  /** The process that clients find. One that stalled at its start may have the lease of its successor. */
   get #host(): SimHost {
     if (!this.#isShared) {
       const host = this.#hosts.at(-1) as SimHost;
@@ -175,7 +175,7 @@ export class SimDurable {
     return this.#hosts.filter(({ gone }) => !gone);
   }
 
-  /** As many processes as there should be. */
+  /** Starts the missing processes. */
   #bootMissing(): void {
     while (this.#alive.length < (this.#isShared ? equals : 1)) this.#boot();
   }
@@ -204,7 +204,7 @@ export class SimDurable {
     this.#loseHints(process);
     const abandoned = new AbandonedRuns(process.bus, store, env, silent);
     const lease = new HostLease({
-      // The first that is there is alone, whatever the world before has left.
+      // The first process is alone, whatever the previous world has left.
       ...{ store: store.system, host: id, alone: !this.#isShared || this.#boots === 1, renewed: true, log: silent },
       onGone: () => {
         this.#place(host);
@@ -246,7 +246,7 @@ export class SimDurable {
     other.process.bus.connect(process.bus.node, others);
   }
 
-  /** Who is there, as one of the hosts sees it: conversations fall to those that have a lease. */
+  /** Places threads on the hosts that have a lease, as one of the hosts sees them. */
   #place(host: SimHost): void {
     if (!this.#isShared) return;
     const { bus } = host.process;
@@ -254,7 +254,7 @@ export class SimDurable {
     const leased = this.#disk
       .query("SELECT id FROM hosts WHERE id >= ? AND id < ?", `${this.#name}-`, `${this.#name}.`)
       .map(({ id }) => id);
-    // Others have taken it for gone: it hears of it when it renews its lease.
+    // Others have taken it for dead: it learns of it when it renews its lease.
     if (!leased.includes(host.id)) return;
     const nodes = this.#hosts.filter((each) => leased.includes(each.id)).map((each) => each.process.bus.node);
     if (nodes.join() === bus.actorNodes.join() && host.isMember) return;
@@ -272,21 +272,21 @@ export class SimDurable {
   }
 
   /**
-   * Runs that a host took while their conversations fell to another, which had them in memory as they were before: what is not at work when
-   * that has left memory is taken up anew.
+   * Recovers runs that a host took while their threads were placed on another host, which had old states of them in
+   * memory. An idle run resumes after the other host has evicted it.
    */
   #recoverMoved({ id, process: { bus } }: SimHost): void {
     for (const { tenant_id, suffix } of this.record.runningOn(id))
       bus.ask(threadAddress(tenant_id, suffix), "recover", {}).catch(() => {});
   }
 
-  /** What has stalled hears late that its lease is gone: whatever else it was at goes on until then. */
+  /** A stalled process learns late that its lease is gone: its other work continues until then. */
   #keepLease(host: SimHost): void {
     const late = host.hasStalled ? this.#sim.int(renewMs) : 0;
     host.env.timer(late, () => void host.lease.keep().then(() => this.#place(host)));
   }
 
-  /** A message that is told and not asked may be lost: nothing may depend on it. */
+  /** A tell may be lost: no promise may depend on it. */
   #loseHints({ bus }: ActorProcess): void {
     const tell = bus.tell.bind(bus);
     bus.tell = (to, type, body) => {
@@ -296,7 +296,7 @@ export class SimDurable {
     };
   }
 
-  /** What a server does now and then, less often, so that a world costs little. */
+  /** The periodic tasks of a server, less often, so that a world costs little. */
   #keep(host: SimHost, count: number): void {
     host.env.timer(2_000 + this.#sim.int(4_000), () => {
       if (this.#isShared && count % 40 === 39) this.#recoverMoved(host);
@@ -319,12 +319,12 @@ export class SimDurable {
     host.abandoned.stop();
     host.env.end();
     host.process.close();
-    // Those that are connected with it see that soon.
+    // Connected nodes see that soon.
     for (const { env, process } of this.#alive)
       env.timer(this.#sim.int(100), () => process.bus.lost(host.process.bus.node));
   }
 
-  /** Text, or a few calls that are known nowhere else. */
+  /** Text, or a few calls with unique ids. */
   #reply(messages: readonly ShownMessage[]): ScriptedReply {
     const sim = this.#sim;
     const words = messages.findLast(({ role }) => role === "user")?.content ?? "";
@@ -382,7 +382,7 @@ export class SimDurable {
     return [acting("look", "read"), acting("put", "idempotent"), acting("note", "once"), acting("pay", "once"), ask];
   }
 
-  /** Some turn, of some tenant, on a conversation or without one, with a key or without. */
+  /** A random turn, of a random tenant, with or without a thread, with or without a key. */
   #accept(): void {
     const sim = this.#sim;
     const isCursed = sim.int(10) === 0;
@@ -392,7 +392,7 @@ export class SimDurable {
     this.#submit(sim.int(2) === 0 ? this.#tenants[0] : this.#tenants[1], suffix, words, key, isCursed);
   }
 
-  /** A client that was not answered asks with the same key; so does one that was. */
+  /** A client repeats its request with the same key, with or without an earlier answer. */
   #acceptAgain(): void {
     const keyed = this.record.asked.filter(({ key }) => key !== null);
     const asked = keyed[this.#sim.int(Math.max(1, keyed.length))];
@@ -429,7 +429,7 @@ export class SimDurable {
     });
   }
 
-  /** What somebody hears who listens to the conversation of a run, in this process. */
+  /** The events of a listener to the thread of a run, in this process. */
   #follow({ bus }: ActorProcess, tenant: string, suffix: string): void {
     const reader = new FrameReader();
     const heard = this.record.listener(tenant, suffix);
@@ -456,7 +456,7 @@ export class SimDurable {
     await this.#heardOf(host, Promise.all(both));
   }
 
-  /** Somebody decides one of the requests for approval; the hint to the run may be lost. */
+  /** Decides one of the requests for approval; the hint to the run may be lost. */
   async #decide(): Promise<void> {
     const sim = this.#sim;
     const pending = this.record.pendingApprovals();
@@ -467,7 +467,7 @@ export class SimDurable {
     const tenant = store.tenant(approval.tenant_id);
     const decision = sim.int(3) === 0 ? "denied" : "approved";
     const ops = decideOps(tenant, approval.id, { decision, note: "", edited_args: null }, "bob");
-    // It may be carried out also where nobody hears of it.
+    // The write may be applied although no process learns of it.
     this.record.decided(approval, decision);
     const outcome = await this.#heardOf(host, outcomeOf(tenant.write(ops)));
     if (outcome === null || !("answer" in outcome)) return;
@@ -487,25 +487,27 @@ export class SimDurable {
     await this.#heardOf(host, outcomeOf(bus.ask(to, "abort", { reason: "client" }, { deadlineMs: 60_000 })));
   }
 
-  /** What a process answers; null when it has ended before that. */
+  /** The answer of a process; null when it ends before that. */
   #heardOf<T>({ end }: SimHost, answer: Promise<T>): Promise<T | null> {
     return this.#sim.until(Promise.race([answer, end.promise]), 120_000);
   }
 
-  /** The process ends without a word; what it had not written is lost. */
+  /** The process ends without warning; its unwritten batches are lost. */
   async #crash(): Promise<void> {
     this.record.disturbed();
     this.record.see("crashed");
     const one = this.#isShared && this.#sim.int(4) > 0 ? [this.#host] : this.#alive;
     if (one.length < this.#alive.length) this.record.see("one of two crashed");
     for (const host of one) this.#end(host);
-    // The time that it takes somebody to start another.
+    // The time until another one is started.
     await this.#sim.advance(this.#sim.int(2) === 0 ? 0 : this.#sim.int(20_000));
     if (this.#isShared) this.#bootMissing();
     else this.#boot();
   }
 
-  /** A process computes for so long that another takes its place; then it goes on, until it hears that its lease is gone. */
+  /**
+   * A process computes for so long that another replaces it; then it continues, until it learns that its lease is gone.
+   */
   async #stall(): Promise<void> {
     const host = this.#host;
     this.record.disturbed();
@@ -514,10 +516,10 @@ export class SimDurable {
     host.hasStalled = true;
     host.env.stall();
     await this.#sim.advance(this.#sim.int(5_000));
-    // The other one of two does what there is to do meanwhile.
+    // The other one of two does the work during the stall.
     if (!this.#isShared) this.#boot();
     await this.#sim.advance(this.#sim.int(500));
-    // Hints that were on their way to it: what they speak of may be another's by now.
+    // Delayed hints to the stalled process: their runs may belong to another one by now.
     const { bus } = host.process;
     for (const { tenant_id, suffix, run_id } of this.record.openRuns())
       bus.tell(durableAddress(host.id), "wake", { tenant_id, suffix, run_id });
@@ -525,7 +527,7 @@ export class SimDurable {
     if (this.#isShared) host.stalled = false;
   }
 
-  /** Everybody is well again and answers what is asked, until nothing is left to do. */
+  /** All processes are well again, and all questions are answered, until no work is left. */
   async #rest(): Promise<void> {
     this.#isLast = true;
     this.#receivers.isWell = true;
@@ -539,7 +541,7 @@ export class SimDurable {
         bus.tell(deliveryAddress(tenant_id, endpoint_id), "wake", {});
       await this.#sim.advance(rounds < 5 ? 5_000 : 30_000);
     }
-    // Whoever would do something again has the time for it.
+    // Leaves time for a wrongly repeated action.
     await this.#sim.advance(120_000);
     await this.#askAgain();
   }

@@ -1,9 +1,9 @@
 import type { Env, Timer } from "../../bus/env.ts";
 
-// A world in one thread: a clock that moves only when told to, and everything that is to happen, in an order that the seed
-// decides. What is due at the same time happens in any order, except that what one node has deferred keeps its order, as in an
-// event loop; in an orderly world it happens in the order in which it was planned. Promises that an event settles run on before
-// the next event, and so does what is to happen soon.
+// A world in one thread: a clock that moves on demand, and planned events in an order that the seed decides.
+// Simultaneous events run in any order, but one node's deferred work keeps its order, as in an event loop. In an
+// orderly world simultaneous events run in the order of planning. Promises that an event settles run before the next
+// event, and so does soon-work.
 
 /** More events than this without coming to rest is a loop that never ends. */
 const eventsMax = 5_000_000;
@@ -26,7 +26,7 @@ export class Sim {
   readonly #planned: Planned[] = [];
   readonly #due: Planned[] = [];
   readonly #deferring: SimEnv[] = [];
-  /** What was thrown where nobody could catch it. */
+  /** Errors thrown where no caller can catch them. */
   readonly #thrown: unknown[] = [];
 
   constructor(seed: number, { orderly = false } = {}) {
@@ -57,7 +57,7 @@ export class Sim {
     return Math.floor(this.random() * below);
   }
 
-  /** Calls `work` at a time to come, unless the node of `env` has ended by then. */
+  /** Calls `work` at a future time, unless the node of `env` has ended by then. */
   plan(env: SimEnv, delayMs: number, work: () => void): Timer {
     const planned: Planned = { at: this.#now + Math.max(0, delayMs), env, work, cancelled: false };
     let low = 0;
@@ -75,17 +75,17 @@ export class Sim {
     };
   }
 
-  /** How much is still to happen on the node of `env` at a time to come. */
+  /** The number of planned events on the node of `env`. */
   planned(env: SimEnv): number {
     return this.#planned.filter((planned) => planned.env === env && !planned.cancelled).length;
   }
 
-  /** The node of `env` has work for the end of its turn. */
+  /** Schedules the deferred work of the node of `env`. */
   deferring(env: SimEnv): void {
     this.#deferring.push(env);
   }
 
-  /** Does what is to happen on the node of `env` before any other event, unless it has ended or is stuck. */
+  /** Runs the soon-work of the node of `env` before any other event, unless it has ended or is stuck. */
   happenSoon(env: SimEnv, work: () => void): void {
     queueMicrotask(() => {
       if (env.ended || env.postponed(work)) return;
@@ -98,7 +98,7 @@ export class Sim {
     });
   }
 
-  /** Does what can be done without the clock moving. Rejects with what an event has thrown. */
+  /** Runs all due events without moving the clock. Rejects with the error of an event. */
   async run(): Promise<void> {
     await this.#settled();
     for (;;) {
@@ -114,14 +114,14 @@ export class Sim {
     }
   }
 
-  /** Moves the clock, and does on the way what becomes due. */
+  /** Moves the clock, and runs the events that become due. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
     await this.run();
     while (this.#moveTo(end)) await this.run();
   }
 
-  /** Lets time pass until `promise` is settled, at most `limitMs`; answers or throws what it does. */
+  /** Lets time pass until `promise` is settled, at most `limitMs`; returns or throws its outcome. */
   async until<T>(promise: Promise<T>, limitMs = 60_000): Promise<T> {
     const end = this.#now + limitMs;
     let over = false;
@@ -153,18 +153,18 @@ export class Sim {
     if (++this.#events > eventsMax) throw new Error(`the simulation does not come to rest (seed ${this.seed})`);
   }
 
-  /** Resolves when no promise has anything left to do. */
+  /** Resolves when all promises have run. */
   async #settled(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     if (this.#thrown.length > 0) throw this.#thrown.shift();
   }
 }
 
-/** What one node of a simulation has of the world. */
+/** The view of one node on the world. */
 export class SimEnv implements Env {
   readonly #sim: Sim;
   #deferred: (() => void)[] = [];
-  /** What should have happened while the node was stuck; null while it is not. */
+  /** The events that came while the node was stuck; null while it is not. */
   #postponed: (() => void)[] | null = null;
   #ended = false;
   /** How far the node's clock is ahead. */
@@ -174,7 +174,7 @@ export class SimEnv implements Env {
     this.#sim = sim;
   }
 
-  /** The clock of the node is set, forward or back. What goes by a time that only differs is not touched by that. */
+  /** Sets the clock of the node, forward or back. Timers by differences of times are not affected. */
   setClock(byMs: number): void {
     this.#aheadMs += byMs;
   }
@@ -183,12 +183,12 @@ export class SimEnv implements Env {
     return this.#ended;
   }
 
-  /** The node is no more: nothing that it has planned happens. */
+  /** The node ends: none of its planned work runs. */
   end(): void {
     this.#ended = true;
   }
 
-  /** The node is stuck in a long computation: nothing happens on it until `goOn`. */
+  /** The node is stuck in a long computation: nothing runs on it until `goOn`. */
   stall(): void {
     this.#postponed ??= [];
   }
@@ -199,13 +199,13 @@ export class SimEnv implements Env {
     for (const work of postponed) this.defer(work);
   }
 
-  /** Keeps `work` for later when the node is stuck. */
+  /** Stores `work` for later when the node is stuck. */
   postponed(work: () => void): boolean {
     this.#postponed?.push(work);
     return this.#postponed !== null;
   }
 
-  /** Everything that was deferred up to now. */
+  /** Runs all work that was deferred until now. */
   endTurn(): { env: SimEnv; work: () => void; cancelled: boolean }[] {
     const deferred = this.#deferred;
     this.#deferred = [];

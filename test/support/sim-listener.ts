@@ -4,16 +4,18 @@ import type { Bus } from "../../bus/bus.ts";
 import type { LogEvent } from "../../storage/tables/events.ts";
 import { FrameReader } from "./sse-frames.ts";
 
-/** One who listens to a thread from a cursor on, as a reattached stream does: joins first, then asks where the log stands. */
+/**
+ * A listener to a thread from a cursor, like a reattached stream: it joins first, then asks for the head of the log.
+ */
 export class SimListener {
-  /** Resolves when it is known where the past ends. */
+  /** Resolves when the end of the backlog is known. */
   readonly attached: Promise<void>;
   readonly #bus: Bus;
   readonly #address: Address<"thread">;
   readonly #cursor: number;
   readonly #reader = new FrameReader();
   readonly #heard: number[] = [];
-  /** The past ends before this event; null when nobody could say. */
+  /** The backlog ends before this event; null when the thread could not answer. */
   #from: number | null = null;
 
   constructor(bus: Bus, address: Address<"thread">, cursor: number) {
@@ -36,7 +38,10 @@ export class SimListener {
     this.#bus.unsubscribe(this.#address);
   }
 
-  /** Past and present together are the log from the cursor on, each event once and in order; at rest, up to its end. */
+  /**
+   * Backlog and live events together are the log from the cursor on, each event once and in order; at rest, up to its
+   * end.
+   */
   check(events: readonly LogEvent[], atRest: boolean): void {
     const from = this.#from;
     if (from === null) return;

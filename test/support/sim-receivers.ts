@@ -4,20 +4,22 @@ import type { Egress } from "../../governance/egress/egress.ts";
 import { ResponseHead } from "../../governance/egress/response-head.ts";
 import type { Sim, SimEnv } from "./sim-env.ts";
 
-/** What an endpoint was sent under one id. */
+/** The requests of an endpoint under one id. */
 interface Received {
   readonly id: string;
   readonly host: string;
   readonly body: string;
-  /** How often it was sent, and how often of these it was taken. */
+  /** The number of requests, and of those accepted. */
   sent: number;
   taken: number;
 }
 
-/** Endpoints of webhooks in simulated time: until they are well they refuse some of what comes, hang, or break the connection. */
+/**
+ * Webhook endpoints in simulated time: until they are well they refuse some requests, hang, or break the connection.
+ */
 export class SimReceivers {
   readonly received = new Map<string, Received>();
-  /** From now on everything is taken. */
+  /** From now on all requests are accepted. */
   isWell = false;
   readonly #sim: Sim;
 
@@ -25,7 +27,7 @@ export class SimReceivers {
     this.#sim = sim;
   }
 
-  /** The way out of one process. */
+  /** The egress of one process. */
   egress(env: SimEnv): Pick<Egress, "dispatch"> {
     return { dispatch: ({ host }, { headers, body }, handler) => this.#take(env, host, [...headers], body, handler) };
   }

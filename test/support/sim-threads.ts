@@ -2,12 +2,13 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { cleanup } from "./temp.ts";
 
-/** Threads at once: as many as the machine of the gate has cores. */
+/** The maximum of threads: the cores of the gate's machine. */
 export const simThreadsMax = 2;
 
 /**
- * Threads that hold simulated worlds, each one ask after the other: it answers every message with one. There a world has a core of its own, and
- * the hooks of node:test, which follow every promise, do not follow its. They end with the file that has asked.
+ * Threads that run simulated worlds, one request after the other, with one answer per message. There a world has a core
+ * of its own, and the hooks of node:test, which follow every promise, do not slow it. They end with the file that uses
+ * them.
  */
 export class SimThreads<Asked, Seen> {
   readonly #entry: URL;
@@ -20,7 +21,7 @@ export class SimThreads<Asked, Seen> {
     this.#entry = entry;
   }
 
-  /** Rejects with what has ended the thread. */
+  /** Rejects with the error that ended the thread. */
   async ask(asked: Asked): Promise<Seen> {
     while (this.#idle.length === 0 && this.#started === simThreadsMax)
       await new Promise<void>((free) => this.#waiting.push(free));

@@ -3,7 +3,7 @@ import { defineTool } from "../../actors/tools/tool.ts";
 import { Type } from "../../bus/type.ts";
 import type { ScriptedReply, ShownMessage } from "./scripted-model.ts";
 
-// What turns are made of that something comes upon at any of their moments, in simulated time.
+// The parts of turns that a test interrupts at any moment, in simulated time.
 
 /** A tool that takes 10 ms. */
 export const slow = defineTool({
@@ -16,14 +16,14 @@ export const slow = defineTool({
 });
 
 const tools = ["slow", "calculator"];
-/** One that makes its calls one after the other, and one that makes them at once. */
+/** One makes its calls in sequence, the other in parallel. */
 export const slowManifests = { sequential: { tools }, parallel: { tools, execution: { tools: "parallel" } } };
 
 export function call(id: string, name: string, args: object = {}): RequestedCall {
   return { id, name, arguments: JSON.stringify(args) };
 }
 
-/** Gives one reply after the other, as far as the conversation is, and then always the same. */
+/** Gives one reply after the other, by the progress of the thread, and then always the same. */
 export function inTurn(replies: readonly ScriptedReply[]): (messages: readonly ShownMessage[]) => ScriptedReply {
   return (messages) => replies[messages.filter(({ role }) => role === "assistant").length] ?? { text: ["Next."] };
 }

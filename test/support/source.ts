@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
-// The project's own source, for the tests that hold it against the house rules.
+// The project's own source, for the tests of the house rules.
 
 export interface SourceFile {
   /** From the root of the project. */
@@ -20,12 +20,12 @@ export const layers = ["bus", "storage", "manifests", "governance", "actors", "h
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 
-/** What runs in production. */
+/** Code that runs in production. */
 export function readProduct(): readonly SourceFile[] {
   return read([...layers.map((layer) => `${layer}/**/*.ts`), "svc.ts"]);
 }
 
-/** What tests it, measures it and generates documents from it. */
+/** Code that tests it, measures it and generates documents from it. */
 export function readTools(): readonly SourceFile[] {
   return read(["test/**/*.ts", "perf/**/*.ts", "docs/**/*.ts"]);
 }
@@ -58,7 +58,7 @@ function read(patterns: string[]): readonly SourceFile[] {
   return paths.map((path) => sourceFile(path, readFileSync(`${root}${path}`, "utf8")));
 }
 
-/** A file with its comments and strings told from its code. */
+/** A file with its comments and strings separated from its code. */
 export function sourceFile(path: string, text: string): SourceFile {
   const { code, bare } = blank(text);
   return { path, text, code, bare, imports: importsOf(code, bare) };
@@ -69,7 +69,7 @@ export function importedFile(from: string, specifier: string): string | null {
   return specifier.startsWith(".") ? posix.join(posix.dirname(from), specifier) : null;
 }
 
-/** Where `pattern` is found: `path:line text`, for the message of a failed test. */
+/** The matches of `pattern`: `path:line text`, for the message of a failed test. */
 export function findIn(
   files: Iterable<SourceFile>,
   pattern: RegExp,
@@ -88,7 +88,7 @@ export function at(file: SourceFile, index: number): string {
   return `${file.path}:${line} ${(file.text.split("\n")[line - 1] ?? "").trim()}`;
 }
 
-/** Statements and calls are looked for where only code is left, and what they name is then read from the same place. */
+/** Statements and calls are searched in bare code, and their names are then read at the same position. */
 function importsOf(code: string, bare: string): string[] {
   const statements = /^(?:import|export)\b(?:[^;"']*?\bfrom)?\s*["'] *["']/gm;
   const calls = /\bimport\(\s*["'] *["']/g;
@@ -108,17 +108,14 @@ const regExp = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/\w*/y;
 /** After one of these a slash begins a regular expression; after anything else it divides. */
 const beforeRegExp = /(?:^|[(,=:[!&|?{};+*%<>~^-]|\b(?:return|typeof|case|in|of|await|yield|throw|else|do|void))\s*$/;
 
-/**
- * Reads a text as far as is needed to tell code from comments and strings. What stands in the substitutions of a template is
- * code.
- */
+/** Parses a text as far as needed to separate code from comments and strings. Substitutions of a template are code. */
 function blank(text: string): { code: string; bare: string } {
   const code = text.split("");
   const bare = text.split("");
   const hide = (lines: string[], from: number, to: number): void => {
     for (let at = from; at < to; at++) if (text[at] !== "\n") lines[at] = " ";
   };
-  /** One for each template that is open: how many braces are open inside its present substitution. */
+  /** For each open template, the number of open braces inside its present substitution. */
   const templates: number[] = [];
   let at = 0;
   const take = (pattern: RegExp): number => {

@@ -9,7 +9,7 @@ export interface Frame {
   /** The parsed data. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into frames field by field
   readonly json: any;
-  /** As it came, with the empty line at its end. */
+  /** As received, with the empty line at its end. */
   readonly raw: string;
 }
 

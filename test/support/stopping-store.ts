@@ -1,19 +1,19 @@
 import type { Scope, Store, WriteOp } from "../../storage/store/store.ts";
 import { scopeWith } from "./scope-with.ts";
 
-/** A store that ends with the process that it is the store of. */
+/** A store that ends with its process. */
 export interface StoppingStore extends Store {
-  /** Batches that were given to it. */
+  /** Batches that were submitted to it. */
   readonly batches: number;
-  /** Resolves when the process has come to its end: nothing it writes from then on arrives, and nothing is answered. */
+  /** Resolves when the process has ended: its later writes are dropped, and get no answer. */
   readonly stopped: Promise<void>;
-  /** The process dies now: nothing that it writes from here on arrives. */
+  /** Ends the process: its later writes are dropped. */
   end(): void;
 }
 
 /**
- * The store as a process sees it that dies after so many batches: the last of them is applied, and `lastAnswered` says whether the
- * process lives to hear of it.
+ * The store of a process that dies after so many batches: the last of them is applied, and `lastAnswered` is true if
+ * the process gets its answer.
  */
 export function stoppingStore(store: Store, batchesMax: number, lastAnswered: boolean): StoppingStore {
   const { promise: stopped, resolve } = Promise.withResolvers<void>();
@@ -27,7 +27,7 @@ export function stoppingStore(store: Store, batchesMax: number, lastAnswered: bo
     const write = async (ops: readonly WriteOp[]) => {
       const batch = ++batches;
       if (batch > last) {
-        // What was given to the store before is there when the successor comes.
+        // Earlier batches are in the store when the next process starts.
         void Promise.allSettled(underWay).then(stop);
         return silence;
       }
@@ -50,7 +50,7 @@ export function stoppingStore(store: Store, batchesMax: number, lastAnswered: bo
       last = batches;
     },
     tenant: (tenantId) => stopping(store.tenant(tenantId)),
-    // Keys of threads are taken in blocks: a batch of its own, now and then, that says nothing about a run.
+    // Keys of threads are reserved in blocks: by an occasional batch that concerns no run.
     system: store.system,
     check: () => store.check(),
     close: () => {},

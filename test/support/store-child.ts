@@ -8,8 +8,8 @@ import { endRunOp, insertRunOp, runKey } from "../../storage/tables/runs.ts";
 import { insertThreadOp, progressOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "./rows.ts";
 
-// A process that writes turns through the real store thread and prints each acknowledgement, `key seq`, as soon as it has it.
-// It goes on until it is killed, or for as many turns as it is told.
+// A process that writes turns through the real store thread and prints each acknowledgement, `key seq`, at once. It
+// runs until it is killed, or for a given number of turns.
 
 interface ChildJob {
   readonly config: StoreConfig;
@@ -17,7 +17,7 @@ interface ChildJob {
   readonly writers: number;
   readonly turnsMax: number;
   readonly textChars: number;
-  /** Goes on when a write is refused, and prints `refused`. */
+  /** Continues after a refused write, and prints `refused`. */
   readonly patient: boolean;
 }
 
@@ -36,7 +36,7 @@ store.close();
 await thread.close();
 say("done");
 
-/** One conversation after the other, each with a few events in as many batches. */
+/** One thread after the other, each with a few events in as many batches. */
 async function converse(): Promise<void> {
   while (turns < job.turnsMax) {
     turns++;
@@ -95,7 +95,7 @@ async function oneThread(): Promise<void> {
   ]);
 }
 
-/** Handed to the system at once and whole, so that it has left the process when the process is killed. */
+/** Written to the system at once and whole, so that a kill of the process does not lose it. */
 function say(line: string): void {
   const bytes = Buffer.from(`${line}\n`);
   for (let sent = 0; sent < bytes.length; ) {

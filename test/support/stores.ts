@@ -9,13 +9,16 @@ import { migratedDatabase, testDatabase } from "./postgres.ts";
 import { copyMigrated } from "./sqlite-image.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-/** Both engines: a suite of the store, and of what relies on its promises after a crash, is run over each of them. */
+/** Both engines: a suite of the store, and of code that relies on its promises after a crash, runs on each of them. */
 export const dialects: readonly Dialect[] = ["sqlite", "postgres"];
 
-/** Those over which the other suites are run: SQLite, and for `npm run test:long` Postgres. */
+/** The engines of the other suites: SQLite, and for `npm run test:long` Postgres. */
 export const gateDialects: readonly Dialect[] = process.env.SVC_TEST_DIALECT === "postgres" ? ["postgres"] : ["sqlite"];
 
-/** A store as the server runs it: its own database at the newest revision, the store thread, and a client's connection to it. */
+/**
+ * A store as the server runs it: its own database at the newest revision, the store thread, and a client's connection
+ * to it.
+ */
 export interface TestStore {
   readonly config: StoreConfig;
   readonly thread: StoreThread;
@@ -44,7 +47,7 @@ async function newestDatabase(dialect: Dialect, atEnd: Cleanup): Promise<StoreCo
   return { engine: "sqlite", path };
 }
 
-/** The store thread and a client on a database that is there already. */
+/** The store thread and a client on an existing database. */
 export async function runStore(config: StoreConfig, atEnd: Cleanup): Promise<TestStore> {
   const thread = startStoreThread(config);
   const opened: Store[] = [];

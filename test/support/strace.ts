@@ -2,20 +2,20 @@ import { spawnSync } from "node:child_process";
 import type { TestContext } from "node:test";
 import { has } from "./needs.ts";
 
-/** Whether system calls can be traced here; a test that asks is skipped, or in CI fails, where they cannot. */
+/** True if system calls can be traced here; otherwise the test is skipped, or fails in CI. */
 export function canTrace(t: Pick<TestContext, "skip">): boolean {
   const { status, stderr } = spawnSync("strace", ["-f", "-o", "/dev/null", "true"], { encoding: "utf8" });
   const why = status === null ? "needs strace: apt-get install strace" : `strace may not trace here: ${stderr.trim()}`;
   return has(t, status === 0, why);
 }
 
-/** What is read from a call: when it is made, and when it has returned; null for nothing. */
+/** The steps of a call: one at its start, and one at its return; null for none. */
 interface Reading<Step> {
   made(call: string): Step | null;
   returned(call: string): Step | null;
 }
 
-/** What a process did, in order, out of a trace of `strace -f -y`. */
+/** The steps of a process in order, from a trace of `strace -f -y`. */
 export function readTrace<Step>(text: string, { made, returned }: Reading<Step>): Step[] {
   const steps: (Step | null)[] = [];
   const unfinished = new Map<string, string>();

@@ -1,24 +1,24 @@
 import { connect, createServer, type Socket } from "node:net";
 import type { Cleanup } from "./temp.ts";
 
-/** A way to the database that can be disturbed. */
+/** A proxy to the database that can be disturbed. */
 export interface TcpProxy {
-  /** The database's URL, by this way. */
+  /** The database's URL through the proxy. */
   url(target: string): string;
   /** Cuts every connection, on both sides, and refuses new ones until `restore`. */
   cut(): void;
   restore(): void;
   /** Cuts the client's side of every connection; the server does not notice. */
   abandon(): void;
-  /** Nothing passes any more on the connections there are, and nobody is told. New ones work. */
+  /** Stops all traffic of the present connections, without closing them. New ones work. */
   swallow(): void;
-  /** The same for those that come until `restore`, too: they are accepted, and that is all. */
+  /** The same for new connections until `restore`, too: they are accepted and get nothing more. */
   hush(): void;
   /** How many connections have come. */
   connections(): number;
-  /** The connections that come when there were `count` are accepted, and that is all. */
+  /** New connections after the first `count` are accepted and get nothing more. */
   hushAfter(count: number): void;
-  /** A connection on which this text is sent is silent from then on, until `restore`. */
+  /** A connection that sends this text is silent from then on, until `restore`. */
   swallowWith(text: string): void;
   /** The next answer of the server on any connection is lost, and the connection with it. */
   loseNextAnswer(): void;

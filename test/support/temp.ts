@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
 
-/** Where what must be undone is registered. The last that was made is undone first. */
+/** Registers cleanup steps. The last one registered runs first. */
 export interface Cleanup {
   after(work: () => void | Promise<void>): void;
 }
@@ -31,7 +31,7 @@ export class Works implements Cleanup {
   }
 }
 
-/** Undoes at the end of a test when it is given the test's context, else at the end of the suite or file that it is called in. */
+/** Cleans up at the end of a test when it has the test's context, else at the end of the suite or file of the call. */
 export function cleanup(context?: { after(work: () => Promise<void>): void }): Cleanup {
   const works = new Works();
   const undo = (): Promise<void> => works.undo();
@@ -43,15 +43,15 @@ export function cleanup(context?: { after(work: () => Promise<void>): void }): C
 /** A directory of its own, removed at the end. */
 export function tempDir(atEnd: Cleanup, under: string = tmpdir()): string {
   const path = mkdtempSync(join(under, "svc-test-"));
-  // Processes that were just killed may still be writing.
+  // Killed processes may still be writing.
   atEnd.after(() => rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
   return path;
 }
 
-/** Room that a database of a few thousand simulated worlds has left. */
+/** The space of a database that a few thousand simulated worlds have left. */
 const memoryBytesMin = 1024 ** 3;
 
-/** The same in memory, where the system has room for it there: for what is flushed often and need not outlive anything. */
+/** The same in memory, where the system has room for it: for files that are flushed often and need not survive. */
 export function memoryDir(atEnd: Cleanup): string {
   return tempDir(atEnd, hasMemoryFiles() ? memoryFiles : undefined);
 }

@@ -1,19 +1,20 @@
-// Which rows of which tables a statement can reach, told from its text: for the test that holds each statement to one tenant's rows.
+// The rows that a statement can reach, derived from its text: for the test that confines each statement to one tenant's
+// rows.
 
-/** A statement as a tree: words, signs and parameters, and what stands in parentheses. */
+/** A statement as a tree: words, signs and parameters, and the contents of parentheses. */
 type Node = string | Node[];
 type Nodes = readonly Node[];
 
-/** A table, or what stands in its place, under the name by which a block of a statement knows it. */
+/** A table, or its replacement, under its name in a block of a statement. */
 interface Source {
   readonly name: string;
-  /** The table's name; null for a query in its place, which is looked at by itself. */
+  /** The table's name; null for a subquery, which is checked by itself. */
   readonly table: string | null;
-  /** Whether it is told whose rows are meant: by a parameter, or by another source that is told. */
+  /** True if its rows are bound to a tenant: by a parameter, or by another bound source. */
   isBound: boolean;
 }
 
-/** What is known of the tables, and of the parameters of the statement. */
+/** The known tables, and the parameters of the statement. */
 interface Known {
   readonly tenantTables: ReadonlySet<string>;
   readonly isTenant: (parameter: string) => boolean;
@@ -21,7 +22,7 @@ interface Known {
   readonly isOfService: boolean;
 }
 
-/** Keys that no two tenants share: what has the key of a tenant's row is that tenant's. */
+/** Keys that no two tenants share: a row with the key of a tenant's row belongs to that tenant. */
 const ownKeys: ReadonlySet<string> = new Set(["thread_key", "run_key", "event_key"]);
 /** Words that end a list of sources, or conditions. */
 const clauses: ReadonlySet<string> = new Set(
@@ -30,8 +31,9 @@ const clauses: ReadonlySet<string> = new Set(
 const notNames: ReadonlySet<string> = new Set([...clauses, "AS", "INDEXED", "USING"]);
 
 /**
- * The tables of which a statement reads or changes rows without being told whose: of a tenant's, by the tenant; of the service's own, by
- * the rows that it has found before. `tenantTables` are those that have a column for it, `tenantAt` the parameters that are the tenant.
+ * The tables whose rows a statement reads or changes unbound. A tenant's statement must bind them by the tenant; one of
+ * the service, by rows found before. `tenantTables` have a tenant column, and `tenantAt` are the parameters with the
+ * tenant.
  */
 export function unboundTables(
   text: string,
@@ -58,7 +60,7 @@ function parse(text: string): Node[] {
   return open[0] as Node[];
 }
 
-/** Looks at every block of a query, or of a change. `around` are the sources of what it stands in. */
+/** Checks every block of a query, or of a change. `around` are the sources of the enclosing block. */
 function look(nodes: Nodes, around: readonly Source[], known: Known): string[] {
   return split(nodes, "UNION").flatMap((part) => lookAtBlock(part[0] === "ALL" ? part.slice(1) : part, around, known));
 }
@@ -82,7 +84,7 @@ function lookAtBlock(nodes: Nodes, around: readonly Source[], known: Known): str
   return [...unbound, ...inner(nodes, [...around, ...sources], known)];
 }
 
-/** The queries in a block. One in the place of a table knows nothing of what is beside it. */
+/** The queries in a block. A subquery in the FROM clause does not see its neighbours. */
 function inner(nodes: Nodes, around: readonly Source[], known: Known): string[] {
   return nodes.flatMap((node, at) => {
     if (typeof node === "string") return [];
@@ -90,7 +92,7 @@ function inner(nodes: Nodes, around: readonly Source[], known: Known): string[] 
     const before = nodes[at - 1];
     const isSource = ["FROM", "JOIN", ",", "AS"].includes(before as string);
     if (isSource) return look(node, [], known);
-    // Rows of a list are those of the tenants that the list names.
+    // Rows of a list belong to the tenants that the list names.
     const named = nodes[at - 2];
     const isNamed =
       before === "IN" && Array.isArray(named) && named[0] === "tenant_id" && column(node[1]) === "tenant_id";
@@ -99,7 +101,7 @@ function inner(nodes: Nodes, around: readonly Source[], known: Known): string[] 
   });
 }
 
-/** A row is added for the tenant, and in the place of none but the tenant's. */
+/** An insert adds a row for the tenant, and replaces only rows of the tenant. */
 function lookAtInsert(nodes: Nodes, known: Known): string[] {
   const at = nodes.indexOf("INTO") + 1;
   const table = nodes[at] as string;
@@ -119,7 +121,7 @@ function lookAtInsert(nodes: Nodes, known: Known): string[] {
   return [...found, ...(isSelect ? look(rest, [], known) : inner(rest, [], known))];
 }
 
-/** Whether what is there is changed for its own tenant alone. */
+/** True if a conflict changes only a row of its own tenant. */
 function isOwnTenant(nodes: Nodes, table: string): boolean {
   const where = nodes.indexOf("WHERE");
   if (where === -1) return false;
@@ -147,7 +149,7 @@ function sourcesOf(nodes: Nodes, known: Known): Source[] {
   return sources;
 }
 
-/** Whether what a query answers is made of a tenant's rows alone. */
+/** True if a query's result is made of one tenant's rows only. */
 function isBoundQuery(nodes: Nodes, known: Known): boolean {
   if (known.isOfService || look(nodes, [], known).length > 0) return false;
   return split(nodes, "UNION").every((part) =>
@@ -155,7 +157,7 @@ function isBoundQuery(nodes: Nodes, known: Known): boolean {
   );
 }
 
-/** What must hold of each row of a block: of its WHERE, and of what it joins. */
+/** The conditions of each row of a block: of its WHERE, and of its joins. */
 function conditionsOf(nodes: Nodes): Nodes[] {
   return nodes.flatMap((node, at) => {
     const isJoin = node === "ON" && nodes[at + 1] !== "CONFLICT";
@@ -163,13 +165,13 @@ function conditionsOf(nodes: Nodes): Nodes[] {
   });
 }
 
-/** What stands before the next clause. */
+/** The nodes before the next clause. */
 function until(nodes: Nodes): Nodes {
   const end = nodes.findIndex((node) => typeof node === "string" && clauses.has(node));
   return end === -1 ? nodes : nodes.slice(0, end);
 }
 
-/** The conditions of which all must hold; none of those of which one is enough. */
+/** The conditions that must all hold; none of an OR. */
 function and(nodes: Nodes): Nodes[] {
   if (nodes.includes("OR")) return [];
   return split(nodes, "AND").flatMap((part) => {
@@ -178,7 +180,7 @@ function and(nodes: Nodes): Nodes[] {
   });
 }
 
-/** Whether a condition tells whose rows of a source are meant. */
+/** True if a condition binds the rows of a source. */
 function binds(
   condition: Nodes,
   source: Source,
@@ -195,7 +197,7 @@ function binds(
     const isOwn = qualifier === "" ? sources.length === 1 : qualifier === source.name;
     if (!isOwn) return false;
     const value = other[0];
-    // The service's own rows are nobody's.
+    // Rows of the service have an empty tenant.
     if (named === "tenant_id" && other.length === 1 && (isTenant(value) || value === "''")) return true;
     const [of, key] = value.split(".");
     const isTold = [...around, ...sources].some(({ name, isBound }) => name === of && isBound);

@@ -1,9 +1,9 @@
 import { connect, createServer, type Socket } from "node:net";
 import type { Cleanup } from "./temp.ts";
 
-// A pooler in transaction mode, as PgBouncer is one: many clients share a few server connections, each lent for one
-// transaction at a time. What a session keeps (prepared statements, settings, session locks) stays with the server connection
-// and is met by whoever gets it next. It does not track prepared statements.
+// A pooler in transaction mode, like PgBouncer: many clients share a few server connections, each lent for one
+// transaction at a time. State of a session (prepared statements, settings, session locks) stays with the server
+// connection, and the next client meets it. It does not track prepared statements.
 
 const startupMessage = 196_608;
 const authenticationOk = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0]);
@@ -15,7 +15,9 @@ interface ServerConnection {
   rest: Buffer;
 }
 
-/** Starts a pooler in front of `targetUrl` with `size` server connections; answers the URL of the database through it. */
+/**
+ * Starts a pooler in front of `targetUrl` with `size` server connections; returns the URL of the database through it.
+ */
 export async function transactionPooler(targetUrl: string, size: number, atEnd: Cleanup): Promise<string> {
   const target = new URL(targetUrl);
   const servers = await Promise.all(Array.from({ length: size }, () => openServer(target)));
@@ -31,7 +33,7 @@ export async function transactionPooler(targetUrl: string, size: number, atEnd: 
         const message = server.rest.subarray(0, 1 + server.rest.readUInt32BE(1));
         server.rest = server.rest.subarray(message.length);
         client?.write(message);
-        // Ready for a query, and in no transaction: the connection goes back.
+        // Ready for a query, and in no transaction: the connection is returned.
         over = message[0] === 0x5a && message[5] === 0x49;
       }
       if (over) {
@@ -57,7 +59,7 @@ export async function transactionPooler(targetUrl: string, size: number, atEnd: 
     client.on("error", () => {});
     client.on("close", () => {
       clients.delete(client);
-      // A transaction that its client has left is undone.
+      // The transaction of a client that left is rolled back.
       for (const server of servers) if (server.client === client) server.socket.write(simpleQuery("ROLLBACK"));
     });
     client.on("data", (chunk: Buffer) => {
@@ -97,7 +99,7 @@ async function openServer(target: URL): Promise<ServerConnection> {
   startup.writeUInt32BE(startupMessage, 4);
   startup.write(text, 8);
   socket.write(startup);
-  // Everything up to the first "ready" is the server's greeting; no password is asked for in tests.
+  // The bytes up to the first "ready" are the server's greeting; tests need no password.
   await new Promise<void>((resolve) => {
     const greet = (chunk: Buffer): void => {
       if (!chunk.subarray(-6).equals(readyIdle)) return;

@@ -2,10 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import type { Cleanup } from "./temp.ts";
 
-// An endpoint of webhooks that keeps what it was sent, as it was sent, and answers as a test says: also in the ways in which endpoints
-// should not.
+// A webhook endpoint that stores its raw requests, and answers as a test says, also in forbidden ways.
 
-/** One request as it came. */
+/** One request as received. */
 export interface ReceivedWebhook {
   readonly at: number;
   readonly method: string;
@@ -16,8 +15,8 @@ export interface ReceivedWebhook {
 }
 
 /**
- * How a request is answered. `hang`: never; `reset`: the connection breaks; `junk`: with what is no HTTP; `slow`: 200, and a body that
- * does not end; `flood`: 200, and a body without bounds; `early`: 103s before a 200; `upgrade`: 101.
+ * The answer to a request. `hang`: never; `reset`: the connection breaks; `junk`: not HTTP; `slow`: 200, and a body
+ * that does not end; `flood`: 200, and a body without bounds; `early`: 103s before a 200; `upgrade`: 101.
  */
 export type ReceiverAnswer = number | "hang" | "reset" | "junk" | "slow" | "flood" | "early" | "upgrade";
 
@@ -26,17 +25,17 @@ export interface WebhookReceiver {
   readonly received: ReceivedWebhook[];
   /** Connections that are open. */
   readonly connections: () => number;
-  /** How the requests to come are answered, by their number or their path. */
+  /** The answers to later requests, by their number or their path. */
   answer: (index: number, request: ReceivedWebhook) => ReceiverAnswer;
   /** Resolves with the request of this number, counted from 0. */
   nth(index: number): Promise<ReceivedWebhook>;
   close(): Promise<void>;
 }
 
-/** Where a redirecting answer leads. */
+/** The target of a redirecting answer. */
 const elsewherePath = "/elsewhere";
 
-/** Starts a receiver that takes everything. */
+/** Starts a receiver that accepts everything. */
 export async function webhookReceiver(atEnd: Cleanup): Promise<WebhookReceiver> {
   const received: ReceivedWebhook[] = [];
   const waiting: { index: number; resolve: (request: ReceivedWebhook) => void }[] = [];

@@ -4,8 +4,8 @@ import type { Behaviour, Reply } from "../mock-model/behaviours.ts";
 import type { Script } from "../mock-model/script.ts";
 import type { MockModel } from "../mock-model.ts";
 
-// A family of providers, as a strict stand-in: it refuses what the real API refuses, by the family's public documents, and says in all
-// other cases what the test has scripted. Each rule names its document.
+// A family of providers, as a strict stand-in. It refuses the same requests as the real API, by the family's public
+// documents, and gives scripted answers to all others. Each rule names its document.
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -43,24 +43,24 @@ export interface ChatCall extends Json {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-/** An answer of these deltas, one event each. It ends as one that asks for tools where one of them does. */
+/** An answer of these deltas, one event each. It ends with tool_calls if one of them has a call. */
 export function deltas(...said: readonly Json[]): Script {
   const finish = said.some(({ tool_calls }) => tool_calls !== undefined) ? "tool_calls" : "stop";
   const events = said.map((delta) => chunk(delta, null));
   return { steps: [{ send: `${events.join("")}${chunk({}, finish)}data: [DONE]\n\n` }] };
 }
 
-/** A call of the calculator in one piece, with `more` beside it. */
+/** A call of the calculator in one piece, with `more` as further fields. */
 export function calculation(id: string, expression: string, more: Json = {}): Json {
   const args = JSON.stringify({ expression });
   return { id, type: "function", function: { name: "calculator", arguments: args }, ...more };
 }
 
-/** One model of a family behind the mock model server. */
+/** One model of a family on the mock model server. */
 export class StandIn {
   /** Bodies that the API has taken, oldest first. */
   readonly requests: ChatBody[] = [];
-  /** Texts of its refusals for a request's form; a test that expects some takes them out. */
+  /** Texts of its refusals of malformed requests; a test that expects some removes them. */
   readonly refused: string[] = [];
   #replies: readonly Behaviour[] = [{ text: "Hello." }];
   #answered = 0;

@@ -1,7 +1,7 @@
 import type { ChatBody, ChatMessage, Family, Json, Refusal } from "./family.ts";
 import { currentTurn, proofOf, saysNothing, unpairedCall } from "./rules.ts";
 
-/** OpenRouter and LiteLLM with a model of Anthropic's behind them that thinks. */
+/** OpenRouter and LiteLLM, as gateways to a thinking model of Anthropic. */
 export const gateways: Family = {
   routes: {
     openrouter: { provider: "openrouter", model: "anthropic/claude-sonnet-5" },
@@ -11,30 +11,31 @@ export const gateways: Family = {
   refusalOf(body) {
     const unpaired = unpairedCall(body);
     if (unpaired !== null) return refusal(unpaired);
-    // The words of the provider behind them: https://platform.claude.com/docs/en/api/errors
+    // The text is that of the provider: https://platform.claude.com/docs/en/api/errors
     if (body.messages.some(saysNothing)) return refusal("messages: text content blocks must be non-empty");
     return body.model === "claude-thinks" ? ofLiteLlm(body) : ofOpenRouter(body);
   },
 };
 
-/** A thought with its proof, as LiteLLM has it. */
+/** A thought with its proof, in LiteLLM's form. */
 export function signedThought(thinking: string): Json {
   return { type: "thinking", thinking, signature: proofOf(thinking) };
 }
 
-/** The same as OpenRouter has it. */
+/** The same in OpenRouter's form. */
 export function reasoningDetail(text: string, index: number): Json {
   return { type: "reasoning.text", text, signature: proofOf(text), format: "anthropic-claude-v1", index };
 }
 
-// https://openrouter.ai/docs/guides/best-practices/reasoning-tokens: the reasoning_details of a message with calls go back as they came.
+// https://openrouter.ai/docs/guides/best-practices/reasoning-tokens: the reasoning_details of a message with calls must
+// be returned unchanged.
 function ofOpenRouter(body: ChatBody): Refusal | null {
   const isGenuine = ({ type, text, signature }: Json) =>
     type === "reasoning.encrypted" || signature === proofOf(String(text));
   return refusedCalls(body, (message) => listOf(message.reasoning_details).length > 0, "reasoning_details", isGenuine);
 }
 
-// https://docs.litellm.ai/docs/reasoning_content: the thinking_blocks of a message with calls go back with it.
+// https://docs.litellm.ai/docs/reasoning_content: the thinking_blocks of a message with calls must be returned with it.
 function ofLiteLlm(body: ChatBody): Refusal | null {
   const isGenuine = ({ thinking, signature }: Json) => signature === proofOf(String(thinking));
   return refusedCalls(body, (message) => listOf(message.thinking_blocks).length > 0, "thinking_blocks", isGenuine);

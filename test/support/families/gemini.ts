@@ -4,17 +4,17 @@ import { currentTurn, proofOf } from "./rules.ts";
 /** The signature that the API takes for any call: https://ai.google.dev/gemini-api/docs/thought-signatures */
 export const anySignature = "skip_thought_signature_validator";
 
-/** What the API sends beside a call, and wants back with it. */
+/** The signature that the API sends with a call, and requires with it later. */
 export function signedBy(name: string, args: string): Json {
   return { extra_content: { google: { thought_signature: proofOf(name + args) } } };
 }
 
-/** Gemini behind its OpenAI-compatible endpoint. */
+/** The OpenAI-compatible endpoint of Gemini. */
 export const gemini: Family = {
   routes: { gemini: { provider: "google", model: "gemini-3-pro-preview" } },
   refusalOf(body) {
-    // https://ai.google.dev/gemini-api/docs/thought-signatures: the first call of each step of the current turn bears its signature, in
-    // `extra_content.google.thought_signature` behind the compatible endpoint.
+    // https://ai.google.dev/gemini-api/docs/thought-signatures: the first call of each step of the current turn needs
+    // its signature, in `extra_content.google.thought_signature` on the compatible endpoint.
     for (const [at, { tool_calls }] of currentTurn(body).entries()) {
       const [first, ...others] = tool_calls ?? [];
       if (first === undefined) continue;

@@ -1,7 +1,7 @@
 import type { ChatBody, Family, Refusal } from "./family.ts";
 import { callsOf, saysNothing, unpairedCall } from "./rules.ts";
 
-/** Mistral's own API, and a server of one's own that answers with its rules. */
+/** Mistral's own API, and a self-hosted server that follows its rules. */
 export const mistral: Family = {
   routes: {
     mistral: { provider: "mistral", model: "mistral-large-latest" },

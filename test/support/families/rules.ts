@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ChatBody, ChatCall, ChatMessage } from "./family.ts";
 
-// What several families have in common.
+// Rules that several families share.
 
 /** Results that do not follow the calls that they are of, or calls without results; null when all do. */
 export function unpairedCall({ messages }: ChatBody): string | null {
@@ -24,18 +24,18 @@ export function callsOf({ messages }: ChatBody): ChatCall[] {
   return messages.flatMap(({ tool_calls = [] }) => tool_calls);
 }
 
-/** The messages behind the user's last one. */
+/** The messages after the user's last one. */
 export function currentTurn({ messages }: ChatBody): readonly ChatMessage[] {
   return messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1);
 }
 
-/** Whether an assistant's message has neither words nor calls. */
+/** True if an assistant's message has neither text nor calls. */
 export function saysNothing({ role, content, tool_calls = [] }: ChatMessage): boolean {
   const words = typeof content === "string" ? content.trim() : (content ?? "");
   return role === "assistant" && words === "" && tool_calls.length === 0;
 }
 
-/** Whether a text is a JSON object. */
+/** True if a text is a JSON object. */
 export function isJsonObject(text: unknown): boolean {
   try {
     const value: unknown = JSON.parse(String(text));
@@ -45,7 +45,7 @@ export function isJsonObject(text: unknown): boolean {
   }
 }
 
-/** The proof of a stand-in that a text is its own. */
+/** The proof with which a stand-in recognises its own text. */
 export function proofOf(text: string): string {
   return createHash("sha256").update(text).digest("base64");
 }

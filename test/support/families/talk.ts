@@ -19,7 +19,7 @@ export interface FamilyCase {
   run(talk: Talk): Promise<void>;
 }
 
-/** What a case has to talk with: a server behind which all families are, and one model of them. */
+/** The partner of a case: a server with all families, and one model of them. */
 export interface Talk {
   readonly server: TestServer;
   /** The stand-in of the case's model; of Anthropic see `anthropic`. */
@@ -37,7 +37,7 @@ export interface Talk {
 
 const families: readonly Family[] = [openAi, gemini, mistral, thinkers, gateways, local];
 
-/** Starts the server and the stand-ins. A manifest of each route's name has the calculator; `more` are manifests beside them. */
+/** Starts the server and the stand-ins. A manifest of each route's name has the calculator; `more` adds manifests. */
 export async function startFamilies(
   atEnd: Cleanup,
   more: Readonly<Record<string, object>>,

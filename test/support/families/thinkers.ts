@@ -1,7 +1,7 @@
 import type { ChatBody, Family, Refusal } from "./family.ts";
 import { currentTurn, saysNothing, unpairedCall } from "./rules.ts";
 
-/** DeepSeek and Kimi, which want back what they have thought before they called. */
+/** DeepSeek and Kimi, which require the thoughts before a call in later requests. */
 export const thinkers: Family = {
   routes: {
     deepseek: { provider: "deepseek", model: "deepseek-v4-pro" },
@@ -15,8 +15,8 @@ export const thinkers: Family = {
   },
 };
 
-// https://api-docs.deepseek.com/guides/thinking_mode: `reasoning_content` of a message with calls goes back in all later requests, an
-// empty one too. The words: https://github.com/anomalyco/opencode/issues/24083
+// https://api-docs.deepseek.com/guides/thinking_mode: `reasoning_content` of a message with calls is required in all
+// later requests, an empty one too. The words: https://github.com/anomalyco/opencode/issues/24083
 function ofDeepSeek({ messages }: ChatBody): Refusal | null {
   const isLost = messages.some(
     ({ tool_calls, reasoning_content }) => tool_calls !== undefined && typeof reasoning_content !== "string",

@@ -1,27 +1,27 @@
 import type { Json, Proofs } from "./rules.ts";
 
-/** A part of what the model says. A list of texts is a delta each. */
+/** A part of the model's answer. A list of texts is a delta each. */
 export type Part =
   | { readonly text: string | readonly string[] }
   /** Signed by the mock, unless a signature is given. */
   | { readonly thinking: string | readonly string[]; readonly signature?: string }
   | { readonly redacted: true }
   | { readonly call: { readonly id: string; readonly name: string; readonly input: object | readonly string[] } }
-  /** A block of a kind that clients need not know. */
+  /** A block of an unknown kind. */
   | { readonly other: Json };
 
-/** What the model says to a request. */
+/** The model's answer to a request. */
 export interface MessageAnswer {
   readonly parts?: readonly Part[];
   readonly stop?: string | null;
   readonly usage?: Json;
-  /** Breaks off behind the parts: with an error event, or with the connection. */
+  /** Breaks off after the parts: with an error event, or with the connection. */
   readonly breaks?: { readonly type: string; readonly message: string } | "cut";
   /** Waits before it stops. */
   readonly until?: Promise<unknown>;
   /** Blanks before the last brackets of each event, as the true API has them. */
   readonly padded?: boolean;
-  /** As one JSON document. */
+  /** Sends one JSON document. */
   readonly whole?: boolean;
 }
 
@@ -35,7 +35,7 @@ export interface Failure {
 
 const counted = { input_tokens: 20, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 7 };
 
-/** What an answer is, as blocks and as the events of its stream. Thoughts are signed in `proofs`. */
+/** An answer as blocks and as the events of its stream. Thoughts are signed in `proofs`. */
 export function renderMessage(answer: MessageAnswer, model: string, proofs: Proofs) {
   const { parts = [{ text: "Hello." }], usage = counted } = answer;
   const hasCalls = parts.some((part) => "call" in part);

@@ -1,22 +1,22 @@
 import { createHash } from "node:crypto";
 
-// What the Messages API refuses, in its own words. The mock believes nobody: it knows which thoughts it has signed itself.
+// The refusals of the Messages API, with its texts. The mock trusts no client: it knows the thoughts it has signed.
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** What a model takes. */
+/** The abilities of a model. */
 export interface ModelFacts {
-  /** How it can be told to think; `untold` by no field at all. */
+  /** The request field that makes it think; `untold` for none. */
   readonly thinking?: "budget" | "adaptive" | "untold";
   /** Efforts that it knows; none where it has no such field. */
   readonly efforts?: readonly string[];
   /** False refuses any. Default true. */
   readonly temperature?: boolean;
-  /** Whether its thoughts bear no signature, and go back so: another provider of the protocol. */
+  /** True if its thoughts have no signature, and are accepted without one: another provider of the protocol. */
   readonly unsigned?: boolean;
 }
 
-/** What the mock has signed: the proof by its thought, and the model that had it. */
+/** The signed thoughts of the mock: the proof by its thought, with its model. */
 export class Proofs {
   readonly #signed = new Map<string, { model: string; thinking: string }>();
 
@@ -32,7 +32,7 @@ export class Proofs {
     return known?.model === model && known.thinking === thinking;
   }
 
-  /** Forgets everything, as another account would not know it. */
+  /** Forgets all thoughts, like another account. */
   forget(): void {
     this.#signed.clear();
   }
@@ -46,7 +46,7 @@ const fields = new Set([
   ...["stream", "metadata", "stop_sequences", "top_p", "top_k"],
 ]);
 
-/** Why a request is refused, null when it is not. `paused` is the content of the answer that was paused, if one was. */
+/** The reason to refuse a request, null for none. `paused` is the content of the paused answer, if there is one. */
 export function refusalOf(body: Json, facts: ModelFacts, proofs: Proofs, paused: string | null): string | null {
   try {
     const unknown = Object.keys(body).find((key) => !fields.has(key));

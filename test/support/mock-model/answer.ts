@@ -1,13 +1,13 @@
 import type { Script, Step } from "./script.ts";
 
-/** What the model says, and in which style it goes over the wire. A stream and a plain JSON answer are both made from it. */
+/** The model's answer, and its wire style. A stream and a plain JSON answer are both made from it. */
 export interface Answer {
   /** A string is one delta, a list is a delta each. */
   readonly text?: string | readonly string[];
   /** `reasoning_content` deltas, before the text. */
   readonly reasoning?: readonly string[];
   readonly toolCalls?: readonly ToolCallAnswer[];
-  /** Default: tool_calls when there are any, else stop. Null: no chunk says why it ended. */
+  /** Default: tool_calls when there are any, else stop. Null: no chunk has a finish reason. */
   readonly finishReason?: string | null;
   /** Default: counted. Null: the provider reports none. */
   readonly usage?: Usage | null;
@@ -17,9 +17,9 @@ export interface Answer {
 export interface ToolCallAnswer {
   readonly id: string;
   readonly name: string;
-  /** A string is one delta, a list is a delta each; fragments of several calls are sent in turns. */
+  /** A string is one delta, a list is a delta each; fragments of several calls alternate. */
   readonly arguments: string | readonly string[];
-  /** Default: the place in the list. */
+  /** Default: the index in the list. */
   readonly index?: number;
 }
 
@@ -31,16 +31,16 @@ interface Usage {
 }
 
 interface WireStyle {
-  /** An event per write (the default), everything in one, or writes of so many bytes, wherever that cuts. */
+  /** One event per write (the default), all in one write, or writes of so many bytes, cut anywhere. */
   readonly writes?: "each" | "one" | { readonly bytes: number };
   /** Milliseconds from one event to the next. */
   readonly gapMs?: number;
   readonly lineEnd?: "\n" | "\r\n" | "\r";
-  /** What follows `data:`; default one space. */
+  /** The text after `data:`; default one space. */
   readonly space?: string;
-  /** Put before each event, as it is. */
+  /** Inserted before each event, unchanged. */
   readonly noise?: string;
-  /** Lines put between the first and the second half of the events, as they are. */
+  /** Lines inserted between the first and the second half of the events, unchanged. */
   readonly junk?: readonly string[];
   /** Sends usage though the request did not ask for it. */
   readonly usageUnasked?: boolean;
@@ -48,7 +48,7 @@ interface WireStyle {
   readonly done?: boolean;
 }
 
-/** What of the request shapes an answer's bytes. */
+/** The parts of the request that shape an answer's bytes. */
 export interface Asked {
   readonly model: string;
   readonly stream: boolean;
@@ -112,7 +112,7 @@ function stepsOf(events: readonly string[], writes: NonNullable<WireStyle["write
   return steps;
 }
 
-/** The stream's events in order, as text. The role comes with the first delta and the ends come with the last one. */
+/** The stream's events in order, as text. The role comes with the first delta, the finish reason with the last. */
 function eventsOf(answer: Answer, asked: Asked): string[] {
   const { lineEnd = "\n", space = " ", noise = "", junk = [], done = true } = answer.wire ?? {};
   const usage = usageOf(answer, asked);
@@ -166,7 +166,7 @@ function finishOf(answer: Answer): string | null {
   return answer.toolCalls === undefined ? "stop" : "tool_calls";
 }
 
-/** Four bytes of a prompt are counted as a token, and each delta as one. */
+/** Four bytes of a prompt count as a token, and each delta as one. */
 function usageOf(answer: Answer, asked: Asked): Usage | null {
   if (answer.usage !== undefined) return answer.usage;
   const prompt = Math.ceil(asked.bodyBytes / 4);

@@ -1,14 +1,14 @@
-// What the mock does for the model names that it knows by itself. A name's trailing number is its argument:
-// `mock-status-503`, `mock-paced-20`, `mock-flaky-2`.
+// The behaviours of the mock's built-in model names. A name's trailing number is its argument: `mock-status-503`,
+// `mock-paced-20`, `mock-flaky-2`.
 import type { Answer, ToolCallAnswer } from "./answer.ts";
 import { jsonScript } from "./answer.ts";
 import type { Script } from "./script.ts";
 
-/** What a behaviour may look at. */
+/** The part of a request that a behaviour may read. */
 interface ModelRequest {
   readonly model: string;
   readonly body: Readonly<Record<string, unknown>>;
-  /** How many requests named this model before. */
+  /** The number of earlier requests for this model. */
   readonly earlier: number;
 }
 
@@ -22,7 +22,7 @@ const loadUsage = { prompt_tokens: 100, completion_tokens: 64, total_tokens: 164
 const hello = ["Hello", " from", " the", " mock", "."];
 const spent = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 };
 
-/** Refuses in the words of the OpenAI API. */
+/** Refuses with the texts of the OpenAI API. */
 export function failure(status: number, headers: Readonly<Record<string, string>> = {}): Script {
   const type = status === 429 ? "rate_limit_error" : status >= 500 ? "server_error" : "invalid_request_error";
   const error = { message: `The mock answers ${status}.`, type, param: null, code: `mock_${status}` };
@@ -51,7 +51,7 @@ const fox = "Grüße, 世界! 🦊 – déjà vu";
 
 const paced = new Map<number, Answer>();
 
-/** `mock-paced-20` has 20 ms from chunk to chunk. The same value each time, so that its bytes are made once. */
+/** `mock-paced-20` has 20 ms between chunks. The same value each time, so that its bytes are made once. */
 function pacedAnswer(gapMs: number): Answer {
   let answer = paced.get(gapMs);
   if (answer === undefined) {
@@ -90,7 +90,7 @@ const behaviours: Readonly<Record<string, Reply | ((request: ModelRequest, argum
   "mock-cr": { text: hello, wire: { lineEnd: "\r" } },
   "mock-no-space": { text: hello, wire: { space: "" } },
   "mock-comments": { text: hello, wire: { noise: ": keep-alive\n\nid: 7\nretry: 10\n\n" } },
-  // An event without data is none, by the standard; the official client takes it for broken JSON.
+  // By the standard an event without data is ignored; the official client takes it for broken JSON.
   "mock-empty-events": { text: hello, wire: { noise: "event: ping\n\n" } },
   "mock-bytes": (_, bytes) => ({ text: [...fox], wire: { writes: { bytes: Number(bytes) } } }),
   "mock-giant-chunk": (_, bytes) => ({ text: "x".repeat(Number(bytes)) }),
@@ -131,11 +131,11 @@ const behaviours: Readonly<Record<string, Reply | ((request: ModelRequest, argum
   "mock-endless-slow": { steps: [{ endless: firstChunk, gapMs: 5, bytesMax: 64 * 1024 * 1024 }] },
 };
 
-/** The built-in behaviour of a model name, undefined when the mock has no such model. */
+/** The built-in behaviour of a model name, undefined for an unknown one. */
 export function behaviourOf(model: string): Behaviour | undefined {
   const exact = own(model);
   if (exact !== undefined) return typeof exact === "function" ? (request) => exact(request, "") : exact;
-  // The longest known name that the model begins with: mock-finish-tool-calls is mock-finish with tool-calls.
+  // The longest known name that is a prefix of the model: mock-finish-tool-calls is mock-finish with tool-calls.
   for (let dash = model.lastIndexOf("-"); dash > 0; dash = model.lastIndexOf("-", dash - 1)) {
     const known = own(model.slice(0, dash));
     if (typeof known === "function") return (request) => known(request, model.slice(dash + 1));
@@ -152,8 +152,8 @@ function own(name: string) {
   return Object.hasOwn(behaviours, name) ? behaviours[name] : undefined;
 }
 
-/** Whether the conversation waits for what the model says to a tool's result. */
-/** Results of tools since the user has spoken. */
+/** True if the model has a tool result to answer. */
+/** Tool results since the user's last message. */
 function resultsOfTurn({ body: { messages } }: ModelRequest): number {
   const roles = Array.isArray(messages) ? (messages as { role: unknown }[]).map(({ role }) => role) : [];
   return roles.slice(roles.lastIndexOf("user")).filter((role) => role === "tool").length;

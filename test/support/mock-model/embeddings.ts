@@ -1,23 +1,23 @@
 import { jsonScript } from "./answer.ts";
 import type { Script } from "./script.ts";
 
-// The embeddings endpoint of the OpenAI protocol: what it takes, what it refuses, and how it answers. Texts that share words have
-// vectors that are alike.
+// The embeddings endpoint of the OpenAI protocol: its valid requests, its refusals, and its answers. Texts that share
+// words have similar vectors.
 
-/** How an answer is written where that is not what was asked. */
+/** Deviations of an answer from the requested form. */
 interface EmbeddingStyle {
-  /** Whether numbers are sent in digits though bytes were asked for. */
+  /** True sends numbers as digits though bytes were requested. */
   readonly digits?: boolean;
   /** Null: the provider reports none. Default: a token for each word. */
   readonly usage?: { readonly prompt_tokens: number; readonly total_tokens: number } | null;
-  /** Of vectors whose dimensions nobody chooses. */
+  /** The fixed dimensions of vectors. */
   readonly dimensions?: number;
 }
 
 const dimensionsByDefault = 64;
 const inputsMax = 2_048;
 
-/** The answer to a request as the protocol has it, a refusal where that is what it deserves. */
+/** The answer to a request by the protocol, or its refusal. */
 export function embeddingScript(body: Readonly<Record<string, unknown>>, style: EmbeddingStyle = {}): Script {
   const { input, encoding_format: format = "float", dimensions = style.dimensions ?? dimensionsByDefault } = body;
   const inputs = inputsOf(input);

@@ -1,4 +1,4 @@
-/** A request as it came: the head is parsed only by who asks. */
+/** A raw request: its head is parsed on demand. */
 export interface RawRequest {
   readonly method: string;
   readonly path: string;
@@ -7,7 +7,7 @@ export interface RawRequest {
   readonly body: Buffer;
 }
 
-/** What to tell a client whose bytes are not a request that this server reads. */
+/** The answer to bytes that are not a request this server reads. */
 export interface RequestProblem {
   readonly status: number;
   readonly message: string;
@@ -25,7 +25,7 @@ export class RequestReader {
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
   }
 
-  /** The next whole request, undefined while it is not all there, or why there will be none. */
+  /** The next whole request, undefined while incomplete, or the reason why none will come. */
   take(): RawRequest | RequestProblem | undefined {
     const pending = this.#pending;
     const headEnd = pending.indexOf(blankLine);

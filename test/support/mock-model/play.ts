@@ -1,13 +1,10 @@
 import type { Socket } from "node:net";
 import type { Op } from "./script.ts";
 
-/** How an answer came to its end: sent whole, or the connection is gone. */
+/** The end of an answer: sent whole, or the connection is gone. */
 export type Ending = "sent" | "gone";
 
-/**
- * Plays an answer on a connection and tells its end once. The common answer, which is one write, is over before this
- * returns.
- */
+/** Plays an answer on a connection and reports its end once. The common answer, one write, ends before this returns. */
 export function playOps(socket: Socket, ops: readonly Op[], ended: (ending: Ending) => void): void {
   const only = ops[0];
   if (ops.length === 1 && only instanceof Uint8Array) {
@@ -57,7 +54,7 @@ class Player {
     }
   }
 
-  /** Piece n is due n gaps after the first; what is overdue goes out in one write. */
+  /** Piece n is due n gaps after the first; overdue pieces go out in one write. */
   #pace(pieces: readonly Uint8Array[], gapMs: number, startMs: number, from: number): void {
     const due = Math.floor((performance.now() - startMs) / gapMs) + 1;
     const to = Math.min(Math.max(due, from + 1), pieces.length);

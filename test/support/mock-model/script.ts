@@ -1,29 +1,35 @@
-// An answer as bytes and pauses. A script says exactly what goes over the socket and when, so it can also say what no
-// well-behaved server would.
+// An answer as bytes and pauses. A script sets the exact bytes and times on the socket, so it can also break the
+// protocol.
 
-/** One thing that the server does, after the one before it. */
+/** One action of the server, after the one before it. */
 export type Step =
   /** Sends this much of the body in one write. */
   | { readonly send: string | Uint8Array }
-  /** Sends the pieces one by one, `gapMs` apart. Pieces that are late go out together, so that the pace holds. */
+  /** Sends the pieces one by one, `gapMs` apart. Late pieces go out together, so that the pace stays. */
   | { readonly paced: readonly (string | Uint8Array)[]; readonly gapMs: number }
   | { readonly waitMs: number }
-  /** Goes on when the promise settles; "forever" never does. Before the first byte it holds the head back too. */
+  /** Continues when the promise settles; "forever" never does. Before the first byte it delays the head too. */
   | { readonly hold: Promise<unknown> | "forever" }
-  /** Sends this again and again until the client leaves or `bytesMax` are out; then the connection is cut. */
+  /** Repeats this until the client leaves or `bytesMax` are out; then the connection is cut. */
   | { readonly endless: string; readonly gapMs: number; readonly bytesMax: number }
-  /** Ends the connection here: "end" after what was written is out, "reset" at once. Before the first byte no head is sent. */
+  /**
+   * Ends the connection here: "end" after the written bytes are out, "reset" at once. Before the first byte no head is
+   * sent.
+   */
   | { readonly cut: "end" | "reset" };
 
 export interface Script {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** How the body's end is told: chunks (the default), content-length (every step is then a `send`), or closing the connection. */
+  /**
+   * The end mark of the body: chunks (the default), content-length (every step is then a `send`), or closing the
+   * connection.
+   */
   readonly framing?: "chunked" | "length" | "close";
   readonly steps: readonly Step[];
 }
 
-/** What the player does: bytes are framed, and the head is in the first of them. */
+/** The actions of the player: bytes are framed, and the first of them contain the head. */
 export type Op =
   | Uint8Array
   | { readonly paced: readonly Uint8Array[]; readonly gapMs: number }
@@ -45,7 +51,7 @@ const reasons: Readonly<Record<number, string>> = {
 
 const compiled = new WeakMap<Script, readonly Op[]>();
 
-/** The script as ready bytes. A script that is an unchanging value is prepared once. */
+/** The script as ready bytes. A constant script is prepared once. */
 export function compileScript(script: Script): readonly Op[] {
   let ops = compiled.get(script);
   if (ops === undefined) {
@@ -89,7 +95,7 @@ function headOf(script: Script, framing: string): string {
   return `HTTP/1.1 ${status} ${reasons[status] ?? "Unknown"}\r\n${lines.join("")}\r\n`;
 }
 
-/** The head leaves with the first bytes of the body; a script that cuts or holds before any has none. */
+/** The head leaves with the first bytes of the body; a script that cuts or holds before them has none. */
 function prepend(ops: Op[], head: Uint8Array): void {
   const at = ops.findIndex((op) => op instanceof Uint8Array || "paced" in op || "endless" in op);
   const first = ops[at];
