@@ -221,7 +221,7 @@ function pathOf({ path, parameters = [] }: Operation): fc.Arbitrary<{ path: stri
   return segment.map(({ text, astray }) => ({ path: path.replaceAll(/\{\w+\}/g, () => text), astray }));
 }
 
-/** A text as one segment of a path. An empty segment leads elsewhere, and the server looks some others up never. */
+/** A text as one segment of a path. `astray` is true if it leads to another route or to none. */
 function asSegment(text: string): { text: string; astray: boolean } {
   const plain = text.toWellFormed();
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for

@@ -6,17 +6,17 @@ import { Sim } from "../support/sim-env.ts";
 import type { Cleanup } from "../support/temp.ts";
 import { conversation, Draw, type GoldenTurn, goldenEnv, manifests, slow } from "./script.ts";
 
-// The golden corpus: 200 turns below HTTP, with all that they leave. What the code does inside may change; what it says to
-// clients, models, the log, audit and usage is in a file, and a change of it is seen in review. Ids are numbered in the order in
-// which they are met, so that drawing one more of them changes nothing.
+// The golden corpus: 200 turns below HTTP, with all their output. The internals of the code may change; its output to clients,
+// models, the log, audit and usage is recorded in a file, so that a review shows each change. Ids are numbered by their first
+// appearance, so that an additional id changes nothing.
 
 const conversations = 100;
-/** Between two turns: longer than anything of a turn, audit rows included. */
+/** The pause between two turns: longer than all work of a turn, audit rows included. */
 const restMs = 5_000;
-/** Not whole milliseconds, as the model's pauses are: then nothing is due at the same time by chance. */
+/** A fraction, as the model's pauses are whole milliseconds: so no two events coincide by chance. */
 const writeMs = 0.3;
 
-/** What each turn leaves, as text. */
+/** Plays all turns; returns the output of each as text. */
 export async function playCorpus(atEnd: Cleanup): Promise<string[]> {
   const settings = processSettings(atEnd, manifests, goldenEnv);
   const disk = await SimDisk.open(atEnd);
@@ -52,14 +52,14 @@ export async function playCorpus(atEnd: Cleanup): Promise<string[]> {
   return played;
 }
 
-/** A request with its tools, which are the same for all requests of a manifest, by their digest. */
+/** Replaces the tools of a request, which are equal for all requests of a manifest, by their digest. */
 function digested(request: string): string {
   const tools = request.indexOf(' [{"type":"function"');
   if (tools < 0) return request;
   return `${request.slice(0, tools)} tools ${createHash("sha256").update(request.slice(tools)).digest("hex").slice(0, 12)}`;
 }
 
-/** What comes of a turn: whether it was accepted, and everything on its channel. */
+/** The output of a turn: its acceptance, and all text of its channel. */
 async function playTurn(
   sim: Sim,
   process: ActorProcess,
@@ -90,7 +90,7 @@ async function outcome(promise: Promise<object>): Promise<string> {
   }
 }
 
-/** What is kept of turns, in which order, and which columns say nothing that lasts. */
+/** The recorded tables in order, each with its columns that are stable between runs. */
 const tables: Readonly<Record<string, string>> = {
   threads: "suffix, uid, created_at, updated_at, next_seq, leaf_seq, revision, manifest, model_id, preview",
   events: "parent_seq, ts, kind, role, content, extra",
@@ -113,7 +113,7 @@ async function seenRows(disk: SimDisk): Promise<Seen> {
   return seen;
 }
 
-/** Rows that are there since the last look, or that read otherwise. */
+/** Rows that are new or changed since the last call. */
 async function newRows(disk: SimDisk, seen: Seen): Promise<string[]> {
   const found: string[] = [];
   for (const table of Object.keys(tables)) {
@@ -132,7 +132,7 @@ function byTimeThenContent(a: string, b: string): number {
   return left < right ? -1 : 1;
 }
 
-/** Numbers for ids, in the order in which they are met. */
+/** Numbers ids in the order of their first appearance. */
 class Ids {
   readonly #numbers = new Map<string, number>();
 

@@ -1,4 +1,4 @@
-// Two hundred turns, byte for byte as they are in turns.txt: see corpus.ts. A change that is meant is recorded with
+// Two hundred turns, byte for byte equal to turns.txt: see corpus.ts. An intended change is recorded with
 //
 //   node_modules/.bin/node --import ./strip-types.js test/golden/record.ts
 //

@@ -1,4 +1,4 @@
-// Writes the golden corpus anew; what has changed in it is to be said with the change that caused it.
+// Records the golden corpus again. The commit that changes it states the changed output.
 //
 //   node_modules/.bin/node --import ./strip-types.js test/golden/record.ts
 import { writeFileSync } from "node:fs";

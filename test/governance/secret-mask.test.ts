@@ -272,7 +272,7 @@ describe("text for callers", () => {
   });
 });
 
-describe("a secret can be guessed", () => {
+describe("a guessable secret", () => {
   const words = [
     "fifteen-chars-1",
     "correct-horse-battery-staple",

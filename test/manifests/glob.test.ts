@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { matchAnyGlob, matchGlob } from "../../manifests/glob.ts";
 import { runs } from "../support/effort.ts";
 
-test("a glob fits the whole text, * any number and ? one character", () => {
+test("a glob matches the whole text, * any number and ? one character", () => {
   const cases: [string, string, boolean][] = [
     ["read_file", "read_file", true],
     ["read_file", "read_files", false],
@@ -36,7 +36,7 @@ test("a glob fits the whole text, * any number and ? one character", () => {
   assert.equal(matchAnyGlob([], "bc"), false);
 });
 
-test("a glob agrees with the regular expression that it stands for", () => {
+test("a glob matches the same texts as its regular expression", () => {
   const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*", "?"), maxLength: 8 });
   const text = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 10 });
 
@@ -49,7 +49,7 @@ test("a glob agrees with the regular expression that it stands for", () => {
   );
 });
 
-test("hostile globs take steps by the product of the lengths at most, and few for many stars", () => {
+test("hostile globs take steps by the product of the lengths at most, few for many stars", () => {
   const steps = (pattern: string, text: string) => {
     const counter = { steps: 0 };
     matchGlob(pattern, text, counter);

@@ -10,7 +10,7 @@ import type { Store } from "../../storage/store/store.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
 import { tempDir } from "../support/temp.ts";
 
-/** An object store in memory that notes which keys are asked for. */
+/** An object store in memory that records the requested keys. */
 export async function notingObjects(initial: Readonly<Record<string, string>> = {}) {
   const store = openMemoryStore();
   const asked: string[] = [];
@@ -26,7 +26,7 @@ export async function notingObjects(initial: Readonly<Record<string, string>> = 
   return { source, asked, put, remove: store.delete };
 }
 
-/** A store of its own on SQLite, with the schema of this version. */
+/** A SQLite store of its own, at the newest revision. */
 export async function temporaryStore(t: TestContext): Promise<Store> {
   const config = { engine: "sqlite", path: join(tempDir(t), "svc.db") } as const;
   await migrate(config, { target: "head", downgrade: false });
@@ -55,7 +55,7 @@ export async function storeVersion(store: Store, tenantId: string, name: string,
   await tenant.write([insertManifestVersionOp(tenant, row)]);
 }
 
-/** Says which version of a manifest answers. */
+/** Activates a version of a manifest. */
 export async function pointTo(
   store: Store,
   tenantId: string,

@@ -1,4 +1,4 @@
-// What one process stores, another sees within a second, without being told; and asks no more than once a second.
+// A change by one process is visible in another within a second, without a message, with at most one query a second.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemEnv } from "../../bus/env.ts";
@@ -12,7 +12,7 @@ import { pointTo, storeVersion } from "./layers.ts";
 
 const manifest = (description: string) => ({ metadata: { name: "a", description } });
 
-/** The store of a process that counts how often it asks what has changed; `fails` says whether it is answered. */
+/** The store of a process that counts its queries for changes; `fails` makes them fail. */
 function asked(store: Store) {
   const counts = { asks: 0, fails: false };
   const system: Scope = new Proxy(store.system, {
@@ -56,7 +56,7 @@ for (const dialect of dialects)
       };
     }
 
-    test("are seen within a second, first versions too, without a word", async () => {
+    test("are visible within a second, first versions too, without a message", async () => {
       const { change, resolve, advance } = await processes();
       await assert.rejects(resolve(), { code: "unknown_manifest" });
 
@@ -72,7 +72,7 @@ for (const dialect of dialects)
       assert.deepEqual([first.version, moved.version], [1, 2]);
     });
 
-    test("are asked for once a second, by all who resolve meanwhile together, and not when nobody does", async () => {
+    test("are queried once a second by all concurrent requests, and not in idle times", async () => {
       const { change, resolve, advance, counts } = await processes();
       await change(1);
 
@@ -87,7 +87,7 @@ for (const dialect of dialects)
       assert.equal(counts.asks, 3);
     });
 
-    test("are not guessed at: while the store does not answer, the request is refused, and the next asks again", async () => {
+    test("are not guessed: while the store fails, a request is refused, and the next asks again", async () => {
       const { change, resolve, advance, counts } = await processes();
       await change(1);
       await resolve();
@@ -101,7 +101,7 @@ for (const dialect of dialects)
       assert.equal((await resolve()).version, 2);
     });
 
-    test("count up, one for each change, also when many are made at once", async () => {
+    test("increase the counter, one for each change, also when many are made at once", async () => {
       const { store } = await processes();
       const before = await manifestChanges(store.system);
 

@@ -14,7 +14,7 @@ import {
 } from "../../manifests/prompts.ts";
 import { runs } from "../support/effort.ts";
 
-test("places are expanded, everything else stays as it is written", () => {
+test("placeholders are expanded, and all other text is unchanged", () => {
   const args = ["one", "two", "", "$1 ${1:-x} $@"];
   const cases: [string, string][] = [
     ["$1 and $2", "one and two"],

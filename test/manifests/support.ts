@@ -8,12 +8,12 @@ import type { Problem } from "../../manifests/problems.ts";
 import type { ModelPrice, ModelRoute, Registries, ToolSpec } from "../../manifests/registries.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 
-/** The least manifest with this spec, and what else is wanted. */
+/** The smallest manifest with this spec, and further metadata. */
 export function agent(spec: object = {}, metadata: object = {}): object {
   return { metadata: { name: "x", ...metadata }, spec };
 }
 
-/** The problems for which a call is refused with invalid_manifest; none when it is not refused. */
+/** The problems of a call that is refused with invalid_manifest; none when it succeeds. */
 export function problemsOf(call: () => unknown): readonly Problem[] {
   try {
     call();
@@ -141,7 +141,7 @@ function fits(node: SchemaNode, text: string): boolean {
   return node.pattern === undefined || new RegExp(node.pattern, "u").test(text);
 }
 
-/** A manifest in which every field is written. It fits the schema, and breaks rules between fields. */
+/** A manifest in which every field is written. It is valid by the schema, and breaks rules between fields. */
 export function fullManifest(schema: TSchema): Manifest {
   return fullValue(nodeOf(schema)) as Manifest;
 }

@@ -26,7 +26,7 @@ function read(bytes: string, dialect: keyof typeof dialects = "frames"): AnswerR
 
 const good = progress + delta("tok00 ") + progress + delta("tok01 tok02 ") + end;
 
-test("a right answer is whole however it was cut into chunks and reads", () => {
+test("a right answer is whole, however it was cut into chunks and reads", () => {
   const cuts = fc.array(fc.nat({ max: good.length }));
   fc.assert(
     fc.property(cuts, fc.array(fc.nat({ max: 4 * good.length })), (chunkCuts, readCuts) => {
@@ -62,7 +62,7 @@ test("an answer of the OpenAI protocol is read too", () => {
   assert.equal(reader.problem, undefined);
 });
 
-test("frames whose keys come in another order count as text", () => {
+test("frames with keys in another order count as text", () => {
   const other = `data: ${JSON.stringify({ type: "text_delta", event: "text_delta", data: { delta: expected }, text: expected })}\n\n`;
 
   const reader = read(chunked([other + end]));

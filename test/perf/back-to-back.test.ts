@@ -45,7 +45,7 @@ function stream(...pieces: readonly string[]): Answer {
 const done = 'data: {"event":"done","data":{}}\n\n';
 const final = 'data: {"event":"final","data":{"status":"completed"}}\n\n';
 
-test("turns and durable runs are read to their ends, one after the other on each connection", async (t) => {
+test("turns and durable runs are read to their ends, in sequence on each connection", async (t) => {
   for (const frame of [done, final]) {
     const cut = Math.floor(frame.length / 3);
     const keys = new Set<unknown>();
@@ -65,7 +65,7 @@ test("turns and durable runs are read to their ends, one after the other on each
   }
 });
 
-test("what does not end as it should is counted by what was wrong, and the next turn has a new connection", async (t) => {
+test("a wrong ending is counted by its cause, and the next turn has a new connection", async (t) => {
   const { run, sockets } = await served(t, (response, request, number) => {
     if (number === 1) response.writeHead(503, { "content-length": 2 }).end("{}");
     else if (number === 2) stream("data: {}\n\n", "data: [DONE]\n\n")(response, request, number);
@@ -80,7 +80,7 @@ test("what does not end as it should is counted by what was wrong, and the next 
   assert.equal(sockets.size, 4);
 });
 
-test("a server that fails again and again is given up", async (t) => {
+test("a server that fails repeatedly is given up", async (t) => {
   const { run, bodies } = await served(t, (response) => void response.writeHead(500).end("{}"));
 
   const { turns, errors } = await run(4, 100_000);

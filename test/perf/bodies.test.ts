@@ -6,7 +6,7 @@ import { JsonFault, parseStrictJson } from "../../bus/strict-json.ts";
 import { bodyOfKeys } from "../../perf/bodies-scenario.ts";
 import { startRepeating } from "../../perf/repeat-load.ts";
 
-test("the body is as large as one may be, and has as many keys as svc takes", () => {
+test("the body has the maximum size, and the maximum number of keys", () => {
   const body = bodyOfKeys("perf-burst");
 
   assert.equal(Buffer.byteLength(body), 1024 * 1024);
@@ -15,7 +15,7 @@ test("the body is as large as one may be, and has as many keys as svc takes", ()
   assert.throws(() => parseStrictJson(more), JsonFault);
 });
 
-test("a repeated request goes again on its connection when it is answered, and on a new one after a close", async () => {
+test("a repeated request reuses its connection after an answer, and not after a close", async () => {
   const bodies: string[] = [];
   const sockets = new Set<unknown>();
   const enough = Promise.withResolvers<void>();

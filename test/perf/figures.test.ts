@@ -10,7 +10,7 @@ function svcRow(scenario: string, found: Partial<Row>): Row {
   return { scenario, target: "svc", errors: {}, ...found } as Row;
 }
 
-test("what grows is judged by its median", () => {
+test("growth is judged by its median", () => {
   const growth = [{ what: "models", firstMs: 900, p50Ms: 301, p99Ms: 400, stallMs: 1 }];
 
   const verdicts = judge({ ...nothing, growth });
@@ -21,7 +21,7 @@ test("what grows is judged by its median", () => {
   );
 });
 
-test("what was not measured is not judged", () => {
+test("a missing figure is not judged", () => {
   assert.deepEqual(judge(nothing), []);
   assert.deepEqual(judge({ ...nothing, rows: [svcRow("burst", {})] }), []);
   assert.deepEqual(judge({ ...nothing, memory: { live: [], atRestMib: Number.NaN } }), []);
@@ -73,7 +73,7 @@ for (const [mib, state] of [
   });
 }
 
-test("one error among a thousand streams misses", () => {
+test("one error among a thousand streams fails the goal", () => {
   const verdicts = judge({ ...nothing, rows: [svcRow("paced-1000", { errors: { timeout: 1 }, rateToDirect: 1 })] });
 
   assert.deepEqual(

@@ -51,7 +51,7 @@ function found(turns: readonly Turn[]): Record<string, number> {
   return Object.fromEntries(partsOf(turns).map(({ part, p50Ms }) => [part, Math.round(p50Ms * 100) / 100]));
 }
 
-test("each part of a turn is what lies between two points, and the later of store and model holds the word back", () => {
+test("each part of a turn lies between two points; the later of store and model decides", () => {
   const parts = found([turn(threaded)]);
 
   assert.deepEqual(parts, {
@@ -80,7 +80,7 @@ test("each part of a turn is what lies between two points, and the later of stor
   });
 });
 
-test("a turn without a thread has no batch, and its parts begin where the last point was", () => {
+test("a turn without a thread has no batch, and its parts begin at the last point", () => {
   const parts = found([turn(stateless)]);
 
   assert.equal(parts["store: commit and flush"], undefined);
@@ -90,7 +90,7 @@ test("a turn without a thread has no batch, and its parts begin where the last p
   assert.equal(parts["of it: the store waited for the word"], 5.5);
 });
 
-test("of several turns the median and the ninth tenth count", () => {
+test("several turns are summed up by median and ninetieth percentile", () => {
   const turns = Array.from({ length: 10 }, (_, n) => turn({ ...stateless, received: 110 + n }));
 
   const [last] = partsOf(turns).filter(({ part }) => part.startsWith("written"));
@@ -98,7 +98,7 @@ test("of several turns the median and the ninth tenth count", () => {
   assert.deepEqual(last, { part: "written, until the client has read it", p50Ms: 4.5, p90Ms: 8 });
 });
 
-test("what is noted while a file is written is not lost at the end", async (t) => {
+test("points that are recorded while a file is written are not lost at the end", async (t) => {
   const dir = mkdtempSync(join(tmpdir(), "svc-marks-"));
   t.after(() => rmSync(dir, { recursive: true }));
   const marks = new Marks(dir);
@@ -121,14 +121,14 @@ test("what is noted while a file is written is not lost at the end", async (t) =
   );
 });
 
-test("a turn that never came to its first word is not whole", () => {
+test("a turn without a first word is not whole", () => {
   const { written: _, ...unwritten } = stateless;
 
   assert.equal(isWhole(turn(stateless)), true);
   assert.equal(isWhole(turn(unwritten)), false);
 });
 
-test("the first time at a point counts, over all files, for the turns that are asked for", async (t) => {
+test("the first time at a point counts, over all files, for the requested turns", async (t) => {
   const dir = mkdtempSync(join(tmpdir(), "svc-marks-"));
   t.after(() => rmSync(dir, { recursive: true }));
   const marks = new Marks(dir);
@@ -143,12 +143,12 @@ test("the first time at a point counts, over all files, for the turns that are a
   assert.equal(readMarks(dir, "t1-").size, 1);
 });
 
-// Holds the probe against the server that it looks into: a method that is called otherwise would leave its points out.
+// Runs the probe against its server: a renamed method would leave its points out.
 for (const [name, actorThreads, httpEngine] of [
   ["in the main thread", "0", "uws"],
   ["in a thread of their own, on Node's HTTP server", "1", "node"],
 ] as const) {
-  test(`every point of a turn is noted, with actors ${name}`, async (t) => {
+  test(`every point of a turn is recorded, with actors ${name}`, async (t) => {
     const dir = mkdtempSync(join(tmpdir(), "svc-marks-"));
     t.after(() => rmSync(dir, { recursive: true, force: true }));
     const launcher = fileURLToPath(new URL("../../svc.js", import.meta.url));
@@ -185,7 +185,7 @@ for (const [name, actorThreads, httpEngine] of [
     const without = await runTurns(job("t2", {}));
 
     assert.deepEqual([onThreads.errors, without.errors], [{}, {}]);
-    // The processes write what they have noted a moment later.
+    // The processes write their records a moment later.
     const noted = (prefix: string, points: object) =>
       eventually(`6 turns of ${prefix} at ${Object.keys(points).length} points`, async () => {
         const turns = [...readMarks(dir, prefix).values()].map((each) => [...each.keys()].sort().join(" "));

@@ -11,7 +11,7 @@ import { parseOptions } from "../../perf/options.ts";
 
 const home = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
-test("both engines run beside each other, do the same turns, and leave nothing behind", async (t) => {
+test("both engines run at once, do the same turns, and leave nothing behind", async (t) => {
   const out = mkdtempSync(join(tmpdir(), "svc-perf-"));
   t.after(() => rmSync(out, { recursive: true }));
   const lab = await openLab(parseOptions(["--out", out], home), () => {});

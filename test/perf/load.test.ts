@@ -48,7 +48,7 @@ function threadsAsked(model: string): string[] {
   return asked.map(({ body }) => (body.messages as [{ content: string }])[0].content);
 }
 
-test("a job does its turns, no more, and checks every answer", async () => {
+test("a job does its exact number of turns, and checks every answer", async () => {
   const result = await runTurns(turnJob("mock-burst"));
 
   assert.equal(result.turnsWithRamp, 40);
@@ -56,7 +56,7 @@ test("a job does its turns, no more, and checks every answer", async () => {
   assert.equal(Histogram.from(result.turn).count, 40);
   assert.equal(threadsAsked("mock-burst").length, 40);
   assert.equal(new Set(threadsAsked("mock-burst")).size, 40);
-  // The window ends when the last turn is begun, with up to four on their way.
+  // The window ends when the last turn begins, with up to four in progress.
   assert.ok(result.turns >= 36 && result.turns <= 40, String(result.turns));
 });
 

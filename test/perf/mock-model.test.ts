@@ -334,7 +334,7 @@ test("requests are recorded with headers and body, and next gives each once", as
   await fresh.close();
 });
 
-test("models are listed, and what is not there is 404 or 405", async () => {
+test("models are listed, and an unknown path or method is 404 or 405", async () => {
   const listed = await Array.fromAsync(client.models.list());
   const unknown = await client.chat.completions
     .create({ model: "gpt-9", messages: [...question] })

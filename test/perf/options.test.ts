@@ -14,7 +14,7 @@ test("without arguments every scenario runs on every target", () => {
   assert.equal(options.check, false);
 });
 
-test("scenarios run in their own order, once, and paced stands for its four", () => {
+test("scenarios run in their own order, once, and paced expands to its four", () => {
   const options = parseOptions(["soak", "paced", "burst", "paced-20"], "/");
 
   assert.deepEqual(options.scenarios, ["burst", "paced-20", "paced-100", "paced-1000", "paced-2000", "soak"]);

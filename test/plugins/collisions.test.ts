@@ -1,4 +1,4 @@
-// Names that two have: the start is refused, and says whose they are.
+// Names that two plugins share: the start is refused, with both owners.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pluginFile, refusals } from "./support.ts";
@@ -75,7 +75,7 @@ test("a name that two plugins have is refused, and both are named", async () => 
   );
 });
 
-test("a plugin is there once, and so is each of its migrations", async () => {
+test("a plugin is loaded once, and so is each of its migrations", async () => {
   const first = pluginFile("first", "tools: []");
   const again = pluginFile("first", "tools: []");
   const twice = pluginFile("twice", `migrations: [making("twice_0001"), making("twice_0001")]`);
@@ -88,7 +88,7 @@ test("a plugin is there once, and so is each of its migrations", async () => {
   ]);
 });
 
-test("a plugin's own routes may have a literal beside a parameter", async () => {
+test("a plugin's own routes may have a literal next to a parameter", async () => {
   const path = pluginFile("first", `routes: [get("/first/{id}"), get("/first/all"), get("/first/{id}/parts")]`);
   const renamed = pluginFile("first", `routes: [get("/first/{id}"), get("/first/{name}/parts")]`);
 

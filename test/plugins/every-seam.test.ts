@@ -1,4 +1,4 @@
-// A plugin that stands in every seam, in real servers: what it brings works as what is built in does.
+// A plugin that uses every extension point, in real servers: its parts work like built-in ones.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { migrateCommand } from "../../host/cli/migrate.ts";
@@ -25,7 +25,7 @@ const tools = ["add_note", "count_notes", "calculator"];
 /** Settings under which the plugin is loaded, with a route to its provider. */
 const loaded: Env = { ...keyed, SVC_PLUGINS: plugin, SVC_NOTES_KEY: planted };
 
-describe("what a plugin brings", () => {
+describe("the parts of a plugin", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -50,7 +50,7 @@ describe("what a plugin brings", () => {
     }));
   });
 
-  /** One turn of `agent`, whose model says these in turn. */
+  /** One turn of `agent`, whose model gives these answers in turn. */
   async function talk(key: string, manifest: string, replies: readonly Reply[], thread: string) {
     let asked = 0;
     mock.answer("scripted", () => replies[asked++] as Reply);
@@ -119,7 +119,7 @@ describe("what a plugin brings", () => {
     );
   });
 
-  test("PAT-002 a pattern is one that manifests may name, and runs; one that nobody brings is refused with those that there are", async () => {
+  test("PAT-002 manifests may name a plugin's pattern; an unknown one is refused with the known", async () => {
     const frames = await talk(keys.writer, "terse", [{ text: "Hello." }], "pattern");
     const misnamed = await server.post("/chat", turn("misnamed", "Hi."), { key: keys.writer });
 
@@ -157,7 +157,7 @@ describe("what a plugin brings", () => {
     assert.equal(json.usage.prompt_tokens, 7);
   });
 
-  test("a task does its work again and again", async () => {
+  test("a task runs periodically", async () => {
     for (const round of [1, 2]) {
       const { status } = await server.post("/notes", { body: "rubbish" }, { key: keys.stranger });
       assert.equal(status, 201, `round ${round}`);
@@ -191,7 +191,7 @@ describe("what a plugin brings", () => {
     assert.deepEqual(await bodies(keys.writer), ["milk"]);
   });
 
-  test("a hook that throws has not judged: what only reads goes on and is counted, anything else is refused", async () => {
+  test("a hook that throws gives no verdict: reads pass and are counted, other calls fail", async () => {
     const frames = await talk(
       keys.writer,
       "agent",
@@ -294,13 +294,13 @@ describe("what a plugin brings", () => {
     );
   });
 
-  test("what a plugin imports does not load the server before it is told how long a head may be", async () => {
+  test("the imports of a plugin do not load the server before the head size is set", async () => {
     const { status } = await server.get("/health", { headers: { "x-long": "x".repeat(10_000) } });
 
     assert.equal(status, 200);
   });
 
-  test("a setting of the plugin's holds, and its secret is masked like one of ours", async () => {
+  test("a plugin's setting holds, and its secret is masked like a built-in one", async () => {
     for (const body of ["two", "three"]) await server.post("/notes", { body }, { key: keys.writer });
 
     const full = await server.post("/notes", { body: "four" }, { key: keys.writer });

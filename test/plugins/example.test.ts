@@ -1,4 +1,4 @@
-// The example of docs/plugins.md, as it stands there.
+// The example of docs/plugins.md, unchanged.
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

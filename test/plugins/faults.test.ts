@@ -1,4 +1,4 @@
-// Plugins with faults in them: what is wrong with one costs the request or the call that has met it, and nobody else.
+// Plugins with faults: a fault costs only the request or call that meets it.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
@@ -77,7 +77,7 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
     }));
   });
 
-  test("what a path has in braces is given as texts where the route says nothing of it, and shown in the reference", async () => {
+  test("path parameters without a schema are texts, and are shown in the reference", async () => {
     const { json } = await server.get("/faulty/named/7/a%20b");
     const { json: reference } = await server.get("/openapi.json");
 
@@ -92,7 +92,7 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
     );
   });
 
-  test("a handler that answers no reply is a 500, and the server goes on", async () => {
+  test("a handler without a reply is a 500, and the server continues", async () => {
     for (const path of Object.keys(replies)) {
       const { status, json } = await server.get(`/faulty/${path}`);
 
@@ -103,14 +103,14 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
     assert.deepEqual([status, json, headers["x-name"]], [201, { fine: true }, "a"]);
   });
 
-  test("a stream that cannot be opened ends, and the server goes on", async () => {
+  test("a stream that cannot be opened ends, and the server continues", async () => {
     const { status, text } = await server.get("/faulty/opened");
 
     assert.deepEqual([status, text], [200, ""]);
     assert.equal((await server.get("/faulty/sound")).status, 201);
   });
 
-  test("a tool that answers no result has failed, as one that throws, and its run goes on", async () => {
+  test("a tool without a result fails like one that throws, and its run continues", async () => {
     mock.answer("scripted", inTurn(calls(...tools.map((name) => [name, {}] as const)), { text: "So be it." }));
 
     const { json } = await server.post("/chat", turn("agent", "Go on."));

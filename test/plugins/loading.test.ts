@@ -1,4 +1,4 @@
-// Which plugins are loaded, and which stop the start: each refusal names the plugin and what is wrong with it.
+// The plugins that are loaded, and those that stop the start: each refusal names the plugin and its fault.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
@@ -44,11 +44,11 @@ test("plugins are loaded in their order, with their settings, and none when none
   assert.deepEqual((await loadDeployment({})).plugins, []);
 });
 
-test("a setting of a plugin is held against its declaration", async () => {
+test("a plugin's setting is validated against its declaration", async () => {
   assert.deepEqual(await refusals([notes], { SVC_NOTES_MAX: "101" }), ["SVC_NOTES_MAX must be from 1 to 100"]);
 });
 
-test("a setting of a plugin that reads no plain data, or throws without words, is told of like any other", async () => {
+test("a plugin's setting that reads no plain data, or throws, is reported like any other", async () => {
   const odd = pluginFile(
     "odd",
     `settings: [
@@ -82,7 +82,7 @@ test("a file that is not there, throws, or exports nothing, and a package that i
   assert.match(found[4] ?? "", /names svc-plugin-that-is-nowhere, which cannot be loaded: Cannot find package/);
 });
 
-test("a file whose import never ends is named, and those behind it are looked at", { timeout: 20_000 }, async () => {
+test("a file whose import never ends is named, and later files are checked", { timeout: 20_000 }, async () => {
   const waiting = file(`await new Promise(() => {}); export const plugin = { name: "waiting", description: "x" };`);
   const empty = file("export const other = 1;");
 
@@ -128,7 +128,7 @@ test("a package in JavaScript that is installed beside svc is loaded by its name
   assert.match(stdout, /^a is valid: model demo, tools forecast\.$/m, stderr);
 });
 
-test("what a plugin exports is looked at, field by field", async () => {
+test("the exports of a plugin are checked field by field", async () => {
   const cases: readonly (readonly [rest: string, problem: string])[] = [
     ["tols: []", "plugin has no field tols"],
     ["tools: {}", "plugin.tools must be a list"],
@@ -196,7 +196,7 @@ test("what a plugin exports is looked at, field by field", async () => {
   assert.match((await refusals([file("export const plugin = 7;")]))[0] ?? "", /: plugin must be an object$/);
 });
 
-test("a schema that nothing can be held against is told, with the route or tool that has it", async () => {
+test("an unusable schema is reported with its route or tool", async () => {
   const cases: readonly (readonly [rest: string, says: string])[] = [
     ["body: { type: 'strng' }", "GET /x/{id}, whose body is no JSON Schema: schema is invalid: "],
     ["body: { type: 'string', pattern: '(' }", "GET /x/{id}, whose body is no JSON Schema: Invalid regular expression"],
@@ -236,7 +236,7 @@ test("a schema that nothing can be held against is told, with the route or tool 
   ]);
 });
 
-test("svc doctor shows the settings of plugins and what is loaded, and says why one is not", async (t) => {
+test("svc doctor shows plugin settings and loaded plugins, and reasons for failures", async (t) => {
   const dataDir = tempDir(cleanup(t));
   const doctor = doctorCommand(async () => someRegistries("demo"), installedBinaries(root, "linux", "x64"));
   const env = { SVC_DATA_DIR: dataDir, SVC_PLUGINS: notes, SVC_NOTES_MAX: "5", SVC_NOTES_KEY: "notes-key-0123456789" };
@@ -257,7 +257,7 @@ test("svc doctor shows the settings of plugins and what is loaded, and says why 
   assert.match(String(broken.answer.refusals), /^SVC_PLUGINS names \.\/nowhere\.ts, which cannot be loaded/);
 });
 
-test("a server whose plugin collides or cannot be loaded does not start, and says which in its own words", async (t) => {
+test("a server with a colliding or broken plugin does not start, and names it", async (t) => {
   const path = pluginFile("first", "tools: [tool('calculator')]");
   const server = await startServerProcess({ atEnd: cleanup(t), env: { SVC_PLUGINS: path }, waitForReady: false });
 

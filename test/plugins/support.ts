@@ -17,7 +17,7 @@ export function file(text: string): string {
   return path;
 }
 
-/** A plugin of this name, with what else it has. */
+/** A plugin of this name, with further fields. */
 export function pluginFile(name: string, rest: string): string {
   return file(`import { Type } from "typebox";
     import { int } from "svc/governance/settings/setting.ts";
@@ -35,7 +35,7 @@ export function pluginFile(name: string, rest: string): string {
     export const plugin = { name: "${name}", description: "x", ${rest} };`);
 }
 
-/** What loading these is refused with; empty when it is not. */
+/** The refusal of loading these; empty when they load. */
 export async function refusals(paths: readonly string[], env: Environment = {}): Promise<string[]> {
   try {
     await loadDeployment({ SVC_PLUGINS: paths.join(","), ...env });

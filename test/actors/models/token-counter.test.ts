@@ -81,7 +81,7 @@ describe("the counter of tokens", () => {
     ["anthropic", "claude-sonnet-5", null],
   ];
   for (const [provider, model, encoding] of routes)
-    test(`${provider}'s ${model} cuts text by ${encoding ?? "rules that nobody knows"}`, () => {
+    test(`${provider}'s ${model} cuts text by ${encoding ?? "unknown rules"}`, () => {
       assert.equal(encodingOf({ provider, model }), encoding);
     });
 });

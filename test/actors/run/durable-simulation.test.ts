@@ -21,7 +21,7 @@ const firstSeeds: Readonly<Record<string, number>> = {
 /** Worlds that have found a defect of ours beyond the first hundred. */
 const onceFound: Readonly<Record<string, number>> = { "the answer of the database is lost now and then": 345 };
 
-test("DUR-008 seeded worlds of durable runs: each run ends once, does nothing more often than it may, and is told of", async () => {
+test("DUR-008 seeded worlds of durable runs: each run ends once, repeats nothing and is reported", async () => {
   const { failed, seen } = await liveSeeds(only || 1, only || seeds);
 
   assertSound(failed);

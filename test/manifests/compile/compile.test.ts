@@ -33,7 +33,7 @@ test("a minimal manifest compiles to the default route, no tools, no prompt and 
   assert.deepEqual(compiled.emptyRules, []);
 });
 
-test("the digest is of the manifest with its defaults, and of nothing else", () => {
+test("the digest covers the manifest with its defaults, and nothing else", () => {
   const digest = (spec: object) => compileSpec(spec).digest;
 
   assert.equal(digest({}), digest({ tools: [], model: { temperature: 0 } }));
@@ -41,7 +41,7 @@ test("the digest is of the manifest with its defaults, and of nothing else", () 
   assert.notEqual(digest({}), digest({ recursion_limit: 11 }));
 });
 
-test("tools are bound in their order, each once; what is not there is unresolved at its place", () => {
+test("tools are bound in order, each once; a missing one is unresolved at its path", () => {
   const { tools } = compileSpec({ tools: ["write_file", "calculator", "write_file"] });
 
   assert.deepEqual(
@@ -54,7 +54,7 @@ test("tools are bound in their order, each once; what is not there is unresolved
   ]);
 });
 
-test("a model or fallback that no route has is unresolved at its place", () => {
+test("a model or fallback without a route is unresolved at its path", () => {
   assert.deepEqual(compileProblems({ model: { id: "huge" } }), ["unresolved spec.model.id"]);
   assert.deepEqual(compileProblems({}, { defaultModelId: "gone" }), ["unresolved spec.model.id"]);
   assert.deepEqual(compileProblems({ model: { fallbacks: ["large", "huge"] } }), ["unresolved spec.model.fallbacks.1"]);
@@ -72,7 +72,7 @@ test("a deployment workspace is for the tenants that the operator lists", () => 
   assert.equal(compileSpec({ workspace: { scope: "tenant" } }, {}, { tenantId: "acme" }).workspaceScope, "tenant");
 });
 
-test("policies name the bound tools that they guard, and globs that guard none are told", () => {
+test("policies name the bound tools that they guard, and idle globs are reported", () => {
   const { policies, emptyRules } = compileSpec({
     tools: ["read_file", "write_file", "calculator"],
     policies: [
@@ -91,7 +91,7 @@ test("policies name the bound tools that they guard, and globs that guard none a
   ]);
 });
 
-test("prices of the manifest go before the route's; a route without rates needs input and output", () => {
+test("prices of the manifest replace the route's; a route without rates needs both", () => {
   const price = (model: object) => compileSpec({ model }).model.price;
 
   assert.deepEqual(price({ price: { input: 1 } }), { ...rates, input: 1 });
@@ -107,7 +107,7 @@ test("prices of the manifest go before the route's; a route without rates needs 
   ]);
 });
 
-test("problems of every kind are told together, in the order of the fields", () => {
+test("problems of every kind are reported together, in the order of the fields", () => {
   const problems = compileProblems(
     {
       tools: ["teleport"],

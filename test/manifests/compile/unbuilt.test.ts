@@ -18,9 +18,9 @@ import {
   withValue,
 } from "../support.ts";
 
-/** Every field of spec that this version carries out. Whoever builds a behaviour adds its fields here. */
+/** Every field of spec that this version implements. A change that implements a field adds it here. */
 const built = [
-  // What is specified and not built is refused (PAT-001), what a plugin brings is not.
+  // A specified field without an implementation is refused (PAT-001); a plugin's is not.
   "spec.pattern",
   "spec.recursion_limit",
   "spec.output_schema",
@@ -114,7 +114,7 @@ const built = [
   "spec.extensions",
 ];
 
-/** What a manifest sets at one place: lists, maps and nullable objects count as one field. */
+/** The values of a manifest at one path: lists, maps and nullable objects count as one field. */
 function settings(node: SchemaNode, path: Steps = []): { node: SchemaNode; path: Steps }[] {
   if (node.properties === undefined || types(node).includes("null") || isMap(node)) return [{ node, path }];
   return Object.entries(node.properties).flatMap(([key, field]) => settings(field, [...path, key]));
@@ -129,7 +129,7 @@ function otherThan(node: SchemaNode, byDefault: unknown): unknown {
   return fullValue(node);
 }
 
-test("each field of spec is either carried out or refused as unsupported at its own path", () => {
+test("each field of spec is implemented, or refused as unsupported at its own path", () => {
   const defaults = parseManifest(agent());
   const fields = settings(nodeOf(manifestSchema)).filter(({ path }) => path[0] === "spec");
   const accepted: string[] = [];
@@ -156,7 +156,7 @@ test("the defaults compile, and written defaults compile like left-out ones", ()
   assert.deepEqual(compileProblems(written), []);
 });
 
-test("every strategy is carried out", () => {
+test("every strategy is implemented", () => {
   assert.deepEqual(compileSpec({ session: { strategy: "windowed:24" } }).session, { kind: "windowed", messages: 24 });
   assert.deepEqual(compileSpec({}).session, { kind: "full_replay" });
   assert.deepEqual(compileSpec({ session: { strategy: "compacting" } }).session, { kind: "compacting" });
@@ -164,7 +164,7 @@ test("every strategy is carried out", () => {
     assert.deepEqual(compileSpec({ session: { strategy: `${kind}:4` } }).session, { kind, messages: 4 });
 });
 
-test("several unsupported fields are told at once", () => {
+test("several unsupported fields are reported at once", () => {
   const problems = compileProblems({
     memory: { capture: { enabled: true, max_facts: 3 } },
     mcp_servers: [{ name: "a", url: "https://a.example" }],
@@ -177,7 +177,7 @@ test("several unsupported fields are told at once", () => {
   ]);
 });
 
-test("each default whose behaviour is missing is a field of the schema, and is told in words", () => {
+test("each default of a missing behaviour is a field of the schema, and is described", () => {
   const paths = new Set([...nodesOf(nodeOf(manifestSchema))].map(({ path }) => path.join(".")));
 
   for (const { path, note } of unbuiltDefaults) {

@@ -11,7 +11,7 @@ const faultOf = (schema: object) => {
   return fault && `${fault.path.join(".")} ${fault.says}`;
 };
 
-test("a schema that is carried out has no fault, and its arguments are held against it", async () => {
+test("a supported schema has no fault, and arguments are validated against it", async () => {
   const schema = object({
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Where",
@@ -45,7 +45,7 @@ test("a schema that is carried out has no fault, and its arguments are held agai
     assert.equal(await argumentsProblem({ parameters: schema }, args, { defer: setImmediate }), problem);
 });
 
-test("what is not carried out is refused by name, and so is what is no schema", () => {
+test("an unsupported keyword is refused by name, and so is an invalid schema", () => {
   const doubling = Object.fromEntries(
     Array.from({ length: 30 }, (_, at) => [
       `d${at}`,

@@ -11,7 +11,7 @@ import { manifestOf } from "../../fuzz/manifests.ts";
 import { runs } from "../../support/effort.ts";
 import { agent, nodeOf, nodesOf } from "../support.ts";
 
-/** What the words of Ajv are called here. */
+/** The problem types of svc for the keywords of Ajv. */
 const types: Readonly<Record<string, ProblemType>> = {
   additionalProperties: "extra_forbidden",
   required: "missing",
@@ -62,7 +62,7 @@ test("the schema is written in the keywords that the walk knows", () => {
   assert.ok(nodes.length > 250, "the walk reaches every field");
 });
 
-test("of any manifest Ajv tells the same problems in the same order, and fills in the same", () => {
+test("Ajv reports the same problems in the same order, and fills in the same defaults", () => {
   const ask = ajvFor(manifestSchema);
   let refused = 0;
 
@@ -82,7 +82,7 @@ test("of any manifest Ajv tells the same problems in the same order, and fills i
   assert.ok(refused > 300 && refused < 900, `${refused} refused`);
 });
 
-test("a value of every JSON type, at every field, is refused as Ajv refuses it", () => {
+test("a value of every JSON type, at every field, is refused as by Ajv", () => {
   const ask = ajvFor(manifestSchema);
   const values = [null, true, 0, 1.5, -1, 1e12, "", "a\u{1F600}", [], [1, "a"], {}, { key: 1 }];
   const spec = nodeOf(manifestSchema).properties?.spec;
@@ -102,7 +102,7 @@ test("a value of every JSON type, at every field, is refused as Ajv refuses it",
   }
 });
 
-test("a list, a map and an object are looked at until they have as many problems as are told", () => {
+test("lists, maps and objects are checked up to the bound of reported problems", () => {
   const many = Array.from({ length: 100_000 }, () => 5);
   const entries = Object.fromEntries(many.map((value, at) => [`key_${at}`, value]));
 
@@ -127,7 +127,7 @@ test("every list and every map of a manifest has a bound", () => {
   );
 });
 
-test("a field that takes one word is told it, and a list that must not be empty to have one entry", () => {
+test("a refusal names the one allowed word, or asks for one entry of an empty list", () => {
   const source = {
     apiVersion: "v2",
     metadata: { name: "x" },
@@ -140,7 +140,7 @@ test("a field that takes one word is told it, and a list that must not be empty 
   );
 });
 
-test("what stands one level too high is told its place, and what stands in quotes to be taken out of them", () => {
+test("a refusal names the right level of a misplaced field, and asks to remove quotes", () => {
   const said = (source: object) => fieldProblems(manifestSchema, structuredClone(source)).map(({ msg }) => msg);
 
   assert.deepEqual(said({ metadata: { name: "x" }, tools: [], modle: {}, name: "x" }), [
@@ -153,7 +153,7 @@ test("what stands one level too high is told its place, and what stands in quote
   ]);
   assert.deepEqual(said(agent({ temperature: 1, enabled: true, constructor: 1, tool: [] })), [
     "temperature is not a field of spec (did you mean spec.model.temperature?).",
-    // It is a field of many.
+    // Many objects have a field of this name.
     "enabled is not a field of spec.",
     "constructor is not a field of spec.",
     "tool is not a field of spec (did you mean tools?).",

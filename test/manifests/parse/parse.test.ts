@@ -29,7 +29,7 @@ test("a wrong JSON type is refused at every field of the schema", () => {
   assert.ok(fields.length > 250, "the walk reaches every field");
 });
 
-test("every word of an enumeration is taken and any other is refused, at every field that has one", () => {
+test("every enumeration accepts its words and refuses others, at every field", () => {
   const full = fullManifest(manifestSchema);
   const fields = [...nodesOf(nodeOf(manifestSchema))].filter(({ node }) => node.enum);
 
@@ -59,7 +59,7 @@ test("a field without default that is left out is refused as missing, at every l
   assert.ok(seen > 20, "the walk reaches the required fields");
 });
 
-test("all problems are told at once, at most twenty, each with a path and a sentence", () => {
+test("all problems are reported at once, at most twenty, each with a path and a sentence", () => {
   const wrong = agent({ tool: [], model: { temperature: "hot" }, limits: { max_tool_calls: 501 } }, { version: 1 });
   const many = agent(Object.fromEntries(Array.from({ length: 80 }, (_, at) => [`unknown_${at}`, 1])));
 
@@ -78,7 +78,7 @@ test("all problems are told at once, at most twenty, each with a path and a sent
   assert.equal(parseProblems(many).length, 20);
 });
 
-test("a path tells list indexes from keys that look like them", () => {
+test("a path distinguishes list indexes from keys that look like them", () => {
   const source = agent({ tool_guidance: { 0: 5 }, tools: [5] });
 
   const problems = problemsOf(() => parseManifest(source));
@@ -92,7 +92,7 @@ test("a path tells list indexes from keys that look like them", () => {
   );
 });
 
-test("keys with slashes and tildes are told as they were written", () => {
+test("keys with slashes and tildes are reported as they were written", () => {
   const source = agent({ tool_guidance: { "a/b~c": 5 } });
 
   const [problem] = problemsOf(() => parseManifest(source));
@@ -124,7 +124,7 @@ test("a root that is no object is a type error of the manifest itself", () => {
     );
 });
 
-test("free values of extensions and JSON Schemas are kept as they are", () => {
+test("free values of extensions and JSON Schemas are kept unchanged", () => {
   const extensions = { plugin: { constructor: 1, nested: [{ deep: null }] } };
   const output_schema = { type: "object", properties: { a: {} }, additionalProperties: false };
 

@@ -93,7 +93,7 @@ test("__proto__ is refused in texts and values, at the top and deep inside free 
   assert.equal(({} as { polluted?: true }).polluted, undefined);
 });
 
-test("nesting is bounded before anything recursive sees it", () => {
+test("nesting is bounded before any recursive function sees it", () => {
   const deep = 500_000;
   const texts = ["[".repeat(deep), "- ".repeat(deep), "? ".repeat(deep), ": ".repeat(deep), '{"a":'.repeat(deep / 5)];
 
@@ -162,7 +162,7 @@ test("a text is bounded in bytes and in words", () => {
   assert.equal(refusal(wordy)?.type, "too_long");
 });
 
-test("what JSON cannot carry is refused where it stands", () => {
+test("a value that JSON cannot express is refused at its position", () => {
   const cases: [unknown, string][] = [
     [Number.NaN, "not a finite number"],
     [Number.POSITIVE_INFINITY, "not a finite number"],

@@ -41,7 +41,7 @@ test("stored versions are the tenant's own and parsed once", async (t) => {
   assert.equal(error.message, "unknown_manifest:a");
 });
 
-test("a moved pointer, a first version and a name that was unknown are seen once the resolver is told", async (t) => {
+test("a moved pointer, a first version and a new name are visible after a notice", async (t) => {
   const store = await temporaryStore(t);
   const { resolve, forget } = createResolver({ ...nothing, store });
   await refusal(resolve("acme", "a", null));
@@ -59,7 +59,7 @@ test("a moved pointer, a first version and a name that was unknown are seen once
   assert.deepEqual([moved.version, moved.manifest.metadata.description], [2, "two"]);
 });
 
-test("a pointer that was read while it changed is not kept, whatever else is asked for meanwhile", async (t) => {
+test("a pointer that changes during its read is not cached, whatever else is read", async (t) => {
   const store = await temporaryStore(t);
   for (const version of [1, 2]) await storeVersion(store, "acme", "a", version, manifest("a"));
   await pointTo(store, "acme", "a", 1);
@@ -85,7 +85,7 @@ test("a pointer that was read while it changed is not kept, whatever else is ask
   assert.equal((await resolve("acme", "a", null)).version, 2);
 });
 
-/** The same store, but what a read has found is handed over after `wait`. */
+/** The same store with delayed reads: each result is returned after `wait`. */
 function slowReads(store: Store, wait: () => Promise<void>): Store {
   return {
     ...store,
@@ -120,7 +120,7 @@ test("threads on the canary side get the canary version, stateless turns the sta
   assert.deepEqual([stateless.variant, stateless.version], ["stable", 1]);
 });
 
-test("a stored manifest that no longer parses is refused with its version, and hides what lies below", async (t) => {
+test("an invalid stored manifest is refused with its version, and hides lower layers", async (t) => {
   const store = await temporaryStore(t);
   const { resolve } = createResolver({ ...nothing, store });
   await storeVersion(store, "acme", "quick", 3, { metadata: { name: "quick" }, spec: { gone: 1 } });
@@ -164,7 +164,7 @@ test("a name is checked before it becomes part of a path or key", async (t) => {
   assert.deepEqual(asked, []);
 });
 
-test("the list has each name once, from the layer that decides, in order", async (t) => {
+test("the list has each name once, from the deciding layer, in order", async (t) => {
   const store = await temporaryStore(t);
   const directory = tempDir(t);
   const { source } = await notingObjects({
@@ -197,7 +197,7 @@ test("the list has each name once, from the layer that decides, in order", async
   for (const { name, source: from } of listed) assert.equal((await resolve("acme", name, null)).source, from);
 });
 
-test("without store and objects there are the directory and the bundled manifests", async (t) => {
+test("without store and objects the directory and the bundled manifests remain", async (t) => {
   const directory = tempDir(t);
   writeFileSync(join(directory, "mine.json"), JSON.stringify(manifest("mine")));
   const { listManifests, resolve } = createResolver({ ...nothing, directory });

@@ -4,7 +4,7 @@ import { FileMemory } from "../../../manifests/sources/file-memory.ts";
 
 const changedAt = 1_000_000;
 
-/** A file whose time stands still while its content changes, as it does within one tick of a file system. */
+/** A file whose time is constant while its content changes, as within one tick of a file system. */
 function tickingFile() {
   const file = { content: "one", reads: 0, made: 0 };
   const memory = new FileMemory((bytes) => {
@@ -21,7 +21,7 @@ function tickingFile() {
   return { file, at };
 }
 
-test("a file that was read soon after its change is read again, until another change must show", () => {
+test("a file that was read soon after its change is read again, until its time moves", () => {
   const { file, at } = tickingFile();
   const first = at(changedAt);
 
@@ -36,7 +36,7 @@ test("a file that was read soon after its change is read again, until another ch
   assert.deepEqual([file.reads, file.made], [reads, 2]);
 });
 
-test("a file of another stamp is read, and what is made of the same content is kept", () => {
+test("a file with a new stamp is read, and equal content keeps its parsed value", () => {
   const { file, at } = tickingFile();
   const first = at(changedAt + 60_000);
 
@@ -44,7 +44,7 @@ test("a file of another stamp is read, and what is made of the same content is k
   assert.deepEqual([file.reads, file.made], [2, 1]);
 });
 
-test("a file whose time is yet to come is read each time", () => {
+test("a file with a time in the future is read each time", () => {
   const { file, at } = tickingFile();
   at(changedAt - 60_000);
   file.content = "two";
@@ -52,7 +52,7 @@ test("a file whose time is yet to come is read each time", () => {
   assert.equal(at(changedAt - 60_000).text, "two");
 });
 
-test("what cannot be made is not made again, and what cannot be read is asked for again", () => {
+test("an invalid file is not parsed again, and an unreadable one is read again", () => {
   const { file, at } = tickingFile();
   file.content = "broken";
   for (let i = 0; i < 2; i++) assert.throws(() => at(changedAt + 60_000), { message: "broken" });

@@ -66,7 +66,7 @@ test("an unchanged file is parsed once, and a changed one is seen at once", (t) 
   assert.equal(layer.get("a"), null);
 });
 
-test("an invalid file fails its own name only, says which file it is, and is mended at once", (t) => {
+test("an invalid file fails its own name only, is named, and recovers at once", (t) => {
   const directory = tempDir(t);
   writeFileSync(join(directory, "good.yaml"), "metadata: {name: good}\n");
   writeFileSync(join(directory, "typo.yaml"), "metadata: {name: typo}\nspec: {tool: []}\n");
@@ -97,7 +97,7 @@ test("an invalid file fails its own name only, says which file it is, and is men
   assert.equal(layer.get("typo")?.metadata.name, "typo");
 });
 
-test("a directory that is not there is empty until it is made", (t) => {
+test("a missing directory is empty until it is made", (t) => {
   const directory = join(tempDir(t), "later");
   const layer = openManifestDirectory(directory, Date.now);
 
@@ -109,7 +109,7 @@ test("a directory that is not there is empty until it is made", (t) => {
   assert.equal(layer.get("a")?.metadata.name, "a");
 });
 
-test("what is no file is neither listed nor waited for, and a circle of links is refused", (t) => {
+test("other entries than files are neither listed nor read, and link loops are refused", (t) => {
   const directory = tempDir(t);
   execFileSync("mkfifo", [join(directory, "pipe.yaml")]);
   symlinkSync("loop.yaml", join(directory, "loop.yaml"));
@@ -124,7 +124,7 @@ test("what is no file is neither listed nor waited for, and a circle of links is
   assert.equal(problemsOf(() => layer.get("loop"))[0]?.msg, "loop.yaml: it cannot be read.");
 });
 
-test("what has no end is read as far as a manifest may be long", { skip: !existsSync("/dev/zero") }, () => {
+test("an endless file is read up to the maximum length of a manifest", { skip: !existsSync("/dev/zero") }, () => {
   const [problem] = problemsOf(() => readManifestFile("/dev/zero", Date.now));
 
   assert.equal(problem?.msg, `zero: it is longer than ${manifestBytesMax} bytes.`);

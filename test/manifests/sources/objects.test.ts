@@ -58,7 +58,7 @@ test("the same bytes give the same manifest object", async () => {
   assert.equal(await layer.get("other", "a"), first);
 });
 
-test("an invalid object is refused with its key, also from what is kept", async () => {
+test("an invalid object is refused with its key, also from the cache", async () => {
   const { source } = await notingObjects({ "manifests/a.json": manifest("b"), "manifests/c.json": "{" });
   const layer = openObjectLayer(source, systemEnv());
   const refusal = async (name: string) => {
@@ -87,7 +87,7 @@ test("requests at the same time ask the object store once", async () => {
   assert.equal(asked.length, 1);
 });
 
-test("a failing object store is told and asked again", async () => {
+test("a failing object store is reported and asked again", async () => {
   const { source } = await notingObjects({ "manifests/a.json": manifest("a") });
   let failing = true;
   const shaky: ObjectSource = {
@@ -102,7 +102,7 @@ test("a failing object store is told and asked again", async () => {
   assert.equal((await layer.get("acme", "a"))?.metadata.name, "a");
 });
 
-test("what is kept is bounded, however many names are asked for", async () => {
+test("the cache is bounded, however many names are requested", async () => {
   const { source, asked } = await notingObjects({});
   const layer = openObjectLayer(source, systemEnv());
   for (let at = 0; at < 2000; at++) await layer.get("acme", `name-${at}`);

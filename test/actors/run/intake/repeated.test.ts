@@ -15,7 +15,7 @@ for (const [results, refused] of [
   [2, false],
   [17, true],
 ] as const)
-  test(`a failed turn of ${results} MiB that is sent again is ${refused ? "refused" : "counted, and goes on"}`, async (t) => {
+  test(`a failed turn of ${results} MiB that is sent again is ${refused ? "refused" : "counted, and continues"}`, async (t) => {
     const { store } = await testStore("sqlite", cleanup(t));
     const tenant = store.tenant("acme");
     const question = { kind: "message", role: "user", content: "Read.", extra: null } as const;
