@@ -1,5 +1,5 @@
-// Ten thousand clients that listen and never read, while others talk on the same threads (decision 10 bounds the bytes
-// buffered per client; threat 24 is the slow reader).
+// Ten thousand clients that listen and never read, while others talk on the same threads (decision 10 closes a client
+// that leaves over 1 MiB unread; threat 24 is the slow reader).
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readOpenFilesMax, readRssKib } from "../../perf/process-stats.ts";

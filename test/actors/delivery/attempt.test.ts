@@ -53,12 +53,12 @@ for (const [answer, failure] of [
     await made.over;
 
     assert.equal(outcome?.reason ?? null, failure);
-    // A redirect is not followed, and nothing is sent again.
+    // A redirect is not followed, and the request is not repeated.
     assert.equal(receiver.received.length, before + 1);
     assert.deepEqual([receiver.received[before]?.path, receiver.received[before]?.body], ["/hook", '{"a":"ä"}']);
   });
 
-test("HOOK-010 an endpoint that sends no answer fails the attempt, which closes its connection", async () => {
+test("HOOK-010 an endpoint without an answer fails the attempt and is disconnected", async () => {
   const made = attempt("hang", { timeoutMs: 50 });
 
   assert.equal((await made.outcome)?.reason, "timeout");

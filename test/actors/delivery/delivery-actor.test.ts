@@ -1,4 +1,4 @@
-// Deliveries from the batch that writes them to their end, in simulated time.
+// Deliveries from their first batch to their end, in simulated time.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { Webhook } from "standardwebhooks";
@@ -13,7 +13,7 @@ const atEnd = cleanup();
 const fail = { status: 500 };
 
 describe("one delivery", () => {
-  test("HOOK-014 is sent within a second of the batch that has written it", async () => {
+  test("HOOK-014 is sent within a second of its batch", async () => {
     const { sim, end, sent, states, assertSound } = await world(atEnd);
     const before = sim.now;
 
@@ -26,7 +26,7 @@ describe("one delivery", () => {
     assertSound();
   });
 
-  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 a request has its id, time, signature and User-Agent", async () => {
+  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 has its id, time, signature and User-Agent", async () => {
     const { sim, end, sent } = await world(atEnd, { answer: (_host, nth) => (nth === 0 ? fail : { status: 200 }) });
 
     await end("run_fib_1", ["ops"]);
@@ -44,7 +44,7 @@ describe("one delivery", () => {
     assert.notEqual(sent[0]?.headers["webhook-signature"], sent[1]?.headers["webhook-signature"]);
   });
 
-  test("HOOK-012 HOOK-015 is tried again after 1, 2, 4, 8, 16, 32 and 60 minutes, and is dead after eight attempts", async () => {
+  test("HOOK-012 HOOK-015 is retried at 1, 2, 4, 8, 16, 32 and 60 minutes", async () => {
     const { sim, end, sent, rows, counted, sweepEachMinute } = await world(atEnd, { answer: () => fail });
     sweepEachMinute();
 
@@ -62,7 +62,7 @@ describe("one delivery", () => {
     });
   });
 
-  test("HOOK-012 the wait is never longer than an hour, and the attempts are as many as the setting says", async () => {
+  test("HOOK-012 waits an hour at most, for the configured number of attempts", async () => {
     const { sim, end, sent, states, sweepEachMinute } = await world(atEnd, {
       answer: () => fail,
       settings: { webhookMaxAttempts: 10 },
@@ -115,7 +115,7 @@ describe("one delivery", () => {
     ["a plain failure", { ops: {} }, 500, "status 500", /^undefined$/],
   ];
   for (const [name, endpoints, status, reason, cure] of cured) {
-    test(`HOOK-012 the log line of ${name} says what to do about it, where something helps`, async () => {
+    test(`HOOK-012 the log line of ${name} advises an action, if one helps`, async () => {
       const { sim, end, logged } = await world(atEnd, {
         endpoints,
         answer: () => (status === 0 ? "blocked" : { status }),
@@ -130,7 +130,7 @@ describe("one delivery", () => {
     });
   }
 
-  test("HOOK-015 is pending until it is taken, then delivered, and its body is not kept", async () => {
+  test("HOOK-015 is pending until taken, then delivered, and its body is deleted", async () => {
     const { sim, end, rows, store, counted } = await world(atEnd, {
       answer: (_host, nth) => (nth < 1 ? fail : { status: 204 }),
     });
@@ -152,7 +152,7 @@ describe("one delivery", () => {
     });
   });
 
-  test("HOOK-011 an endpoint that hangs has the time of the setting, and no more", async () => {
+  test("HOOK-011 a hanging endpoint has the configured time, and no more", async () => {
     const { sim, end, rows, underWay, slots } = await world(atEnd, { answer: () => "hang" });
 
     await end("run_fib_1", ["ops"]);
@@ -165,7 +165,7 @@ describe("one delivery", () => {
     assert.ok(slots.every(({ taken }) => taken === 0));
   });
 
-  test("a hint that is lost is made up for by the duty of each minute", async () => {
+  test("the duty of each minute sends a delivery whose hint was lost", async () => {
     const { sim, store, sent, sweepEachMinute } = await world(atEnd);
     sweepEachMinute();
     await sim.advance(1_000);
@@ -181,7 +181,7 @@ describe("one delivery", () => {
     assert.equal(sent.length, 1);
   });
 
-  test("with secrets that are changed it is signed with each", async () => {
+  test("with several secrets it is signed with each", async () => {
     const older = "an older secret, in plain words";
     const { sim, end, sent } = await world(atEnd, { endpoints: { ops: { secret: [secret, older] } } });
 
@@ -196,7 +196,7 @@ describe("one delivery", () => {
     ]);
   });
 
-  test("goes over the door of the internet, and only a private endpoint over the operator's", async () => {
+  test("uses the public egress, and only a private endpoint the operator's", async () => {
     const { sim, end, sent } = await world(atEnd, { endpoints: { ops: {}, intern: { private: true } } });
 
     await end("run_1", ["ops", "intern"]);
@@ -210,7 +210,7 @@ describe("one delivery", () => {
 });
 
 describe("many deliveries", () => {
-  test("one endpoint that hangs delays only itself", async () => {
+  test("a hanging endpoint delays only itself", async () => {
     const { sim, end, sent, states, underWay } = await world(atEnd, {
       endpoints: { slow: {}, ops: {} },
       answer: (host) => (host === "slow.example" ? "hang" : { status: 200 }),
@@ -231,7 +231,7 @@ describe("many deliveries", () => {
     );
   });
 
-  test("one tenant whose endpoints all hang delays no other, at the same endpoint neither", async () => {
+  test("a tenant with hanging endpoints delays no other, even at the same endpoint", async () => {
     const endpoints = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`slow${index}`, {}]));
     const { sim, end, states, sent } = await world(atEnd, {
       endpoints,
@@ -266,7 +266,7 @@ describe("many deliveries", () => {
     assert.deepEqual(new Set(Object.values(states())), new Set(["delivered"]));
   });
 
-  test("five hundred at once are all sent once, sixteen at a time", async () => {
+  test("five hundred are each sent once, sixteen at a time", async () => {
     const { sim, endMany, sent, states, underWay, assertSound } = await world(atEnd, {
       answer: () => ({ status: 200, afterMs: 20 }),
     });
@@ -280,7 +280,7 @@ describe("many deliveries", () => {
     assertSound();
   });
 
-  test("an attempt holds its slot until the body of the answer is over", async () => {
+  test("an attempt holds its slot until the end of the answer's body", async () => {
     const { sim, endMany, sent, underWay } = await world(atEnd, { answer: () => ({ status: 200, bodyMs: 5_000 }) });
 
     await endMany(40, ["ops"]);
@@ -304,7 +304,7 @@ describe("many deliveries", () => {
   });
 });
 
-describe("an endpoint that is taken away", () => {
+describe("a removed endpoint", () => {
   for (const [how, endpoints] of [
     ["removed", { other: {} }],
     ["narrowed", { ops: { tenants: ["globex"] } }],
@@ -343,7 +343,7 @@ describe("an endpoint that is taken away", () => {
 });
 
 describe("lost deliveries", () => {
-  test("a process that dies while it sends: the next one sends it at once, under the same id", async () => {
+  test("a process that dies during a send: the next one sends at once, with the same id", async () => {
     const before = await world(atEnd, { answer: () => "hang" });
     await before.end("run_1", ["ops"]);
     await before.sim.advance(2_000);
@@ -382,7 +382,7 @@ describe("lost deliveries", () => {
     assert.equal(first.counted.svc_webhook_lost_claims_total, 1);
   });
 
-  test("two processes that look at the same moment send each delivery once", async () => {
+  test("two processes at the same moment send each delivery once", async () => {
     for (let seed = 0; seed < 5; seed++) {
       const first = await world(atEnd, { sim: new Sim(seed), host: "first" });
       const second = await world(atEnd, { sim: first.sim, disk: first.disk, host: "second" });
@@ -410,7 +410,7 @@ describe("lost deliveries", () => {
     assertSound();
   });
 
-  test("an outcome that cannot be written is sent again when the claim has run out, not before", async () => {
+  test("an unwritten outcome is sent again when the claim has expired, not before", async () => {
     const { sim, end, stores, sent, states, sweepEachMinute } = await world(atEnd);
     sweepEachMinute();
     for (const store of stores) store.refused = "delivery_end";

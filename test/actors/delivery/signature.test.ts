@@ -8,7 +8,7 @@ import { runs } from "../../support/effort.ts";
 
 const key = (secret: string): Buffer => signingKey(secret) as Buffer;
 
-test("HOOK-008 a signature is the one that the standardwebhooks package makes, for any id, time and body", () => {
+test("HOOK-008 a signature equals that of the standardwebhooks package", () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ minLength: 1, maxLength: 64 }),
@@ -27,7 +27,7 @@ test("HOOK-008 a signature is the one that the standardwebhooks package makes, f
   );
 });
 
-test("HOOK-009 the key is the base64 behind whsec_, else the bytes of the secret", () => {
+test("HOOK-009 the key is the base64 after whsec_, else the bytes of the secret", () => {
   const bytes = Buffer.from("0123456789abcdef0123456789abcdef");
   const plain = "a plain sécret of 32 characters!";
 
@@ -40,7 +40,7 @@ test("HOOK-009 the key is the base64 behind whsec_, else the bytes of the secret
   assert.equal(own, raw.sign("run_1_ops", new Date(1_700_000_000_000), "{}"));
 });
 
-test("HOOK-006 each secret gives one v1 value, with a blank between them", () => {
+test("HOOK-006 each secret gives one v1 value, separated by a blank", () => {
   const [older, newer] = ["whsec_b2xkZXIgc2VjcmV0", "whsec_bmV3ZXIgc2VjcmV0"];
 
   const both = signatureOf([key(newer), key(older)], "run_1_ops", 1, "body");

@@ -19,13 +19,13 @@ import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
 import type { Cleanup } from "../../support/temp.ts";
 
-// Delivery actors as they run, on their bus and their store, in simulated time. Only the endpoints are not there: a request to one is
-// noted, and answered as the test says.
+// Delivery actors on their bus and their store, in simulated time. Only the endpoints are replaced: a request to one is
+// recorded, and answered as the test says.
 
 export const minute = 60_000;
 export const secret = "whsec_dGhlIHNlY3JldCBvZiB0aGlzIHRlc3Q=";
 
-/** A request as it was sent, and when. */
+/** A request as it was sent, with its time. */
 export interface Sent {
   readonly at: number;
   readonly host: string;
@@ -49,7 +49,7 @@ export interface WorldOptions {
   readonly endpoints?: Record<string, object>;
   readonly settings?: Partial<DeliveryDeps["settings"]>;
   readonly slots?: FairSemaphore;
-  /** How a request is answered; `nth` counts those to the same host. */
+  /** The answer to a request; `nth` counts those to the same host. */
   readonly answer?: (host: string, nth: number, sent: Sent) => SimAnswer;
 }
 
@@ -63,7 +63,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
   const logged: Record<string, unknown>[] = [];
   const stores: RefusingStore[] = [];
   const slotsOfAll: FairSemaphore[] = [];
-  /** Requests under way, and the most that there were at once, by host. */
+  /** Active requests, and their maximum, by host. */
   const underWay = new Map<string, { now: number; most: number }>();
   const answer = options.answer ?? ((): SimAnswer => ({ status: 200 }));
 
@@ -177,7 +177,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
       await sim.until(tenant.write(ops));
       for (const id of endpointIds) wake(tenantId, id);
     },
-    /** So much ends at once. */
+    /** This number ends at once. */
     async endMany(count: number, endpointIds: readonly string[], tenantId = "acme"): Promise<void> {
       const tenant = store.tenant(tenantId);
       const ops = Array.from({ length: count }, (_, run) =>
@@ -191,7 +191,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
       await sim.until(tenant.write(ops.flat()));
       for (const id of endpointIds) wake(tenantId, id);
     },
-    /** The duty of each minute, from now on. */
+    /** Runs the duty of each minute, from now on. */
     sweepEachMinute(): void {
       const sweep = async (which: "due" | "all"): Promise<void> => {
         await wakeDeliveries(store, bus, which);
@@ -226,7 +226,7 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
   };
 }
 
-/** A registry of endpoints, each at a host of its own name. */
+/** A registry of endpoints, each on its own host. */
 function endpointsOf(given: Record<string, object>): WebhookEndpoints {
   return readWebhookEndpoints(
     Object.fromEntries(

@@ -1,4 +1,4 @@
-// A batch of a job's that was given up, and is applied when it is sent again.
+// A batch of a job that timed out, and is applied when it is sent again.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { jobsAddress } from "../../../bus/address.ts";
@@ -14,7 +14,7 @@ import { cleanup } from "../../support/temp.ts";
 
 const principal = { tenant_id: tenantId, sub: "wanda", scopes: [], scheme: "none", issuer: "" };
 
-/** The store as a request sees it that has waited too long: a batch with this statement is applied when the next one with it comes. */
+/** The store after a timeout: a batch with this statement is applied when the next one with it comes. */
 function lateStore(store: Store, statement: string): Store {
   let held: readonly WriteOp[] | null = null;
   return {
@@ -43,7 +43,7 @@ function lateStore(store: Store, statement: string): Store {
 }
 
 for (const dialect of gateDialects)
-  describe(`a write of a job that is applied late, on ${dialect}`, () => {
+  describe(`a late write of a job, on ${dialect}`, () => {
     const atEnd = cleanup();
 
     async function jobsOver(statement: string) {
@@ -65,7 +65,7 @@ for (const dialect of gateDialects)
       return { tenant: store.tenant(tenantId), put, remove };
     }
 
-    test("and sent again counts once, be it the first one or another", async () => {
+    test("and its repetition count once, in either order", async () => {
       for (const statement of ["jobs_insert", "job_update"]) {
         const { tenant, put } = await jobsOver(statement);
         if (statement === "job_update") await put("short");

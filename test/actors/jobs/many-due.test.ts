@@ -47,7 +47,7 @@ for (const [words, stepMs, fired] of [
     assert.equal(jobs.filter(({ last_run_at }) => last_run_at !== null).length, fired);
   });
 
-/** A store that calls `onFiring` before it takes that of a job, and does not take it where that rejects. */
+/** A store that calls `onFiring` before the claim of a job, and does not claim it when that rejects. */
 function watchedStore(store: Store, onFiring: (isOf: (job: string) => boolean) => Promise<void> | void): Store {
   return {
     ...store,

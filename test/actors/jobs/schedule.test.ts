@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { nextTime } from "../../../actors/jobs/schedule.ts";
 import { SvcError } from "../../../bus/errors.ts";
 
-/** The times after `from` that a schedule names, as `YYYY-MM-DDTHH:MM`. */
+/** The times after `from` of a schedule, as `YYYY-MM-DDTHH:MM`. */
 function times(schedule: string, from: string, count: number): string[] {
   const found: string[] = [];
   for (let at = Date.parse(from); found.length < count; ) {
@@ -92,7 +92,7 @@ describe("JOB-008 schedules", () => {
       assert.deepEqual(times(schedule, from, expected.length), expected);
     });
 
-  test("JOB-008 a schedule means the same in every time zone of the process", () => {
+  test("JOB-008 a schedule is independent of the time zone of the process", () => {
     const zone = process.env.TZ;
     try {
       for (const TZ of ["America/New_York", "Asia/Kolkata", "Pacific/Auckland"]) {

@@ -14,14 +14,14 @@ import { cleanup } from "../../support/temp.ts";
 const made = (manifest: Manifest) => compile(manifest, registries(), { ...plainSource, version: 7 });
 
 for (const dialect of gateDialects) {
-  describe(`kept manifests, on ${dialect}`, () => {
+  describe(`stored manifests, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     before(async () => {
       ({ store } = await testStore(dialect, atEnd));
     });
 
-    test("DUR-008 come back as they were, each once, and only to their tenant", async () => {
+    test("DUR-008 return unchanged, each once, and only to their tenant", async () => {
       let now = 0;
       const kept = new KeptBodies(() => now);
       const [member, own] = ["member", "own"].map((name) =>

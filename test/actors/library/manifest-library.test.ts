@@ -44,7 +44,7 @@ function libraryOver(t: Cleanup) {
   return { world, library, write, described, path };
 }
 
-test("a turn that begins after a change of its file gets the change, however soon it comes", async (t) => {
+test("a turn after a change of its file gets the change, however soon it comes", async (t) => {
   const { write, described, path } = libraryOver(t);
 
   for (let at = 0; at < 50; at++) {
@@ -60,7 +60,7 @@ test("a turn that begins after a change of its file gets the change, however soo
   await assert.rejects(described(), { code: "unknown_manifest" });
 });
 
-test("so does one that begins while another is still at what the file said before", async (t) => {
+test("a turn that begins during a read of the old file gets the change too", async (t) => {
   const { world, write, described } = libraryOver(t);
   const { opened, open } = gate();
   await write("before");
@@ -91,7 +91,7 @@ test("a turn that begins while a failing read is under way reads again", async (
   assert.equal(await late, "mended");
 });
 
-test("turns that begin together look once, and those after them keep what was found", async (t) => {
+test("turns that begin together read once, and later ones use the result", async (t) => {
   const { world, write, library } = libraryOver(t);
   await write("shared");
 

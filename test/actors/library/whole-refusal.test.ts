@@ -1,4 +1,4 @@
-// All mistakes of a manifest at once, whichever stage finds them; and none that is not there, but comes of another one.
+// All mistakes of a manifest at once, from every stage, without those that only follow from another one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wholeRefusal } from "../../../actors/library/whole-refusal.ts";
@@ -21,7 +21,7 @@ const surroundings = {
   },
 };
 
-/** Every problem of a manifest, as PUT and validate-manifest tell them. */
+/** Every problem of a manifest, as PUT and validate-manifest report it. */
 async function allProblems(source: unknown, parse = parseManifest): Promise<readonly Problem[]> {
   try {
     compile(parse(source), known, plainSource);
@@ -80,7 +80,7 @@ test("an entry keeps its number, in path and sentence, when one before it is lef
   );
 });
 
-test("a name that an entry had which is refused is not missed elsewhere", async () => {
+test("a name in a refused entry is not reported as missing elsewhere", async () => {
   const approvals = [{ id: "a", tools: ["*"], when_args: ["path"] }];
 
   assert.deepEqual(await lines({ tools: ["calculator"], approvals }), ["unresolved spec.approvals.0.when_args.0"]);
@@ -90,7 +90,7 @@ test("a name that an entry had which is refused is not missed elsewhere", async 
   assert.deepEqual(await lines({ tools: "calculator", approvals }), ["type_error spec.tools"]);
 });
 
-test("a field that was misspelt is not missed where it is needed", async () => {
+test("a misspelt field is not reported as missing", async () => {
   assert.deepEqual(await lines({ pattern: "router", sub_agent: ["helper"] }), ["extra_forbidden spec.sub_agent"]);
   assert.deepEqual(await lines({ pattern: "router", colour: ["helper"] }), [
     "extra_forbidden spec.colour",
@@ -105,7 +105,7 @@ test("an object that is empty only because of refused parts is not reported as e
   ]);
 });
 
-test("an object that lacks what it must have is left out with all that is in it, and nothing else", async () => {
+test("an object without a required field is left out with its content, and nothing else", async () => {
   const problems = await lines({
     delegation: { agents: [{ description: "no name" }], worktree: true },
     tools: ["teleport"],
@@ -119,7 +119,7 @@ test("an object that lacks what it must have is left out with all that is in it,
   ]);
 });
 
-test("a rate that is refused is not missed among the others, nor is any asked for because of it", async () => {
+test("a refused rate is not reported as missing, and requires no other rate", async () => {
   const price = (given: object) => lines({ model: { id: "free", price: given } });
 
   assert.deepEqual(await price({ output: 1 }), ["missing spec.model.price.input"]);
@@ -127,7 +127,7 @@ test("a rate that is refused is not missed among the others, nor is any asked fo
   assert.deepEqual(await price({ input: "x" }), ["type_error spec.model.price.input"]);
 });
 
-test("one entry of a list hides nothing of another", async () => {
+test("one entry of a list hides no mistake of another", async () => {
   const prompts = [
     { name: "a", body: 5 },
     { name: "c", file: "gone.md" },
@@ -150,7 +150,7 @@ test("one entry of a list hides nothing of another", async () => {
   );
 });
 
-test("a name that is wrong, or missing, hides nothing of the spec, and the file is named before every sentence", async () => {
+test("a wrong or missing name hides no mistake of spec, and each sentence has the file", async () => {
   const spec = { tools: ["teleport"], model: { temperature: 9 } };
   const named = (source: unknown) => parseNamed(source, "x", "x.yaml");
   const told = async (source: unknown) => (await allProblems(source, named)).map(({ msg }) => msg);
@@ -195,7 +195,7 @@ test("nineteen problems of one stage leave room for one of the next", async () =
   assert.deepEqual([problems.length, problems.at(-1)], [20, "unresolved spec.tools.19"]);
 });
 
-/** A manifest with nothing wrong in it, whose fields lean on one another as much as they can. */
+/** A manifest without mistakes, whose fields depend on each other as much as possible. */
 const sound = {
   metadata: { name: "x", tags: ["a"], starters: [{ title: "t", prompt: "p" }] },
   spec: {
@@ -235,7 +235,7 @@ function* placesIn(value: unknown, path: Steps = []): Generator<Steps> {
     yield* placesIn((value as Record<string, unknown>)[key], [...path, Array.isArray(value) ? Number(key) : key]);
 }
 
-test("one mistake anywhere in a sound manifest is one problem there, and none elsewhere", async () => {
+test("one mistake anywhere in a valid manifest is one problem there, and no other", async () => {
   const told = await allProblems(sound);
   assert.deepEqual(told, []);
   let broken = 0;

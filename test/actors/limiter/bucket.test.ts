@@ -16,7 +16,7 @@ import { runs } from "../../support/effort.ts";
 
 const start = 1_700_000_000_000;
 
-/** A bucket with nothing left in it at `start`, all of it spent. */
+/** A bucket that is empty at `start`. */
 function emptied(rate: Rate): BucketState {
   return settled(fullBucket(rate, start), "a", { taken: rate.limit, held: 0, until: 0 });
 }
@@ -78,21 +78,21 @@ test("a prefetch is a sixty-fourth of the remainder, and zero near the end", () 
   );
 });
 
-test("of the only holder it is up to sixteen, and never more than a quarter", () => {
+test("a sole holder's prefetch is up to sixteen, and never more than a quarter", () => {
   assert.deepEqual(
     [6400, 120, 63, 4, 3, 0].map((left) => spareMax(left, true)),
     [100, 16, 15, 1, 0, 0],
   );
 });
 
-test("a bucket is never more than full, and a clock that goes back gives nothing", () => {
+test("a bucket never exceeds its limit, and a clock that goes back adds nothing", () => {
   const rate = rateOf(3, 3);
 
   assert.equal(available(drained(emptied(rate), rate, start + 3_600_000), rate), 3);
   assert.equal(available(drained(emptied(rate), rate, start - 3_600_000), rate), 0);
 });
 
-test("a store's clock that is set back by an hour gives nothing, and from then on time brings what it always does", () => {
+test("a store's clock that is set back an hour adds nothing, then the usual rate", () => {
   const rate = rateOf(60, 60);
   const hourMs = 3_600_000;
   const held = settled(emptied(rate), "b", { taken: 0, held: 5, until: start + 10_000 });
@@ -115,7 +115,7 @@ test("unspent requests of a holder do not return to the bucket before its prefet
   assert.equal(fullAt(state, rate), start + 26_000);
 });
 
-test("where prefetches hold all of it, the next token comes when the first of them is over", () => {
+test("with all requests prefetched, the next comes when the first prefetch ends", () => {
   const rate = rateOf(2, 2);
   const full = settled(fullBucket(rate, start), "a", { taken: 1, held: 1, until: start + 5_000 });
   const state = settled(full, "b", { taken: 1, held: 1, until: start + 9_000 });
@@ -135,7 +135,7 @@ test("returned requests are available at once", () => {
   assert.deepEqual(given.slices, []);
 });
 
-test("a bucket that was written under another limit keeps what was spent", () => {
+test("a bucket written under another limit keeps its spent requests", () => {
   const before = emptied(rateOf(100, 60));
 
   const after = rateOf(150, 3600);
@@ -176,7 +176,7 @@ const act = fc.record({
   count: fc.integer({ min: 1, max: 30 }),
 });
 
-test("holders that spend early, late, or vanish never let more pass than the limit and what time brings", () => {
+test("holders that spend early, late or never stay within the limit and the refill", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 60 }),
@@ -188,7 +188,7 @@ test("holders that spend early, late, or vanish never let more pass than the lim
         let now = start;
         let state = fullBucket(rate, now);
         const hands = Array.from({ length: 4 }, () => ({ id: 0, held: 0, until: 0 }));
-        // The true level: a bucket into which each request falls when it passes.
+        // The true level: a bucket that each request enters when it passes.
         let level = 0;
         let at = now;
         const pass = (count: number): void => {

@@ -1,4 +1,5 @@
-// Limiters as threads meet them: over the bus, in simulated time, many asking at once, in one process or in several on one store.
+// Limiters as threads use them: over the bus, in simulated time, with many callers, in one process or in several on one
+// store.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type LimiterDeps, limiterActor } from "../../../actors/limiter/limiter-actor.ts";
@@ -22,7 +23,7 @@ interface WorldOptions {
   readonly seed?: number;
   readonly sim?: Sim;
   readonly disk?: SimDisk;
-  /** Of the process, another one for each on a disk. */
+  /** The id of the process, distinct for each one on a disk. */
   readonly host?: string;
 }
 
@@ -77,7 +78,7 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
     counted,
     holders,
     lease: (key: string, want = 1, from?: number) => sim.until(ask(key, want, from)),
-    /** Asks one after another until nothing is left; how much that was. */
+    /** Asks until nothing is left; returns the number of requests. */
     async empty(key: string, want = 1_000_000): Promise<number> {
       let taken = 0;
       for (;;) {
@@ -89,7 +90,7 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
     size: () => actorNodes.reduce((sum, node) => sum + net.node(node).host.size, 0),
     home: () => actorNodes.find((node) => net.node(node).host.size > 0) as number,
     drain: () => sim.until(Promise.all([...holders].map((holder) => holder.leave()))),
-    /** The store does not take changes. */
+    /** Makes the store refuse writes. */
     refuseWrites(refused: boolean): void {
       for (const store of stores) store.refused = refused ? "rate_bucket_change" : null;
     },
@@ -105,7 +106,7 @@ async function world(rateLimit: number, rateLimitWindowSeconds: number, options:
 
 type World = Awaited<ReturnType<typeof world>>;
 
-/** The process ends without warning, and another one takes its place. */
+/** The process ends without warning, and another one replaces it. */
 async function killed(before: World, rateLimit: number, windowSeconds: number): Promise<World> {
   for (const node of [...actorNodes, ...askers]) {
     before.net.node(node).env.end();
@@ -115,7 +116,7 @@ async function killed(before: World, rateLimit: number, windowSeconds: number): 
 }
 
 describe("one process", () => {
-  test("a full bucket gives its limit and nothing more", async () => {
+  test("a full bucket grants its limit and nothing more", async () => {
     for (const limit of [1, 2, 5, 63, 64, 120, 640]) {
       const { empty, lease } = await world(limit, 86_400);
 
@@ -140,7 +141,7 @@ describe("one process", () => {
   });
 
   for (const seed of [1, 2, 3, 4, 5])
-    test(`many askers together get what time brings, never more and never less (seed ${seed})`, async () => {
+    test(`many concurrent callers get exactly the refill (seed ${seed})`, async () => {
       const [limit, windowSeconds, seconds] = [90, 30, 300];
       const { sim, ask } = await world(limit, windowSeconds, { seed });
       const begin = sim.now;
@@ -151,7 +152,7 @@ describe("one process", () => {
         const { granted, retryAfterSeconds } = await ask("acme", 1, from);
         taken += granted;
         if (granted === 0) refused++;
-        // The answer comes later than the grant, so this bound can only be too generous to the limiter.
+        // The answer comes later than the grant, so this bound can only be too generous.
         assert.ok(
           taken <= limit + ((sim.now - begin) / 1000) * (limit / windowSeconds),
           `${taken} at ${sim.now - begin}`,
@@ -170,7 +171,7 @@ describe("one process", () => {
       assert.ok(refused > 100, `${refused} refused`);
     });
 
-  test("tenants, and addresses without a tenant, have buckets of their own", async () => {
+  test("tenants, and addresses without a tenant, have separate buckets", async () => {
     const { lease, empty } = await world(70, 3600);
 
     assert.equal(await empty("acme"), 70);
@@ -181,7 +182,7 @@ describe("one process", () => {
     assert.equal(await empty("globex"), 69);
   });
 
-  test("every thread meets the same bucket", async () => {
+  test("every thread uses the same bucket", async () => {
     const { lease } = await world(6, 3600);
 
     const granted: number[] = [];
@@ -190,7 +191,7 @@ describe("one process", () => {
     assert.deepEqual(granted, [1, 1, 1, 1, 1, 1, 0, 0, 0]);
   });
 
-  test("a burst of thousands from every thread is counted one by one, in a few changes of the store", async () => {
+  test("a burst of thousands from all threads is counted exactly, in a few store writes", async () => {
     const { sim, ask, counted, empty } = await world(10_000, 86_400);
 
     const asked = Array.from({ length: 4_000 }, (_, at) => ask("acme", 1, askers[at % askers.length]));
@@ -211,7 +212,7 @@ describe("one process", () => {
     assert.deepEqual([counted.writes, level("acme").taken], [1, 200]);
   });
 
-  test("a busy caller asks the store once for many requests, a quiet one holds nothing, and a refusal asks nothing", async () => {
+  test("a busy caller writes once for many requests, an idle or refused one never", async () => {
     const { sim, lease, counted, empty, level } = await world(120, 60);
     for (let request = 0; request < 60; request++) {
       await lease("busy");
@@ -302,7 +303,7 @@ describe("the usage of a day survives the actor that counted it", () => {
     assert.equal(await next.empty("acme"), 90);
   });
 
-  test("a process that is killed has spent what it had in hand, no more and no less", async () => {
+  test("a killed process has spent exactly its prefetch", async () => {
     const before = await world(100, 86_400);
     for (let request = 0; request < 10; request++) await before.lease("acme");
     const { taken } = before.level("acme");
@@ -317,7 +318,7 @@ describe("the usage of a day survives the actor that counted it", () => {
   });
 
   for (const seed of [1, 2, 3, 4, 5, 6, 7, 8])
-    test(`processes that are killed at any moment never let more pass together (seed ${seed})`, async () => {
+    test(`processes that are killed at any moment stay within the limit together (seed ${seed})`, async () => {
       const [limit, windowSeconds] = [60, 86_400];
       let one = await world(limit, windowSeconds, { seed });
       const { sim } = one;
@@ -346,7 +347,7 @@ describe("the usage of a day survives the actor that counted it", () => {
       assert.equal((await one.lease("acme")).granted, 0);
     });
 
-  test("a bucket that is lost with its thread is found again, and no ask stays without an end", async () => {
+  test("a bucket lost with its thread is found again, and every ask ends", async () => {
     const { sim, net, ask, empty, home } = await world(50, 86_400, { seed: 9 });
     await empty("acme");
 
@@ -360,14 +361,14 @@ describe("the usage of a day survives the actor that counted it", () => {
     assert.equal(await empty("acme"), 0);
   });
 
-  test("of whom nothing is used any more there is no row", async () => {
+  test("a bucket without usage has no row", async () => {
     const { sim, lease, disk } = await world(10, 3_600);
     await lease("acme");
     await sim.advance(400_000);
     const rows = () => disk.query("SELECT full_at FROM rate_buckets");
     const [{ full_at } = { full_at: 0 }] = rows();
 
-    // The store's clock is the real one where it compares: long after the simulated time.
+    // The store compares with its real clock, long after the simulated time.
     const deleted = await sim.until(deleteFullBuckets(disk.store(sim, sim.env()).system, 500));
 
     assert.ok((full_at as number) >= 1_700_000_000_000 + 360_000 && (full_at as number) < 1_700_000_000_000 + 362_000);
@@ -378,7 +379,7 @@ describe("the usage of a day survives the actor that counted it", () => {
 
 describe("several processes on one store", () => {
   for (const seed of [1, 2, 3, 4, 5, 6])
-    test(`together they let pass what time brings, never more, and nearly all of it (seed ${seed})`, async () => {
+    test(`together they grant the refill, never more, and nearly all of it (seed ${seed})`, async () => {
       const [limit, windowSeconds, seconds] = [300, 60, 240];
       const one = await world(limit, windowSeconds, { seed, host: "one" });
       const two = await world(limit, windowSeconds, { sim: one.sim, disk: one.disk, host: "two" });
@@ -405,7 +406,7 @@ describe("several processes on one store", () => {
       assert.ok(taken >= brought * 0.97, `${taken} of ${brought}`);
     });
 
-  test("two that race for the last one: one gets it", async () => {
+  test("of two that race for the last request one gets it", async () => {
     const one = await world(1, 86_400, { host: "one" });
     const two = await world(1, 86_400, { sim: one.sim, disk: one.disk, host: "two" });
 
@@ -415,7 +416,7 @@ describe("several processes on one store", () => {
     assert.equal(Math.max(...leases.map(({ retryAfterSeconds }) => retryAfterSeconds)), 86_400);
   });
 
-  test("what one of them gives back the other can take, before its own reckoning says so", async () => {
+  test("requests that one returns are available to the other at once", async () => {
     const one = await world(20, 86_400, { host: "one" });
     const two = await world(20, 86_400, { sim: one.sim, disk: one.disk, host: "two" });
     for (let request = 0; request < 5; request++) await one.lease("acme");
@@ -428,7 +429,7 @@ describe("several processes on one store", () => {
   });
 });
 
-describe("a store that does not work", () => {
+describe("a failing store", () => {
   test("the rate is counted in memory, reported later, and never over the limit", async () => {
     const { sim, lease, empty, refuseWrites, counted, level } = await world(30, 86_400);
     for (let request = 0; request < 10; request++) await lease("acme");
@@ -450,7 +451,7 @@ describe("a store that does not work", () => {
     assert.equal(await empty("acme"), 0);
   });
 
-  test("of whom nothing is known nothing is let pass", async () => {
+  test("an unknown bucket grants nothing", async () => {
     const { sim, ask, lease, refuseWrites, counted } = await world(30, 86_400);
     refuseWrites(true);
 

@@ -1,4 +1,4 @@
-// When so many runs fail that it is an anomaly.
+// The threshold at which failed runs are an anomaly.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { baselineOf, isAnomalous, rateOf, usualAfter } from "../../../actors/manifests/anomaly.ts";

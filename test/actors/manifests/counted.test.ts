@@ -14,14 +14,14 @@ const env = systemEnv();
 const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none", issuer: "" };
 const body = (description: string) => JSON.stringify({ metadata: { name: "a", description }, spec: {} });
 
-describe("a change of a manifest", () => {
+describe("is counted where it takes effect, once, and not without effect", () => {
   const atEnd = cleanup();
   let store: Store;
   before(async () => {
     ({ store } = await testStore("sqlite", atEnd));
   });
 
-  test("is counted where it takes effect, once, and not where nothing does", async () => {
+  test("is counted where it takes effect, once, and not without effect", async () => {
     const refusing = refusingStore(store);
     const process = new ActorProcess({
       env,

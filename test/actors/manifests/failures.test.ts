@@ -66,14 +66,14 @@ for (let afterMs = 0; afterMs <= 30; afterMs += 2)
 
     if ("answer" in outcome) assert.equal(stored, 2);
     else assert.equal(outcome.refused, "actor_lost");
-    // A version and its being in effect are one change.
+    // A version and its activation are one change.
     assert.equal(pointer, String(stored));
     assert.equal(next.version, stored + 1);
     assert.deepEqual(world.versions("acme").at(-1), `${stored + 1} three`);
     assert.deepEqual(await world.said("acme"), ["three", "three"]);
   });
 
-test("a change is answered although a thread that should forget is gone, and its successor goes by the change", async () => {
+test("a change is answered and takes effect although a thread to notify is gone", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
   await world.said("acme");

@@ -1,4 +1,4 @@
-// The owner of a tenant's manifests judges how their runs have ended.
+// The owner of a tenant's manifests judges the endings of their runs.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { JudgedManifest } from "../../../bus/protocol/manifests.ts";
@@ -20,7 +20,7 @@ describe("judging manifests", () => {
     ...putOf("x", { name }),
     manifest: JSON.stringify({ metadata: { name }, spec: { system_prompt: { inline: String(++count) }, anomaly } }),
   });
-  /** A manifest with a canary; each version has rules of its own. */
+  /** A manifest with a canary; each version has separate rules. */
   async function rollout(tenant: string, name: string, active: object = {}, canary: object = {}): Promise<number> {
     await world.ask(tenant, "put", versionOf(name, active));
     await world.ask(tenant, "put", { ...versionOf(name, canary), activate: false });
@@ -41,7 +41,7 @@ describe("judging manifests", () => {
     ],
   });
 
-  test("TASK-011 a canary that fails is taken back, audited with its figures, and another tenant's stays", async () => {
+  test("TASK-011 a failing canary is removed and audited with figures, only for its tenant", async () => {
     const updated_at = await rollout("acme", "helper");
     await rollout("globex", "helper");
 
@@ -57,7 +57,7 @@ describe("judging manifests", () => {
     assert.ok(!(await world.audit("globex")).some((row) => row.includes("rolled_back")));
   });
 
-  test("TASK-011 what was counted in another rollout says nothing of this one", async () => {
+  test("TASK-011 counts of another rollout are ignored", async () => {
     const updated_at = await rollout("acme", "again");
     await world.sim.advance(5);
     await world.ask("acme", "canary", { name: "again", version: 2, weight: 60, principal });
@@ -82,7 +82,7 @@ describe("judging manifests", () => {
       assert.equal(world.pointer("acme", name), pointer);
     });
 
-  test("TASK-011 what befalls both sides is not the canary's", async () => {
+  test("TASK-011 failures of both sides are not the canary's", async () => {
     const updated_at = await rollout("acme", "outage");
 
     const { anomaly } = await judge("acme", "outage", {
@@ -117,7 +117,7 @@ describe("judging manifests", () => {
     assert.equal(worse.anomaly, true);
   });
 
-  test("TASK-011 the operator's manifests are watched too, and one that is gone is not", async () => {
+  test("TASK-011 the operator's manifests are watched too, and deleted ones are not", async () => {
     const { anomaly } = await judge("acme", "operators", { seen: of(10, 40) });
 
     assert.equal(anomaly, true);

@@ -1,4 +1,4 @@
-// The owners of manifests as routes meet them: over the bus, over a real database, in simulated time.
+// The owners of manifests as routes use them: over the bus, over a real database, in simulated time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../../storage/tables/manifests.ts";
@@ -30,7 +30,7 @@ test("a put manifest is a version, active at once on every thread, returned unch
   ]);
 });
 
-test("the body that is in effect already makes no version and is not recorded again", async () => {
+test("an upload of the active body makes no version and no audit row", async () => {
   const world = await ManifestsWorld.open(atEnd);
   const first = await world.put("acme", "one");
 
@@ -41,7 +41,7 @@ test("the body that is in effect already makes no version and is not recorded ag
   assert.equal((await world.audit("acme")).length, 1);
 });
 
-test("a version that is not activated waits, is stored once, and the first of a name is in effect anyway", async () => {
+test("an inactive version is stored once and waits; the first of a name is active", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one", { activate: false });
 
@@ -73,7 +73,7 @@ test("an invalid manifest is refused, and nothing of it is stored or recorded", 
   assert.deepEqual([world.versions("acme"), world.pointer("acme"), await world.audit("acme")], [[], null, []]);
 });
 
-test("a canary gets its share of threads on every thread, none without a thread, and goes when it is cleared", async () => {
+test("a canary gets its share of threads, none without a thread, until it is cleared", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "stable");
   await world.put("acme", "canary", { activate: false });
@@ -104,7 +104,7 @@ test("a canary gets its share of threads on every thread, none without a thread,
   ]);
 });
 
-test("a version that is put into effect, and one that is gone back to, answers alone", async () => {
+test("an activated version, and a rolled back one, answers alone", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
   await world.put("acme", "two", { activate: false });
@@ -125,7 +125,7 @@ test("a version that is put into effect, and one that is gone back to, answers a
   assert.equal((await world.audit("acme")).at(-1), 'manifest_rolled_back {"version":1,"comment":"oh"}');
 });
 
-test("a canary and a way back need a manifest and a version that are there", async () => {
+test("a canary and a rollback need an existing manifest and version", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
 
@@ -148,7 +148,7 @@ test("a canary and a way back need a manifest and a version that are there", asy
 });
 
 for (const seed of [1, 2, 3, 4])
-  test(`versions that are put at once are numbered one after another, each once (seed ${seed})`, async () => {
+  test(`concurrent uploads are numbered in sequence, each once (seed ${seed})`, async () => {
     const world = await ManifestsWorld.open(atEnd, { seed });
     const texts = Array.from({ length: 12 }, (_, at) => `text ${at}`);
 
@@ -234,7 +234,7 @@ test("a read during the write of a version gets the active version", async () =>
   assert.equal((await world.ask("acme", "get", { name: "helper", thread_suffix: null })).version, 2);
 });
 
-test("the operator's secrets are hidden in what a tenant reads, and its own words are not", async () => {
+test("a tenant reads the operator's secrets masked, and its own text unmasked", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", `I said ${secret}.`);
 
@@ -246,11 +246,11 @@ test("the operator's secrets are hidden in what a tenant reads, and its own word
   assert.ok(!operators.manifest.includes(secret));
 });
 
-test("a manifest that no longer compiles is listed without its card, and hides no other", async () => {
+test("a manifest that no longer compiles has no card, and hides no other", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "sound");
   await world.put("acme", "broken", { name: "broken" });
-  // As an operator leaves it who takes a tool away.
+  // An operator has removed a tool.
   const { store } = world.partsOf(0);
   const tenant = store.tenant("acme");
   const manifest = JSON.stringify({ metadata: { name: "broken" }, spec: { tools: ["gone"] } });

@@ -1,4 +1,4 @@
-// What GET /v1/models tells is made once for each stored version, and never of another than the one in effect.
+// GET /v1/models builds the card of each stored version once, and shows only active versions.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cleanup } from "../../support/temp.ts";
@@ -22,7 +22,7 @@ function put(world: ManifestsWorld, tenant: string, name: string, description: s
   return world.ask(tenant, "put", { name, manifest, comment: "", activate: true, principal });
 }
 
-test("a listing of more manifests than are kept parsed reads none of them again", async () => {
+test("a listing of more manifests than the cache holds reads none again", async () => {
   const world = await ManifestsWorld.open(atEnd);
   const names = Array.from({ length: 620 }, (_, n) => `agent-${String(n).padStart(3, "0")}`);
   for (const name of names) await put(world, "acme", name, `This is ${name}`);
@@ -40,7 +40,7 @@ test("a listing of more manifests than are kept parsed reads none of them again"
   assert.equal(home.store.reads.get("manifest_versions_by_name_version") ?? 0, 0);
 });
 
-test("after a start each is read once, by however many ask", async () => {
+test("after a start each is read once, for any number of listings", async () => {
   const world = await ManifestsWorld.open(atEnd);
   for (let n = 0; n < 30; n++) await put(world, "acme", `agent-${n}`, `This is ${n}`);
   const again = new ManifestsWorld(atEnd, world.disk);
@@ -54,7 +54,7 @@ test("after a start each is read once, by however many ask", async () => {
   assert.equal(home.store.reads.get("manifest_versions_by_name_version"), 30);
 });
 
-test("a card is that of the version in effect, through a put, a rollback and another tenant's manifest of the same name", async () => {
+test("a card follows puts, rollbacks and another tenant's manifest of the same name", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await put(world, "acme", "helper", "one");
   await put(world, "globex", "helper", "theirs");
@@ -69,7 +69,7 @@ test("a card is that of the version in effect, through a put, a rollback and ano
   assert.deepEqual(await cards(world, "globex"), ["helper theirs"]);
 });
 
-test("a text that a manifest takes from the object store counts as it is at each listing", async () => {
+test("a text from the object store is read for each listing", async () => {
   const world = await ManifestsWorld.open(atEnd);
   world.objects.set("prompts/acme/greet.md", "Say hello");
   const prompts = [{ name: "greet", file: "greet.md", description: "d" }];

@@ -47,7 +47,7 @@ export class ManifestsWorld {
   readonly objects = new Map<string, string>();
   readonly #parts = new Map<number, NodeParts>();
 
-  /** `writeMs` is how long a batch is on its way, and its answer. */
+  /** `writeMs` is the delay of a batch, and of its answer. */
   constructor(atEnd: Cleanup, disk: SimDisk, { seed = 1, writeMs, tenantStoredBytes = 0 }: WorldOptions = {}) {
     const sim = new Sim(seed);
     const directory = tempDir(atEnd);
@@ -100,7 +100,7 @@ export class ManifestsWorld {
     return this.net.node(asker).bus.ask({ kind: "manifests", key: tenant }, type, body);
   }
 
-  /** What the owner of the tenant's manifests answers. */
+  /** Returns the answer of the owner of the tenant's manifests. */
   ask<T extends AskType<"manifests">>(tenant: string, type: T, body: Body<"manifests", T>) {
     return this.sim.until(this.asking(tenant, type, body));
   }
@@ -118,13 +118,13 @@ export class ManifestsWorld {
     return this.ask(tenant, "put", putOf(said, options));
   }
 
-  /** What a turn of this tenant would say, on each of the threads that hold actors. */
+  /** The text of a turn of this tenant, on each thread that holds actors. */
   async said(tenant: string, threadSuffix: string | null = null, name = "helper"): Promise<string[]> {
     const agents = actorNodes.map((node) => this.partsOf(node).manifests.resolve(tenant, name, threadSuffix));
     return (await this.sim.until(Promise.all(agents))).map(({ systemPrompt }) => systemPrompt);
   }
 
-  /** The thread that the owner of the tenant's manifests lives on. */
+  /** The thread that holds the owner of the tenant's manifests. */
   homeOf(tenant: string): number {
     const ids = actorNodes.map((node) => this.net.idOf(node));
     return ids.indexOf(new Placement(ids).nodeOf({ kind: "manifests", key: tenant }));
@@ -145,14 +145,14 @@ export class ManifestsWorld {
       .map(({ version, manifest }) => `${version} ${JSON.parse(String(manifest)).spec.system_prompt.inline}`);
   }
 
-  /** Which version is in effect: `version`, or `version/canary@weight`. */
+  /** The active version: `version`, or `version/canary@weight`. */
   pointer(tenant: string, name = "helper"): string | null {
     const [row] = this.disk.query("SELECT * FROM manifest_pointers WHERE tenant_id = ? AND name = ?", tenant, name);
     if (row === undefined) return null;
     return row.canary_version === null ? `${row.version}` : `${row.version}/${row.canary_version}@${row.canary_weight}`;
   }
 
-  /** Everything that was recorded of a tenant, once it is written. */
+  /** All audit rows of a tenant, after the flush. */
   async audit(tenant: string): Promise<string[]> {
     await this.sim.advance(auditFlushSeconds * 1000 + 100);
     return this.disk
@@ -163,7 +163,7 @@ export class ManifestsWorld {
 
 export const principal: Principal = { tenant_id: "acme", sub: "alice", scopes: [], scheme: "api_key", issuer: "" };
 
-/** A manifest that says this, to be put. */
+/** A manifest with this text, for an upload. */
 export function putOf(said: string, options: Partial<Body<"manifests", "put">> = {}): Body<"manifests", "put"> {
   const { name = "helper" } = options;
   const manifest = JSON.stringify({ metadata: { name }, spec: { system_prompt: { inline: said } } });

@@ -30,7 +30,7 @@ describe("words without addresses", () => {
     "/client/accounts/a1b2/ai/v1/models",
     "llm.1.corp.internal",
   ]) {
-    test(`${address} is taken out`, () => {
+    test(`${address} is removed`, () => {
       for (const [before, after] of [
         ["upstream ", " failed"],
         ["dial tcp ", ": refused"],

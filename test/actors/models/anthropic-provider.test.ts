@@ -1,4 +1,4 @@
-// The Messages API as it is called: requests that it takes, answers in each of their forms, and what becomes of refusals.
+// The Messages API: its requests, its answers in each form, and the handling of refusals.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { anthropicProvider } from "../../../actors/models/anthropic-provider.ts";
@@ -164,7 +164,7 @@ test("images follow the text of their message or sit in their tool's result", as
   ]);
 });
 
-test("with cache the tools, the system and the last two turns of the user are marked, and nothing else", async () => {
+test("with cache the tools, the system and the last two user turns are marked, only", async () => {
   const shown = [
     message("user", "One"),
     message("assistant", "", { tool_calls: [call("a")] }),
@@ -225,7 +225,7 @@ test("an answer yields text, reasoning, calls, usage and signed thoughts", async
   );
 });
 
-test("thoughts go back word for word and in their places, to the model that had them alone", async () => {
+test("thoughts are returned unchanged and in position, only to their own model", async () => {
   const model = fresh();
   mock.answer(
     model,
@@ -258,7 +258,7 @@ test("thoughts go back word for word and in their places, to the model that had 
   assert.deepEqual(mock.refused, []);
 });
 
-test("a thought whose words had to be replaced is read and not sent back", async () => {
+test("a thought with replaced characters is read and not sent back", async () => {
   const model = fresh();
   mock.answer(model, { parts: [{ thinking: "Half \ud83d of it." }, { text: "So." }] }, {});
   const { reply } = await ask(model);
@@ -303,7 +303,7 @@ for (const [host, fate] of [
     );
   });
 
-test("a proof that the provider does not take is left out, and the call made again", async () => {
+test("a proof that the provider refuses is left out, and the call repeated", async () => {
   const model = fresh();
   const forged: SignedThought = { type: "thinking", thinking: "x", signature: "forged", by: `anthropic/${model}` };
   const shown = [message("user", "Go."), message("assistant", "So.", { thoughts: [forged] }), message("user", "On.")];
@@ -361,7 +361,7 @@ test("a budget leaves room for the answer, and is left out where there is none",
   assert.deepEqual(mock.refused, []);
 });
 
-test("no more output is asked for than a route can write, and no temperature that it does not take", async () => {
+test("a call requests no more output than its route has, and no refused temperature", async () => {
   const model = fresh();
   const route = routeTo(model, { provider: "anthropic", max_output_tokens: 4_096, parameters: ["max_tokens"] });
 
@@ -372,7 +372,7 @@ test("no more output is asked for than a route can write, and no temperature tha
   assert.equal(bounded.body.temperature, undefined);
 });
 
-test("with a budget, a step that another model has begun is gone on with without thinking", async () => {
+test("with a budget, a step that another model has begun continues without thinking", async () => {
   const model = "claude-haiku-4-5";
   mock.facts(model, older);
   const shown = [message("user", "Go."), message("assistant", "", { tool_calls: [call("a")] }), result("a")];
@@ -385,7 +385,7 @@ test("with a budget, a step that another model has begun is gone on with without
   assert.deepEqual(mock.refused, []);
 });
 
-test("a conversation that lets the model think no more is gone on with without thinking, once", async () => {
+test("a thread that exhausts its thinking budget continues without thinking, once", async () => {
   const lacking = "claude-opus-4-5";
   const stubborn = "claude-opus-4-1";
   for (const model of [lacking, stubborn]) mock.facts(model, older);
@@ -411,7 +411,7 @@ test("a conversation that lets the model think no more is gone on with without t
   assert.equal(mock.requests.length - before, 4, "the stubborn one is asked twice");
 });
 
-test("what a model refuses to be given is left out of the call and of later ones", async () => {
+test("a parameter that a model refuses is left out of this call and later ones", async () => {
   const cases = [
     { facts: older, thinking: { type: "enabled", budget_tokens: 32_000 }, effort: undefined, refusals: 1 },
     { facts: { thinking: "untold", efforts: ["low", "high"] }, thinking: undefined, effort: "high", refusals: 3 },
@@ -479,7 +479,7 @@ test("a paused answer continues as the same answer, with its earlier text and us
   assert.deepEqual(mock.refused, []);
 });
 
-test("an answer that pauses again and again is left after eight times", async () => {
+test("an answer that pauses again and again ends after eight times", async () => {
   const model = fresh();
   mock.answer(model, { parts: [{ text: "." }], stop: "pause_turn" });
   const before = mock.requests.length;

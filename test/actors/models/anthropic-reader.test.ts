@@ -1,4 +1,4 @@
-// Streams of the Messages API, byte by byte as it sends them, and however the network cuts them.
+// Streams of the Messages API, byte by byte, with any cuts of the network.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -81,7 +81,7 @@ describe("recorded streams", () => {
     }
   });
 
-  test("redacted thinking beside thinking that is kept from us", () => {
+  test("redacted thinking next to hidden thinking", () => {
     const { reply, said } = read(
       `${start}event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3pzix/LafPsn4="}}
@@ -112,7 +112,7 @@ ${textBlock.replaceAll('"index":0', '"index":2')}${stop("end_turn")}`,
     ]);
   });
 
-  test("overload after the 200, before a word", () => {
+  test("overload after the 200, before any text", () => {
     const { error, text } = errorOf(`${start}event: error
 data: {"type":"error","error":{"details":null,"type":"overloaded_error","message":"Overloaded"}}
 
@@ -121,7 +121,7 @@ data: {"type":"error","error":{"details":null,"type":"overloaded_error","message
     assert.deepEqual([error.status, error.message, text], [529, "Overloaded", ""]);
   });
 
-  test("an error event behind words", () => {
+  test("an error event after text", () => {
     const { error, text } = errorOf(`${start}${textBlock}event: error
 data: {"type":"error","error":{"type":"api_error","message":"Internal server error"},"request_id":"req_1"}
 
@@ -141,12 +141,12 @@ data: {"type":"error","error":{"type":"api_error","message":"Internal server err
     assert.equal(reply.text, 'Hello there,\n"friend" of mine');
   });
 
-  test("without a block and a reason for its end an answer is none", () => {
+  test("an answer without a block and a stop reason is invalid", () => {
     assert.match(errorOf(`${start}event: message_stop\ndata: {"type":"message_stop"}\n\n`).error.message, /is empty/);
     assert.equal(read(`${start}${stop("end_turn")}`).reply.text, "");
   });
 
-  test("without its end a stream is cut off", () => {
+  test("a stream without its end is cut off", () => {
     for (const cut of [start, start + textBlock]) assert.match(errorOf(cut).error.message, /ended before the answer/);
   });
 });
@@ -171,7 +171,7 @@ test("events that differ only in their text are not parsed, whatever their paddi
 describe("hostile streams", () => {
   const delta = (fields: string) => `data: {"type":"content_block_delta","index":0,"delta":{${fields}}}\n\n`;
 
-  test("words that look like the form around them are words", () => {
+  test("text that looks like the syntax around it is text", () => {
     const pieces = ["plain", "more", '"}}\n\nevent: x', "data: {", '","text":"', "\\u0041", "  }", "}}", "last"];
     const events = pieces.map((text) => delta(`"type":"text_delta","text":${JSON.stringify(text)}`)).join("");
     const { reply } = read(
@@ -181,7 +181,7 @@ describe("hostile streams", () => {
     assert.equal(reply.text, pieces.join(""));
   });
 
-  test("an event that says more than the learned one is read whole", () => {
+  test("an event with more fields than the learned one is parsed", () => {
     const { reply } = read(
       `${start}${delta('"type":"text_delta","text":"a"')}${delta('"type":"text_delta","text":"b"')}` +
         `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"c"},"error":{"type":"x"}}\n\n` +
@@ -192,7 +192,7 @@ describe("hostile streams", () => {
     assert.equal(reply.text, "abcdf");
   });
 
-  test("events of no known kind, blocks that never began and values of wrong types are passed over", () => {
+  test("unknown events, blocks without a start and values of wrong types are skipped", () => {
     const odd = [
       '{"type":"later_kind","x":1}',
       '{"type":"content_block_delta","index":9,"delta":{"type":"input_json_delta","partial_json":"{"}}',
@@ -236,7 +236,7 @@ describe("hostile streams", () => {
     assert.deepEqual(reply.usage, { input: 25, output: 12, cacheRead: 1800, cacheWrite: 4 });
   });
 
-  test("of an answer in several bodies nothing is known where one of them does not say it", () => {
+  test("the usage of an answer in several bodies is unknown when one body lacks it", () => {
     const silent = start + stop("pause_turn").replace(',"usage":{"output_tokens":12}', "");
     const usageOf = (...bodies: string[]) => {
       const reader = new AnthropicReader(listen().events, by);
@@ -252,7 +252,7 @@ describe("hostile streams", () => {
     assert.deepEqual(usageOf(start + stop("pause_turn"), silent), [counted, null]);
   });
 
-  test("signatures, arguments and blocks without end are refused", () => {
+  test("endless signatures, arguments and blocks are refused", () => {
     const long = "x".repeat(1024 * 1024);
     const begun = (type: string) =>
       `data: {"type":"content_block_start","index":0,"content_block":{"type":"${type}"}}\n\n`;
@@ -310,7 +310,7 @@ describe("any stream", () => {
   ];
   const sound = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
 
-  test("says what its events say, however it is written and cut", () => {
+  test("means the same in every notation and with every cut", () => {
     fc.assert(
       fc.property(fc.array(block, { maxLength: 6 }), style, (blocks, { lineEnd, names, pads, bytes }) => {
         const events = [

@@ -13,7 +13,7 @@ import { failure } from "../../support/mock-model/behaviours.ts";
 import { type MockModel, startMockModel } from "../../support/mock-model.ts";
 import { listen, requestTo, routeTo, stillEnv } from "./support.ts";
 
-// Calls go over real sockets to a server that fails as told. Pauses between tries take no time.
+// Calls go over real sockets to a server with scripted failures. Pauses between tries take no time.
 
 let mock: MockModel;
 before(async () => {
@@ -23,7 +23,7 @@ after(() => mock.close());
 
 let names = 0;
 
-/** A model name that no other test has used. */
+/** A unique model name. */
 function fresh(): string {
   return `model-${++names}`;
 }
@@ -89,12 +89,12 @@ function prepare(
   };
 }
 
-/** Requests that named a model, so far. */
+/** The number of requests for a model so far. */
 function asked(model: string): number {
   return mock.requests.filter((request) => request.model === model).length;
 }
 
-/** A model that answers when it is asked to, and tells when a request is there. */
+/** A model that answers on demand, and reports when a request is there. */
 function hanging(model: string): Promise<void> {
   const arrived = Promise.withResolvers<void>();
   mock.answer(model, () => {
@@ -104,7 +104,7 @@ function hanging(model: string): Promise<void> {
   return arrived.promise;
 }
 
-test("a call that succeeds is made once, and its route is named", async () => {
+test("a successful call is made once, and its route is named", async () => {
   const model = fresh();
   mock.answer(model, { text: "Hello." });
   const call = prepare([routeTo(model), routeTo("never")]);
@@ -118,7 +118,7 @@ test("a call that succeeds is made once, and its route is named", async () => {
   assert.equal(call.calls, 0);
 });
 
-test("a failure that may pass is tried again, after pauses that grow", async () => {
+test("a transient failure is retried, after growing pauses", async () => {
   const model = fresh();
   mock.answer(model, failure(503), failure(500), { text: "Third." });
   const call = prepare([routeTo(model)]);
@@ -136,7 +136,7 @@ test("a failure that may pass is tried again, after pauses that grow", async () 
   ]);
 });
 
-test("a lost connection before the first word is tried again", async () => {
+test("a lost connection before the first text is retried", async () => {
   const model = fresh();
   mock.answer(model, { steps: [{ cut: "reset" }] }, { text: "Second." });
 
@@ -145,7 +145,7 @@ test("a lost connection before the first word is tried again", async () => {
   assert.equal(reply.text, "Second.");
 });
 
-test("Retry-After is how long the pause is", async () => {
+test("Retry-After sets the pause", async () => {
   const model = fresh();
   mock.answer(model, failure(429, { "retry-after": "12" }), failure(429, { "retry-after": "0" }), { text: "Third." });
   const call = prepare([routeTo(model)]);
@@ -155,7 +155,7 @@ test("Retry-After is how long the pause is", async () => {
   assert.deepEqual(call.world.delays, [12_000, 0]);
 });
 
-test("a provider that asks for more patience than there is, is passed over at once", async () => {
+test("a provider that asks for a longer wait than allowed is skipped at once", async () => {
   const [busy, other] = [fresh(), fresh()];
   mock.answer(busy, failure(429, { "retry-after": "31" }));
   mock.answer(other, { text: "Other." });
@@ -168,7 +168,7 @@ test("a provider that asks for more patience than there is, is passed over at on
   assert.equal(asked(busy), 1);
 });
 
-test("SPEC-016 fallbacks are tried in their order when tries are used up, and the one that answers is metered at its own rates", async () => {
+test("SPEC-016 fallbacks follow in order after all tries, and the answering one sets the rates", async () => {
   const [first, second, third] = [fresh(), fresh(), fresh()];
   mock.answer(first, failure(503));
   mock.answer(second, failure(400));
@@ -217,7 +217,7 @@ test("ERR-008 when every route fails, the last failure is reported, as a 502", a
   assert.equal(errorTable.model_provider_error.status, 502);
 });
 
-test("a failure for good is not tried again", async () => {
+test("a permanent failure is not retried", async () => {
   for (const status of [400, 401, 404]) {
     const model = fresh();
     mock.answer(model, failure(status));
@@ -246,7 +246,7 @@ test("a call that has sent text gets neither a retry nor a fallback", async () =
   assert.equal(asked(other), 0);
 });
 
-test("a provider that is silent is not asked again, and its fallback is", async () => {
+test("a silent provider is not asked again, and its fallback is", async () => {
   const [silent, other] = [fresh(), fresh()];
   mock.answer(silent, { steps: [{ hold: "forever" }] });
   mock.answer(other, { text: "Other." });
@@ -268,7 +268,7 @@ test("a model without a credential is refused, and its fallbacks are not called"
   assert.equal(asked(other), 0);
 });
 
-test("a fallback without a credential is passed over", async () => {
+test("a fallback without a credential is skipped", async () => {
   const [broken, other] = [fresh(), fresh()];
   mock.answer(broken, failure(400));
   mock.answer(other, { text: "Other." });
@@ -282,7 +282,7 @@ test("a fallback without a credential is passed over", async () => {
   await assert.rejects(prepare([routeTo(broken), unconfigured]).run(), { status: 400 });
 });
 
-test("a run that is stopped while the model is silent is over at once", async () => {
+test("a run that is stopped while the model is silent ends at once", async () => {
   const [model, other] = [fresh(), fresh()];
   const arrived = hanging(model);
   const call = prepare([routeTo(model), routeTo(other)]);
@@ -297,7 +297,7 @@ test("a run that is stopped while the model is silent is over at once", async ()
   assert.equal(asked(other), 0);
 });
 
-test("a run that is stopped between two tries is over at once", async () => {
+test("a run that is stopped between two tries ends at once", async () => {
   const [model, other] = [fresh(), fresh()];
   mock.answer(model, failure(503));
   const call = prepare([routeTo(model), routeTo(other)], { holdTimers: true });
@@ -338,7 +338,7 @@ test("a run that is stopped while a fallback is prepared calls no provider", asy
   assert.equal(asked(other), 0);
 });
 
-test("a call that is ended on purpose before a word is not made again, nor at the fallback", async () => {
+test("a call that is ended on purpose before any text is not retried or moved", async () => {
   const [model, other] = [fresh(), fresh()];
   const thinks = 'data: {"choices":[{"delta":{"reasoning":"Hm"}}]}\n\n';
   mock.answer(model, { steps: [{ send: thinks }, { cut: "reset" }] });
@@ -351,7 +351,7 @@ test("a call that is ended on purpose before a word is not made again, nor at th
   assert.deepEqual(call.told, [`aborted ${model}`]);
 });
 
-test("a run that is stopped while the model speaks keeps what it said", async () => {
+test("a run that is stopped while the model streams keeps its text", async () => {
   const spoke = Promise.withResolvers<void>();
   const model = fresh();
   mock.answer(model, { steps: [{ send: 'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n' }, { hold: "forever" }] });
@@ -371,7 +371,7 @@ test("a run that is stopped while the model speaks keeps what it said", async ()
   assert.deepEqual([underWay, call.calls], [1, 0]);
 });
 
-test("a run that was stopped before asks for nothing that it waits for", async () => {
+test("a run that was stopped before waits for no request", async () => {
   const model = fresh();
   const call = prepare([routeTo(model)]);
   call.cancellation.cancel();

@@ -6,9 +6,9 @@ import { ChunkReader } from "../../../actors/models/chunk-reader.ts";
 import { runs } from "../../support/effort.ts";
 import { listen } from "./support.ts";
 
-// However a well-formed stream is written and wherever the network cuts it, it says what a plain reading line by line says.
+// A well-formed stream, in any notation and with any cuts, means the same as a plain reading line by line.
 
-/** Words that look like what stands around them. */
+/** Text that looks like the syntax around it. */
 const lookAlikes = [
   '"content":"',
   '","content":"x',
@@ -33,7 +33,7 @@ const words = fc.oneof(
   { weight: 2, arbitrary: fc.constantFrom(...lookAlikes) },
 );
 
-/** Numbers of the calls, with gaps. */
+/** Indexes of the calls, with gaps. */
 const indices = [0, 1, 4, 9];
 
 const delta = fc.oneof(
@@ -66,7 +66,7 @@ const style = fc.record({
   obfuscation: fc.boolean(),
   noise: fc.boolean(),
   mark: fc.boolean(),
-  /** As Python writes JSON, over several data lines, or as JavaScript does. */
+  /** In the JSON style of Python, over several data lines, or in that of JavaScript. */
   json: fc.constantFrom("spaced", "lines", "dense"),
   end: fc.constantFrom("done", "done and more", "no done", "no last line break"),
 });
@@ -108,7 +108,7 @@ function written({ deltas, finish, usage, style }: Stream): string {
   return `${done}${chunk(99, [{ index: 0, delta: { content: "not heard" }, finish_reason: "length" }], {})}data: {no JSON${lineEnd}`;
 }
 
-/** What NUL and halves of surrogate pairs become. */
+/** The replacements of NUL and of lone surrogates. */
 function sound(text: string): string {
   return text.toWellFormed().replaceAll("\0", "\ufffd");
 }
@@ -122,7 +122,7 @@ function plainReading(text: string) {
     if (last?.kind === kind) last.words += words;
     else said.push({ kind, words });
   };
-  // A pair may be cut in two by a thought.
+  // A thought may separate the halves of a pair.
   const isCut = /\\ud[89a-f]/.test(text);
   const calls = new Map<number, { id: string; name: string; arguments: string }>();
   let finish = "";
@@ -209,7 +209,7 @@ test("any well-formed stream, cut anywhere, is read as it is read line by line",
   );
 });
 
-test("long runs of like events, with others among them, are read as they are read line by line", () => {
+test("long runs of similar events, with others among them, are read as line by line", () => {
   const like = fc.array(
     fc.oneof({ weight: 20, arbitrary: fc.string({ minLength: 1, maxLength: 5 }) }, { weight: 1, arbitrary: words }),
     {

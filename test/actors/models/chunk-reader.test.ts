@@ -35,7 +35,7 @@ function readBroken(...pieces: string[]) {
   return { failure, listener, partial: reader.text };
 }
 
-test("all text of one socket chunk comes as one delta, also when its events were learned", () => {
+test("all text of one socket chunk is one delta, also when its events were learned", () => {
   const tokens = Array.from({ length: 64 }, (_, at) => `tok${at} `);
 
   const { reply, listener } = read(tokens.map((token) => choice({ content: token })).join("") + done);
@@ -103,7 +103,7 @@ test("an event that only resembles the learned one is parsed by itself", () => {
   assert.deepEqual(reply.tool_calls, [{ id: "x", name: "", arguments: "" }]);
 });
 
-test("a frame whose content stands twice is not learned", () => {
+test("a frame with two contents is not learned", () => {
   const twice = (outer: string, inner: string) =>
     `data: {"content":"${outer}","choices":[{"delta":{"content":"${inner}"},"finish_reason":null}]}\n\n`;
 
@@ -112,7 +112,7 @@ test("a frame whose content stands twice is not learned", () => {
   assert.equal(reply.text, "xxz");
 });
 
-test("an event that says more than content is not learned", () => {
+test("an event with more than content is not learned", () => {
   const call = { index: 0, id: "x", function: { name: "f", arguments: "1" } };
   const both = choice({ content: "a", tool_calls: [call] });
   const thoughtful = choice({ content: "b", reasoning: "Hm." });
@@ -141,7 +141,7 @@ test("events after [DONE] are ignored", () => {
   assert.equal(listener.text, "ab");
 });
 
-test("tool calls come in fragments, in turns and with gaps between their numbers", () => {
+test("tool calls come in fragments, alternating and with gaps between their indexes", () => {
   const fragment = (index: number, part: object) => choice({ tool_calls: [{ index, ...part }] });
 
   const { reply } = read(
@@ -209,7 +209,7 @@ test("an empty piece after a whole call without an id belongs to that call", () 
   );
 });
 
-test("many pieces that each look like a whole call are one call, and all of them are read a few times only", (context) => {
+test("many pieces that each look like a whole call are one call, read a few times only", (context) => {
   const piece = choice({ tool_calls: [{ index: 0, function: { name: "f", arguments: `{"a":"${"x".repeat(200)}}` } }] });
   const pieces = 2_000;
   const parse = context.mock.method(JSON, "parse");
@@ -221,7 +221,7 @@ test("many pieces that each look like a whole call are one call, and all of them
   assert.ok(chars < 3 * piece.length * pieces, `${chars} characters were read`);
 });
 
-test("arguments that come themselves, and not as a text, are read", () => {
+test("arguments as an object, and not as a text, are read", () => {
   const call = { id: "x", index: 0, function: { name: "f", arguments: { city: "Riga" } } };
 
   const { reply } = read(choice({ tool_calls: [call] }), done);
@@ -239,7 +239,7 @@ test("a fragment without a number belongs to the call before it", () => {
   assert.deepEqual(reply.tool_calls, [{ id: "x", name: "f", arguments: '{"a":1}' }]);
 });
 
-test("a name that comes again with every fragment is one name", () => {
+test("a name repeated in every fragment is one name", () => {
   const fragment = (words: string) =>
     choice({ tool_calls: [{ index: 0, id: "x", function: { name: "glob", arguments: words } }] });
 
@@ -331,7 +331,7 @@ for (const [name, body] of [
   });
 }
 
-test("an answer without words that says why it ended is an answer", () => {
+test("an answer without text that has a stop reason is an answer", () => {
   assert.deepEqual(
     [read(choice({}, "stop"), done).reply.text, read(choice({}, "stop"), done).reply.stop_reason],
     ["", "end_turn"],
@@ -349,7 +349,7 @@ test("STREAM-047 an OpenAI refusal is both the text of the answer and a refusal"
   assert.equal(listener.text, "No. No. I will not.");
 });
 
-test("STREAM-047 what an answer has asked for that was refused is not done", () => {
+test("STREAM-047 the calls of a refused answer are not made", () => {
   const call = { index: 0, id: "x", function: { name: "f", arguments: "{}" } };
 
   const { reply } = read(choice({ content: "Well" }), choice({ tool_calls: [call] }, "content_filter"), done);
@@ -361,13 +361,13 @@ test("STREAM-047 a stream that ends without a reason has stop reason unknown", (
   assert.equal(read(choice({ content: "a" }), done).reply.stop_reason, "unknown");
 });
 
-test("STREAM-047 a provider that says stop beside tool calls means tool_use", () => {
+test("STREAM-047 a provider that says stop next to tool calls means tool_use", () => {
   const { reply } = read(choice({ tool_calls: [{ index: 0, id: "x", function: { name: "f" } }] }, "stop"), done);
 
   assert.equal(reply.stop_reason, "tool_use");
 });
 
-test("STREAM-048 usage is what the provider counted, and null when it reported none", () => {
+test("STREAM-048 usage is the provider's count, and null when it reported none", () => {
   const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55 };
 
   const { reply } = read(choice({ content: "a" }, "stop"), event({ choices: [], usage }), done);
@@ -381,7 +381,7 @@ for (const [form, details] of [
   ["OpenAI", { prompt_tokens_details: { cached_tokens: 30, cache_creation_tokens: 8 } }],
   ["Anthropic", { cache_read_input_tokens: 30, cache_creation_input_tokens: 8 }],
 ] as const) {
-  test(`STREAM-049 input is without cached tokens, in ${form}'s form: the three add up to the prompt`, () => {
+  test(`STREAM-049 input excludes cached tokens, in ${form}'s form: the three add up to the prompt`, () => {
     const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 55, ...details };
 
     const { reply } = read(choice({}, "stop"), event({ choices: [], usage }), done);
@@ -406,7 +406,7 @@ test("reasoning tokens outside completion_tokens are still output", () => {
   assert.equal(reply.usage?.output, 533);
 });
 
-test("an answer that nothing was left for but reasoning has only the total, and that is read", () => {
+test("an answer of nothing but reasoning has only the total, and that is read", () => {
   const usage = { prompt_tokens: 20, total_tokens: 553 };
 
   const { reply } = read(choice({}, "length"), event({ choices: [], usage }), done);
@@ -484,7 +484,7 @@ for (const [what, reports, tokens] of [
     assert.deepEqual(reply.usage, tokens);
   });
 
-test("counts that are no counts beside those of prompt and answer are zero", () => {
+test("invalid counts next to those of prompt and answer are zero", () => {
   const usage = { prompt_tokens: 50, completion_tokens: 5, total_tokens: 1e300, prompt_tokens_details: 7 };
   const odd = { ...usage, prompt_tokens_details: { cached_tokens: "40" }, cache_creation_input_tokens: -8 };
 
@@ -504,7 +504,7 @@ test("an event that is not JSON breaks the stream, and the text before it is kep
   assert.equal(listener.text, "Hello");
 });
 
-test("an event whose data is no object says nothing", () => {
+test("an event whose data is no object is ignored", () => {
   const padding = ["null", '"ping"', "ping", "7", "true", "OPENROUTER PROCESSING", ""];
   const noise = padding.map((data) => `event: ping\ndata: ${data}\n\n`);
 
@@ -568,14 +568,14 @@ for (const [name, body] of [
   });
 }
 
-test("an answer that said why it stopped is whole without [DONE] and without a last line break", () => {
+test("an answer with a stop reason is whole without [DONE] and a last line break", () => {
   const { reply } = read(choice({ content: "Hello" }), choice({}, "stop").trimEnd());
 
   assert.equal(reply.text, "Hello");
   assert.equal(reply.stop_reason, "end_turn");
 });
 
-test("an error inside the stream breaks it in the provider's words, with the status that it states", () => {
+test("an error inside the stream breaks it with the provider's text and status", () => {
   const openAi = readBroken(event({ error: { message: "The engine broke.", type: "server_error", code: "broke" } }));
   const openRouter = readBroken(event({ error: { code: 429, message: "Slow down." }, choices: [] }));
   const bare = readBroken(event({ error: "no" }));
@@ -585,7 +585,7 @@ test("an error inside the stream breaks it in the provider's words, with the sta
   assert.deepEqual(bare.failure, new ChunkError("no"));
 });
 
-test("a line that does not end is cut off at its bound", () => {
+test("an endless line is cut off at its bound", () => {
   const reader = new ChunkReader(listen().events);
   const mebibyte = Buffer.alloc(1024 * 1024, "x");
   let pushed = 0;
@@ -597,7 +597,7 @@ test("a line that does not end is cut off at its bound", () => {
   assert.equal(pushed, 16);
 });
 
-test("an event that does not end is cut off at its bound", () => {
+test("an endless event is cut off at its bound", () => {
   const reader = new ChunkReader(listen().events);
   const lines = Buffer.from("data: 1\n".repeat(64 * 1024));
 
@@ -606,7 +606,7 @@ test("an event that does not end is cut off at its bound", () => {
   }, /an event of the stream is too long/);
 });
 
-test("an answer that does not end is cut off at its bound", () => {
+test("an endless answer is cut off at its bound", () => {
   for (const delta of [
     { content: "x".repeat(64 * 1024) },
     { reasoning: "x".repeat(64 * 1024) },

@@ -32,7 +32,7 @@ function describe(environment: Environment): string {
   return describeDefault(loadSettings(environment), stillEnv().env);
 }
 
-/** Options that lead a provider to the mock. */
+/** Options that point a provider at the mock. */
 function options(more: Record<string, object>): Environment {
   return { SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify(more) };
 }
@@ -58,7 +58,7 @@ function refusalOf(environment: Environment): string {
   return message;
 }
 
-test("SPEC-021 the built-in table leads every logical id to a registered provider, each id once", () => {
+test("SPEC-021 the built-in table has a registered provider for every id, each id once", () => {
   const ids = builtInRoutes.map((route) => route.id);
 
   assert.equal(new Set(ids).size, ids.length);
@@ -107,7 +107,7 @@ test("prices are those of the source, and unknown figures are not guessed", () =
   assert.deepEqual(modalities, ["text"]);
 });
 
-test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and a call goes where they lead", async () => {
+test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and calls follow them", async () => {
   const models = modelsOf({
     SVC_MODEL_ROUTES: JSON.stringify({
       mine: {
@@ -236,7 +236,7 @@ test("SPEC-023 a route to a provider that is not registered fails the start", ()
 const embedding = (provider: string, more: object = {}) => ({ provider, model: "m", kind: "embedding", ...more });
 const routesOf = (routes: object) => ({ SVC_MODEL_ROUTES: JSON.stringify(routes) });
 
-test("a route of kind embedding is no model of agents, also where it takes the id of a built-in one", () => {
+test("a route of kind embedding is no agent's model, even with a built-in id", () => {
   const models = modelsOf({
     ...routesOf({ "gpt-4.1": embedding("openai", { price: { input: 2 } }), other: embedding("groq") }),
     OPENAI_API_KEY: "key",
@@ -252,7 +252,7 @@ test("a route of kind embedding is no model of agents, also where it takes the i
   assert.equal(models.embeddings.get("other")?.price, null);
 });
 
-test("SET-012 SVC_MEMORY_EMBEDDER is auto by default: the first route whose provider can be called, else none", () => {
+test("SET-012 SVC_MEMORY_EMBEDDER auto is the first callable route, else none", () => {
   const routes = routesOf({ first: embedding("groq"), second: embedding("openai"), third: embedding("openai") });
   const chosen = (environment: Record<string, string>) => modelsOf(environment).memoryEmbedding?.id ?? null;
 
@@ -414,7 +414,7 @@ test("demo is last among the routes, and answers", async () => {
   assert.match(reply.text, /offline demo model/);
 });
 
-test("a route whose provider has no credential is refused with model_not_configured", () => {
+test("a route without a credential is refused with model_not_configured", () => {
   const models = modelsOf({ WORKERS_AI_API_KEY: "k" });
 
   for (const [id, subject] of [
@@ -434,7 +434,7 @@ test("a route whose provider has no credential is refused with model_not_configu
   }
 });
 
-test("SET-014 SVC_LITELLM_BASE_URL takes the calls of every route, with the wire model and the provider's key", async () => {
+test("SET-014 SVC_LITELLM_BASE_URL takes all calls, with the wire model and provider key", async () => {
   const models = modelsOf({
     SVC_LITELLM_BASE_URL: `${mock.url}/`,
     OPENAI_API_KEY: "gateway-key",
@@ -533,7 +533,7 @@ test("SPEC-020 spec.model.price goes before the built-in rates, and the cost fol
   assert.equal(costOf(tokens, priced.model.price).total, 3);
 });
 
-test("SPEC-024 max_cost_usd is refused on a route without rates, unless the manifest gives them; demo costs nothing", () => {
+test("SPEC-024 max_cost_usd needs rates of the route or manifest; demo costs nothing", () => {
   const limits = { max_cost_usd: 1 };
   const environment = { ANTHROPIC_API_KEY: "k", SVC_DEMO_MODEL: "true" };
 
@@ -550,7 +550,7 @@ test("SPEC-024 max_cost_usd is refused on a route without rates, unless the mani
   assert.equal(compileWith(environment, { model: { id: "demo" }, limits }).model.price?.output, 0);
 });
 
-test("docs/models.md shows every built-in route, its figures and every provider's address", () => {
+test("docs/models.md shows every built-in route, its figures and provider addresses", () => {
   // Tables may be padded.
   const page = readFileSync(new URL("../../../docs/models.md", import.meta.url), "utf8").replaceAll(/ +/g, " ");
 

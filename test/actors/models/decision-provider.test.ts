@@ -1,4 +1,4 @@
-// Models that decide: which there are, where they are asked, and how their answers are read.
+// Decision models: the built-in ones, their addresses, and the parsing of their answers.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ChunkError } from "../../../actors/models/chunk.ts";
@@ -32,7 +32,7 @@ test("SPEC-059 the built-in deciders, their models and rates", () => {
   assert.equal(modelsOf({ OPENAI_API_KEY: "k" }).decisions.get("small-llm")?.route?.id, "gpt-4.1-mini");
 });
 
-test("SVC_DECISION_ROUTES adds deciders and replaces built-in ones, which keep their rates where the model is the same", () => {
+test("SVC_DECISION_ROUTES adds and replaces deciders; the same model keeps its rates", () => {
   const price = { input: 1, output: 0 };
   const { decisions } = modelsOf(
     routesOf({
@@ -52,7 +52,7 @@ test("SVC_DECISION_ROUTES adds deciders and replaces built-in ones, which keep t
   );
 });
 
-test("what SVC_DECISION_ROUTES cannot mean stops the start", () => {
+test("a meaningless SVC_DECISION_ROUTES stops the start", () => {
   for (const [routes, words] of [
     [{ d: { provider: "llm", model: "nowhere" } }, /SVC_DECISION_ROUTES d: names no model route/],
     [{ d: { provider: "llm", model: "gpt-4.1", price: { input: 1, output: 1 } } }, /d: price/],
@@ -67,7 +67,7 @@ test("what SVC_DECISION_ROUTES cannot mean stops the start", () => {
     );
 });
 
-test("where a decider is asked, by the options of its provider and the gateway", () => {
+test("a decider's address follows from its provider's options and the gateway", () => {
   const at = (provider: string, model: string, options: ProviderOptions = {}, gateway = "") => {
     const address = decisionAddress({ provider, model } as ModelRoute, options, gateway);
     return address && address.baseUrl + address.path;
@@ -91,7 +91,7 @@ test("where a decider is asked, by the options of its provider and the gateway",
   assert.equal(at(...jev, {}, "http://gate:4000/v1"), "http://gate:4000/typesafe/v1/systemone");
 });
 
-test("a decider without a credential is refused when it is asked, and one that has one is made once", () => {
+test("a decider without a credential is refused at its use, and others are made once", () => {
   const models = modelsOf({ TYPESAFE_API_KEY: "k" });
   const routeOf = (id: string) => models.decisions.get(id)?.route as ModelRoute;
 

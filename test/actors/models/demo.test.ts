@@ -28,7 +28,7 @@ async function ask(facts: Parameters<typeof requestTo>[1]) {
   return { reply, listener };
 }
 
-test("it says what it is, repeats what was asked, and names what to set", async () => {
+test("it introduces itself, repeats the question, and names the settings to make", async () => {
   const { reply, listener } = await ask(user("Tell me\n a joke"));
 
   assert.match(reply.text, /svc's offline demo model/);
@@ -60,7 +60,7 @@ test("it reports usage, four characters a token", async () => {
   });
 });
 
-test("it gives arithmetic to a bound calculator, with arguments that the calculator takes", async () => {
+test("it calls a bound calculator for arithmetic, with valid arguments", async () => {
   const { reply, listener } = await ask({ ...user("What is (6 + 1) * 7?"), tools });
 
   const [call] = reply.tool_calls;
@@ -96,7 +96,7 @@ test("it answers with the calculator's result, and calls it once", async () => {
   assert.deepEqual(reply.tool_calls, []);
 });
 
-test("it tells when the calculator was denied", async () => {
+test("it reports a denied calculator", async () => {
   const messages = conversation(
     { role: "user", content: "What is 6 * 7?" },
     { role: "tool", content: "denied by policy: math requires scope sums", tool_call_id: "x" },
@@ -115,7 +115,7 @@ for (const [name, content, wanted] of [
     ["Make the goal clear", "Do the work", "Check the result"],
   ],
 ] as const) {
-  test(`it writes a plan with todo_write from ${name}, with arguments that the tool takes`, async () => {
+  test(`it writes a plan with todo_write from ${name}, with valid arguments`, async () => {
     const { reply } = await ask({ ...user(content), tools });
 
     const [call] = reply.tool_calls;
@@ -180,7 +180,7 @@ test("it waits while it is paused, and continues at the same position", async ()
   assert.equal(listener.text, reply.text);
 });
 
-test("a listener that pauses it in the middle of a piece hears nothing until it resumes", async () => {
+test("a listener that pauses it within a piece gets nothing until it resumes", async () => {
   const world = stillEnv({ holdTimers: true });
   const listener = listen(() => call.pause());
   const call = demoProvider(world.env).start(requestTo("demo", user("Hello")), listener.events);

@@ -15,7 +15,7 @@ const read = (answer: unknown, dimensions: number | null = null) => {
 };
 const item = (index: number | undefined, embedding: unknown) => ({ object: "embedding", index, embedding });
 
-test("vectors are in the order of the inputs, however they come, in digits and in bytes", () => {
+test("vectors keep the order of the inputs, in any order, in digits and in bytes", () => {
   const usage = { prompt_tokens: 5, total_tokens: 5 };
   const digits = read({ data: [item(2, [5, 6]), item(0, [1, 2]), item(1, [3, 4])], usage });
   const bytes = read({ data: [item(1, base64Of(Float32Array.of(3))), item(0, "AACAPw=="), item(2, "AAAAQA==")] });
@@ -47,7 +47,7 @@ test("usage that cannot be is none", () => {
   );
 });
 
-test("anything is vectors of finite numbers, as many as were asked for, or a broken answer", () => {
+test("any answer is the requested number of finite vectors, or a broken answer", () => {
   const embedding = fc.oneof(
     fc.array(fc.oneof(fc.double(), fc.jsonValue()), { maxLength: 3 }),
     fc.array(fc.float({ noNaN: true, noDefaultInfinity: true }), { minLength: 2, maxLength: 2 }),

@@ -21,7 +21,7 @@ test("the advice names the provider and the setting that the failure is about", 
   assert.match(advice({}, "mine"), /base_url of mine in SVC_MODEL_PROVIDERS /);
 });
 
-test("every setting that is named is there", () => {
+test("every named setting exists", () => {
   const all = [{ status: 401 }, { status: 404 }, { timedOut: true }, {}].flatMap((facts) => [
     advice(facts),
     advice(facts, "mine"),

@@ -1,4 +1,4 @@
-// One call as the egress drives it, when the provider has said its last word and the answer has no end yet.
+// One call as the egress drives it, after the provider's last word and before the end of the answer.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stdSerializers } from "pino";
@@ -56,7 +56,7 @@ function begin() {
   };
 }
 
-test("an answer that ends a while behind its last word is waited for no more, and its connection is left alone", async () => {
+test("an answer that ends late after its last word is not awaited, nor disconnected", async () => {
   const begun = begin();
   begun.call.onResponseData(answer("Hello.", "end_turn"));
   await Promise.resolve();
@@ -68,7 +68,7 @@ test("an answer that ends a while behind its last word is waited for no more, an
   assert.deepEqual([waiting, begun.world.waiting, begun.aborted], [1, 0, 0]);
 });
 
-test("an answer that does not end behind its last word is whole, and its connection is closed", async () => {
+test("an answer without an end after its last word is whole, and is disconnected", async () => {
   const begun = begin();
   begun.call.onResponseData(answer("Hello.", "end_turn"));
   await Promise.resolve();

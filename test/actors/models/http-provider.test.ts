@@ -73,7 +73,7 @@ function lastRequest() {
   return request;
 }
 
-test("a request has the messages, tools and bounds that it was given, and the credential", async () => {
+test("a request has the given messages, tools, bounds and credential", async () => {
   const tools = [{ type: "function", function: { name: "f", description: "", parameters: {} } }];
   const messages = [{ role: "user", content: "Grüße" }];
 
@@ -98,7 +98,7 @@ test("a request has the messages, tools and bounds that it was given, and the cr
   });
 });
 
-test("bounds and tools that were not given are not sent, and the bound has the provider's own name", async () => {
+test("missing bounds and tools are not sent, and the bound has the provider's name", async () => {
   await ask("mock-text");
   const plain = lastRequest().body;
   await ask("mock-text", { max_tokens: 7 }, providerOf({ maxTokensField: "max_completion_tokens" }));
@@ -108,7 +108,7 @@ test("bounds and tools that were not given are not sent, and the bound has the p
   assert.equal("max_tokens" in lastRequest().body, false);
 });
 
-test("a route says which parameters its model takes: the bound has that name or is left out, as is the default temperature", async () => {
+test("a route sets its parameters: the bound's name, or none, and no temperature", async () => {
   const route = (...parameters: ModelParameter[]) => routeTo("mock-text", { parameters });
   const sent = async (of: ModelRoute, temperature = 0) => {
     await ask("mock-text", { route: of, max_tokens: 7, temperature });
@@ -174,7 +174,7 @@ test("an answer that was not streamed is read too", async () => {
   assert.equal(listener.text, "Whole.");
 });
 
-test("a stream whose type is not told is read", async () => {
+test("a stream without a content type is read", async () => {
   mock.answer("typeless", {
     headers: { "content-type": "" },
     steps: [{ send: 'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n' }],
@@ -278,7 +278,7 @@ test("a Retry-After that is none is none", () => {
   assert.equal(retryAfterMs(ResponseHead.parse("HTTP/1.1 503\r\nRetry-After: Thu, 01 Jan 1970 00:00:00 GMT"), 5000), 0);
 });
 
-test("a destination that is not permitted is a failure for good, which names no address", async () => {
+test("a forbidden destination is a permanent failure that names no address", async () => {
   for (const baseUrl of ["http://169.254.169.254/v1", "http://[fd00:ec2::254]:8080/v1", "http://0xa9fea9fe/v1"]) {
     const failed = await failureOf("mock-text", {}, providerOf({ baseUrl }));
 
@@ -388,7 +388,7 @@ for (const [name, endless] of [
   ["empty deltas", 'data: {"choices":[{"delta":{"content":"","tool_calls":[]}}]}\n\n'],
   ["blanks of a document", " "],
 ] as const) {
-  test(`an answer of ${name} that does not end is given up as silent`, async () => {
+  test(`an endless answer of ${name} is given up as silent`, async () => {
     const headers = { "content-type": name.endsWith("document") ? "application/json" : "text/event-stream" };
     const send = name.endsWith("document") ? "{" : ": hello\n\n";
     mock.answer(name, { headers, steps: [{ send }, { endless, gapMs: 5, bytesMax: 64 * 1024 * 1024 }] });
@@ -405,7 +405,7 @@ for (const [name, endless] of [
   });
 }
 
-test("an answer that says something now and then is not silent, however long it takes", async () => {
+test("an answer with occasional text is not silent, however long it takes", async () => {
   const word = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
   const beats = Array.from({ length: 20 }, () => [...Array(4).fill(": wait\n\n"), word]).flat();
   mock.answer("slow", { steps: [{ paced: [...beats, said], gapMs: 8 }] });
@@ -421,7 +421,7 @@ for (const [name, step] of [
   ["is lost", { cut: "reset" }],
   ["stays open", { hold: "forever" }],
 ] as const)
-  test(`an answer whose last word has come is whole, also when its connection ${name} then`, async () => {
+  test(`an answer whose last word has come is whole, even if its connection ${name} then`, async () => {
     mock.answer("ended", { steps: [{ send: said }, { waitMs: 20 }, step] });
 
     const { reply } = await ask("ended");
@@ -525,7 +525,7 @@ test("an abort after the end changes nothing", async () => {
   assert.equal((await ask("mock-text")).reply.text, "Hello from the mock.");
 });
 
-test("nothing is read while a call is paused, and all of it after that", async () => {
+test("a paused call reads nothing, and everything after its resume", async () => {
   const more = Promise.withResolvers<void>();
   const event = (content: string) => `data: {"choices":[{"delta":{"content":"${content}"},"finish_reason":null}]}\n\n`;
   const much = event("x".repeat(1000)).repeat(4000);
@@ -576,7 +576,7 @@ test("a long pause of the listener is no silence of the provider", async () => {
   const timedOut = failureOf("mock-hang", {}, providerOf({ timeoutMs: 1200 }));
   const call = quick.start(requestTo("two"), listen(() => call.pause()).events);
 
-  // Another call, with three times the patience, has run out of it by then.
+  // Another call, with three times the timeout, has reached it by then.
   await timedOut;
   call.resume();
 
@@ -601,7 +601,7 @@ test("a model that refuses temperature 0 is called without one, then and from th
   );
 });
 
-test("a model that refuses the temperature that a manifest asks for has failed, and is not called without", async () => {
+test("a model that refuses the manifest's temperature fails, and is not retried without", async () => {
   mock.answer("strict", jsonScript(400, { error: { message: "temperature is not supported" } }));
   const before = mock.requests.length;
 
@@ -611,7 +611,7 @@ test("a model that refuses the temperature that a manifest asks for has failed, 
   assert.equal(mock.requests.length, before + 1);
 });
 
-test("a model that refuses temperature 0 whatever is sent has failed after one more try", async () => {
+test("a model that refuses temperature 0 in any case fails after one more try", async () => {
   mock.answer("stubborn", jsonScript(400, { error: { message: "temperature is not supported" } }));
   const before = mock.requests.length;
 
@@ -633,7 +633,7 @@ test("a credential that the provider repeats is in no failure", async () => {
   }
 });
 
-test("a credential that can be guessed is hidden too, for it is the provider that repeats it", async () => {
+test("a guessable credential is hidden too, as the provider repeats it", async () => {
   const told = { error: { message: "Incorrect key: dev-key, of dev-key." } };
   mock.answer("echo-short", jsonScript(401, told));
   const found = () => Promise.resolve("dev-key");
@@ -677,7 +677,7 @@ test("a truncated address is not shown", async () => {
   assert.equal((await failureOf("one-word")).told, "status 400");
 });
 
-test("a credential that is no header value is a failure for good, which does not repeat it", async () => {
+test("an invalid header value as credential is a permanent failure without its text", async () => {
   const failed = await failureOf("mock-text", {}, providerOf({ apiKey: "line\nbreak", mask: new SecretMask([]) }));
 
   assert.equal(failed.message, "the request cannot be sent: invalid authorization header");

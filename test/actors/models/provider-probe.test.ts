@@ -7,7 +7,7 @@ import { SecretMask, Secrets } from "../../../governance/secret-mask.ts";
 import { modelProviders } from "../../../governance/settings/model-options.ts";
 import { loadSettings } from "../../../governance/settings/settings.ts";
 
-test("each hosted provider is tried at the address of a list that its key opens", async (context) => {
+test("each hosted provider is probed at a list that needs its key", async (context) => {
   const settings = loadSettings({
     ...Object.fromEntries(modelProviders.map((name) => [`${name.toUpperCase()}_API_KEY`, `key-of-${name}-0001`])),
     SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ workers_ai: { account_id: "acc" } }),
@@ -42,7 +42,7 @@ test("each hosted provider is tried at the address of a list that its key opens"
   }
 });
 
-test("a provider whose name is looked up for ever is given up after five seconds", async (context) => {
+test("a provider whose name never resolves is given up after five seconds", async (context) => {
   const settings = loadSettings({ OPENAI_API_KEY: "key-of-openai-0001" });
   const mask = new SecretMask(settings.secretValues);
   const egress = new Egress("operator", () => {});

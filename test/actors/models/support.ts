@@ -27,13 +27,13 @@ export function requestTo(model: string, facts: Partial<ModelRequest> = {}): Mod
   };
 }
 
-/** A message as a model is shown it. */
+/** A message as a model sees it. */
 export function shownMessage(message: Partial<ModelMessage> & Pick<ModelMessage, "role" | "content">): ModelMessage {
   const whole = { tool_calls: null, tool_call_id: null, thoughts: null, ...message };
   return { ...whole, wireJson: chatMessage(whole) };
 }
 
-/** Listens to a call, and keeps what it says in order: neighbours of one kind are one. */
+/** Records the content of a call in order, merging neighbours of one kind. */
 export function listen(onText: () => void = () => {}) {
   const said: { kind: "text" | "reasoning"; words: string }[] = [];
   const deltas: string[] = [];
@@ -54,7 +54,7 @@ export function listen(onText: () => void = () => {}) {
   return {
     events,
     said,
-    /** As they came. */
+    /** Unchanged. */
     deltas,
     get text(): string {
       return said.flatMap(({ kind, words }) => (kind === "text" ? [words] : [])).join("");

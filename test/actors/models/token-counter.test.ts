@@ -1,4 +1,4 @@
-// Tokens as models count them, in a thread of their own.
+// Tokens as models count them, in a worker thread.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { encodingOf, TokenCounter } from "../../../actors/models/token-counter.ts";
@@ -11,7 +11,7 @@ describe("the counter of tokens", () => {
   const counter = new TokenCounter(systemEnv());
   atEnd.after(() => counter.close());
 
-  test("counts as the model does, whatever a text looks like", async () => {
+  test("counts as the model does, for any text", async () => {
     // As OpenAI's own tiktoken counts them.
     const texts = ["hello world", "tiktoken is great!", "", "お誕生日おめでとう"];
 
@@ -20,7 +20,7 @@ describe("the counter of tokens", () => {
     assert.deepEqual(await counter.count("o200k_base", ["<|endoftext|>"]), [7], "a mark in a text is text");
   });
 
-  test("a text that is counted in parts comes to the same, but for its seams", async () => {
+  test("a text counted in parts has the same count, except for the seams", async () => {
     const text = "The quick brown fox jumps over the lazy dog. ".repeat(10_000);
 
     const [tokens = 0] = (await counter.count("o200k_base", [text])) ?? [];
@@ -29,7 +29,7 @@ describe("the counter of tokens", () => {
     assert.ok(Math.abs(tokens - whole) <= 20, `${tokens} and ${whole}`);
   });
 
-  test("a word without an end is counted in parts: the work grows with its length and not with the square of it", async () => {
+  test("an endless word is counted in parts, in linear time", async () => {
     const [tokens = 0] = (await counter.count("o200k_base", ["x".repeat(200_000)])) ?? [];
 
     assert.ok(tokens >= 12_500 && tokens <= 50_000, `${tokens}`);
@@ -45,7 +45,7 @@ describe("the counter of tokens", () => {
       assert.ok(tokens >= 60_000 / 256 && tokens <= 60_000, `${tokens}`);
     });
 
-  test("a count that is not ready in time is left to an estimate", async () => {
+  test("a late count is replaced by an estimate", async () => {
     const timers: number[] = [];
     const cancelled: number[] = [];
     const late = new TokenCounter({

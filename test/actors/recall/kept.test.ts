@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Kept } from "../../../actors/recall/kept.ts";
 import { recallActor } from "../../../actors/recall/recall-actor.ts";
 
-test("a text is kept for an hour since it was asked for", () => {
+test("a text is kept for an hour after its last use", () => {
   let now = 0;
   const kept = new Kept(() => now);
   kept.add("acme/call_1", "thoughts");
@@ -18,7 +18,7 @@ test("a text is kept for an hour since it was asked for", () => {
   assert.equal(kept.find("acme/call_1"), null);
 });
 
-test("the actor finds the texts of a tenant for that tenant alone", () => {
+test("the actor finds the texts of a tenant for that tenant only", () => {
   const kept = new Kept(() => 0);
   const { keep, recall } = recallActor.on;
   const context = {} as never;
@@ -31,7 +31,7 @@ test("the actor finds the texts of a tenant for that tenant alone", () => {
   assert.deepEqual(others, { found: [null] });
 });
 
-test("the text that was not asked for the longest goes when 64 MiB are full", () => {
+test("the least recently used text is evicted when 64 MiB are full", () => {
   const kept = new Kept(() => 0);
   const text = "x".repeat(8 * 1024 * 1024 - 1024);
   for (const name of ["a", "b", "c"]) kept.add(name, text);

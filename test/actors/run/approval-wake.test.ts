@@ -76,7 +76,7 @@ for (const dialect of gateDialects)
         return events.find(({ kind }) => kind === "tool_result")?.content;
       });
 
-    test("APPR-020 who decides while a call of his own joins the request has not decided for that call", async () => {
+    test("APPR-020 a decision does not cover a caller's own call that joins later", async () => {
       const first = start("1+1");
       await first.submit({ manifest: "other", thread_suffix: "first", principal: alice }).accepted;
       const { runId, approvalId } = await parked("first");
@@ -93,7 +93,7 @@ for (const dialect of gateDialects)
     });
 
     test("APPR-021 controls check arguments that a person changed, and unchanged ones only once", async () => {
-      // An approval lets equal calls pass for a while, so that each has a sum of its own.
+      // An approval admits equal calls for a while, so each call has a different sum.
       for (const [suffix, expression, edited] of [
         ["changed", "1+2", { expression: "2+2" }],
         ["unchanged", "2+1", null],
@@ -118,7 +118,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("APPR-009 a run waits on that finds no memory for its thread when its request is decided", async () => {
+    test("APPR-009 a run without memory for its thread at the decision waits on", async () => {
       const bytes = 100_000;
       const memory = new ContextMemory(1, env);
       const process = start("8+8", store, [], (deps) => ({ ...deps, contexts: memory }));
@@ -127,7 +127,7 @@ for (const dialect of gateDialects)
       const { runId, approvalId } = await parked("crowded");
       const holder = memory.room(tenantId);
       await holder.ask(bytes);
-      // One tenant may have so many turns that wait for memory.
+      // The number of turns of one tenant that may wait for memory.
       const waiting = Array.from({ length: 32 }, () => memory.room(tenantId)).map(async (room) => {
         await room.ask(bytes);
         room.leave();
@@ -147,7 +147,7 @@ for (const dialect of gateDialects)
       assert.equal(await result("crowded"), "16");
     });
 
-    test("APPR-021 arguments of a person that the tool would not take do not reach it", async () => {
+    test("APPR-021 a person's invalid arguments do not reach the tool", async () => {
       const process = start("5+5");
       await process.submit({ manifest: "plain", thread_suffix: "misfit" }).accepted;
       const { runId, approvalId } = await parked("misfit");
@@ -159,7 +159,7 @@ for (const dialect of gateDialects)
     });
   });
 
-/** A store before which something is written: when a call is about to join a request for approval, once. */
+/** A store that writes something before a call joins a request for approval, once. */
 function beforeJoin(store: Store, first: () => Promise<unknown>): Store {
   let isDone = false;
   function watching<S extends Scope>(scope: S): S {

@@ -1,4 +1,4 @@
-// A run and its thread are two actors: what one of them refuses, loses or crashes with, as the other sees it.
+// A run and its thread are two actors: the effect of a refusal, loss or crash of one on the other.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { OpenedLog } from "../../../actors/log/messages.ts";
@@ -108,7 +108,7 @@ describe("a run beside its thread", () => {
     return { sim, process, store, model, address, submit, ask, logged, pulls: () => pulls };
   }
 
-  test("is closed in the log when it is gone by a defect, before the thread's listeners, and the next one starts at once", async () => {
+  test("is closed after a defect before the thread's listeners, and the next one starts", async () => {
     let asked = 0;
     const { sim, process, address, submit, logged } = start(() => {
       if (asked++ === 0) throw new TypeError("a defect");
@@ -132,7 +132,7 @@ describe("a run beside its thread", () => {
     assert.equal(process.deps.liveRuns.size, 0);
   });
 
-  test("ends when the result of one of its calls cannot be written while that of another waits to be", async () => {
+  test("ends when a result of one call fails to be written while another waits", async () => {
     const calls = ["a", "b"].map((id) => ({ id, name: "pull", arguments: "{}" }));
     const { sim, process, submit, logged, pulls } = start((earlier) =>
       earlier === 0 ? { calls } : { text: ["Said."] },
@@ -171,7 +171,7 @@ describe("a run beside its thread", () => {
     ["asks", false, "failed"],
     ["dies", true, "dead"],
   ] as const)
-    test(`that ends for a read that has failed leaves nothing to be answered: ${status}, ${thread ? "on a" : "without a"} thread`, async () => {
+    test(`that ends for a failed read leaves no open question: ${status}, ${thread ? "on a" : "without a"} thread`, async () => {
       const sum = { id: "sum", name: "calculator", arguments: `{"expression":"1+${started}"}` };
       const { sim, submit } = start(() => ({ calls: [sum, { id: "late", name: "ask_late", arguments: "{}" }] }));
       const turn = submit({ manifest, ...(!thread && { thread_suffix: null }) });
@@ -188,7 +188,7 @@ describe("a run beside its thread", () => {
       );
     });
 
-  test("leaves memory when it is over, and its thread still knows that it was", async () => {
+  test("leaves memory when it is over, and its thread still knows its end", async () => {
     const { sim, process, model, submit } = start();
     const turn = submit();
     await sim.until(turn.ended);
@@ -201,7 +201,7 @@ describe("a run beside its thread", () => {
     assert.equal(model.requests.length, 1);
   });
 
-  test("that is refused after it has opened the log leaves it to the one that waits", async () => {
+  test("that is refused after opening the log leaves it to the next one", async () => {
     const { sim, submit, logged } = start();
     const refused = submit({ model: "nobody" });
     const waits = submit();
@@ -212,7 +212,7 @@ describe("a run beside its thread", () => {
     assert.deepEqual(await logged(), ["message: go", "message: Said."]);
   });
 
-  test("whose first batch is refused has not begun, and the one that waits opens what is read again", async () => {
+  test("whose first batch is refused has not begun, and the next one opens the log again", async () => {
     const { sim, store, submit, logged } = start();
     await sim.until(submit().ended);
     store.refused = "runs_insert";
@@ -229,7 +229,7 @@ describe("a run beside its thread", () => {
     for (const [at, line] of log.entries()) assert.equal(line, at % 2 === 0 ? "message: go" : "message: Said.");
   });
 
-  test("that never begins keeps others waiting for half a minute, not for ever", async () => {
+  test("that never begins blocks others for half a minute, not for ever", async () => {
     const { sim, ask, submit } = start();
     const held = await sim.until(ask("gone"));
     const early = submit();
@@ -244,7 +244,7 @@ describe("a run beside its thread", () => {
     await sim.until(late.ended);
   });
 
-  test("writes only while it is the live one: another is refused, and nothing is written", async () => {
+  test("writes only while it is the live one: another is refused", async () => {
     const { sim, process, address, submit, logged } = start();
     await sim.until(submit().ended);
     const live = submit();
@@ -290,7 +290,7 @@ describe("a run beside its thread", () => {
     assert.deepEqual(await logged(), ["message: go", "message: Said.", "message: go", "message: Said."]);
   });
 
-  test("tells of each of its parallel calls by its own place in the log, also when two were written together", async () => {
+  test("reports each parallel call at its own log position, also in a shared batch", async () => {
     const add = (id: string) => ({ id, name: "calculator", arguments: '{"expression":"1+1"}' });
     const { sim, submit } = start((earlier) =>
       earlier === 0 ? { text: [], calls: [add("a"), add("b"), add("c")] } : { text: ["Two."] },
@@ -301,7 +301,7 @@ describe("a run beside its thread", () => {
     const places = turn.frames
       .filter(({ name }) => name === "tool_start" || name === "tool_end")
       .map(({ name, id, json }) => `${name} ${json.data.id} ${id}`);
-    // Question, answer with its calls, three intents, three results: each frame says what is behind its own event.
+    // Question, answer with its calls, three intents, three results: each frame has the position after its own event.
     assert.deepEqual(places.slice(0, 3), ["tool_start a 3", "tool_start b 4", "tool_start c 5"]);
     assert.deepEqual(places.slice(3).sort(), ["tool_end a 6", "tool_end b 7", "tool_end c 8"]);
   });

@@ -48,7 +48,7 @@ describe("a control", () => {
     assert.deepEqual([tool, control, layer, reason, id], ["leaky", "hook", "hook", "not today", "no-files"]);
   });
 
-  test("replaces arguments: the tool, the client, audit and the intent have the new ones, the model's message keeps its own", async () => {
+  test("replaces arguments: tool, client, audit and intent get them, the message does not", async () => {
     const seen: unknown[] = [];
     const governed = chat(
       { name: "hook", before: () => ({ verdict: "replace", args: { path: "b.txt" }, rule: "elsewhere" }) },
@@ -155,7 +155,7 @@ describe("a control", () => {
     assert.deepEqual(ends(audit), ["error"]);
   });
 
-  test("denies the last call of a step behind which a durable run is put off: the same", async () => {
+  test("denies the last call of a step before a postponed durable run: the same", async () => {
     const governed = chat({ name: "hook", before: () => no });
     const turn = governed.submit("put-off", [call, { failure: "the provider is gone" }, done], { manifest: "durable" });
     await governed.sim.until(turn.accepted);
@@ -180,7 +180,7 @@ describe("a control", () => {
     assert.deepEqual(ends(audit), ["ok"]);
   });
 
-  test("replaces a result: everybody sees the new one, masked after it; error and all are the control's to say", async () => {
+  test("replaces a result: all readers see the new one, masked, with its error flag", async () => {
     const seen: unknown[] = [];
     const governed = chat({
       name: "guardrails",
@@ -222,7 +222,7 @@ describe("a control", () => {
     );
   });
 
-  test("blocks a result: it is nowhere to be read, and audit says that the call was made and what became of it", async () => {
+  test("blocks a result: no reader sees it, and audit has the call and its outcome", async () => {
     const detail = `quotes ${secret}`;
     const governed = chat({ name: "screening", after: () => ({ verdict: "block", rule: "injection", detail }) });
 
@@ -246,7 +246,7 @@ describe("a control", () => {
     ]);
   });
 
-  test("is not asked of calls that name no tool or do not fit, and does not see their answers", async () => {
+  test("is not asked about unknown or invalid calls, and does not see their answers", async () => {
     const passed: string[] = [];
     const governed = chat({
       name: "hook",

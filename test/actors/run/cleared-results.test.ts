@@ -1,4 +1,4 @@
-// Old tool results that the model is shown as notes.
+// Old tool results that the model sees as notes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -1,4 +1,4 @@
-// Calls that a client is asked to make, over the ends of processes, and how many a tenant may have open.
+// Client tool calls across the ends of processes, and their number per tenant.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { runAddress } from "../../../bus/address.ts";
@@ -120,7 +120,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("one whose time is over while no process is there times out in the next one", async () => {
+    test("an expired call without a process times out in the next one", async () => {
       const first = start({ calls: [call("a", "pick")] });
       first.process.submit({ manifest: "brief", thread_suffix: "overdue" });
       await leave(first.process, "overdue", await parked("overdue"));
@@ -135,7 +135,7 @@ for (const dialect of gateDialects)
       assert.equal(await wakeDueRuns(store, second.process.bus), 0);
     });
 
-    test("an abort while other calls of the batch wait leaves no wait open, and each call has its result", async () => {
+    test("an abort during the other calls of a batch closes the wait and every call", async () => {
       for (const restarts of [false, true]) {
         const suffix = `batch-${restarts}`;
         const replies = [
@@ -143,7 +143,7 @@ for (const dialect of gateDialects)
         ];
         const first = start(...replies);
         const turn = first.process.submit({ manifest: "parallel", thread_suffix: suffix });
-        // Not put aside yet, where it is stopped in the same process.
+        // Not suspended yet, where it is stopped in the same process.
         if (restarts) await parked(suffix);
         else await eventually("a request", async () => turn.outline.find((name) => name.startsWith("tool_request")));
         if (restarts) first.process.close();
@@ -159,7 +159,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test(`a tenant has at most ${waitsOfTenantMax} questions open; the next call is refused, and no other tenant's`, async () => {
+    test(`a tenant has at most ${waitsOfTenantMax} open questions; the next call of that tenant is refused`, async () => {
       const row = (at: number): NewWait => ({
         wait_id: `many-${at}`,
         thread_key: -1,

@@ -22,7 +22,7 @@ describe("a turn while the clock is set", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  /** A turn of an agent that has one second, with the clock set within its first call. */
+  /** A turn of an agent with one second, with the clock set within its first call. */
   async function turn(seed: number, byMs: number, answer: ConstructorParameters<typeof ScriptedModel>[1]) {
     const sim = new Sim(seed, { orderly: true });
     const env = sim.env();

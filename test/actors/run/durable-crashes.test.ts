@@ -194,8 +194,8 @@ for (const dialect of dialects) {
       });
     }
 
-    test("DUR-008 a run that was accepted and not begun is begun by the next process", async () => {
-      // Those of the tests before look for runs of their own, and would find this one.
+    test("DUR-008 the next process begins a run that was accepted and not begun", async () => {
+      // Runs of earlier tests would find this one.
       for (const process of started) process.close();
       const dying = stoppingStore(store, 1, false);
       const { process: taken } = start(dying, "first-accepted");

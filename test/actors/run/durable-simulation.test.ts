@@ -1,5 +1,5 @@
-// Durable runs under everything that may happen to them: the real thread, run, durable and delivery actors and SQLite on the
-// simulated clock. SVC_TEST_SEED runs one seed alone, SVC_TEST_SEEDS as many as it says; `npm run test:long` runs a thousand.
+// Durable runs under all events: the real thread, run, durable and delivery actors and SQLite on the simulated clock.
+// SVC_TEST_SEED runs one seed alone, SVC_TEST_SEEDS sets their number; `npm run test:long` runs a thousand.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { faults, plantedBugs } from "../../support/planted-bugs.ts";
@@ -9,7 +9,7 @@ const only = Number(process.env.SVC_TEST_SEED ?? 0);
 const seeds = Number(process.env.SVC_TEST_SEEDS ?? 100);
 /** More seeds than any planted bug needs. */
 const bugSeeds = 200;
-/** Where they begin for what few worlds meet, or meet in a way that takes long: one that never comes to rest. */
+/** The first seeds of bugs that few worlds or long worlds meet, as in a world that never rests. */
 const firstSeeds: Readonly<Record<string, number>> = {
   "a run that was lost is not due": 32,
   "an end is told of behind its batch": 11,
@@ -18,7 +18,7 @@ const firstSeeds: Readonly<Record<string, number>> = {
   "a task is begun beside as many as may be": 25,
 };
 
-/** Worlds that have found a defect of ours beyond the first hundred. */
+/** Seeds beyond the first hundred that have found a real defect. */
 const onceFound: Readonly<Record<string, number>> = { "the answer of the database is lost now and then": 345 };
 
 test("DUR-008 seeded worlds of durable runs: each run ends once, repeats nothing and is reported", async () => {
@@ -48,7 +48,7 @@ for (const fault of Object.keys(faults))
     assertSound(failed ?? again?.failed ?? null);
   });
 
-describe("mistakes that are planted", { concurrency: 2, skip: only > 0 }, () => {
+describe("planted bugs", { concurrency: 2, skip: only > 0 }, () => {
   for (const name of Object.keys(plantedBugs))
     test(`DUR-008 a seed finds it, and finds it again, when ${name}`, async (t) => {
       const from = firstSeeds[name] ?? 1;

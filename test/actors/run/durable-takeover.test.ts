@@ -1,4 +1,5 @@
-// Durable runs that change hands at a bad moment: while the one before still writes, and between the intent of a call and its result.
+// Durable runs that change hands at a bad moment: while the former process still writes, and between the intent of a
+// call and its result.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -28,7 +29,7 @@ describe("durable runs that change hands", () => {
     settings = processSettings(atEnd, { agent }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
   });
 
-  /** What happens under this name; with a mistake that is planted in the store of each process, something else. */
+  /** The events under this name; with a planted bug in the store of each process, others. */
   const guarded = (name: string, bug: keyof typeof takeoverBugs, hold: (bug?: PlantedBug) => Promise<void>) => {
     test(name, () => hold());
     test(`${name}: that is found when ${bug}`, () => assert.rejects(hold(takeoverBugs[bug]), assert.AssertionError));
@@ -38,7 +39,7 @@ describe("durable runs that change hands", () => {
     const sim = new Sim(1);
     const disk = await SimDisk.open(atEnd);
     const made: string[] = [];
-    /** A tool that never comes back in the process that it is first called in. */
+    /** A tool that never returns in the first process. */
     const tool = (name: string, effect: "read" | "once") =>
       defineTool({
         name,
@@ -74,7 +75,7 @@ describe("durable runs that change hands", () => {
     return { sim, disk, made, boot, look };
   }
 
-  test("DUR-008 a thread is not taken at a place behind which the one before was still writing", async () => {
+  test("DUR-008 a thread is not claimed at a position behind a pending write", async () => {
     const { sim, boot, look } = await world();
     const says = { text: ["So."], calls: [call("c", "look")], usage };
     const first = boot("first", says, "tool_call");
@@ -85,7 +86,7 @@ describe("durable runs that change hands", () => {
     const taking = outcomeOf(second.recover());
     await sim.until(second.reached);
 
-    // The second has read where the log ends; now the batch of the first arrives, and then its own.
+    // The second has read the end of the log; now the batch of the first arrives, and then its own.
     first.release();
     await sim.advance(20);
     second.release();
@@ -185,7 +186,7 @@ describe("durable runs that change hands", () => {
     },
   );
 
-  test("DUR-008 what a drain has cut off waits for no store, and writes nothing of a run that another has taken", async () => {
+  test("DUR-008 a drained run waits for no store, and writes nothing once another has it", async () => {
     const { sim, disk, boot, look } = await world();
     const says = { text: Array.from({ length: 50 }, () => "w "), usage };
     const first = boot("first", says, "usage_insert");
@@ -214,7 +215,7 @@ describe("durable runs that change hands", () => {
     );
   });
 
-  test("DUR-008 of a call that was begun before the process ended and the run was stopped, the log says that it may have run", async () => {
+  test("DUR-008 a call begun before its process and run ended is logged as possibly run", async () => {
     for (const [name, effect] of [
       ["note", "once"],
       ["look", "read"],
@@ -248,7 +249,7 @@ describe("durable runs that change hands", () => {
   });
 });
 
-/** A store whose first batch with a statement, or an event, of this name is given to the disk when it is released. */
+/** A store that holds its first batch with a statement, or an event, of this name until it is released. */
 function heldStore(store: Store, name: string) {
   const reached = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

@@ -41,7 +41,7 @@ interface Late {
   readonly isTold: boolean;
 }
 
-/** A store that refuses batches with one statement, and gives up one with another, after as long as who writes would wait. */
+/** A store that refuses batches with one statement, and times out another, after the writer's own time. */
 function refusing(store: Store, env: Env, refused: () => string | null, late: () => Late | null): Store {
   const instead = <T extends object, K extends keyof T>(of: T, name: K, method: T[K]): T =>
     new Proxy(of, {
@@ -68,7 +68,7 @@ function refusing(store: Store, env: Env, refused: () => string | null, late: ()
   });
 }
 
-/** One process after another on a disk, with the tasks that a server does for durable runs. */
+/** Successive processes on a disk, with the periodic tasks of a server for durable runs. */
 async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
   const sim = new Sim(seed);
   const disk = await SimDisk.open(atEnd);
@@ -166,11 +166,11 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     refuses(statement: string | null) {
       refused = statement;
     },
-    /** The next batch with this statement is given up, and applied. */
+    /** The next batch with this statement times out, and is applied. */
     answersLate(how: Late) {
       late = how;
     },
-    /** From the next process on the tenant is not let in. */
+    /** From the next process on the tenant is blocked. */
     revokes() {
       settings = { ...settings, allowedTenants: ["another"] };
     },
@@ -178,11 +178,11 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     drains() {
       now.process.bus.tell(durableAddress(now.bootId), "drain", {});
     },
-    /** The process stops what it has at work, as a drain does whose time is over. */
+    /** The process stops its active runs, like a drain at its deadline. */
     stops() {
       for (const run of now.process.deps.liveRuns) run.abort("shutdown");
     },
-    /** The process ends without a word. */
+    /** The process ends without warning. */
     crash() {
       now.env.end();
     },
@@ -207,7 +207,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
 describe("durable runs in time", () => {
   const atEnd = cleanup();
 
-  test("DUR-012 DUR-013 a step that fails is tried again a minute later, then two, up to an hour, and then the run is dead", async () => {
+  test("DUR-012 DUR-013 a failed step is retried after 1, 2 … 60 minutes, then dead", async () => {
     const it = await world(atEnd, 1, { SVC_FIBER_MAX_ATTEMPTS: "9" });
     it.says(() => broken);
     const runId = await it.accept("agent");
@@ -218,7 +218,7 @@ describe("durable runs in time", () => {
 
     await it.sim.advance(8 * hourMs);
 
-    // Each try is three requests of a provider that has said nothing.
+    // Each try is three requests to a silent provider.
     const tries = it.askedAt.filter((at, n) => n === 0 || at - (it.askedAt[n - 1] as number) > 30_000);
     const minutes = tries.slice(1).map((at, n) => Math.floor((at - (tries[n] as number)) / minuteMs));
     assert.deepEqual(minutes, [1, 2, 4, 8, 16, 32, 60, 60]);
@@ -227,7 +227,7 @@ describe("durable runs in time", () => {
     assert.match(dead.durableRun.error ?? "", /^model_failed: model provider failed/);
   });
 
-  test("DUR-012 five failures in a row are the end, and a step that succeeds begins the count anew", async () => {
+  test("DUR-012 five failures in a row are the end, and a success resets the count", async () => {
     const it = await world(atEnd, 2);
     const from = it.sim.now;
     // Four failures, a call, and then failures only.
@@ -247,7 +247,7 @@ describe("durable runs in time", () => {
     assert.equal(end.run.status, "dead");
   });
 
-  test("DUR-012 the tries and the wait between them outlive the process", async () => {
+  test("DUR-012 the number of tries and the back-off survive the process", async () => {
     const it = await world(atEnd, 3);
     it.says(() => broken);
     const runId = await it.accept("agent");
@@ -266,7 +266,7 @@ describe("durable runs in time", () => {
     assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
   });
 
-  test("DUR-012 what has failed of a plan is planned anew although the planner fails first, and as often as it may", async () => {
+  test("DUR-012 a failed plan is replanned within its bound, even if the planner fails first", async () => {
     const it = await world(atEnd, 31);
     const plan = (title: string): ScriptedReply => ({ text: [JSON.stringify({ subtasks: [{ title, task: title }] })] });
     let isAway = true;
@@ -377,7 +377,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
-  test("DUR-008 USAGE-001 what a step has used that a drain cuts off counts in /usage, and in the limits of the run", async () => {
+  test("DUR-008 USAGE-001 the usage of a step that a drain cuts off counts in /usage and limits", async () => {
     const it = await world(atEnd, 30);
     it.says(() => ({ text: Array.from({ length: 1_000 }, () => "w ") }));
     const rows = async () => {
@@ -426,7 +426,7 @@ describe("durable runs in time", () => {
     assert.ok(Number(after.run.spent?.output_tokens) > usage.output);
   });
 
-  test("DUR-008 a run that a drain cuts off is gone at once, whether its store takes what it has used or not", async () => {
+  test("DUR-008 a run that a drain cuts off ends at once, with or without its usage", async () => {
     const it = await world(atEnd, 31);
     it.says(() => ({ text: Array.from({ length: 1_000 }, () => "w ") }));
     const runId = await it.accept("capped", { thread_suffix: "cut" });
@@ -439,7 +439,7 @@ describe("durable runs in time", () => {
     it.refuses(null);
     it.crash();
     it.boot();
-    // As a server does at its start.
+    // Like a server at its start.
     it.process.bus.tell(threadAddress(tenantId, "cut"), "recover", {});
 
     await it.sim.advance(10_000);
@@ -448,7 +448,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
-  test("DUR-009 a run that waits for a slot does not expire by its own time, and after a day in the queue it does", async () => {
+  test("DUR-009 a run expires after a day in the slot queue, not by its own time", async () => {
     const it = await world(atEnd, 6);
     it.drains();
     const soon = await it.accept("agent");
@@ -468,7 +468,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.look(late)).run.status, "expired");
   });
 
-  test("DUR-009 the wall clock of a run counts what it works, and not what it waits", async () => {
+  test("DUR-009 the wall clock of a run counts its work, and not its waits", async () => {
     const it = await world(atEnd, 7);
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const runId = await it.accept("timed", { thread_suffix: "timed" });
@@ -484,7 +484,7 @@ describe("durable runs in time", () => {
     assert.ok((run.spent?.active_ms ?? 0) < 1_000, `${run.spent?.active_ms} ms`);
   });
 
-  test("DUR-006 a run is on record for some days after its end, and its log too where it had no conversation", async () => {
+  test("DUR-006 a run is on record some days after its end, with its log if it has no thread", async () => {
     const it = await world(atEnd, 10, { SVC_FIBER_RETENTION_DAYS: "2" });
     const alone = await it.accept("agent");
     const onThread = await it.accept("agent", { thread_suffix: "kept" });
@@ -507,7 +507,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.sim.until(threadBySuffix(store, "kept")))?.next_seq, 2);
   });
 
-  test("DUR-008 a run that the next process resumes says so to its model, at the first call only", async () => {
+  test("DUR-008 a run in the next process says so at its first model call only", async () => {
     const it = await world(atEnd, 12);
     const asked: string[][] = [];
     const asks = Promise.withResolvers<void>();
@@ -547,7 +547,7 @@ describe("durable runs in time", () => {
     );
   });
 
-  test("DUR-008 the text that runs were accepted with is kept once, while one of them is on record, and goes some time after", async () => {
+  test("DUR-008 the manifest of runs is stored once, and deleted some time after them", async () => {
     const it = await world(atEnd, 11, { SVC_FIBER_RETENTION_DAYS: "2" });
     const [first, second] = [await it.accept("gated", { thread_suffix: "one" }), await it.accept("gated")];
     const ofStranger = { principal: { ...principal, tenant_id: "globex" } };
@@ -585,7 +585,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.look(again)).run.asked.durable?.body, asked.durable?.body);
   });
 
-  test("DUR-010 TASK-004 with SVC_FIBER_POLL_SECONDS=0 nothing wakes a run but the look that is taken each minute", async () => {
+  test("DUR-010 TASK-004 SVC_FIBER_POLL_SECONDS=0 leaves only the minutely check", async () => {
     const it = await world(atEnd, 8, { SVC_FIBER_POLL_SECONDS: "0" });
     await it.sim.advance(5_000);
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
@@ -607,7 +607,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
-  test("DUR-010 a run begins with its acceptance where a slot is free, and is due where none is", async () => {
+  test("DUR-010 a run begins at its acceptance with a free slot, and is due otherwise", async () => {
     const it = await world(atEnd, 12, { SVC_FIBER_CONCURRENCY: "1" });
     const first = await it.accept("agent");
     const begun = await it.look(first);
@@ -627,7 +627,7 @@ describe("durable runs in time", () => {
     }
   });
 
-  test("DUR-010 an acceptance that the store refuses gives its slot back", async () => {
+  test("DUR-010 a refused acceptance returns its slot", async () => {
     const it = await world(atEnd, 13, { SVC_FIBER_CONCURRENCY: "1" });
     it.refuses("fiber_insert");
     const turn = it.process.submit({ manifest: "agent", thread_suffix: null, principal, surface: "chat" });
@@ -678,7 +678,7 @@ describe("durable runs in time", () => {
     assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
   });
 
-  test("DUR-010 an acceptance that is given up and never carried out leaves nothing", async () => {
+  test("DUR-010 an acceptance that times out and is never applied leaves nothing", async () => {
     const it = await world(atEnd, 16, { SVC_FIBER_CONCURRENCY: "1" });
     it.answersLate({ statement: "fiber_insert", afterMs: dayMs, isTold: false });
     const turn = it.process.submit({ manifest: "agent", thread_suffix: "never", principal, surface: "chat" });
@@ -691,7 +691,7 @@ describe("durable runs in time", () => {
     assert.deepEqual(it.askedAt, []);
   });
 
-  test("DUR-011 so many runs are at work at once, and another tenant's begins within a step of the first one's", async () => {
+  test("DUR-011 the number of active runs is bounded, and tenants take turns by step", async () => {
     const it = await world(atEnd, 9, { SVC_FIBER_CONCURRENCY: "2" });
     let asked = 0;
     let most = 0;

@@ -9,7 +9,7 @@ import type { SimDisk } from "../../support/sim-disk.ts";
 import { Sim, type SimEnv } from "../../support/sim-env.ts";
 import type { Cleanup } from "../../support/temp.ts";
 
-/** Text that a tool of these chats gives when it is asked for a leak. */
+/** The text of a tool of these chats for a requested leak. */
 export const secret = "planted-secret-0123456789-xyz";
 
 const tools = ["calculator", "leaky", "failing"];
@@ -22,7 +22,7 @@ const manifests = {
   brief: { tools, limits: { max_output_tokens: 6 } },
 };
 
-/** Another seed for each chat: they share a store, and ids are drawn from the seed. */
+/** A distinct seed for each chat: they share a store, and ids are drawn from the seed. */
 let chats = 0;
 
 /** The results of a chat, for a test of controls. */
@@ -65,14 +65,14 @@ export class GovernedChat {
     atEnd.after(() => this.process.close());
   }
 
-  /** Submits a turn whose model gives these replies one after the other. */
+  /** Submits a turn whose model gives these replies in turn. */
   submit(suffix: string | null, replies: readonly ScriptedReply[], asked: Partial<AskedTurn> = {}): TestTurn {
     this.#replies = replies;
     this.#asked = 0;
     return this.process.submit({ manifest: "agent", thread_suffix: suffix, ...asked });
   }
 
-  /** Has a turn to its end, and reads what it has left. */
+  /** Runs a turn to its end, and reads its results. */
   async play(suffix: string, replies: readonly ScriptedReply[], asked: Partial<AskedTurn> = {}): Promise<GovernedTurn> {
     const turn = this.submit(suffix, replies, asked);
     await this.sim.until(turn.accepted);
@@ -136,7 +136,7 @@ export function resultsOf(events: readonly LogEvent[]) {
   return events.filter(({ kind }) => kind === "tool_result").map(({ content, extra }) => [content, extra?.metadata]);
 }
 
-/** What frames of a kind carry. */
+/** The data of all frames of a kind. */
 export function framesOf(turn: TestTurn, name: string) {
   return turn.frames.filter((frame) => frame.name === name).map(({ json }) => json.data);
 }

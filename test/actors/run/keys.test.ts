@@ -1,4 +1,4 @@
-// The Idempotency-Key of a turn without a thread: kept with the answer, and free again when there is none.
+// The Idempotency-Key of a turn without a thread: stored with the answer, and free again without one.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
@@ -80,7 +80,7 @@ for (const dialect of dialects)
       ["the answer", "idempotency_settle"],
       ["anything of its end", "usage_insert"],
     ] as const)
-      test(`IDEM-010 is free when ${what} could not be kept: a client that saw a failure may retry`, async () => {
+      test(`IDEM-010 is free when ${what} could not be kept: a client that got an error may retry`, async () => {
         const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
         const { model, refusing, submit } = start({ text: ["Lost."], usage });
         refusing.refused = statement;

@@ -1,4 +1,5 @@
-// Writes of a durable run whose process dies after each of its batches: the file says whether they were made (decision 91).
+// Writes of a durable run whose process dies after each of its batches: the file itself shows whether they were made
+// (decision 91 asks a person only about unknown outcomes).
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -30,7 +31,7 @@ const writes = [
   call("e", "write_file", { path: "list.txt", content: "xx" }),
 ];
 
-describe("writes to a file that were cut off", () => {
+describe("interrupted writes to a file", () => {
   const atEnd = cleanup();
   const root = tempDir(atEnd);
   let store: Store;
@@ -59,7 +60,10 @@ describe("writes to a file that were cut off", () => {
     atEnd.after(() => process.close());
     return process;
   }
-  /** Runs in a process that dies after so many batches, and then in the next. Answers what was asked, and the results by call. */
+  /**
+   * Runs in a process that dies after so many batches, and then in the next. Returns the questions, and the results by
+   * call.
+   */
   async function twice(
     suffix: string,
     manifest: string,
@@ -98,12 +102,12 @@ describe("writes to a file that were cut off", () => {
     };
   }
 
-  test("DUR-008 no person is asked: each write is made once, whatever batch was the last", async () => {
+  test("DUR-008 no person is asked: each write is made once after any last batch", async () => {
     const texts = { a: "wrote list.txt (1 bytes)", b: "wrote list.txt (1 bytes)", c: "wrote list.txt (2 bytes)" };
     const expected = { ...texts, d: "wrote list.txt (2 bytes)", e: "wrote list.txt (2 bytes)" };
     const whole = await twice("whole", "sequential", writes, [Number.POSITIVE_INFINITY, true]);
 
-    // Intents and results alternate: of the former the process hears now and then, and writes.
+    // Intents and results alternate: an occasional intent reaches the process, which writes.
     for (let batches = 1; batches <= whole.batches; batches++) {
       const suffix = `at-${batches}`;
       const { asked, results } = await twice(suffix, "sequential", writes, [batches, batches % 4 < 2]);
@@ -116,7 +120,7 @@ describe("writes to a file that were cut off", () => {
     assert.ok(whole.batches >= 12, `${whole.batches} batches`);
   });
 
-  test("DUR-008 a file that another program has changed proves nothing, so a person is asked", async () => {
+  test("DUR-008 a file that another program changed proves nothing: a person is asked", async () => {
     const whole = await twice("whole-changed", "sequential", [append("a")], [Number.POSITIVE_INFINITY, true]);
     let times = 0;
     for (let batches = 1; batches <= whole.batches; batches++) {
@@ -136,7 +140,7 @@ describe("writes to a file that were cut off", () => {
     assert.ok(times > 0);
   });
 
-  test("DUR-008 of equal writes side by side the file does not say which was made, and no write is taken for another", async () => {
+  test("DUR-008 equal parallel writes are ambiguous in the file, and are not confused", async () => {
     const whole = await twice("whole-wide", "parallel", [append("a"), append("b")], [Number.POSITIVE_INFINITY, true]);
     const met = new Set<string>();
     for (let batches = 1; batches <= whole.batches; batches++) {

@@ -1,4 +1,5 @@
-// Calls that were cut off with their process, and may not be made twice: a person says what came of them (decision 91). Time is simulated.
+// Calls that ended with their process, and may not be repeated: a person decides about their outcome (decision 91:
+// outcome unknown). Time is simulated.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
@@ -41,7 +42,7 @@ const keyOf = (runId: string): string => createHash("sha256").update(`${runId}.a
 type Asked = { readonly wait: WaitRow; readonly row: ApprovalRow };
 const noteOf = (row: ApprovalRow | undefined): unknown => (row?.decision?.value as Decision | undefined)?.note;
 
-/** One process after another, with a tool that pays, once, and never comes back while it is held. */
+/** Successive processes, with a tool that pays, once, and never returns while it is blocked. */
 async function world(atEnd: Cleanup, seed: number) {
   const sim = new Sim(seed);
   const disk = await SimDisk.open(atEnd);
@@ -118,9 +119,9 @@ async function world(atEnd: Cleanup, seed: number) {
   let now = boot();
   return {
     sim,
-    /** The ids of the calls that the tool was given. */
+    /** The ids of the tool's calls. */
     made,
-    /** The keys that it was given with them. */
+    /** The keys of the tool's calls. */
     keys,
     /** The prompts of the model, one per call. */
     shown,
@@ -139,7 +140,7 @@ async function world(atEnd: Cleanup, seed: number) {
     get process() {
       return now.process;
     },
-    /** The process ends without a word, and the next one has had a few seconds. */
+    /** The process ends without warning, and the next one has had a few seconds. */
     async crash(goneMs = 4_000): Promise<void> {
       now.env.end();
       await sim.advance(goneMs);
@@ -188,7 +189,7 @@ async function world(atEnd: Cleanup, seed: number) {
 describe("a call with an unknown outcome", () => {
   const atEnd = cleanup();
 
-  test("DUR-008 waits seven days for a person, as a row without a slot, then the model is informed", async () => {
+  test("DUR-008 waits seven days for a person, without a slot, then informs the model", async () => {
     const it = await world(atEnd, 1);
     const runId = await it.accept("agent", "left");
     await it.crash();
@@ -226,7 +227,7 @@ describe("a call with an unknown outcome", () => {
     assert.equal(it.made.length, 1);
   });
 
-  test("DUR-008 approved, the call is made again once with its key, also if the next process dies before it; dying in it, that asks anew", async () => {
+  test("DUR-008 approved, it is repeated once with its key; a death during it asks again", async () => {
     const it = await world(atEnd, 2);
     const runId = await it.accept("agent", "again");
     await it.crash();
@@ -282,7 +283,7 @@ describe("a call with an unknown outcome", () => {
     }
   });
 
-  test("DUR-008 each of several parallel calls is asked about, and repeatable ones are repeated", async () => {
+  test("DUR-008 each of several parallel calls is asked about, if not repeatable", async () => {
     const it = await world(atEnd, 4);
     const look = { id: "c", name: "look", arguments: JSON.stringify({ to: "bob" }) };
     const { calls = [] } = pays("a", "b");
@@ -306,7 +307,7 @@ describe("a call with an unknown outcome", () => {
     assert.deepEqual(it.made.toSorted(), ["a", "b", "b", "c"]);
   });
 
-  test("DUR-008 it is no grant: an equal call that is gated is asked for, before it is decided and after", async () => {
+  test("DUR-008 it is no grant: an equal gated call is asked for before and after", async () => {
     const it = await world(atEnd, 5);
     const first = await it.accept("gated", "first");
     const [gate] = await it.asked(first);
@@ -331,7 +332,7 @@ describe("a call with an unknown outcome", () => {
     assert.deepEqual(it.made, ["a", "a"], "the gate is not asked again for the call that it let pass");
   });
 
-  test("DUR-008 who may not let a call pass may not let it pass again", async () => {
+  test("DUR-008 a principal that may not admit a call may not repeat it", async () => {
     const it = await world(atEnd, 6);
     const runId = await it.accept("strict", "strict");
     const [gate] = await it.asked(runId);
@@ -364,7 +365,7 @@ describe("a call with an unknown outcome", () => {
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
-  test("DUR-008 a run that is stopped or steered during it says that the outcome is unknown", async () => {
+  test("DUR-008 a stopped or steered run reports the outcome as unknown", async () => {
     const it = await world(atEnd, 8);
     const stopped = await it.accept("agent", "stopped");
     await it.crash();
@@ -427,7 +428,7 @@ describe("a call with an unknown outcome", () => {
       assert.equal(ofTask?.status, "completed");
     });
 
-  test("DUR-008 a task that waits, and one whose process dies again and again, comes to its end with the run above", async () => {
+  test("DUR-008 a waiting task, and one that dies repeatedly, ends with its parent", async () => {
     const it = await world(atEnd, 12);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"asker","prompt":"Pay."}' }], usage };
     it.says((messages) => {
@@ -478,7 +479,7 @@ describe("a call with an unknown outcome", () => {
     assert.deepEqual(it.made, ["a"]);
   });
 
-  test("DUR-009 a run whose task waits does not expire before who is asked has had the time, and its task ends with it", async () => {
+  test("DUR-009 a run with a waiting task outlasts the task's deadline, then both end", async () => {
     const it = await world(atEnd, 10);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"asker","prompt":"Pay."}' }], usage };
     it.says((messages) => {
@@ -487,7 +488,7 @@ describe("a call with an unknown outcome", () => {
     });
     it.release();
     const runId = await it.accept("over", "over");
-    // Longer than the thirty seconds that the run above may wait.
+    // Longer than the thirty seconds that the parent may wait.
     await it.sim.advance(5 * minuteMs);
     const waiting = await it.look(runId);
     const [task] = await it.sim.until(waitsOfRun(it.tenant, runId));
@@ -501,7 +502,7 @@ describe("a call with an unknown outcome", () => {
     assert.deepEqual([run.status, durableRun.final, it.made], ["completed", "Done.", ["a"]]);
   });
 
-  test("DUR-011 a suspended task waits for a slot like any durable run, then its parent resumes", async () => {
+  test("DUR-011 a suspended task waits for a slot like any durable run", async () => {
     const it = await world(atEnd, 11);
     const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"asker","prompt":"Pay."}' }], usage };
     it.says((messages) => {

@@ -1,4 +1,5 @@
-// Durable runs of patterns whose process dies behind each of their batches: a model's answer is in the log before anything is made of it.
+// Durable runs of patterns whose process dies after each of their batches: a model's answer is logged before it is
+// used.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { defineTool } from "../../../actors/tools/tool.ts";
@@ -28,7 +29,7 @@ const note = defineTool({
 });
 const prompt = (inline: string) => ({ system_prompt: { inline } });
 
-/** A pattern: its manifest, how many answers of models a run is made of, and how many are asked for side by side. */
+/** A pattern: its manifest, the number of model answers of a run, and the number asked for in parallel. */
 interface Case {
   readonly manifest: object;
   readonly answers: number;

@@ -1,5 +1,5 @@
-// Seven families of providers, each as a strict stand-in that refuses what the real API refuses (test/support/families/), and what svc
-// makes of them, on every entry point. At most 15 cases for each family.
+// Seven families of providers, each as a strict stand-in that refuses the same requests as the real API
+// (test/support/families/), tested on every entry point. At most 15 cases for each family.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type FamilyCase, startFamilies, type Talk } from "../../../support/families/talk.ts";
@@ -14,7 +14,7 @@ import { thinkersCases } from "./thinkers-cases.ts";
 
 const casesMax = 15;
 
-/** The cases of each family, and the route that they talk to where they name none. */
+/** The cases of each family, and their default route. */
 const table: Readonly<Record<string, { readonly route: string; readonly cases: readonly FamilyCase[] }>> = {
   OpenAI: { route: "gpt", cases: openAiCases },
   Anthropic: { route: "claude", cases: anthropicCases },
@@ -25,7 +25,7 @@ const table: Readonly<Record<string, { readonly route: string; readonly cases: r
   "Ollama and llama.cpp": { route: "ollama", cases: localCases },
 };
 
-/** Manifests beside those of the routes. */
+/** Manifests added to those of the routes. */
 const manifests: Readonly<Record<string, object>> = {
   "gpt-then-gemini": { model: { id: "gpt", fallbacks: ["gemini"] }, tools: ["calculator"] },
   "gemini-then-gpt": { model: { id: "gemini", fallbacks: ["gpt"] }, tools: ["calculator"] },

@@ -3,7 +3,7 @@ import { calls, chunk } from "../../../support/chat.ts";
 import { callsOf } from "../../../support/families/rules.ts";
 import type { FamilyCase } from "../../../support/families/talk.ts";
 
-/** Arguments that are no JSON object, and what they go back as. */
+/** Arguments that are not a JSON object, and their form in later requests. */
 const broken: readonly (readonly [said: string, back: string])[] = [
   ['{"expression": "6*', '{"expression": "6*'],
   ['"x"', "x"],

@@ -11,7 +11,7 @@ const calculate = (...thoughts: readonly object[]) =>
   );
 const aProduct = [{ reasoning_content: "A pro" }, { reasoning_content: "duct." }];
 
-/** What the messages of a request have thought. */
+/** The thoughts of a request's messages. */
 function thoughts(body: ChatBody | undefined): unknown[] {
   const asked = body?.messages.filter(({ role }) => role === "assistant") ?? [];
   return asked.map(({ reasoning_content }) => reasoning_content ?? null);

@@ -15,12 +15,12 @@ import { cleanup } from "../../../support/temp.ts";
 import { stillEnv } from "../../models/support.ts";
 
 const parent = { run_id: "r", suffix: "s", task_id: "t" } as ParentRun;
-/** Of a run above that is not durable nothing is read. */
+/** A parent that is not durable is not read. */
 const ofAcme = { tenantId: "acme" } as TenantStore;
 const reservation = { reservation_id: "l", input_tokens: 1, output_tokens: 1, cost_usd: 0 };
 const wanted = { input_tokens: 1, output_tokens: 1 };
 
-/** The lender of a task whose run above answers these, one after the other, the last of them for ever. */
+/** The lender of a task whose parent gives these answers in turn, repeating the last one. */
 function budgetAbove(reserve: readonly (ErrorCode | "lent")[], alive: ErrorCode | boolean = true) {
   const { env, delays } = stillEnv();
   const cancellation = new Cancellation();
@@ -45,7 +45,7 @@ function budgetAbove(reserve: readonly (ErrorCode | "lent")[], alive: ErrorCode 
   return { parentBudget, bus, delays, cancellation, asked: () => asked, gone: () => gone };
 }
 
-test("DEL-005 a task asks again while the store or the thread of the run above is away", async () => {
+test("DEL-005 a task retries while its parent's store or thread is away", async () => {
   const { parentBudget, delays, gone } = budgetAbove(["storage_unavailable", "mailbox_full", "actor_lost", "lent"]);
 
   assert.deepEqual(await parentBudget.reserve(wanted, null), reservation);
@@ -70,7 +70,7 @@ test("a task learns at once that its parent is gone, and soon that it is unknown
   );
 });
 
-test("a task that is stopped asks no more", async () => {
+test("a stopped task asks no more", async () => {
   const { parentBudget, cancellation, asked, gone } = budgetAbove(["storage_unavailable"]);
   const lent = parentBudget.reserve(wanted, null);
   cancellation.cancel();
@@ -91,7 +91,7 @@ test("DEL-005 a resumed task assumes that its parent lives while its state is un
   }
 });
 
-test("a task whose run is gone is lent nothing, makes no tool call, and hears of it each time", async (t) => {
+test("a task whose parent is gone gets no loan, makes no call, and learns it each time", async (t) => {
   const atEnd = cleanup(t);
   const env = systemEnv();
   const { store } = await testStore("sqlite", atEnd);

@@ -1,4 +1,4 @@
-// What a run spends with its background tasks, when the store is away for a moment. See actors/run/billing/tree-budget.ts.
+// The spending of a run with background tasks during short outages of the store. See actors/run/billing/tree-budget.ts.
 import assert from "node:assert/strict";
 import { before, beforeEach, describe, test } from "node:test";
 import { TreeBudget } from "../../../../actors/run/billing/tree-budget.ts";
@@ -34,7 +34,7 @@ const used = (output_tokens: number) => ({ input_tokens: 10, output_tokens, cost
 const away = { code: "storage_unavailable" };
 
 for (const dialect of dialects) {
-  describe(`a budget that is spent by several, on ${dialect}`, () => {
+  describe(`a shared budget, on ${dialect}`, () => {
     const atEnd = cleanup();
     let shared: RefusingStore;
     let store: TenantStore;
@@ -44,7 +44,7 @@ for (const dialect of dialects) {
       shared = refusingStore((await testStore(dialect, atEnd)).store);
       store = shared.tenant("acme");
     });
-    // A budget of a run that has begun a background task.
+    // The budget of a run that has begun a background task.
     beforeEach(async () => {
       runId = `run-${++ids}`;
       const max = {
@@ -96,7 +96,7 @@ for (const dialect of dialects) {
     });
 
     for (const isWritten of [true, false])
-      test(`DEL-006 what may have been written goes with the last batch of the run (it ${isWritten ? "was" : "was not"})`, async () => {
+      test(`DEL-006 usage of an uncertain write goes with the last batch of the run (it ${isWritten ? "was" : "was not"})`, async () => {
         const budget = tree();
         const [one, two] = [await lent(budget), await lent(budget)];
         Object.assign(shared, { [isWritten ? "unanswered" : "refused"]: "run_budget_settle_once", once: false });
@@ -112,7 +112,7 @@ for (const dialect of dialects) {
         assert.equal(await isHeld(), false);
       });
 
-    test("DEL-006 what is used while something is being written is not taken for that", async () => {
+    test("DEL-006 usage during a write is not taken for part of it", async () => {
       const budget = tree();
       const reservations = [await lent(budget), await lent(budget), await lent(budget)];
       for (const [at, { reservation_id }] of reservations.entries()) {

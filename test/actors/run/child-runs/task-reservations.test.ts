@@ -1,4 +1,4 @@
-// What tasks borrow of one run, whose own lender may fail, say no, or take its time.
+// Loans of tasks from one run, whose own lender may fail, refuse, or be slow.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TaskReservations } from "../../../../actors/run/child-runs/task-reservations.ts";
@@ -22,7 +22,7 @@ const asked = { task_id: "t", input_tokens: 700, output_tokens: 300, rates: { in
 const lent: BudgetReservation = { reservation_id: "above", input_tokens: 700, output_tokens: 300, cost_usd: 1 };
 const breach: Breach = { limit: "max_cost_usd", detail: "all is spent" };
 
-/** The reservations of a run that spends with another, which lends what `lend` says. */
+/** The reservations of a run that spends with another, which lends the result of `lend`. */
 function loansOf(reserve: () => Promise<BudgetReservation | Breach>) {
   const world = stillEnv({ holdTimers: true });
   const { env } = world;
@@ -40,7 +40,7 @@ function loansOf(reserve: () => Promise<BudgetReservation | Breach>) {
   return { world, budget, reservations, ask: () => reservations.reserve(asked, () => true) };
 }
 
-/** Whether a promise is settled once everything that is under way has gone on. */
+/** True if a promise is settled after all pending work. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   promise.then(
@@ -51,7 +51,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-test("a reservation that the store does not take leaves nothing set aside, and the next one is lent in full", async () => {
+test("a reservation that the store refuses reserves nothing; the next is lent in full", async () => {
   let isAway = true;
   const { budget, ask } = loansOf(async () => {
     if (isAway) throw new SvcError("storage_unavailable");

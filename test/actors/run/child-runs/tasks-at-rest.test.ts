@@ -51,7 +51,7 @@ function answer(messages: readonly ShownMessage[]): ScriptedReply {
 
 const atEnd = cleanup();
 
-/** Such a run, in a process that others may follow. */
+/** Such a run, in a process that may have a successor. */
 async function world(durable: boolean, manifest = "pair") {
   const sim = new Sim(1);
   const disk = await SimDisk.open(atEnd);
@@ -96,7 +96,7 @@ for (const [reason, error] of [
   ["shutdown", "interrupted"],
   ["detached", "aborted"],
 ] as const)
-  test(`DEL-005 a run that is stopped (${reason}) while it waits for its tasks to rest ends, and its tasks with it`, async () => {
+  test(`DEL-005 a run that is stopped (${reason}) while it waits for its tasks to rest ends with its tasks`, async () => {
     const { sim, disk, process, turn, pair, spent, used } = await world(false);
     const actor = runAddress(tenantId, "t", turn.runId);
     if (reason === "detached") process.bus.tell(actor, "detach", {});
@@ -111,7 +111,7 @@ for (const [reason, error] of [
     assert.deepEqual(process.crashes, []);
   });
 
-test("DEL-005 the abort of a run whose sub-agents wait ends their tasks, and their requests for approval", async () => {
+test("DEL-005 the abort of a run with waiting sub-agents ends tasks and approvals", async () => {
   const { sim, disk, process } = await world(false, "members");
   const before = disk.query("SELECT state FROM waits WHERE state = 'open'").length;
   await sim.until(process.abort("t"));

@@ -27,7 +27,7 @@ const manifests = {
 
 const atEnd = cleanup();
 
-/** Processes one after the other, with a conversation whose task of a task speaks while another task is in the background. */
+/** Successive processes, with a thread whose nested task streams while another task is in the background. */
 async function world(
   durable: boolean,
   says: (messages: readonly ShownMessage[], store: RefusingStore) => ScriptedReply = answer,
@@ -39,7 +39,7 @@ async function world(
   function boot(bootId: string, answer: (messages: readonly ShownMessage[]) => ScriptedReply) {
     const env = sim.env();
     const model = new ScriptedModel(env, answer, () => 5);
-    // A connection to a provider is not over at once.
+    // A connection to a provider does not close at once.
     const slow: ModelProvider = {
       ...model,
       start(request, events) {
@@ -70,7 +70,7 @@ async function world(
   };
 }
 
-test("DEL-005 DEL-006 a task of a task that takes its time to stop has used what it has used, for who spends with its run", async () => {
+test("DEL-005 DEL-006 the late usage of a stopped nested task counts for its run", async () => {
   const { sim, process, turn, look } = await world(false);
   await sim.until(process.abort("beside"));
   await sim.until(turn.ended);
@@ -83,7 +83,7 @@ test("DEL-005 DEL-006 a task of a task that takes its time to stop has used what
   assert.deepEqual(budget, used);
 });
 
-test("DEL-006 what the store does not take of it for a moment is taken with the end of the run", async () => {
+test("DEL-006 usage that the store refuses is written with the run's end", async () => {
   const { sim, env, process, store, turn, look } = await world(false);
   const late = () => new Promise<void>((resolve) => void env.timer(20, resolve));
   Object.assign(store, { refused: "run_budget_settle_once", once: true, late });
@@ -149,7 +149,7 @@ test("DEL-005 a task continues when the parent's store fails for a moment during
 
 for (const durable of [false, true])
   for (const crashed of ["lead", "outer"])
-    test(`DEL-006 what the tasks of a ${durable ? "durable " : ""}run have used counts for who spends with it when the actor of ${crashed} crashes`, async () => {
+    test(`DEL-006 usage of a ${durable ? "durable " : ""}run's tasks counts for its other tasks when the actor of ${crashed} crashes`, async () => {
       const { sim, disk, process, look } = await world(durable);
       const [run] = disk.query(
         "SELECT suffix, run_id FROM runs JOIN threads USING (thread_key) WHERE runs.manifest = ?",
@@ -169,7 +169,7 @@ for (const durable of [false, true])
       assert.deepEqual(budget, used);
     });
 
-/** The same with tasks that come to an end. */
+/** The same with tasks that end by themselves. */
 function briefly(messages: readonly ShownMessage[]): ScriptedReply {
   const results = messages.filter(({ role }) => role === "tool").length;
   const who = messages[0]?.content ?? "";

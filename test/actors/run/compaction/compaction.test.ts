@@ -21,7 +21,9 @@ import { stoppingStore } from "../../../support/stopping-store.ts";
 import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
-/** A branch in words: `u1` a user's message, `a1` an answer, `c1.2` two calls, `r1a` a result. Each is so many tokens. */
+/**
+ * A branch as text: `u1` a user's message, `a1` an answer, `c1.2` two calls, `r1a` a result. Each is so many tokens.
+ */
 function itemsOf(words: string, tokens = 10): BranchItem[] {
   return words.split(" ").map((word, seq) => {
     const [kind, name = ""] = [word[0], word.slice(1)];
@@ -88,7 +90,7 @@ describe("where a branch is cut", () => {
     assert.equal(planCut({ items, turnFirst: 4 }, keep, keptWhole), null);
   });
 
-  test("SESS-026 no call is parted from its result, and as much is kept as may be", () => {
+  test("SESS-026 no call is parted from its result, and the maximum is kept", () => {
     const turn = fc.tuple(fc.array(fc.integer({ min: 1, max: 3 }), { maxLength: 4 }), fc.boolean());
     fc.assert(
       fc.property(fc.array(turn, { minLength: 1, maxLength: 6 }), fc.nat(200), (turns, tokens) => {
@@ -159,7 +161,7 @@ describe("a run that compacts", () => {
     arguments: JSON.stringify({ expression: `1+${"0".repeat(zeros)}1` }),
   });
 
-  test("SESS-025 SESS-026 20 seeds of turns: requests fit, calls have results, the turn's first words are there, the log is one tree", async () => {
+  test("SESS-025 SESS-026 20 seeds: requests fit, calls have results, the log is a tree", async () => {
     let compactions = 0;
     let openings = 0;
     for (let seed = 1; seed <= 20; seed++) {
@@ -171,7 +173,7 @@ describe("a run that compacts", () => {
       const model = new ScriptedModel(env, (messages) => {
         if (isSummary(messages)) {
           const fails = sim.int(6) === 0;
-          // One that follows another that has failed counts too.
+          // A failed run counts too.
           if (fails || failures > 0) failures++;
           return fails ? { failure: "no" } : { text: [`Summary ${"s".repeat(100)}`] };
         }
@@ -234,7 +236,7 @@ describe("a run that compacts", () => {
     assert.ok(compactions > 40 && openings > 5, `${compactions} compactions, ${openings} through a turn`);
   });
 
-  test("SESS-026 a summary that is stopped on the way leaves the thread free and the log as it was", async () => {
+  test("SESS-026 a stopped summary leaves the thread free and the log unchanged", async () => {
     const seen = new Set<string>();
     for (let ms = 0; ms < 60; ms += 3) {
       const sim = new Sim(ms + 1);
@@ -274,7 +276,7 @@ describe("a run that compacts", () => {
     for (const moment of ["true 0", "true 1", "false 1"]) assert.ok(seen.has(moment), `${moment}: ${[...seen]}`);
   });
 
-  test("SESS-028 an abort after the reply stops only the summary: the turn is whole and not aborted", async () => {
+  test("SESS-028 an abort after the reply stops only the summary, not the turn", async () => {
     const sim = new Sim(1);
     const env = sim.env();
     const store = disk.store(sim, env);
@@ -306,7 +308,7 @@ describe("a run that compacts", () => {
 
 const env = systemEnv();
 for (const dialect of gateDialects) {
-  describe(`a process that dies after each batch of a turn that compacts, on ${dialect}`, () => {
+  describe(`a process that dies after each batch of a compacting turn, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;

@@ -1,4 +1,4 @@
-// What a run's deciders are asked: each question once, four at a time, and for 20 seconds at most.
+// The questions of a run to its deciders: each once, four at a time, and for 20 seconds at most.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Decided, Decisions } from "../../../../actors/run/context/decisions.ts";
@@ -44,11 +44,11 @@ test("a repeated question is asked once, and at most four are asked at a time", 
   assert.equal(asked.length, 6);
 });
 
-test("a decider that has not answered after 20 seconds is passed over, and its call is ended", async () => {
+test("a decider without an answer after 20 seconds is skipped, and its call ended", async () => {
   const atEnd = cleanup();
   const waited: number[] = [];
   const real = systemEnv();
-  // The decider's time is over at once; nothing else takes so long.
+  // The decider's time is over at once; no other wait is this long.
   const env: Env = {
     ...real,
     timer: (ms, work) => {

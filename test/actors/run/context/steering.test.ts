@@ -48,7 +48,7 @@ describe("a steered run", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  /** A process whose model gives these replies one after the other, 2 ms for each piece, on a disk that takes 1 ms. */
+  /** A process whose model gives these replies in turn, 2 ms for each piece, on a disk that takes 1 ms. */
   function start(replies: readonly ScriptedReply[]) {
     const sim = new Sim(++seed, { orderly: true });
     const env = sim.env();
@@ -91,7 +91,7 @@ describe("a steered run", () => {
           }),
         ),
       waiting: async () => (await queuedHeads(tenant, await key())).map(({ kind }) => kind),
-      /** The log in words. */
+      /** The log as text. */
       log: async () =>
         (await events())
           .filter(({ kind }) => kind !== "tool_call" && kind !== "audit")
@@ -108,7 +108,7 @@ describe("a steered run", () => {
       .filter(({ name }) => ["steer", "follow_up", "workspace_note", "done"].includes(name))
       .map(({ name, json }) => `${name} ${json?.data?.content ?? ""}`.trim());
 
-  test("STEER-001 STREAM-035 the active call ends, later calls are skipped, and the model reads the message", async () => {
+  test("STEER-001 STREAM-035 the active call ends, the rest is skipped, the model reads it", async () => {
     const { sim, model, said, turn, log, waiting, process } = start([three, { text: ["Blue."], usage }]);
     const going = turn("agent");
     await sim.until(going.accepted);
@@ -131,7 +131,7 @@ describe("a steered run", () => {
     assert.deepEqual(process.crashes, []);
   });
 
-  test("STEER-001 of parallel calls all have begun, and all come to their end", async () => {
+  test("STEER-001 of parallel calls all have begun, and all end", async () => {
     const { sim, said, turn, log } = start([three, { text: ["Blue."], usage }]);
     const going = turn("parallel");
     await sim.until(going.accepted);
@@ -144,7 +144,7 @@ describe("a steered run", () => {
     assert.deepEqual(after.slice(3), ["user steer Make it blue.", "assistant Blue."]);
   });
 
-  test("said while the model speaks, none of the calls that it asks for is begun", async () => {
+  test("while the model streams, none of its calls is begun", async () => {
     const { sim, said, turn, log } = start([three, { text: ["Blue."], usage }]);
     const going = turn("agent");
     await sim.until(going.accepted);
@@ -192,7 +192,7 @@ describe("a steered run", () => {
     assert.deepEqual([...seen], ["true", "false"]);
   });
 
-  test("STEER-002 a follow-up is another turn of the same run behind its answer", async () => {
+  test("STEER-002 a follow-up is another turn of the same run after its answer", async () => {
     const first = { text: ["Wait."], calls: [call("a", "slow")], usage };
     const { sim, said, turn, log, events, model } = start([
       first,
@@ -245,7 +245,7 @@ describe("a steered run", () => {
     assert.deepEqual(await waiting(), []);
   });
 
-  test("a thread of waiting messages only is unlisted, titled later and deleted with them", async () => {
+  test("a thread of waiting messages only is unlisted until its first turn", async () => {
     const { sim, said, turn, tenant, suffix, process, address, key } = start([]);
     await said("Hello.");
     const before = await threadBySuffix(tenant, suffix);
@@ -260,7 +260,7 @@ describe("a steered run", () => {
     assert.deepEqual(disk.query("SELECT * FROM queued_inputs WHERE thread_key = ?", before?.thread_key ?? 0), []);
   });
 
-  test("STEER-005 SESS-027 one at a time: each step takes one, each end one; all: all at once", async () => {
+  test("STEER-005 SESS-027 one at a time or all: steps take steers, ends follow-ups", async () => {
     for (const [manifest, expected] of [
       ["single", ["assistant Next.", "user steer B", "assistant Next.", "user steer C"]],
       ["agent", ["user steer B", "user steer C", "assistant Next."]],
@@ -286,7 +286,7 @@ describe("a steered run", () => {
     }
   });
 
-  test("STEER-006 an abort, a limit and a run out of steps leave what waits to the next run", async () => {
+  test("STEER-006 aborts, limits and step limits leave waiting messages to the next run", async () => {
     const endless = { text: ["On."], calls: [call("a", "slow")], usage };
     const long = { text: ["Much more than this run may say."], usage };
     for (const [manifest, replies, abort] of [
@@ -336,7 +336,7 @@ describe("a steered run", () => {
     ]);
   });
 
-  test("a steer that an answer comes upon is answered in the steps that the turn has left", async () => {
+  test("a steer before an answer is answered in the remaining steps of the turn", async () => {
     const more = { text: ["On."], calls: [call("a", "slow")], usage };
     const { sim, said, turn, log } = start([{ text: ["One."], usage }, more]);
     const going = turn("short");
@@ -448,7 +448,7 @@ describe("a steered run", () => {
       }
   });
 
-  test("a follow-up does not disturb a run that waits", async () => {
+  test("a follow-up does not disturb a waiting run", async () => {
     const asks = { text: ["May I?"], calls: [add("a")], usage };
     const { sim, said, turn, parked, waiting, process, suffix } = start([asks]);
     const going = turn("gated");
@@ -485,7 +485,7 @@ describe("a steered run", () => {
     assert.ok(seen.has("true true true"), [...seen].join());
   });
 
-  test("two at once are both taken, in the order in which they came", async () => {
+  test("two at once are both taken, in their order of arrival", async () => {
     const { sim, steer, turn, log } = start([three]);
     const going = turn("agent");
     await sim.until(going.accepted);
@@ -501,7 +501,7 @@ describe("a steered run", () => {
     );
   });
 
-  test("64 messages wait for a conversation, and no more", async () => {
+  test("a thread has at most 64 waiting messages", async () => {
     const { said, waiting, sim, steer, turn } = start([]);
     for (let at = 0; at < 64; at++) await said(`${at}`, at % 2 === 0 ? "steer" : "follow_up");
 
@@ -512,7 +512,7 @@ describe("a steered run", () => {
     await said("again");
   });
 
-  test("WS-009 WS-010 a note waits for the next model call and keeps no tool from it; of one subject the last stays", async () => {
+  test("WS-009 WS-010 a note waits for the next model call, one per subject, and blocks no tool", async () => {
     const { sim, turn, note, log, waiting, said } = start([three, { text: ["Done."], usage }]);
     const going = turn("agent");
     await sim.until(going.accepted);
@@ -539,7 +539,7 @@ describe("a steered run", () => {
     assert.deepEqual(words(going.frames), ["workspace_note", "workspace_note", "done"]);
   });
 
-  test("WS-011 without a run a note is in the log at once, behind those that a run has not come to", async () => {
+  test("WS-011 a note without a run is logged at once, after older waiting ones", async () => {
     const { sim, turn, note, log, waiting, events, process, suffix } = start([{ text: ["Long ", "answer."], usage }]);
     const made = await note("a.ts", "made");
     const going = turn("agent");
@@ -565,7 +565,7 @@ describe("a steered run", () => {
     assert.deepEqual([first?.kind, first?.extra?.metadata], ["custom", { type: "workspace_edit", in_context: true }]);
   });
 
-  test("STEER-001 at every moment of a turn it is in the log once, or waits; each call has one result", async () => {
+  test("STEER-001 at any moment of a turn it is logged once, or waits; calls have one result", async () => {
     const replies: ScriptedReply[] = [
       three,
       { text: ["More."], calls: [call("d", "slow"), add("e")], usage },

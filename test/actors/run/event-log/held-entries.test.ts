@@ -20,7 +20,7 @@ import { cleanup } from "../../../support/temp.ts";
 const call = (id: string, name = "note") => ({ id, name, arguments: "{}" });
 const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 
-describe("the reply that asks for calls", () => {
+describe("a reply with calls", () => {
   const atEnd = cleanup();
   let disk: SimDisk;
   let settings: ReturnType<typeof processSettings>;
@@ -35,7 +35,7 @@ describe("the reply that asks for calls", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  /** `admitMs` is how long a control takes over each call; a negative one is a defect of it. */
+  /** `admitMs` is how long a control takes over each call; a negative one makes it crash. */
   function start(calls: ReturnType<typeof call>[], admitMs = 0) {
     const sim = new Sim(++started);
     const env = sim.env();
@@ -78,7 +78,7 @@ describe("the reply that asks for calls", () => {
     return { sim, env, process, store, suffix, submit, logged, state };
   }
 
-  test("STREAM-022 is written in one batch with the intent of its first call, and each frame names where its own event ends", async () => {
+  test("STREAM-022 is written with the intent of its first call; frames have own positions", async () => {
     const { sim, store, submit, logged } = start([call("a"), call("b")]);
     const turn = submit();
     await sim.until(turn.ended);
@@ -101,7 +101,7 @@ describe("the reply that asks for calls", () => {
     );
   });
 
-  test("is written in one batch with all that is refused, or not made, at once", async () => {
+  test("is written in one batch with all calls that are refused or skipped at once", async () => {
     for (const [manifest, batches] of [
       ["brief", 3],
       ["parallel", 5],
@@ -133,7 +133,7 @@ describe("the reply that asks for calls", () => {
     assert.equal(state.made, 1);
   });
 
-  test("is in the log of a run that a defect has ended before it has written anything else", async () => {
+  test("is in the log of a run that a defect ended before its next write", async () => {
     const { sim, submit, logged } = start([call("a")], -1);
     const turn = submit();
     await sim.until(turn.ended);
@@ -148,7 +148,7 @@ describe("the reply that asks for calls", () => {
     ]);
   });
 
-  test("stands before the end of a run that nothing was written for in between", async () => {
+  test("precedes the end of a run without a write in between", async () => {
     const { sim, env, process, suffix, logged } = start([]);
     const said = (content: string) => ({ kind: "message", role: "assistant", content, extra: null }) as const;
     const link = new EventLogClient(process.bus, threadAddress(tenantId, suffix), "run", env);
@@ -167,7 +167,7 @@ describe("the reply that asks for calls", () => {
     assert.deepEqual(await logged(), ["message go", "message First.", "message Done."]);
   });
 
-  test("is not told of, and none of its calls made, when it cannot be written", async () => {
+  test("is not streamed, and its calls are not made, when it cannot be written", async () => {
     for (const admitMs of [0, 50]) {
       const { sim, submit, logged, state } = start([call("a"), call("b", "no_such_tool")], admitMs);
       state.refuses = true;

@@ -46,7 +46,7 @@ async function inWaves<T, R>(items: readonly T[], work: (item: T, at: number) =>
 const waveMax = 50;
 
 for (const dialect of gateDialects)
-  describe(`a run that waits, on ${dialect}`, () => {
+  describe(`a waiting run, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -172,7 +172,7 @@ for (const dialect of gateDialects)
       );
     });
 
-    test("is seen whole by the turn after it, which begins in the process that has put it aside", async () => {
+    test("is whole for the next turn, which begins in the process that suspended it", async () => {
       const { process, model } = start([asks(call("a", "ask", { q: "Blue?" }))]);
       process.submit({ manifest: "agent", thread_suffix: "next" });
       const runId = await parked("next");
@@ -242,7 +242,7 @@ for (const dialect of gateDialects)
       assert.ok(!turn.outline.includes("done"));
     });
 
-    test("lets the other calls of a parallel batch come to their end first, and begins no later one of a sequential batch", async () => {
+    test("ends the other calls of a parallel batch first, and begins no later sequential one", async () => {
       const sum = call("b", "calculator", { expression: "1+1" });
       const replies = [asks(call("a", "ask"), sum, call("c", "echo"))];
       for (const manifest of ["parallel", "agent"]) {
@@ -315,7 +315,7 @@ for (const dialect of gateDialects)
       assert.match(short.at(-1) ?? "", /run limit reached: max_wall_clock_seconds/);
     });
 
-    test("is stopped where it waits: the call has a result, and the thread is free", async () => {
+    test("is stopped while it waits: the call has a result, and the thread is free", async () => {
       for (const restarts of [false, true]) {
         const suffix = `stopped-${restarts}`;
         const first = start([asks(call("a", "echo"))]);
@@ -353,7 +353,7 @@ for (const dialect of gateDialects)
       assert.ok((await logged("steps")).includes("tool [tool error/interrupted] not run: the run is out of steps"));
     });
 
-    test("counts its calls over that time too", async () => {
+    test("counts its calls across a suspension too", async () => {
       const { process } = start([asks(call("a", "echo")), asks(call("b", "calculator", { expression: "1+1" }))]);
       const turn = process.submit({ manifest: "once", thread_suffix: "spent" });
       const runId = await parked("spent");
@@ -364,7 +364,7 @@ for (const dialect of gateDialects)
       assert.ok((await logged("spent")).some((line) => line.startsWith("tool denied by limits: max_tool_calls")));
     });
 
-    test("has at most 64 questions open, and stays where it is when it is looked at before its time", async () => {
+    test("has at most 64 open questions, and stays suspended when checked early", async () => {
       const calls = Array.from({ length: 65 }, (_, at) => call(`c${at}`, "echo"));
       const { process } = start([asks(...calls)]);
       process.submit({ manifest: "crowd", thread_suffix: "crowd" });
@@ -424,7 +424,7 @@ for (const dialect of gateDialects)
         await eventually("the question", async () => made.asked === turns.length);
       }
       const [answered, left] = turns as [TestTurn, TestTurn];
-      // The question has its id a moment after its tool has asked it.
+      // The question gets its id a moment after its tool has asked it.
       const outcomes = await eventually("an answer that is taken", async () => {
         const all = await Promise.all(ids.map((id) => answer(process, null, answered.runId, id, "yes")));
         return all.some(({ outcome }) => outcome === "accepted") ? all : undefined;
@@ -440,7 +440,7 @@ for (const dialect of gateDialects)
       assert.equal(process.deps.liveRuns.size, 0);
     });
 
-    test("whose manifest is gone ends as interrupted, and the thread is free", async () => {
+    test("whose manifest is deleted ends as interrupted, and the thread is free", async () => {
       const { process } = start([asks(call("a", "echo"))]);
       const turn = process.submit({ manifest: "agent", thread_suffix: "gone" });
       const runId = await parked("gone");
@@ -469,7 +469,7 @@ for (const dialect of gateDialects)
       const runs = await inWaves(suffixes, parked);
       first.process.close();
 
-      // A third is answered while no process is there, a third over the bus of the next one, a third by both.
+      // A third is answered without a process, a third over the bus of the next one, a third by both.
       const second = start([]);
       const answers = await inWaves(runs, async (runId, at) => {
         const [id = ""] = await waitIds(runId);

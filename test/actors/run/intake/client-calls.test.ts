@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { unansweredTool, unrunTool } from "../../../../actors/log/tool-outcome.ts";
 import { answersTo } from "../../../../actors/run/intake/client-calls.ts";
 
-test("a client answers what it was handed, once, and no call that a run has left", () => {
+test("a client answers its handed calls once, and none that a run has left", () => {
   const handed = unansweredTool({ id: "a", name: "get_weather", args: {} });
   const left = unrunTool({ id: "b", name: "calculator", args: {} }, "an earlier run was interrupted");
   const says = (tool_call_id: string, role = "tool") => ({ role, tool_call_id, content: "42" });
