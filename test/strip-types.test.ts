@@ -48,7 +48,7 @@ function installation(t: TestContext) {
   };
 }
 
-test("a start reads one pack for many files, and each changed file itself, by any times", async (t) => {
+test("a start reads one pack for many files, and each changed file itself", async (t) => {
   const { word, pack, write, run } = installation(t);
   const old = new Date("2020-01-01");
   write("one");

@@ -47,7 +47,7 @@ function height(path: string): number {
   return layer < 0 ? layers.length : layer;
 }
 
-test("imports point down: bus, storage, manifests, governance, actors, http, plugins, host, svc.ts", () => {
+test("imports point down, from svc.ts and the host to storage and the bus", () => {
   const upward = product.flatMap(({ path, imports }) =>
     imports
       .map((specifier) => importedFile(path, specifier))
@@ -180,7 +180,7 @@ test("no file prints to the console or uses `using`, which fails at load", () =>
   assert.deepEqual(findIn(everything, /^\s*(?:await\s+)?using\s+\w/m), []);
 });
 
-test("uWebSockets.js has one file, databases the storage layer, SQL these and plugin tables", () => {
+test("uWebSockets.js has one file, and SQL is in the storage layer and plugin tables", () => {
   const importers = (name: RegExp, set: readonly SourceFile[]): string[] =>
     set.filter(({ imports }) => imports.some((specifier) => name.test(specifier))).map(({ path }) => path);
 
@@ -221,7 +221,7 @@ const networkImports = [
   'manifests/hosts.ts: import { isIP } from "node:net"',
 ];
 
-test("connections leave by governance/egress; Postgres and uWebSockets.js have own files", () => {
+test("connections leave by governance/egress, except those of Postgres and the server", () => {
   const modules = /^(?:undici(?:\/.*)?|(?:node:)?(?:net|tls|dns(?:\/promises)?|https?|http2|dgram))$/;
   const outside = without(product, "governance/egress/");
   const importers = outside.filter(({ imports }) => imports.some((specifier) => modules.test(specifier)));
@@ -252,7 +252,7 @@ test("connections leave by governance/egress; Postgres and uWebSockets.js have o
   );
 });
 
-test("only svc.ts touches the process, and so only it reads the environment, for governance/settings", () => {
+test("only svc.ts touches the process and reads the environment", () => {
   assert.deepEqual(findIn(without(product, "svc.ts"), /(?<![.\w])process\s*(?:\.(?!(?:hrtime|nextTick)\b)|[[?])/), []);
   assert.deepEqual(findIn(product, /from "(?:node:)?process"/, "code"), []);
 });

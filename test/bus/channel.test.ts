@@ -17,7 +17,7 @@ function someNodes(seed: number) {
   };
 }
 
-test("texts of many channels arrive whole and in order, merged per turn, the last marked", async () => {
+test("texts of many channels arrive whole, in order and merged per turn", async () => {
   // For each channel the text sent in each turn; some channels skip turns.
   const texts = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 5 }), { maxLength: 4 }), {
     maxLength: 8,

@@ -86,7 +86,7 @@ test("a stuck node slows only the nodes that talk to it", async () => {
   assert.equal(net.node(0).bus.dropped.frame, 0);
 });
 
-test("asks of an overloaded node get mailbox_full, and tells are dropped, until it recovers", async () => {
+test("asks of an overloaded node get mailbox_full until it recovers", async () => {
   const { sim, actors, reader } = someNodes();
   const to = { kind: "echo", key: "a" } as const;
   const message = (number: number) => ({ sender: "s", number, delayMs: 0 });

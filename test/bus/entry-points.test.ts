@@ -33,7 +33,7 @@ test("a client without a token waits for the end of a durable run", () => {
   );
 });
 
-test("only one entry point compacts, and only one continues with the messages of its thread", () => {
+test("one entry point compacts, and one continues with waiting messages", () => {
   assert.deepEqual(
     having(({ work }) => work !== "turn"),
     ["continue", "compact"],

@@ -141,7 +141,7 @@ test("a simulation orders simultaneous events by its seed", async () => {
   assert.notEqual(await order(1), await order(2));
 });
 
-test("a simulation defers in order, runs promises between, and drops work of ended nodes", async () => {
+test("a simulation defers in order and drops the work of ended nodes", async () => {
   const sim = new Sim(9);
   const [env, other] = [sim.env(), sim.env()];
   const done: string[] = [];
@@ -169,7 +169,7 @@ test("a simulation reports errors of events, and promises that never settle", as
   await assert.rejects(sim.until(new Promise(() => {}), 1_000), /not settled after 1000 simulated ms \(seed 1\)/);
 });
 
-test("a simulation runs soon-work before other events, but not on a stuck or ended node", async () => {
+test("a simulation runs soon-work first, but not on a stuck or ended node", async () => {
   const sim = new Sim(2);
   const [env, stuck, ended] = [sim.env(), sim.env(), sim.env()];
   const done: string[] = [];

@@ -26,7 +26,7 @@ test("a refusal crosses a thread whole: code, subject and details", () => {
   }
 });
 
-test("another error becomes internal_error: its text stays local, its cause stays known", () => {
+test("another error becomes internal_error, with its text and cause kept local", () => {
   const cause = new Error("password=secret");
 
   const error = SvcError.from(cause);
@@ -40,7 +40,7 @@ test("another error becomes internal_error: its text stays local, its cause stay
   assert.equal(SvcError.from(refusal), refusal);
 });
 
-test("404, 405, 415, 502 and seven more codes have their own sentence, others the given", () => {
+test("404, 405, 415, 502 and seven more codes have a fixed sentence", () => {
   const more = [
     "host_not_allowed",
     "messages_or_template_required",

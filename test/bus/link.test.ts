@@ -57,7 +57,7 @@ async function carryAll(sim: Sim, left: End, right: End): Promise<void> {
   while (left.take(right) || right.take(left));
 }
 
-test("unacknowledged bytes exceed the credit by one operation at most, without deadlock", async () => {
+test("unacknowledged bytes exceed the credit by one operation at most", async () => {
   const side = fc.constantFrom("left" as const, "right" as const);
   const write = fc.record({
     what: fc.constant("write"),
@@ -200,7 +200,7 @@ test("work that waits for credit is called once, now or at the end of the turn",
   assert.deepEqual(calls, ["there was credit", "writable: true"]);
 });
 
-test("work that waits for credit is not called without credit, whatever is acknowledged", async () => {
+test("work that waits for credit is not called without credit", async () => {
   const sim = new Sim(1);
   const [left, right] = [new End(sim), new End(sim)];
   left.write(mebibyte);

@@ -29,7 +29,7 @@ test("a mailbox is FIFO, within its limit and 64 reserved places", () => {
   fc.assert(property, { numRuns: runs(300) });
 });
 
-test("an empty mailbox returns undefined, and one of limit 0 takes reserved messages only", () => {
+test("an empty mailbox returns undefined, and limit 0 takes reserved messages only", () => {
   const mailbox = new Mailbox<string>(0);
 
   assert.equal(mailbox.shift(), undefined);

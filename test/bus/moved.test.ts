@@ -92,7 +92,7 @@ test("actors that move under traffic handle and answer every ask once", async ()
   assert.ok(sentOn > 500, `only ${sentOn} batches have sent an ask on`);
 });
 
-test("the queue of an actor that moves is handled at its new node, active work at the old", async () => {
+test("an actor that moves takes its queue along and ends active work at the old node", async () => {
   const places: string[] = [];
   const { sim, net, asker } = threeNodes(1, [0]);
   for (const number of [0, 2]) {

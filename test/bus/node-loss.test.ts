@@ -161,7 +161,7 @@ test("a node whose transport closes is lost, after its earlier batches were take
   assert.deepEqual(lost, [simNode(0)]);
 });
 
-test("a node with another protocol version is dropped: its batch is counted and refused", async () => {
+test("a node with another protocol version is dropped, its batch refused", async () => {
   const { sim, net, bus } = smallNet();
   const given: [NodeId, string][] = [];
   bus.onLost((node, cause) => void given.push([node, String(cause)]));

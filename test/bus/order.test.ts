@@ -40,7 +40,7 @@ class Ledger {
   }
 }
 
-test("messages from one sender to one actor are handled once and in order, asks answered", async () => {
+test("messages between a sender and an actor are handled once and in order", async () => {
   const world = fc.record({
     seed: fc.nat(),
     actorNodes: fc.constantFrom([0], [0, 1], [1, 2, 5], [3, 0, 1, 2]),

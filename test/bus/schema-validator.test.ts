@@ -16,7 +16,7 @@ const closed = { type: "object", properties: { a: { type: "string" } }, addition
 const crowd = (count: number, value: unknown) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, value]));
 
-test("a list of mistakes is left after its 20th, however long it is (decision 74: bounds)", () => {
+test("a list of mistakes is left after its 20th (decision 74: bounds of JSON)", () => {
   const errors = errorsOf({ type: "array", items: { type: "string" } }, Array(10_000).fill(1));
 
   assert.deepEqual(

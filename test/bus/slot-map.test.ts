@@ -32,7 +32,7 @@ describe("changing members", () => {
     );
   });
 
-  test("an unknown number leads to nothing, whatever it is", () => {
+  test("an unknown number leads to nothing", () => {
     const table = new SlotTable<string>(64);
     const number = table.add("here");
 

@@ -49,7 +49,7 @@ test("the operations of one turn cross threads as one message, and so do their a
   assert.deepEqual(batches, { [threadNode(0)]: 20 });
 });
 
-test("asks of a killed thread end as actor_lost when its port closes; a new one answers", async (t) => {
+test("asks of a killed thread end as actor_lost when its port closes", async (t) => {
   const threads = new EchoThreads([1, 2]);
   t.after(() => threads.close());
   const { bus } = threads;

@@ -106,7 +106,7 @@ function isInstalled(program: string): boolean {
   }
 }
 
-test("the printed output on a page is searched by its ids, not by the text between them", () => {
+test("printed output on a page is searched by ids, not by the text between", () => {
   const { pattern, ids } = readPrinted('202 {"id":"e836…","at":1795374518339,…,"again":"e836…"}');
 
   assert.deepEqual(ids, ["e836…"]);

@@ -241,7 +241,7 @@ describe("RunBudget", () => {
   });
 });
 
-test("DEL-005 a borrowed budget ends at the lender's deadline, or at its own if earlier", () => {
+test("DEL-005 a borrowed budget ends at the earlier of its two deadlines", () => {
   const lasting = (latest?: number) => new RunBudget(open, startedAt, null, null, latest).deadline - startedAt;
   const own = open.max_wall_clock_seconds * 1000;
 

@@ -217,7 +217,7 @@ describe("the mask", () => {
     assert.match(masked, /\[REDACTED\]/);
   });
 
-  test("keeps JSON text JSON, whatever is planted in it", () => {
+  test("keeps JSON text JSON with any planted text", () => {
     const secrets = ["nabcdefgh", 'say "hi" now', "back\\slash\\es", "u0000abcd", "correct-horse"];
     const planted = new SecretMask(secrets);
     const piece = fc.oneof(

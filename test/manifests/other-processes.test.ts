@@ -87,7 +87,7 @@ for (const dialect of dialects)
       assert.equal(counts.asks, 3);
     });
 
-    test("are not guessed: while the store fails, a request is refused, and the next asks again", async () => {
+    test("are not guessed: a request is refused while the store fails", async () => {
       const { change, resolve, advance, counts } = await processes();
       await change(1);
       await resolve();

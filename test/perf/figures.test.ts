@@ -89,7 +89,7 @@ test("live memory is judged at 1,000 streams alone", () => {
   assert.equal(judge({ ...nothing, memory: { live: [live(1000)] } })[0]?.state, "MISSED");
 });
 
-test("the median of an even number is the mean of the middle two, and NaN does not count", () => {
+test("the median of an even number is the mean of the middle two, without NaN", () => {
   assert.equal(median([5, 1, 9]), 5);
   assert.equal(median([4, 1, 9, Number.NaN, 2]), 3);
   assert.ok(Number.isNaN(median([])));

@@ -51,7 +51,7 @@ function found(turns: readonly Turn[]): Record<string, number> {
   return Object.fromEntries(partsOf(turns).map(({ part, p50Ms }) => [part, Math.round(p50Ms * 100) / 100]));
 }
 
-test("each part of a turn lies between two points; the later of store and model decides", () => {
+test("each part of a turn lies between two points", () => {
   const parts = found([turn(threaded)]);
 
   assert.deepEqual(parts, {

@@ -65,7 +65,7 @@ for (const model of [
   });
 }
 
-test("a stream carries usage only when it was asked for, or when the provider always sends it", async () => {
+test("a stream carries usage on request, or when the provider always sends it", async () => {
   const unasked = await streamOf("mock-text");
   const asked = await streamOf("mock-text", true);
   const none = await streamOf("mock-no-usage", true);
@@ -111,7 +111,7 @@ test("plain answers have text, calls, reasoning and usage in one object", async 
   );
 });
 
-test("fragments of parallel calls come in turns and add up by their index, gaps included", async () => {
+test("fragments of parallel calls are joined by their index, with gaps", async () => {
   const chunks = await streamOf("mock-tools-gaps");
 
   const calls = new Map<number, { id: string | undefined; name: string | undefined; text: string }>();
@@ -129,7 +129,7 @@ test("fragments of parallel calls come in turns and add up by their index, gaps 
   assert.equal(finishOf(chunks), "tool_calls");
 });
 
-test("mock-steps calls the calculator so often since the user has spoken, and then answers", async () => {
+test("mock-steps calls the calculator so often per user message, then answers", async () => {
   const call = { id: "call_1", type: "function" as const, function: { name: "calculator", arguments: "{}" } };
   const step = [
     { role: "assistant" as const, tool_calls: [call] },
@@ -164,7 +164,7 @@ test("mock-tools calls the calculator and answers in text when it has the result
   assert.equal(second.choices[0]?.message.content, loadTokens.join(""));
 });
 
-test("reasoning comes as deltas of its own before the text", async () => {
+test("reasoning comes in separate deltas before the text", async () => {
   const chunks = await streamOf("mock-reasoning");
 
   const reasoning = chunks.map(
@@ -287,7 +287,7 @@ test("a hanging answer ends with its client, and the test sees it", async () => 
   await fresh.close();
 });
 
-test("a test gives a model answers in turn, and holds one until it lets go", async () => {
+test("a test gives a model answers in turn, and can delay one", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const event = (content: string) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`;
   server.answer(

@@ -236,7 +236,7 @@ test("text from outside is inert in the report", () => {
   assert.ok(page.includes("&lt;b&gt;svc ended&lt;/b&gt;"));
 });
 
-test("the report's script draws every scenario's latencies and the memory from the data in the page", () => {
+test("the report's script draws every latency and the memory from the page's data", () => {
   const page = renderReport(results);
   const scripts = [...page.matchAll(/<script(?<kind>[^>]*)>(?<text>[\s\S]*?)<\/script>/g)].map(
     ({ groups }) => groups?.text ?? "",
@@ -276,7 +276,7 @@ test("the report's script draws every scenario's latencies and the memory from t
   }
 });
 
-test("the table's numbers stand under each other and every part of the results is in it", () => {
+test("the table's numbers are aligned and every part of the results is in it", () => {
   const text = formatResults(results);
 
   for (const part of [

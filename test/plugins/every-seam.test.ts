@@ -62,7 +62,7 @@ describe("the parts of a plugin", () => {
   const bodies = async (key: string): Promise<string[]> =>
     (await server.get("/notes", { key })).json.items.map(({ body }: { body: string }) => body);
 
-  test("a tool is offered to the model with its schema, is called, and reaches its tenant's rows and its own actor", async () => {
+  test("a tool is offered with its schema, is called, and reaches rows and actor", async () => {
     const frames = await talk(
       keys.writer,
       "agent",
@@ -119,7 +119,7 @@ describe("the parts of a plugin", () => {
     );
   });
 
-  test("PAT-002 manifests may name a plugin's pattern; an unknown one is refused with the known", async () => {
+  test("PAT-002 manifests may name a plugin's pattern; an unknown one is refused", async () => {
     const frames = await talk(keys.writer, "terse", [{ text: "Hello." }], "pattern");
     const misnamed = await server.post("/chat", turn("misnamed", "Hi."), { key: keys.writer });
 
@@ -136,14 +136,14 @@ describe("the parts of a plugin", () => {
     ]);
   });
 
-  test("SPEC-022 a model provider answers for the routes that lead to it, with its options", async () => {
+  test("SPEC-022 a model provider answers its routes, with its options", async () => {
     const { json } = await server.post("/chat", turn("parrots", "Pretty bird."), { key: keys.writer });
 
     assert.equal(json.final.content, "Pretty bird. Pretty bird.");
     assert.equal(json.model, "polly");
   });
 
-  test("SPEC-022 a model provider makes vectors for the embedding routes that lead to it, with its options", async () => {
+  test("SPEC-022 a model provider makes vectors for its embedding routes", async () => {
     const asked = { model: "lengths", input: ["Pretty", "bird."] };
     const { json } = await server.post("/v1/embeddings", asked, { key: keys.writer });
 
@@ -191,7 +191,7 @@ describe("the parts of a plugin", () => {
     assert.deepEqual(await bodies(keys.writer), ["milk"]);
   });
 
-  test("a hook that throws gives no verdict: reads pass and are counted, other calls fail", async () => {
+  test("a hook that throws gives no verdict: only reads pass", async () => {
     const frames = await talk(
       keys.writer,
       "agent",
@@ -312,7 +312,7 @@ describe("the parts of a plugin", () => {
 
 const noServer = (await hasPostgresServer()) ? false : needsServer;
 
-test("its table is made by svc migrate on Postgres, where the server is behind without it", {
+test("its table is made by svc migrate on Postgres, which is behind without it", {
   skip: noServer,
 }, async (t) => {
   const atEnd = cleanup(t);
@@ -333,7 +333,7 @@ test("its table is made by svc migrate on Postgres, where the server is behind w
   assert.deepEqual([added.status, listed.json.items.length], [201, 1]);
 });
 
-test("a server without the plugin starts on the data of one with it, and finds it again with it", async (t) => {
+test("a server without the plugin runs on its data, and finds it again with it", async (t) => {
   const atEnd = cleanup(t);
   const server = await startServerProcess({ atEnd, env: loaded });
   await server.post("/notes", { body: "milk" }, { key: keys.writer });

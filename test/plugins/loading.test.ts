@@ -17,7 +17,7 @@ import { directory, file, pluginFile, refusals } from "./support.ts";
 
 const notes = "./test/support/notes-plugin.ts";
 
-test("plugins are loaded in their order, with their settings, and none when none is named", async () => {
+test("plugins are loaded in order with their settings, and none by default", async () => {
   const other = pluginFile("other", `settings: [int("OTHER_SIZE", 4, [1, 9], "x")], tools: [tool("other_tool")]`);
 
   const { plugins, settings } = await loadDeployment({
@@ -48,7 +48,7 @@ test("a plugin's setting is validated against its declaration", async () => {
   assert.deepEqual(await refusals([notes], { SVC_NOTES_MAX: "101" }), ["SVC_NOTES_MAX must be from 1 to 100"]);
 });
 
-test("a plugin's setting that reads no plain data, or throws, is reported like any other", async () => {
+test("a plugin's setting that throws or reads no data is reported like any other", async () => {
   const odd = pluginFile(
     "odd",
     `settings: [
@@ -66,7 +66,7 @@ test("a plugin's setting that reads no plain data, or throws, is reported like a
   assert.deepEqual(await refusals([odd]), []);
 });
 
-test("a file that is not there, throws, or exports nothing, and a package that is not installed, are named", async () => {
+test("a missing, throwing or empty file and a missing package are named", async () => {
   const missing = join(directory, "missing.ts");
   const throwing = file(`throw new Error("no network on Sundays")`);
   const empty = file("export const other = 1;");

@@ -97,7 +97,7 @@ function answer(messages: readonly ShownMessage[]): ScriptedReply {
 }
 
 for (const dialect of dialects)
-  describe(`a process that dies behind each batch of a durable pattern, on ${dialect}`, () => {
+  describe(`a process that dies after each batch of a durable pattern, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -134,7 +134,7 @@ for (const dialect of dialects)
       });
 
     for (const [name, { answers, beside, final }] of Object.entries(cases))
-      test(`DUR-008 a ${name} run asks for no answer again that its log has, and loses no earlier one`, async () => {
+      test(`DUR-008 a ${name} run asks for no logged answer again, and loses none`, async () => {
         const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
         const uncut = start(whole);
         await over(uncut.process.submit({ manifest: nameOf(name), thread_suffix: `uncut-${nameOf(name)}` }).runId);

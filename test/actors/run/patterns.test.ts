@@ -33,14 +33,14 @@ const asks = (id: string, text = ""): ScriptedReply => ({
 /** A pattern under test: the model's answers by agent, and the expected outcome. */
 interface Case {
   readonly manifest: object;
-  /** Manifests that it is made of. */
+  /** Manifests of its sub-agents. */
   readonly others?: Readonly<Record<string, object>>;
-  /** By the first words of the system message; each is asked in turn. */
+  /** By the beginning of the system message; the answers of each are used in turn. */
   readonly script: Readonly<Record<string, readonly ScriptedReply[]>>;
-  /** Questions that are put to the outside, one after the other. */
+  /** Questions to the outside, in order. */
   readonly waits: number;
   readonly final: string;
-  /** Text that the client has read. */
+  /** Text that the client received. */
   readonly read: string;
   /** Texts that no client may read. */
   readonly unread: readonly string[];
@@ -208,7 +208,7 @@ const cases: Readonly<Record<string, Case>> = {
 };
 
 for (const dialect of gateDialects)
-  describe(`patterns over processes, on ${dialect}`, () => {
+  describe(`patterns across processes, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -223,7 +223,7 @@ for (const dialect of gateDialects)
     });
     const tenant = () => store.tenant(tenantId);
 
-    /** A process; how far each script has come is the case's, over all processes. */
+    /** A process; the case counts the progress of each script, over all processes. */
     function start(of: Store, { script }: Case, told: Map<string, number>, waits = true) {
       const ask = defineTool({
         name: "ask",
@@ -260,7 +260,7 @@ for (const dialect of gateDialects)
       const head = await threadBySuffix(tenant(), suffix);
       return head ? readEvents(tenant(), head.thread_key, 0, 1_000) : [];
     }
-    /** Each call that the log has as a message has one result. */
+    /** Each call that is a message in the log has one result. */
     async function assertWhole(suffix: string): Promise<void> {
       const events = await eventsOf(suffix);
       const asked = events.flatMap(({ kind, extra }) => (kind === "message" ? (extra?.tool_calls ?? []) : []));
@@ -312,7 +312,7 @@ for (const dialect of gateDialects)
       });
 
     for (const [name, made] of Object.entries(cases))
-      test(`${name} reads as its answer alone, and leaves a whole log after each batch that is its last`, async () => {
+      test(`${name} streams its answer only, and leaves a whole log after any last batch`, async () => {
         const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
         const uncut = start(whole, made, new Map(), false).process.submit({
           manifest: nameOf(name),

@@ -10,11 +10,11 @@ import { SimDisk } from "../../support/sim-disk.ts";
 import { cleanup } from "../../support/temp.ts";
 import { asks, framesOf, GovernedChat } from "./governed-chat.ts";
 
-/** In three pieces, so that a piece that slips through is seen. */
+/** In three pieces, so that a leaked piece is seen. */
 const reply = { text: ["Write to ", "ann@example", ".com."], reasoning: "Ann is ann@example.com." };
 const word = /ann@example/;
 
-describe("words of the model", () => {
+describe("text of the model", () => {
   const atEnd = cleanup();
   let disk: SimDisk;
   before(async () => {
@@ -36,7 +36,7 @@ describe("words of the model", () => {
     };
   }
 
-  test("a thought goes back to its model as it was signed, or not at all when a control has changed or refused it", async () => {
+  test("a thought is returned with its signature, or not at all after a control's change", async () => {
     const by = "scripted/model";
     const of = (thinking: string) => ({
       reasoning: thinking,
@@ -60,7 +60,7 @@ describe("words of the model", () => {
     assert.deepEqual(refused, [{ type: "thinking", thinking: "Nothing of that." }]);
   });
 
-  test("that a control replaces: client, log, later requests and reply have the new ones", async () => {
+  test("that a control replaces is replaced for client, log, prompts and reply", async () => {
     const shown: GovernedReply[] = [];
     const governed = chat(redacting(shown));
 
@@ -124,7 +124,7 @@ describe("words of the model", () => {
       assert.doesNotMatch(JSON.stringify([turn.text, events, audit]), word);
     });
 
-  test("beside calls pass too, and the calls are run; reasoning that is blocked is left out", async () => {
+  test("next to calls passes too, and the calls run; blocked reasoning is left out", async () => {
     const finals: boolean[] = [];
     const governed = chat({
       name: "guardrails",
@@ -152,7 +152,7 @@ describe("words of the model", () => {
     assert.deepEqual(governed.model.requests[1]?.at(-2)?.content, "LET ME SEE");
   });
 
-  test("that are buffered are hidden from a new client, which learns only of the model call", async () => {
+  test("that is buffered is hidden from a new client, which learns of the call only", async () => {
     const governed = chat({
       name: "judges",
       reply: () => new Promise((resolve) => governed.env.timer(50, () => resolve(pass))),
@@ -172,7 +172,7 @@ describe("words of the model", () => {
     ["while the model speaks", 4],
     ["while a control thinks", 30],
   ] as const)
-    test(`that are buffered when the run is stopped ${moment} are never sent`, async () => {
+    test(`that is buffered when the run is stopped ${moment} is never sent`, async () => {
       const governed = chat({
         name: "judges",
         reply: () => new Promise((resolve) => governed.env.timer(10_000, () => resolve(pass))),
@@ -190,7 +190,7 @@ describe("words of the model", () => {
       assert.doesNotMatch(JSON.stringify([turn.text, events, audit]), /Write/);
     });
 
-  test("that are buffered when the provider fails are never sent", async () => {
+  test("that is buffered when the provider fails is never sent", async () => {
     const governed = chat(redacting());
 
     const { turn, events } = await governed.play("failed", [{ ...reply, failure: "the stream broke off" }]);
@@ -200,7 +200,7 @@ describe("words of the model", () => {
     assert.doesNotMatch(JSON.stringify([turn.text, events]), /Write|Ann/);
   });
 
-  test("that are buffered when a limit ends the call are released up to it, not beyond", async () => {
+  test("that is buffered when a limit ends the call is released up to it, not beyond", async () => {
     const governed = chat(redacting());
     const text = ["Write to ", "ann@example.com ", "and so on, ".repeat(9), "never read"];
 
@@ -216,7 +216,7 @@ describe("words of the model", () => {
   });
 
   for (const surface of ["chat", "openai", "openai_stream"] as const satisfies readonly EntryPoint[])
-    test(`are released before they are sent over ${surface}, also without a thread`, async () => {
+    test(`is released before it is sent over ${surface}, also without a thread`, async () => {
       const governed = chat(redacting());
 
       const turn = governed.submit(null, [reply], { surface, include_reasoning: true });
@@ -227,7 +227,7 @@ describe("words of the model", () => {
       assert.doesNotMatch(turn.text, word);
     });
 
-  test("flow as they come while no control of the run looks at replies", async () => {
+  test("streams at once when no control of the run checks replies", async () => {
     const governed = chat({ name: "guardrails", before: () => pass, after: () => pass });
 
     const { turn, events } = await governed.play("free", [{ text: reply.text }]);

@@ -45,7 +45,7 @@ for (const dialect of gateDialects) {
   describe(`a requeued run on ${dialect}`, () => {
     const atEnd = cleanup();
     const effects: string[] = [];
-    /** The keys that tools were given, by call. */
+    /** The keys of the tool calls, by call. */
     const keys = new Map<string, Set<string>>();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -99,7 +99,7 @@ for (const dialect of gateDialects) {
       return head ? readEvents(tenant, head.thread_key, 0, 1_000) : [];
     }
 
-    /** A run that has come so many batches far, and was then lost as often as a run may be. */
+    /** A run that has written so many batches, and was then lost as often as allowed. */
     async function deadAfter(batches: number, manifest: string, suffix: string | null): Promise<string> {
       const dying = stoppingStore(store, batches, true);
       const asked = { manifest, thread_suffix: suffix };
@@ -140,7 +140,7 @@ for (const dialect of gateDialects) {
       process.close();
     });
 
-    test("DUR-012 a dead run is gone on with behind its last step: nothing that the log has is asked for or done again", async () => {
+    test("DUR-012 a requeued run continues after the dead one's last logged step", async () => {
       // The last batch has the intent of `look`.
       const dead = await deadAfter(4, "agent", "whole");
       const before = await logOf("whole");
@@ -190,7 +190,7 @@ for (const dialect of gateDialects) {
       assert.equal(run.asked.requeued?.run_id, dead);
     });
 
-    test("DUR-012 the limits count a dead run's usage, and the reply the new run's tokens only", async () => {
+    test("DUR-012 limits count a dead run's usage, the reply the new run's only", async () => {
       const dead = await deadAfter(4, "bounded", "limits");
       const { process } = start(store, "third-limits");
       const id = env.id();
@@ -204,7 +204,7 @@ for (const dialect of gateDialects) {
       assert.ok(whole && whole.input < 3 * usage.input, JSON.stringify(whole));
     });
 
-    test("DUR-012 a run that dies and is requeued twice continues from the first one's beginning", async () => {
+    test("DUR-012 a run that dies and is requeued twice starts at the first's beginning", async () => {
       const dead = await deadAfter(4, "agent", "twice");
       const dying = stoppingStore(store, 2, true);
       const second = env.id();
@@ -234,7 +234,7 @@ for (const dialect of gateDialects) {
       );
     });
 
-    test("DUR-006 a dead run's log without a thread lasts as long as the run that continues it", async () => {
+    test("DUR-006 a dead run's log without a thread lasts as long as its successor", async () => {
       const tenant = store.tenant(tenantId);
       const dead = await deadAfter(4, "agent", null);
       const place = `fiber:${dead}`;
@@ -256,7 +256,7 @@ for (const dialect of gateDialects) {
       assert.equal((await logOf(place)).filter(({ role }) => role === "user").length, 1);
     });
 
-    test("DUR-006 dead runs of a tenant and manifest are listed by age if no run continues them", async () => {
+    test("DUR-006 dead runs without a successor are listed by age", async () => {
       const tenant = store.tenant(tenantId);
       const all = { manifest: null, until: Number.MAX_SAFE_INTEGER, cursor: null };
       const [left, other] = [await deadAfter(4, "agent", "left-1"), await deadAfter(4, "bounded", "left-2")];

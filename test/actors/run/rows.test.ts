@@ -1,4 +1,4 @@
-// The row that a turn leaves, by how it went.
+// The row of a turn, by its outcome.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { threadAddress } from "../../../bus/address.ts";
@@ -56,7 +56,7 @@ for (const dialect of gateDialects)
       return turned;
     }
 
-    test("says who asked for what, what it used and where it is in the log; each event names it", async () => {
+    test("has the request's principal, usage and log position, and its events name it", async () => {
       await turn({ thread_suffix: "two" });
       const { runId } = await turn({
         thread_suffix: "two",

@@ -16,7 +16,7 @@ const noPause = async () => {};
 const byWords: Compare = (messages, query) => similarities(messages, query, noPause);
 const words = (messages: readonly ContextMessage[]) => messages.map(({ content }) => content);
 
-test("SESS-025 rare words count for more than frequent ones, and more of them for more", async () => {
+test("SESS-025 rare words count more than frequent ones, and more of them more", async () => {
   const messages = ["the cat and the dog", "the cat sat", "the zebra", "the zebra met a zebra", "nothing"].map(user);
 
   const [dog = 0, cat = 0, zebra = 0, zebras = 0, none = 1] = await similarities(messages, "The ZEBRA, the", noPause);
@@ -25,13 +25,13 @@ test("SESS-025 rare words count for more than frequent ones, and more of them fo
   assert.equal(none, 0);
 });
 
-test("SESS-025 words are found in scripts that write no spaces", async () => {
+test("SESS-025 words are found in scripts without spaces", async () => {
   const [tea = 0, boat = 1] = await similarities([user("我想喝绿茶"), user("船在湖上")], "绿茶在哪里", noPause);
 
   assert.ok(tea > boat, `${tea} ${boat}`);
 });
 
-test("SESS-025 whole groups are chosen, in their order, with the summary before them", async () => {
+test("SESS-025 whole groups are chosen, in order, after the summary", async () => {
   const branch = [
     summaryMessage({ content: "Before." }),
     ...[user("look at the zeppelin"), asks("a"), result("a", "a red zeppelin"), says("It is red.")],
@@ -46,7 +46,7 @@ test("SESS-025 whole groups are chosen, in their order, with the summary before 
   assert.match(earlier[0]?.content ?? "", /Before\./);
 });
 
-test("SESS-025 no call is parted from its result, no more than asked is chosen, the turn is whole", async () => {
+test("SESS-025 no call is parted from its result, and the choice keeps its bound", async () => {
   const word = fc.constantFrom("tea", "boat", "red", "zeppelin");
   const step = fc.tuple(word, fc.nat(2), fc.boolean());
   await fc.assert(
@@ -83,7 +83,7 @@ test("SESS-025 no call is parted from its result, no more than asked is chosen, 
   );
 });
 
-test("SESS-025 a long conversation is read a piece at a time, and its words once", async () => {
+test("SESS-025 a long thread is read in pieces, and its words once", async () => {
   const messages = Array.from({ length: 100 }, (_, at) => user(`${at} ${"word ".repeat(799)}`));
   let pauses = 0;
   const pause = async () => void pauses++;
@@ -96,7 +96,7 @@ test("SESS-025 a long conversation is read a piece at a time, and its words once
   assert.equal(pauses, first);
 });
 
-test("SESS-025 a long question is compared with many messages in slices, and with no term twice", async () => {
+test("SESS-025 a long question is compared in slices, with each term once", async () => {
   const han = (from: number, count: number) =>
     String.fromCodePoint(...Array.from({ length: count }, (_, at) => 0x4e00 + ((from + at * 7) % 20_000)));
   const messages = Array.from({ length: 1_000 }, (_, at) => user(han(at * 40, 40)));
@@ -107,7 +107,7 @@ test("SESS-025 a long question is compared with many messages in slices, and wit
   const scores = await similarities(messages, question, async () => void pauses++);
 
   assert.equal(Math.max(...scores), scores[0]);
-  // Each message has 39 terms, and each of them is looked up twice at most.
+  // Each message has 39 terms, and each of them is looked up at most twice.
   assert.ok(pauses >= 1 && pauses <= 3, String(pauses));
   const long = Array.from({ length: 100 }, () => user(han(0, 4_000)));
   await similarities(long, question, async () => void pauses++);

@@ -19,22 +19,22 @@ const usage = { input: 10, output: 2, cacheRead: 0, cacheWrite: 0 };
 interface Cost {
   batches: number;
   statements: number;
-  /** Parameters of those, and the characters of their texts. */
+  /** The parameters of those, and the characters of their texts. */
   values: number;
   characters: number;
   reads: number;
-  /** To actors. */
+  /** Messages to actors. */
   messages: number;
 }
 
-/** Calls a tool once where there is one, then answers. */
+/** Calls a tool once if there is one, then answers. */
 function answer(messages: readonly ShownMessage[]): ScriptedReply {
   const isAsked = messages.at(-1)?.role === "user" && messages.at(-1)?.content === "count";
   if (!isAsked) return { text: ["Hello."], usage };
   return { calls: [{ id: "sum", name: "calculator", arguments: '{"expression":"6*7"}' }], usage };
 }
 
-/** Adds what a store is asked for to `cost`. */
+/** Adds a store's statements to `cost`. */
 function counted(store: Store, cost: Cost): Store {
   function counting<S extends Scope>(scope: S): S {
     const write: Scope["write"] = (ops, ...rest) => {
@@ -97,7 +97,7 @@ async function costsOf(manifest: string, content: string, crowd: number): Promis
  */
 const plainMost: Cost = { batches: 3, statements: 10, values: 110, characters: 2_000, reads: 0, messages: 4 };
 const toolMost: Cost = { batches: 5, statements: 18, values: 191, characters: 3_750, reads: 0, messages: 6 };
-/** The first of a conversation looks for it, and makes its row. */
+/** The first turn of a thread looks for it, and creates its row. */
 const begun = (most: Cost): Cost => ({ ...most, values: most.values + 7, reads: 1 });
 
 for (const crowd of [1, 40])

@@ -8,7 +8,7 @@ const route = { id: "e", provider: "openai", model: "m", price: null };
 const bytesOf = (vector: readonly number[]) => new Uint8Array(Float32Array.from(vector).buffer);
 const directionOf = (vector: readonly number[]) => directionAt(bytesOf(vector), 0, vector.length);
 
-test("SESS-025 the similarity of two vectors changes by less than 0.01 when they are stored", () => {
+test("SESS-025 the similarity of stored vectors changes by less than 0.01", () => {
   const vector = fc.array(fc.float({ min: -1, max: 1, noNaN: true }), { minLength: 64, maxLength: 64 });
   fc.assert(
     fc.property(vector, vector, (one, other) => {
@@ -22,7 +22,7 @@ test("SESS-025 the similarity of two vectors changes by less than 0.01 when they
   );
 });
 
-test("SESS-025 a direction is read where it stands, and one of nothing is like nothing", () => {
+test("SESS-025 the cosine similarity of a zero vector is 0, at any offset", () => {
   const bytes = bytesOf([9, 9, 0, 2, 9, 9]);
 
   const up = directionAt(bytes, 8, 2);
@@ -34,7 +34,7 @@ test("SESS-025 a direction is read where it stands, and one of nothing is like n
   assert.equal(cosine(up, directionOf([0, 1, 0])), 0, "of another length");
 });
 
-test("SESS-025 a tenant finds its own vectors of one route and model, and none of another tenant", () => {
+test("SESS-025 a tenant finds its own vectors of one route and model only", () => {
   const memory = new VectorMemory();
   const digest = textDigest("text");
 
@@ -47,7 +47,7 @@ test("SESS-025 a tenant finds its own vectors of one route and model, and none o
   assert.equal(memory.find("acme", route, textDigest("texts")), null);
 });
 
-test("SESS-025 the memory stays within its bound and evicts the least recently used first", () => {
+test("SESS-025 the memory is bounded and evicts the least recently used", () => {
   const memory = new VectorMemory(10 * (256 + 4));
   const keep = (name: string) => memory.keep("acme", route, name, directionOf([1, 2, 3, 4]));
   for (let at = 0; at < 10; at++) keep(`${at}`);
@@ -63,7 +63,7 @@ test("SESS-025 the memory stays within its bound and evicts the least recently u
   );
 });
 
-test("SESS-025 a route rests for a minute after its provider has failed, and others do not", () => {
+test("SESS-025 a failing provider pauses its route for a minute, and no other", () => {
   const memory = new VectorMemory();
   memory.learn(route, { dimensions: 3, isBinary: true });
 

@@ -16,7 +16,7 @@ import { stoppingStore } from "../../support/stopping-store.ts";
 import { testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
-/** A branch in words: `u1` a user's message, `a1` an answer, `c1.2` two calls, `r1a` a result. */
+/** A branch as text: `u1` a user's message, `a1` an answer, `c1.2` two calls, `r1a` a result. */
 function branchOf(words: string): ContextMessage[] {
   return words.split(" ").map((word) => {
     const [kind, name = ""] = [word[0], word.slice(1)];
@@ -56,7 +56,7 @@ describe("a window", () => {
     });
   }
 
-  test("SESS-025 an entry that was added while a call was open does not part it from its result", async (t) => {
+  test("SESS-025 an entry during an open call does not part it from its result", async (t) => {
     const { store } = await testStore("sqlite", cleanup(t));
     const tenant = store.tenant("acme");
     const threadKey = 7;
@@ -89,17 +89,17 @@ describe("a window", () => {
     }
   });
 
-  test("SESS-025 the turn begins after what a request quotes of earlier answers", () => {
+  test("SESS-025 the turn begins after the earlier answers that a request quotes", () => {
     assert.equal(turnStartOf(branchOf("u1 a1 u2"), 2), 2);
     assert.equal(turnStartOf(branchOf("u1 a1 u2 a2 u3 u4"), 2), 4);
     assert.equal(lastUserMessage(branchOf("u1 a1 u2 c1.1 r1a")), 2);
   });
 });
 
-describe("a window of a stored conversation", () => {
+describe("a window of a stored thread", () => {
   const atEnd = cleanup();
 
-  test("SESS-025 is the same from the store as from memory, and never begins with a result", async () => {
+  test("SESS-025 is equal from store and memory, and never begins with a result", async () => {
     const sim = new Sim(1);
     const store = (await SimDisk.open(atEnd)).store(sim, sim.env()).tenant("acme");
     const turn = fc.record({
@@ -148,7 +148,7 @@ describe("a window of a stored conversation", () => {
     );
   });
 
-  test("SESS-025 SESS-008 a long turn keeps its question, also when it is taken on after a crash", async () => {
+  test("SESS-025 SESS-008 a long turn keeps its question, also after a crash", async () => {
     const sim = new Sim(2);
     const env = sim.env();
     const disk = await SimDisk.open(atEnd);

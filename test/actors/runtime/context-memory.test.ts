@@ -1,4 +1,4 @@
-// How the turns of a node share the memory for what they load of conversations.
+// The turns of a node share the memory for their loaded threads.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ContextMemory } from "../../../actors/runtime/context-memory.ts";
@@ -37,7 +37,7 @@ function world() {
 /** Lets promises settle. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-test("turns that fit enter at once, and others in their order when one leaves", async () => {
+test("turns that fit enter at once, and others in order as memory is freed", async () => {
   const { enter, admitted } = world();
 
   const first = enter("first", "acme", 4);
@@ -51,7 +51,7 @@ test("turns that fit enter at once, and others in their order when one leaves", 
   assert.deepEqual(admitted, ["first", "second", "third", "fourth"]);
 });
 
-test("a tenant has at most half, and keeps no other tenant waiting", async () => {
+test("a tenant has at most half, and blocks no other tenant", async () => {
   const { enter, admitted } = world();
 
   const first = enter("first", "acme", 3);

@@ -4,7 +4,7 @@ import { CrashHistory } from "../../../actors/runtime/crash-history.ts";
 
 const windowMs = 10_000;
 
-test("five crashes within the window are a loop until the window after the last is over", () => {
+test("five crashes within the window are a loop, until a window after the last one", () => {
   const history = new CrashHistory();
 
   for (let at = 0; at < 5; at++) {
@@ -18,7 +18,7 @@ test("five crashes within the window are a loop until the window after the last 
   assert.equal(history.isLooping("b", 1_004), false);
 });
 
-test("an actor that crashes on and on, but slowly, is in no loop", () => {
+test("an actor that crashes often but slowly is not in a loop", () => {
   const history = new CrashHistory();
 
   for (let at = 0; at < 100 * windowMs; at += windowMs / 4) {
@@ -27,7 +27,7 @@ test("an actor that crashes on and on, but slowly, is in no loop", () => {
   }
 });
 
-test("however many actors crash, only those of the last window are remembered", () => {
+test("only crashes of the last window are remembered, for any number of actors", () => {
   const history = new CrashHistory();
   // The actor that crashes repeatedly must not hide those that come after it.
   for (let at = 0; at < 50 * windowMs; at += 10) {

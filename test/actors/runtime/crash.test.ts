@@ -61,7 +61,7 @@ test("a refusal reaches the caller and the state stays", async () => {
   assert.deepEqual(node.net.crashes, []);
 });
 
-test("a refusal keeps its subject and details on the way to the asker", async () => {
+test("a refusal keeps its subject and details on the way to the caller", async () => {
   const refusal = new SvcError("rate_limited", { subject: "x", detail: [{ loc: ["a"] }], retryAfterSeconds: 7 });
   const node = probeNode({
     load: () => ({}),
@@ -126,7 +126,7 @@ test("context.crash ends the state like a throw in a handler", async () => {
   assert.equal(node.net.crashes.length, 1);
 });
 
-test("a crash drops the state at once; another handler ends on it, the queue gets a new one", async () => {
+test("a crash drops the state at once; the queue gets a new one", async () => {
   const gates = { work: Promise.withResolvers<void>(), side: Promise.withResolvers<void>() };
   let generation = 0;
   const ended: number[] = [];
@@ -172,7 +172,7 @@ test("tasks of a former state cannot crash or drop the new one", async () => {
   await letGo();
   const second = await node.outcomes([node.ask("work", "ok")]);
 
-  // The side message of the first state fails now, and the first state's own work fails and gives up.
+  // The side message of the first state fails now, and the first state's own work fails and stops.
   await letGo();
   contexts[0]?.crash(new Error("in the background of the first state"));
   contexts[0]?.discard();
@@ -220,7 +220,7 @@ test("a state that fails to end is reported as a second crash, without other eff
   );
 });
 
-test("an actor that crashes five times within ten seconds is refused until ten seconds after the last, others are not", async () => {
+test("an actor with five crashes in ten seconds is refused for ten seconds", async () => {
   const { node } = fragileProbe();
 
   for (let i = 0; i < 5; i++) {
@@ -241,7 +241,7 @@ test("an actor that crashes five times within ten seconds is refused until ten s
   assert.equal(node.net.crashes.length, 5);
 });
 
-test("crashes that lie further apart are no loop", async () => {
+test("crashes that are further apart are no loop", async () => {
   const { node } = fragileProbe();
 
   const outcomes = [];
@@ -267,7 +267,7 @@ test("after a loop is over, the crashes before it do not count", async () => {
   assert.deepEqual(outcomes[4], { answer: { generation: 10, count: 1 } });
 });
 
-test("messages that wait while their actor crashes again and again are refused with it, not tried one by one", async () => {
+test("messages that wait during a crash loop are refused, not tried one by one", async () => {
   const node = probeNode({
     load: () => Promise.resolve({}),
     work() {
@@ -282,7 +282,7 @@ test("messages that wait while their actor crashes again and again are refused w
   assert.equal(node.net.crashes.length, 5);
 });
 
-test("loading that crashes again and again is a crash loop", async () => {
+test("a load that crashes repeatedly is a crash loop", async () => {
   let loads = 0;
   const node = probeNode({
     load() {

@@ -76,7 +76,7 @@ test("actors of one kind do not wait for each other", async () => {
   assert.deepEqual(await node.outcomes(asked), [{ answer: "a" }, { answer: "b" }]);
 });
 
-test("an interleaving message is handled while a handler waits, before what came earlier and waits its turn", async () => {
+test("an interleaving message is handled while a handler and older messages wait", async () => {
   const { node, lines, open } = gatedProbe();
 
   const asked = [node.ask("work", "a"), node.ask("work", "b"), node.ask("side", "s"), node.ask("side", "t")];
@@ -91,7 +91,7 @@ test("an interleaving message is handled while a handler waits, before what came
   assert.deepEqual(await node.outcomes(asked), [{ answer: "a" }, { answer: "b" }, { answer: "s" }, { answer: "t" }]);
 });
 
-test("an interleaving message that is refused leaves the waiting handler alone", async () => {
+test("a refused interleaving message does not affect the waiting handler", async () => {
   const gate = Promise.withResolvers<string>();
   const node = probeNode({
     load: () => ({}),
@@ -136,7 +136,7 @@ test("a reserved interleaving message never waits for a handler, and keeps its o
   );
 });
 
-test("a full mailbox refuses with mailbox_full, counts a tell as dropped, and still takes reserved messages", async () => {
+test("a full mailbox refuses asks, drops tells, and accepts reserved messages", async () => {
   const { node, lines, open } = gatedProbe({ mailboxLimit: 3 });
   const first = node.ask("work", "first");
   await node.sim.run();
@@ -158,7 +158,7 @@ test("a full mailbox refuses with mailbox_full, counts a tell as dropped, and st
   assert.equal(lines.length, 2 + 67);
 });
 
-test("a full mailbox takes messages again when it has been worked off", async () => {
+test("a drained mailbox accepts messages again", async () => {
   const { node, open } = gatedProbe({ mailboxLimit: 1 });
   const asked = [node.ask("work", "a")];
   await node.sim.run();
@@ -176,7 +176,7 @@ test("a full mailbox takes messages again when it has been worked off", async ()
   ]);
 });
 
-test("an ask past its deadline is rejected with deadline_exceeded and its message is not handled", async () => {
+test("an ask past its deadline gets deadline_exceeded and is not handled", async () => {
   const { node, lines, open } = gatedProbe();
   const slow = node.ask("work", "slow", "a", { deadlineMs: 60_000 });
   const hasty = [
@@ -196,7 +196,7 @@ test("an ask past its deadline is rejected with deadline_exceeded and its messag
   assert.deepEqual(lines, ["slow starts", "slow ends", "end patient"]);
 });
 
-test("a message that arrives after its deadline is not handled, interleaving or not, and loads no actor", async () => {
+test("a message that arrives after its deadline is not handled and loads no actor", async () => {
   const { node, lines, open } = gatedProbe();
   const { env } = node.net.node(0);
   const busy = node.ask("work", "busy", "a", { deadlineMs: 60_000 });
@@ -244,7 +244,7 @@ test("an ask without a deadline fails after ten seconds", async () => {
   assert.deepEqual(await node.sim.until(asked, 0), { refused: "deadline_exceeded" });
 });
 
-test("a kind that the node does not have and a message that the kind does not know are answered", async () => {
+test("an unknown kind and an unknown message get an answer", async () => {
   const { node } = gatedProbe();
   const bus = node.bus as unknown as { ask(to: object, type: string, body: unknown): Promise<unknown> } & Bus;
 

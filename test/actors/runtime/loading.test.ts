@@ -57,7 +57,7 @@ test("a loading actor counts as busy and takes no more than its mailbox holds", 
 
 const refusing = waysToFail(() => new SvcError("storage_unavailable", { subject: "disk" }));
 
-test("a refusal while loading reaches all waiting callers, and the next message reloads", async () => {
+test("a refusal while loading reaches all callers, and the next message reloads", async () => {
   let loads = 0;
   const node = probeNode({ load: () => (++loads === 1 ? refusing.later() : {}) });
 
@@ -73,7 +73,7 @@ test("a refusal while loading reaches all waiting callers, and the next message 
 });
 
 for (const [way, load] of Object.entries(refusing)) {
-  test(`refusals while loading (${way}) are no crashes, however many there are, and the actor can still be loaded`, async () => {
+  test(`refusals while loading (${way}) are no crashes, in any number, and the actor can still load`, async () => {
     let loads = 0;
     const node = probeNode({ load: () => (++loads <= 20 ? load() : {}) });
 

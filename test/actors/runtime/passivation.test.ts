@@ -32,7 +32,7 @@ test("each message restarts the idle time of an actor", async () => {
   assert.equal(node.host.size, 0);
 });
 
-test("an actor that owns work stays, and leaves when the work is done", async () => {
+test("an actor with active work stays, and leaves when the work is done", async () => {
   const work = { live: true };
   const node = probeNode({ passivateAfterMs: 2_000, load: () => work, idle: (state) => !state.live });
   await node.outcomes([node.ask("work", 1)]);
@@ -55,7 +55,7 @@ for (const type of ["work", "side"] as const) {
     const asked = [node.ask("work", 1, "a", hour), node.ask(type, 2, "a", hour)];
     await node.sim.run();
     if (type === "side") {
-      // The first handler ends; only the interleaved one waits on.
+      // The first handler ends; only the interleaved one still waits.
       gates.shift()?.();
       await node.sim.run();
     }
@@ -124,7 +124,7 @@ test("a sweep of the host checks a bounded number of actors, and the next contin
   assert.equal(node.host.size, 0);
 });
 
-test("actors behind many that stay are looked at, too", async () => {
+test("actors after many busy ones are checked too", async () => {
   const staying = sweepCells + 500;
   const node = probeNode({
     passivateAfterMs: 1_000,
@@ -138,7 +138,7 @@ test("actors behind many that stay are looked at, too", async () => {
   assert.equal(node.host.size, staying);
 });
 
-test("beyond so many actors the idle ones leave at the next look, and those that own work stay", async () => {
+test("beyond the maximum idle actors leave at the next sweep, and busy ones stay", async () => {
   const node = probeNode({
     passivateAfterMs: 3_600_000,
     load: ({ key }) => ({ live: Number(key) % 100 === 0 }),
@@ -154,7 +154,7 @@ test("beyond so many actors the idle ones leave at the next look, and those that
   assert.equal(node.host.busyCount(), actors / 100);
 });
 
-test("beyond so many actors those of a kind that leaves crowds leave as soon as they are idle", async () => {
+test("beyond the maximum idle actors of a crowd kind leave at once", async () => {
   const gate = Promise.withResolvers<void>();
   const node = probeNode({
     passivateAfterMs: 3_600_000,
@@ -177,7 +177,7 @@ test("beyond so many actors those of a kind that leaves crowds leave as soon as 
   assert.equal(node.host.size, cellsMax, "up to so many stay");
 });
 
-test("beyond so many actors those that could not be loaded leave too", async () => {
+test("beyond the maximum actors that failed to load leave too", async () => {
   const node = probeNode({
     leavesCrowds: true,
     load: async ({ key }) => {
@@ -193,7 +193,7 @@ test("beyond so many actors those that could not be loaded leave too", async () 
   assert.equal(node.host.size, cellsMax);
 });
 
-test("an actor that asks to leave while it is at something leaves when that is over", async () => {
+test("a busy actor that asks to leave leaves when it is idle", async () => {
   let loads = 0;
   const gate = Promise.withResolvers<void>();
   const node = probeNode({
@@ -226,7 +226,7 @@ test("a sweep of a crowd evicts as many as a second of load adds", async () => {
   assert.ok(node.host.size <= cellsMax, `${node.host.size} actors`);
 });
 
-test("up to so many actors are left their time", async () => {
+test("up to the maximum actors keep their idle time", async () => {
   const node = probeNode({ passivateAfterMs: 3_600_000, load: () => ({}) });
   await node.outcomes(Array.from({ length: cellsMax }, (_, index) => node.ask("work", index, String(index))));
 

@@ -1,4 +1,4 @@
-// A turn that is sent again with its run id, as an http thread does when it does not know whether it was accepted: it runs once.
+// A turn that is sent again with its run id, like an http thread's after an uncertain acceptance: it runs once.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { cellsMax, sweepMs } from "../../../actors/runtime/idle-sweep.ts";
@@ -65,8 +65,8 @@ describe("a turn that is sent again with its run id", () => {
     });
   }
 
-  test("without a thread runs once where very many actors are in memory, too", async () => {
-    // On a slow machine those in memory would be looked for idle ones while they are made.
+  test("without a thread runs once, also with very many actors in memory", async () => {
+    // On a slow machine the sweep for idle actors would meet them during their creation.
     const unswept: Env = { ...env, timer: (ms, work) => env.timer(ms === sweepMs ? 2 ** 30 : ms, work) };
     const { process, model } = start(1, unswept);
     const asked = { manifest: "agent", thread_suffix: null, run_id: env.id() };
@@ -98,7 +98,7 @@ describe("a turn that is sent again with its run id", () => {
     assert.equal(model.requests.length, 2);
   });
 
-  test("on a busy thread differs from another request, which fails with the live run's id", async () => {
+  test("on a busy thread differs from another request, which is refused", async () => {
     const never = 2 ** 30;
     const { process } = start(never);
     const live = process.submit({ manifest: "agent", thread_suffix: "busy" });

@@ -1,4 +1,4 @@
-// A conversation under everything that may happen to it: the real thread and run actors and SQLite on the simulated clock.
+// A thread under all events: the real thread and run actors and SQLite on the simulated clock.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ConversationsAsked, ConversationsSeen } from "../../support/sim-conversation-worker.ts";
@@ -14,7 +14,7 @@ const threads = new SimThreads<ConversationsAsked, ConversationsSeen>(
   new URL("../../support/sim-conversation-worker.ts", import.meta.url),
 );
 
-test("SESS-008 CHAT-006 1,000 seeded conversations lose nothing, do nothing twice and say what is true", async () => {
+test("SESS-008 CHAT-006 1,000 seeded threads lose nothing, repeat nothing and report the truth", async () => {
   const last = only || seeds;
   const firsts = Array.from(
     { length: Math.ceil((last + 1 - (only || 1)) / seedsEach) },

@@ -57,7 +57,7 @@ for (const dialect of dialects) {
       settings = processSettings(
         atEnd,
         { sequential: { tools: names }, parallel: { tools: names, execution: { tools: "parallel" } } },
-        // Audit rows would be batches in between.
+        // Audit rows would be further batches.
         { SVC_AUDIT_FLUSH_SECONDS: "3600" },
       );
       ({ store } = await testStore(dialect, atEnd));
@@ -156,7 +156,7 @@ for (const dialect of dialects) {
       });
     }
 
-    test("IDEM-008 the replay of a keyed stream has the results that its calls were closed with", async () => {
+    test("IDEM-008 the replay of a keyed stream has the results that closed its calls", async () => {
       const asked: AskedTurn = {
         manifest: "sequential",
         thread_suffix: "keyed",

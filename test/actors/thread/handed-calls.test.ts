@@ -1,5 +1,5 @@
-// A process that dies after each batch of a turn which hands a call to its client, on both engines: the call is open in the log when
-// the client can know of it, and closed otherwise.
+// A process that dies after each batch of a turn that hands a call to its client, on both engines: the call is open in
+// the log when the client can know of it, and closed otherwise.
 
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
@@ -44,7 +44,7 @@ for (const dialect of gateDialects) {
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
     before(async () => {
-      // Audit rows would be batches in between.
+      // Audit rows would be further batches.
       settings = processSettings(atEnd, { agent: { tools: ["note"] } }, { SVC_AUDIT_FLUSH_SECONDS: "3600" });
       ({ store } = await testStore(dialect, atEnd));
     });
@@ -63,7 +63,7 @@ for (const dialect of gateDialects) {
     const turn = (thread_suffix: string) =>
       ({ manifest: "agent", thread_suffix, surface: "openai_stream", options: toJsonText(options) }) as const;
 
-    test("each call ends with one result, and the client's answer counts for its own calls only", async () => {
+    test("each call ends with one result, and a client answers only its own calls", async () => {
       const whole = stoppingStore(store, Number.POSITIVE_INFINITY, true);
       const uncut = start(whole, "uncut").process.submit(turn("uncut"));
       await uncut.ended;
@@ -94,7 +94,7 @@ for (const dialect of gateDialects) {
           const said = results.find(({ extra }) => extra?.tool_call_id === id)?.content;
           const isTaken = said === "the client's word";
           if (isTold) assert.ok(isTaken, `${suffix}: the client was told of the call, and the log says ${said}`);
-          // A last batch that is applied and not heard of ends the run as well.
+          // A last batch that is applied without an acknowledgement ends the run as well.
           else if (isTaken) assert.ok(batches === whole.batches && !answered, `${suffix}: nobody was told of the call`);
           else if (said !== undefined) assert.match(said, /not run|outcome unknown/, suffix);
           const told = model.requests[0]?.filter(({ role }) => role === "tool") ?? [];

@@ -42,7 +42,7 @@ for (const dialect of gateDialects)
       ({ store } = await testStore(dialect, atEnd));
     });
 
-    /** A process with a tool that says something to its own conversation; `accepted` gets what was acknowledged. */
+    /** A process with a tool that sends a message to its own thread; `accepted` gets the acknowledged ones. */
     function start(of: Store, replies: readonly ScriptedReply[]) {
       const accepted: string[] = [];
       const queue = async (suffix: string, text: string, kind: "steer" | "follow_up") => {
@@ -95,7 +95,7 @@ for (const dialect of gateDialects)
       return Object.fromEntries(said.map((text) => [text, kept.filter((each) => each === text).length]));
     }
 
-    test("STEER-001 STEER-002 STEER-003 WS-009 each message is stored once, and comes with the next turn", async () => {
+    test("STEER-001 STEER-002 STEER-003 WS-009 each is stored once, for the next turn", async () => {
       const replies: ScriptedReply[] = [
         { calls: [call("a", "say", { text: "S1" }), call("b", "say", { text: "never" })], usage },
         { calls: [call("c", "say", { text: "N1" }), call("d", "say", { text: "F1" })], usage },
@@ -145,7 +145,7 @@ for (const dialect of gateDialects)
         assert.ok(seen.has(waiting), `no crash has left "${waiting}": ${[...seen].join(" | ")}`);
     });
 
-    test("another process resumes a run that waits for an approval when a message is stored", async () => {
+    test("another process resumes a run waiting for an approval at a stored message", async () => {
       // Equal calls would share a request.
       const asking = (suffix: string): ScriptedReply[] => [
         { calls: [call("a", "calculator", { expression: `1+1 ${suffix}` })], usage },

@@ -1,4 +1,4 @@
-// Work on what waits for a conversation's run, one piece after the other.
+// Sequential work on the messages that wait for a thread's run.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { InputQueue } from "../../../actors/thread/input-queue.ts";

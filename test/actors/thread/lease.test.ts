@@ -61,7 +61,7 @@ for (const dialect of dialects)
     };
     const rowsOf = async (): Promise<number> => (await deleteExpired(store, 0)).leases;
 
-    test("LEASE-008 two processes on one store see one lease, whoever gave it", async () => {
+    test("LEASE-008 two processes on one store see one lease, from either of them", async () => {
       const [first, second] = [start(), start(another())];
       await first.say("two");
       const { token } = await first.take("two", { holder_id: "first" });
@@ -77,7 +77,7 @@ for (const dialect of dialects)
       await second.take("two");
     });
 
-    test("LEASE-009 of many processes that come at once one drives", async () => {
+    test("LEASE-009 of many concurrent processes one drives", async () => {
       const [first, second] = [start(), start(another())];
       await first.say("race");
       for (let round = 0; round < 5; round++) {
@@ -117,7 +117,7 @@ for (const dialect of dialects)
       assert.deepEqual(await end("contended", token), { released: true });
     });
 
-    test("a lease and the first turn of a thread come at once, and both hold", async () => {
+    test("a lease and the first turn of a thread arrive at once, and both hold", async () => {
       const { process, take, say } = start();
       for (let round = 0; round < 24; round++) {
         const suffix = `unborn-${round}`;
@@ -152,7 +152,7 @@ for (const dialect of dialects)
       await take("erased");
     });
 
-    test("a lease that is over is none, is made room for, and is swept away", async () => {
+    test("an expired lease has no effect, is replaced, and is swept", async () => {
       const { take, end, say } = start();
       await say("over");
       await rowsOf();
@@ -170,12 +170,12 @@ for (const dialect of dialects)
       await say("swept");
       await take("swept", { ttlMs: 0 });
       await take("swept", { ttlMs: 0, mode: "shared" });
-      // The second of the two has made room for itself.
+      // The second of the two has replaced an expired one.
       assert.equal(await rowsOf(), 1);
       assert.deepEqual([await rowsOf(), await held("over")], [0, ["exclusive next"]]);
     });
 
-    test("those who watch are bounded: the one that ends first makes room", async () => {
+    test("watchers are bounded: the one that ends first is replaced", async () => {
       const { take, say } = start();
       await say("crowd");
       const { token: driver } = await take("crowd", { holder_id: "driver" });
@@ -194,7 +194,7 @@ for (const dialect of dialects)
     });
   });
 
-/** The store, with a look at each batch before it is written. */
+/** The store, with a hook before each batch. */
 function withWrites(store: Store, look: (ops: readonly WriteOp[]) => void): Store {
   const tenant = (id: string): TenantStore => {
     const scope = store.tenant(id);

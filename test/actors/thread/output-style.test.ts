@@ -22,7 +22,7 @@ const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none
 const styles = ["a", "b", "c"].map((name) => ({ name, prompt: `Style ${name}.` }));
 
 for (const dialect of gateDialects)
-  describe(`the style of a conversation, on ${dialect}`, () => {
+  describe(`the style of a thread, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -77,7 +77,7 @@ for (const dialect of gateDialects)
     }
     const kept = async (suffix: string) => (await threadBySuffix(store.tenant(tenantId), suffix))?.meta.output_style;
 
-    test("a suspended run resumes with its own style in any process; the next turn has the new", async () => {
+    test("a suspended run resumes with its own style; the next turn has the new one", async () => {
       const first = start();
       await first.pick("aside", "a");
       await first.say("aside", "ask");
@@ -106,7 +106,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([...first.process.crashes, ...second.process.crashes], []);
     });
 
-    test("during turns that begin and end, each style is stored in order and no turn is lost", async () => {
+    test("during turns that begin and end, each style is stored and no turn is lost", async () => {
       const { process, pick, say, told } = start();
       const names = Array.from({ length: 12 }, (_, at) => styles[at % 3]?.name ?? "");
 
@@ -209,7 +209,7 @@ for (const dialect of gateDialects)
     });
   });
 
-/** A store that takes one batch with the statement `of` and then says that it was away. */
+/** A store that applies one batch with the statement `of` and then reports an outage. */
 function losesAnswer(store: Store): { readonly store: Store; of: string | null } {
   function losing<S extends Scope>(scope: S): S {
     const write: Scope["write"] = async (ops, deadlineMs) => {

@@ -22,7 +22,7 @@ const principal = { tenant_id: tenantId, sub: "alice", scopes: [], scheme: "none
 const styles = ["a", "b", "c"].map((name) => ({ name, prompt: `Style ${name}.` }));
 
 for (const dialect of gateDialects)
-  describe(`the permission mode of a conversation, on ${dialect}`, () => {
+  describe(`the permission mode of a thread, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -34,7 +34,7 @@ for (const dialect of gateDialects)
           parallel: { tools: ["calculator"], execution: { tools: "parallel" } },
           planner: { tools: ["todo_write"], permissions: { default_mode: "plan" } },
         },
-        // Audit rows would be batches in between.
+        // Audit rows would be further batches.
         { SVC_AUDIT_FLUSH_SECONDS: "3600" },
       );
       ({ store } = await testStore(dialect, atEnd));
@@ -93,7 +93,7 @@ for (const dialect of gateDialects)
       return new Map(told.map(({ content, extra }) => [extra?.tool_call_id, content]));
     }
 
-    test("STREAM-041 a process that dies after any batch of an approval leaves the mode and the result as one", async () => {
+    test("STREAM-041 a process that dies during an approval leaves mode and result consistent", async () => {
       const never = Number.POSITIVE_INFINITY;
       /** A run that waits for its plan. The plan is approved when its process can no longer write. */
       async function approved(suffix: string, until: number) {
@@ -141,7 +141,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([...seen], ["plan", "default"]);
     });
 
-    test("STREAM-041 SESS-011 a setting and the write of an approved plan do not overwrite each other", async () => {
+    test("STREAM-041 SESS-011 a setting and an approved plan's write do not overwrite each other", async () => {
       for (let at = 0; at < 6; at++) {
         const suffix = `busy-${at}`;
         const { process, set, pick, think, submit } = start();
@@ -168,7 +168,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("STREAM-041 of several plans that are approved at once the first ends the mode, and the others find it ended", async () => {
+    test("STREAM-041 of several plans approved at once only the first ends the mode", async () => {
       const { process, set, submit } = start();
       await set("plans", "plan");
       const turn = submit("plans", "plans", "parallel");
@@ -186,7 +186,7 @@ for (const dialect of gateDialects)
       assert.equal((await kept("plans")).permission_mode, "default");
     });
 
-    test("SESS-011 during turns that begin and end, each mode is stored in order and no turn is lost", async () => {
+    test("SESS-011 during turns each mode is stored in order and no turn is lost", async () => {
       const { process, set, submit } = start();
       const modes = Array.from(
         { length: 9 },
@@ -202,7 +202,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(process.crashes, []);
     });
 
-    test("SESS-011 a thread begins in its manifest's mode, also when another setting created it", async () => {
+    test("SESS-011 a thread begins in its manifest's mode, also after another setting", async () => {
       const { submit, think } = start();
       await submit("born", "go", "planner").ended;
       await think("made", "low");

@@ -12,7 +12,7 @@ import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 for (const dialect of dialects)
-  describe(`runs of a process that is gone, on ${dialect}`, () => {
+  describe(`runs of a dead process, on ${dialect}`, () => {
     const atEnd = cleanup();
     let store: Store;
     let settings: ReturnType<typeof processSettings>;
@@ -55,7 +55,7 @@ for (const dialect of dialects)
       idempotency: { key, fingerprint: "the same body" },
     });
 
-    test("each is marked by its own id, once, however often it is looked for", async () => {
+    test("each is closed by its own id, once, after any number of searches", async () => {
       const first = start(never);
       const turns = ["one", "two"].map((thread_suffix) => first.submit({ manifest: "agent", thread_suffix }));
       for (const turn of turns) await turn.accepted;
@@ -89,7 +89,7 @@ for (const dialect of dialects)
       await json.ended;
     });
 
-    test("IDEM-013 a key does not expire before its run is over, and is free when that was closed", async () => {
+    test("IDEM-013 a key outlives its run, and is free when the run was closed", async () => {
       const first = start(never);
       await first.submit(keyed("long", "chat", "long")).accepted;
       now += 61_000;

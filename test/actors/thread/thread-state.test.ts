@@ -8,7 +8,7 @@ import type { Store } from "../../../storage/store/store.ts";
 import { testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
-describe("a conversation between its turns", () => {
+describe("a thread between its turns", () => {
   const atEnd = cleanup();
   let store: Store;
   before(async () => {
@@ -23,7 +23,7 @@ describe("a conversation between its turns", () => {
   const contentsOf = ({ branch }: ThreadState) => branch?.map(({ content }) => content);
   const numbered = (count: number) => Array.from({ length: count }, (_, at) => said("user", String(at)));
 
-  test("keeps a window of up to twice what is needed, and the newest of a longer one", async () => {
+  test("keeps up to twice the needed window, and the newest part of a longer one", async () => {
     const twice = await stateWith(numbered(8), 4);
     const more = await stateWith(numbered(9), 4);
 
@@ -34,7 +34,7 @@ describe("a conversation between its turns", () => {
     assert.deepEqual(contentsOf(more), ["5", "6", "7", "8"]);
   });
 
-  test("keeps with the results of calls the reply that has asked for them", async () => {
+  test("keeps the reply with the calls of its results", async () => {
     const branch = [...numbered(6), said("assistant", "asks"), said("tool", "a"), said("tool", "b"), said("user", "c")];
     const state = await stateWith(branch, 2);
 
@@ -43,7 +43,7 @@ describe("a conversation between its turns", () => {
     assert.deepEqual(contentsOf(state), ["asks", "a", "b", "c"]);
   });
 
-  test("keeps 128 Ki characters of one that is replayed in full, and reads a longer one again", async () => {
+  test("keeps 128 Ki characters of a full replay, and reads a longer one again", async () => {
     const all = Number.POSITIVE_INFINITY;
     const longest = await stateWith([said("user", "x".repeat(131_071)), said("assistant", "y")], all);
     const tooLong = await stateWith([said("user", "x".repeat(131_072)), said("assistant", "y")], all);

@@ -78,7 +78,7 @@ describe("the tree below HTTP", () => {
     return { sim, suffix, process, events };
   }
 
-  test("a rewind and a turn that begin at once: one of them is refused, and the log is a tree either way", async () => {
+  test("of a concurrent rewind and turn one is refused, and the log stays a tree", async () => {
     const seen = new Set<string>();
     for (let seed = 0; seed < 40; seed++) {
       const { sim, process, events } = world();
@@ -129,7 +129,7 @@ describe("the tree below HTTP", () => {
     );
   });
 
-  test("client messages during a run with calls are logged once, never between call and result", async () => {
+  test("client messages during a run are never logged between call and result", async () => {
     for (let at = 0; at < 30; at++) {
       const { sim, process, events } = world((earlier) =>
         earlier === 0
@@ -212,7 +212,7 @@ for (const dialect of dialects)
       tenant = store.tenant(tenantId);
     });
 
-    /** A thread with these events; each is [parent, kind], a user's message unless it says otherwise. */
+    /** A thread with these events; each is [parent, kind], by default a user's message. */
     async function threadOf(
       suffix: string,
       steps: readonly { parent: number; kind?: EventKind; metadata?: object; content?: string }[],
@@ -247,7 +247,7 @@ for (const dialect of dialects)
       return all;
     }
 
-    test("a long branch is copied in pages, and a long conversation deleted in pages, and nothing of either is left over", async () => {
+    test("a long branch is copied, and a long thread deleted, in pages and completely", async () => {
       const settings = processSettings(atEnd, { agent: {} });
       const env = systemEnv();
       const model = new ScriptedModel(env, () => ({ text: ["Said."] }));
@@ -273,7 +273,7 @@ for (const dialect of dialects)
       await assert.rejects(tenant.write([touchOp(tenant, copy?.thread_key ?? 0)]), { code: "conflict" });
     });
 
-    test("a branch of a few long events is copied in pages too: no batch has more than some of them", async () => {
+    test("a branch of a few long events is copied in pages of bounded size", async () => {
       const settings = processSettings(atEnd, { agent: {} });
       const env = systemEnv();
       const batches: number[] = [];
@@ -317,7 +317,7 @@ for (const dialect of dialects)
       assert.deepEqual([copy.waiting, copy.waitingChars], [0, 0]);
     });
 
-    test("a branch is found as ranges, however often it was left, over pages of any size", async () => {
+    test("a branch is found as ranges, over any number of forks and pages of any size", async () => {
       const steps = Array.from({ length: 2500 }, (_, seq) => ({ parent: seq % 100 === 50 ? seq - 21 : seq - 1 }));
       const head = await threadOf("ranges", steps);
 
@@ -350,7 +350,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("a turn that a compaction cuts through begins with its own words, also in a copy with other numbers", async () => {
+    test("a turn cut by a compaction begins with its own messages, also in a copy", async () => {
       const env = systemEnv();
       const model = new ScriptedModel(env, () => ({ text: ["Said."] }));
       const settings = processSettings(atEnd, { agent: {} });
@@ -395,7 +395,7 @@ for (const dialect of dialects)
         keepFileOp(tenant, file.file_id),
         ...shareFilesOps(tenant, half.thread_key, whole.thread_key, [file.file_id]),
       ]);
-      // The conversation that it was a copy of is deleted before it is done.
+      // The original thread is deleted before the copy is complete.
       await tenant.write(dropFilesOfThreadOps(tenant, whole.thread_key));
       const passedOn = await keptFile(tenant, file.file_id);
 
@@ -412,7 +412,7 @@ for (const dialect of dialects)
     });
   });
 
-/** The store of a tenant, with how many characters each batch that is written has. */
+/** The store of a tenant, with the number of characters of each batch. */
 function watching(tenant: TenantStore, batches: number[]): TenantStore {
   const write: TenantStore["write"] = (ops, ...rest) => {
     batches.push(ops.flatMap(({ params }) => params).join("").length);

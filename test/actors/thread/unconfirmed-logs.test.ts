@@ -32,7 +32,7 @@ function opened() {
 
 const thread = (key: string) => ({ kind: "thread", key }) as const;
 
-test("a log is looked at four times, the last one ten minutes later, and then forgotten", async () => {
+test("a log is checked four times, the last one ten minutes later, then dropped", async () => {
   const { sim, looks, logs, timers } = opened();
 
   logs.note(thread("acme:a"));
@@ -60,7 +60,7 @@ test("a log that cannot be checked then is checked again until the store is back
   assert.ok(looks.length - before <= 4, `${looks.length - before}`);
 });
 
-test("one that is noted again is checked again, and beyond 10,000 the oldest is dropped", async () => {
+test("a repeated one is checked again; beyond 10,000 the oldest is dropped", async () => {
   const { sim, looks, logs } = opened();
   logs.note(thread("acme:first"));
   for (let i = 0; i < 9_999; i++) logs.note(thread(`acme:${i}`));

@@ -42,7 +42,7 @@ test("STREAM-022 listeners get unpublished events of the log once, each tenant i
 
   assert.deepEqual(published.splice(0), [[one.topic, ["id: 2", "id: 3"]]]);
 
-  // More than a page of the log, in their order.
+  // More than a page of the log, in order.
   const long = await logOf("one", "long", 9, "x".repeat(250_000));
   unpublished.note(long);
   for (const log of [long, long]) await unpublished.tell(log);

@@ -20,7 +20,7 @@ async function refusalOf(tool: Tool, text: string): Promise<string> {
   return checked.refusal.text;
 }
 
-test("arguments that fit are given as they are", async () => {
+test("valid arguments are passed unchanged", async () => {
   assert.deepEqual(await checkArguments(readFile, ' {"path":"a","offset":2}\n', env), {
     ok: true,
     args: { path: "a", offset: 2 },
@@ -89,7 +89,7 @@ for (const [name, tool, text, reason] of refused) {
   });
 }
 
-test("the log has arguments parsed where a tool might take them, and else as the text that they are", () => {
+test("the log has valid arguments parsed, and others as their text", () => {
   const taken: [string, unknown][] = [
     ['{"a":[1]}', { a: [1] }],
     [" ", {}],
@@ -112,7 +112,7 @@ test("all calls of an answer share the parse bound of one", () => {
   assert.deepEqual([half.length, typeof first, typeof second, third], [1_000_000, "object", "object", "{}"]);
 });
 
-test("64 levels are taken", () => {
+test("64 levels are accepted", () => {
   assert.doesNotThrow(() => parseStrictJson(`${"[".repeat(64)}${"]".repeat(64)}`));
 });
 
@@ -129,7 +129,7 @@ test("strict JSON reads every JSON value as JSON.parse does", () => {
   );
 });
 
-test("no text makes the check throw, and none is taken that JSON.parse refuses", async () => {
+test("no text makes the check throw, and JSON.parse accepts all it accepts", async () => {
   const piece = fc.constantFrom(
     "{",
     "}",

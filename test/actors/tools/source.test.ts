@@ -18,7 +18,7 @@ const tool = (name: string) =>
 const first = toolList("the first", [tool("a"), tool("b")]);
 const second = toolList("the second", [tool("c")]);
 
-test("a run's tools are those that its agent has bound, in that order, each from the source that has it", () => {
+test("a run's tools are those bound by its agent, in order, each from its source", () => {
   const sources = [first, second];
   const agent = compileSpec({ tools: ["c", "a"] }, { tools: offeredTools(sources) });
 
@@ -45,7 +45,7 @@ test("a tool that has left its source is not bound, and a live run keeps its too
   assert.deepEqual([[...before.keys()], [...after.keys()]], [["gone"], []]);
 });
 
-test("a tool with another nature than its own is otherwise what it was, also when it is an object of a class", async () => {
+test("a tool with a changed effect is otherwise equal, also a class instance", async () => {
   class Counter {
     readonly timeoutMs = 5;
     #count = 0;

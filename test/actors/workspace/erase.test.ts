@@ -22,7 +22,7 @@ const writers = {
   "replaces files": "fs.writeFileSync(at + '/t', 'x' + i), fs.renameSync(at + '/t', at + '/f' + (i % 50))",
 };
 
-/** A process that works in a folder: seldom enough that it has a moment in which it does not. */
+/** A process that works in a folder, with pauses between its actions. */
 function startWriter(at: string, work: string, atEnd: Cleanup): void {
   const pause = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)";
   const code = `const fs = require("fs"), at = ${JSON.stringify(at)}; for (let i = 0; ; i++) { ${pause}; try { ${work} } catch {} }`;
@@ -31,7 +31,7 @@ function startWriter(at: string, work: string, atEnd: Cleanup): void {
 }
 
 for (const [what, work] of Object.entries(writers))
-  test(`a process that ${what} keeps no conversation from being deleted`, async (t: TestContext) => {
+  test(`a process that ${what} does not prevent the deletion of a thread`, async (t: TestContext) => {
     const atEnd = cleanup(t);
     const root = tempDir(atEnd);
     const threads = join(root, ".svc-scopes", "acme", "threads");
@@ -48,7 +48,7 @@ for (const [what, work] of Object.entries(writers))
     assert.deepEqual(readdirSync(threads), []);
   });
 
-test("a folder that is filled as fast as it is emptied is given up, and stays in sight", async (t: TestContext) => {
+test("a folder that fills as fast as it is emptied is left, and stays visible", async (t: TestContext) => {
   const root = tempDir(cleanup(t));
   const threads = join(root, ".svc-scopes", "acme", "threads");
   mkdirSync(join(threads, "t"), { recursive: true });

@@ -27,10 +27,10 @@ function open(t: TestContext): { place: Place; at: string; audited: string[] } {
   return { place, at: join(root, "a"), audited };
 }
 
-test("WS-003 a file that changes during the write stays, and the answer shows its state", async (t) => {
+test("WS-003 a file that changes during the write stays, and the answer shows it", async (t) => {
   const { place, at, audited } = open(t);
   writeFileSync(at, "old");
-  // The id of the draft is asked for when the file was looked at, and before it is replaced.
+  // The id of the draft is requested after the file was checked, and before it is replaced.
   const env = {
     ...place.env,
     id() {
@@ -55,7 +55,7 @@ test("WS-004 a path that is no longer a file is not deleted", async (t) => {
   assert.deepEqual(audited, []);
 });
 
-test("WS-006 concurrent moves between the same two paths take turns, in any order and case", async (t) => {
+test("WS-006 concurrent moves between two paths take turns, in any order and case", async (t) => {
   const { place } = open(t);
   const done: string[] = [];
   const both = (name: string, ...paths: string[]) =>
@@ -75,7 +75,7 @@ test("WS-006 concurrent moves between the same two paths take turns, in any orde
   assert.deepEqual(done.sort(), ["1", "2", "3", "4"]);
 });
 
-test("of one tenant so many are let in at once, and the next when one leaves; other tenants do not wait", async () => {
+test("each tenant has a bound of concurrent requests, and waits for itself only", async () => {
   const gates = new TenantSemaphores(2);
   const begun: string[] = [];
   const doors = ["1", "2", "3"].map((name) => ({ name, ...gate() }));

@@ -58,7 +58,7 @@ describe("a fair queue", () => {
     assert.deepEqual([order, queue.underWay, queue.length], [["a", "b", "c"], 2, 1]);
   });
 
-  test("gives an idle tenant one turn beyond the bound, where allowed, and no more", async () => {
+  test("gives an idle tenant one turn beyond the bound, where allowed", async () => {
     for (const [oneEach, gone] of [
       [false, ["a0", "a1"]],
       [true, ["a0", "a1", "b0"]],
@@ -72,7 +72,7 @@ describe("a fair queue", () => {
     }
   });
 
-  test("begins no more turns at a time than it may before the event loop has gone on", async () => {
+  test("begins a bounded number of turns per turn of the event loop", async () => {
     const { loop, order, come } = start({ perLoop: 3 });
     for (let at = 0; at < 8; at++) come("t", `${at}`);
 
@@ -85,14 +85,14 @@ describe("a fair queue", () => {
     assert.deepEqual(counts.slice(0, 3), [3, 6, 8]);
   });
 
-  test("lets those go first that have begun, before those that came earlier", async () => {
+  test("serves callers that have begun before earlier newcomers", async () => {
     const { order, come } = start({ atOnce: 2 });
     const one = come("t", "one");
     const holder = come("t", "holder");
     for (const name of ["fresh", "fresher"]) come("t", name);
     await settled();
 
-    // Its turn goes to the first in the queue, and it comes again before the others get theirs.
+    // Its turn goes to the first in the queue, and it gets its next turn before the others.
     come("t", "one again", one);
     holder.leave();
     await settled();
@@ -100,7 +100,7 @@ describe("a fair queue", () => {
     assert.deepEqual(order, ["one", "holder", "fresh", "one again"]);
   });
 
-  test("frees the place of one that leaves, in the queue or at its turn, once", async () => {
+  test("releases a caller that leaves, in the queue or at its turn, once", async () => {
     const { queue, order, come, emptied } = start({ atOnce: 1 });
     const [a, b, c] = ["a", "b", "c"].map((name) => come("t", name)) as [Ticket, Ticket, Ticket];
     await settled();
@@ -118,7 +118,7 @@ describe("a fair queue", () => {
     assert.deepEqual([queue.length, queue.underWay, emptied()], [0, 0, 1]);
   });
 
-  test("tells that it is empty also when the last one gives up in the queue", async () => {
+  test("reports that it is empty also when the last caller leaves the queue", async () => {
     const { queue, come, emptied } = start({ perLoop: 1 });
     const [first, last] = [come("t", "first"), come("t", "last")];
     await settled();

@@ -17,7 +17,7 @@ test("a principal is revoked when no key has its tenant and name", () => {
     assert.equal(isRevoked(who, settings), expected, JSON.stringify(who));
 });
 
-test("a run on behalf of a principal is checked for that principal, whatever it runs as", () => {
+test("a run on behalf of a principal is checked for that principal", () => {
   const cron: Principal = { ...alice, sub: "cron", scheme: "cron" };
   const { sub, scheme, issuer } = alice;
 

@@ -179,7 +179,7 @@ test("the operator's policy refuses metadata by name too", async () => {
   assert.equal(connections, 0);
 });
 
-test("a name that was public at first and is private later is checked again and refused", async () => {
+test("a name that turns private after a public answer is checked again and refused", async () => {
   // Under the operator's policy the loopback address is allowed, so that the first connection is really made.
   const { egress, asked } = open("operator", ["127.0.0.1"], ["169.254.169.254"]);
 

@@ -102,7 +102,7 @@ describe("the connection to Redis", () => {
     assert.equal(await id(), second);
   });
 
-  test("is checked by a write without effect, or by an answer where only pushes are allowed", async (context) => {
+  test("is checked by a write without effect, or by an answer for push accounts", async (context) => {
     const atEnd = cleanup(context);
     const server = await startRedis(atEnd);
     if (!has(context, server !== null, "needs redis-server") || server === null) return;
@@ -218,7 +218,7 @@ describe("SVC_REDIS_URL", () => {
     });
   });
 
-  test("has its password masked, as it stands in the URL and as it is", () => {
+  test("has its password masked, encoded and decoded", () => {
     const { settings } = readSettings({ SVC_REDIS_URL: "redis://:p%40ss-word-long@h" });
 
     for (const secret of ["p%40ss-word-long", "p@ss-word-long", "redis://:p%40ss-word-long@h"])

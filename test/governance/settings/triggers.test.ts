@@ -51,7 +51,7 @@ describe("SVC_TRIGGERS", () => {
       assert.throws(() => read(fields), { message: said });
     });
 
-  test("TRIG-014 neither manifest nor workflow, an unknown field and an id that is none are refused without their text", () => {
+  test("TRIG-014 mistakes in manifest, fields and id are refused without their text", () => {
     const { manifest: _, ...without } = entry;
     assert.throws(() => readTriggers({ a: without }), { message: "a: manifest is missing" });
     assert.throws(

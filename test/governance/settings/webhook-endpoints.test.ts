@@ -82,7 +82,7 @@ test("an endpoint exists for its tenants only, and names of Object.prototype are
     assert.equal(openEndpoint(endpoints, id, tenant), null);
 });
 
-test("SET-004 http is for development with SVC_ALLOW_INSECURE, and a named secret must exist", () => {
+test("SET-004 http needs SVC_ALLOW_INSECURE, and a named secret must exist", () => {
   const plain = { ops: { ...ops, url: "http://127.0.0.1:9/hook" } };
   const named = { ops: { ...ops, secret: ["secret:OPS_KEY"] } };
   const about = (settings: ReturnType<typeof settingsOf>) =>

@@ -5,7 +5,7 @@ import { compile } from "../../../manifests/compile/compile.ts";
 import { parseManifest } from "../../../manifests/parse/parse.ts";
 import { agent, compileProblems, compileSpec, plainSource, rates, registries } from "../support.ts";
 
-test("a minimal manifest compiles to the default route, no tools, no prompt and the default bounds", () => {
+test("a minimal manifest compiles to the defaults", () => {
   const manifest = parseManifest(agent());
 
   const compiled = compile(manifest, registries(), { ...plainSource, version: 7 });

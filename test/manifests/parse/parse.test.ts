@@ -59,7 +59,7 @@ test("a field without default that is left out is refused as missing, at every l
   assert.ok(seen > 20, "the walk reaches the required fields");
 });
 
-test("all problems are reported at once, at most twenty, each with a path and a sentence", () => {
+test("all problems, at most twenty, are reported with a path and a sentence", () => {
   const wrong = agent({ tool: [], model: { temperature: "hot" }, limits: { max_tool_calls: 501 } }, { version: 1 });
   const many = agent(Object.fromEntries(Array.from({ length: 80 }, (_, at) => [`unknown_${at}`, 1])));
 

@@ -126,7 +126,7 @@ test("alias bombs, circles and endless repetition are refused", () => {
   assert.match(problemsOf(() => copyJson(circle))[0]?.msg ?? "", /nested deeper/);
 });
 
-test("a manifest is bounded in members, those of one object and all together, however it is written", () => {
+test("a manifest is bounded in members, per object and in all, in any notation", () => {
   const object = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 1]));
   const most = Array.from({ length: 20 }, () => object(1_000));
 

@@ -59,7 +59,7 @@ test("a moved pointer, a first version and a new name are visible after a notice
   assert.deepEqual([moved.version, moved.manifest.metadata.description], [2, "two"]);
 });
 
-test("a pointer that changes during its read is not cached, whatever else is read", async (t) => {
+test("a pointer that changes during its read is not cached", async (t) => {
   const store = await temporaryStore(t);
   for (const version of [1, 2]) await storeVersion(store, "acme", "a", version, manifest("a"));
   await pointTo(store, "acme", "a", 1);
@@ -103,7 +103,7 @@ function slowReads(store: Store, wait: () => Promise<void>): Store {
   };
 }
 
-test("threads on the canary side get the canary version, stateless turns the stable one", async (t) => {
+test("canary threads get the canary version, stateless turns the stable one", async (t) => {
   const store = await temporaryStore(t);
   const { resolve } = createResolver({ ...nothing, store });
   await storeVersion(store, "acme", "a", 1, manifest("a", "stable"));

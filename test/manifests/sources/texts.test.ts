@@ -7,7 +7,7 @@ import { neededTexts, readTexts } from "../../../manifests/sources/texts.ts";
 import { checkKey } from "../../../storage/objects/keys.ts";
 import { agent } from "../support.ts";
 
-test("the needed texts are the soul, the files and the bodies that are in files, each key once", () => {
+test("the needed texts are soul, files and bodies in files, each key once", () => {
   const manifest = parseManifest(
     agent({
       system_prompt: { soul: true, files: ["a.md", "sub/b.md"] },

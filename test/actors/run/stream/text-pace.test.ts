@@ -40,7 +40,7 @@ test("text waits while turns of the event loop are long, and no longer", async (
   assert.deepEqual(asked, [false, false, true, true, false]);
 });
 
-test("everybody who waits is called at the same beat, once", async () => {
+test("all waiters are called at the same beat, once", async () => {
   const { sim, pace } = paced();
   const called: string[] = [];
   const startedAt = sim.now;

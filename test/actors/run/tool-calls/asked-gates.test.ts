@@ -95,7 +95,7 @@ for (const dialect of gateDialects)
         process.bus.tell(runAddress(tenantId, suffix || null, run_id), "resume", { due: false });
     }
 
-    test("APPR-009 whose process dies as the request is written leaves none open for a decision", async () => {
+    test("APPR-009 whose process dies as the request is written leaves none open", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const { promise: gone, resolve } = Promise.withResolvers<void>();
@@ -143,7 +143,7 @@ for (const dialect of gateDialects)
         assert.deepEqual(await waitsOfRun(tenant(), turn.runId), []);
       });
 
-    test("APPR-004 APPR-010 of equal calls that find no request at once one asks, and the others wait for the same", async () => {
+    test("APPR-004 APPR-010 of equal concurrent calls one asks, and the others wait for its request", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const suffixes = ["equal-1", "equal-2", null];
@@ -186,7 +186,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(process.crashes, []);
     });
 
-    test("APPR-018 of equal calls at once that are bound to their principals one asks, and the other is refused", async () => {
+    test("APPR-018 of equal calls with separate principals one asks, the other is refused", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const { promise: both, resolve } = Promise.withResolvers<void>();

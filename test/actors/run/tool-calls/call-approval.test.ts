@@ -1,4 +1,4 @@
-// A grant that a call is to be made by, where the store fails.
+// The grant of a call while the store fails.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimGrant } from "../../../../actors/run/tool-calls/call-approval.ts";
@@ -9,7 +9,7 @@ import { gateDialects, testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
 for (const dialect of gateDialects)
-  test(`whether a grant is a call's own is known or the store has failed, and is not another's for that, on ${dialect}`, async (t) => {
+  test(`a grant of an unconfirmed write belongs to its own call only, on ${dialect}`, async (t) => {
     const store = refusingStore((await testStore(dialect, cleanup(t))).store);
     const tenant = store.tenant("acme");
     for (const one_shot of [0, 1]) {

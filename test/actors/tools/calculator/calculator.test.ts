@@ -143,7 +143,7 @@ test("fractions obey the laws of arithmetic exactly", () => {
   );
 });
 
-test("a floating-point number survives the way to a fraction and back", () => {
+test("a floating-point number survives conversion to a fraction and back", () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       assert.equal(toNumber(fromNumber(value)), value === 0 ? 0 : value);
@@ -152,7 +152,7 @@ test("a floating-point number survives the way to a fraction and back", () => {
   );
 });
 
-test("so does one near zero, which keeps fewer bits", () => {
+test("a number near zero, which keeps fewer bits, survives it too", () => {
   for (const value of [1.220734650092114e-308, -1.220734650092114e-308, Number.MIN_VALUE, 2.2250738585072014e-308])
     assert.equal(toNumber(fromNumber(value)), value);
   fc.assert(
@@ -188,7 +188,7 @@ const tree: fc.Arbitrary<{ text: string; value: bigint }> = fc.letrec<{ node: { 
   }),
 ).node;
 
-test("whole numbers are computed exactly, however the expression is built", () => {
+test("whole numbers are computed exactly, in any expression", () => {
   fc.assert(
     fc.property(tree, ({ text, value }) => {
       fc.pre(text.length <= 500);

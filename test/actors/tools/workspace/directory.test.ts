@@ -58,7 +58,7 @@ for (const pinning of pinnings) {
       assert.equal(await root.look("gone"), null);
     });
 
-    test("a listing is bounded and leaves out what no path can name", async (t) => {
+    test("a listing is bounded and leaves out names that no path can have", async (t) => {
       const { home, root } = await open(t);
       for (const name of ["b", "a", "line\nend", "back\\slash", ".svc-tmp-1"])
         writeFileSync(join(home, "root", name), "");
@@ -78,7 +78,7 @@ for (const pinning of pinnings) {
       assert.equal(some.more, true);
     });
 
-    test("links are refused where they are met", async (t) => {
+    test("links are refused at any level", async (t) => {
       const { home, root } = await open(t);
       symlinkSync("../../outside", join(home, "root/dir"));
       symlinkSync("../../outside/file", join(home, "root/file"));

@@ -18,7 +18,7 @@ import { cleanup, tempDir } from "../../../support/temp.ts";
 const draft = `.svc-tmp-${"0a".repeat(16)}`;
 const hourMs = 3_600_000;
 
-/** Makes a file that was last written to so long ago. */
+/** Makes a file with this age. */
 function put(path: string, ageMs: number): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, "half of");
@@ -26,7 +26,7 @@ function put(path: string, ageMs: number): void {
   utimesSync(path, at, at);
 }
 
-/** The real world without waiting, and how long it would have waited. */
+/** The real environment without waiting, with the time it would have waited. */
 function hastyEnv(): { env: Env; pauses: number[] } {
   const pauses: number[] = [];
   const real = systemEnv();
@@ -70,7 +70,7 @@ test("drafts unwritten for an hour are deleted in all places of a tool, and only
   assert.ok(lstatSync(link).isSymbolicLink());
 });
 
-test("a sweep of many names rests after each few hundred", async (t) => {
+test("a sweep of many names pauses after each few hundred", async (t) => {
   const root = tempDir(cleanup(t));
   for (let i = 0; i < 1000; i++) writeFileSync(join(root, `f${i}`), "");
   put(join(root, draft), 2 * hourMs);
@@ -86,6 +86,6 @@ test("a sweep of many names rests after each few hundred", async (t) => {
   );
 });
 
-test("a workspace root that is not there is nothing to sweep", async (t) => {
+test("a missing workspace root is an empty sweep", async (t) => {
   await sweepDrafts(join(tempDir(cleanup(t)), "nowhere"), systemEnv());
 });

@@ -5,7 +5,7 @@ import { firstPlaces, fits, nextPlaces, parsePattern } from "../../../../actors/
 import { ToolRefusal } from "../../../../actors/tools/workspace/refusal.ts";
 import { runs } from "../../../support/effort.ts";
 
-/** Whether a walk down the path ends where the pattern fits. */
+/** True if a walk down the path ends in a match of the pattern. */
 function matches(pattern: string, path: string, counter?: { steps: number }): boolean {
   const { base, parts } = parsePattern(pattern);
   const names = path.split("/");
@@ -43,7 +43,7 @@ for (const [pattern, path, expected] of table) {
   });
 }
 
-test("patterns fit what their regular expression fits", () => {
+test("patterns match the same paths as their regular expression", () => {
   const name = fc.string({ unit: fc.constantFrom("a", "b"), minLength: 1, maxLength: 3 });
   const part = fc.oneof(
     fc.constant("**"),

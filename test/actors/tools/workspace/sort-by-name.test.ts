@@ -5,7 +5,7 @@ import { sortByName } from "../../../../actors/tools/workspace/sort-by-name.ts";
 
 const named = (names: readonly string[]) => names.map((name) => ({ name }));
 
-test("any names come in the order of their characters, and each once", async () => {
+test("any names are sorted by their characters, and each once", async () => {
   const names = fc.uniqueArray(fc.string(), { maxLength: 200 });
   const copies = fc.integer({ min: 1, max: 120 });
   await fc.assert(
@@ -24,7 +24,7 @@ test("any names come in the order of their characters, and each once", async () 
   );
 });
 
-test("others have a turn after each few thousand names", async () => {
+test("the sort yields after each few thousand names", async () => {
   const many = Array.from({ length: 50_000 }, (_, at) => `${(at * 7_919) % 50_000}`);
   let breaths = 0;
 

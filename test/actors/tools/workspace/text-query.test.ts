@@ -17,7 +17,7 @@ const expression: fc.Arbitrary<string> = fc.letrec<{ node: string }>((tie) => ({
   ),
 })).node;
 
-test("the guess at an expression's size is never much too low", () => {
+test("the estimate of an expression's size is never much too low", () => {
   fc.assert(
     fc.property(expression, (text) => {
       let size: number;
@@ -45,7 +45,7 @@ test("ranges that are compiled letter by letter are few", async () => {
     assert.ok((await regexQuery(query)).stepsPerChar > 0, query);
 });
 
-test("queries tell where the first match begins", async () => {
+test("queries return the start of the first match", async () => {
   assert.equal(literalQuery("b.").find("ab.b."), 1);
   assert.equal(literalQuery("B").find("ab"), -1);
   assert.equal((await regexQuery("b+")).find("aabb"), 2);

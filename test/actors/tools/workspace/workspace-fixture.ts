@@ -11,23 +11,23 @@ import { systemEnv } from "../../../../bus/env.ts";
 import { Egress } from "../../../../governance/egress/egress.ts";
 import { createStore, type Engine } from "../../../../storage/store/store.ts";
 
-/** A temporary root with a workspace of scope deployment, so that a test's files are where it puts them. */
+/** A temporary root with a workspace of scope deployment, so that a test controls the paths of its files. */
 export interface Fixture {
   readonly root: string;
   /** A directory next to the root, outside every workspace. */
   readonly outside: string;
   readonly frames: { frame: string; data: unknown }[];
   readonly context: ToolContext;
-  /** Puts a file under the root, with its directories. */
+  /** Writes a file under the root, with its directories. */
   put(path: string, content: string | Uint8Array): void;
   at(path: string): string;
-  /** Calls a tool as a run does: arguments as the text that a model wrote. */
+  /** Calls a tool like a run: arguments as the model's text. */
   call(tool: string, args: unknown, overrides?: Partial<ToolContext>): Promise<ToolResult>;
   /** The text of a call that must succeed. */
   text(tool: string, args: unknown, overrides?: Partial<ToolContext>): Promise<string>;
 }
 
-/** For tools that keep nothing in the store. */
+/** For tools that store nothing. */
 const nothingKept: Engine = {
   inOrder: true,
   write: async () => [],

@@ -44,7 +44,7 @@ const hostileText = fc
   )
   .map((parts) => parts.join(""));
 
-test("a path that is taken stays inside the root and is its own only spelling", () => {
+test("an accepted path stays inside the root and has one spelling", () => {
   fc.assert(
     fc.property(hostileText, (text) => {
       let names: string[];
@@ -102,7 +102,7 @@ for (const [name, path] of refused) {
   });
 }
 
-test("ordinary paths are taken, at the bounds too", () => {
+test("ordinary paths are accepted, at the bounds too", () => {
   for (const path of [
     "a",
     "a/b.c",
@@ -125,7 +125,7 @@ test("ordinary paths are taken, at the bounds too", () => {
   assert.throws(() => parseDirectoryPath("a//"), ToolRefusal);
 });
 
-test(".git is known in every spelling that some file system takes for it", () => {
+test(".git is recognised in every spelling that a file system maps to it", () => {
   for (const name of [
     ".git",
     ".GIT",
@@ -150,7 +150,7 @@ test(".git is known in every spelling that some file system takes for it", () =>
   }
 });
 
-test(".gitattributes and the service's own names are known in every spelling", () => {
+test(".gitattributes and the service's own names are recognised in every spelling", () => {
   for (const name of [".gitattributes", ".GITATTRIBUTES", ".gitattributeſ", "GITATT~1", ".gitattributes "])
     assert.throws(() => refuseGitPaths([name]), ToolRefusal);
   for (const name of [
@@ -167,7 +167,7 @@ test(".gitattributes and the service's own names are known in every spelling", (
   for (const name of [".svc", "svc-scopes", ".svc-scope", "svc-tmp-1"]) assert.equal(isReserved(name), false, name);
 });
 
-test("a name that a listing shows can be given in a path", () => {
+test("a name from a listing is a valid path", () => {
   fc.assert(
     fc.property(fc.oneof(hostileText, fc.string({ unit: "binary" })), (name) => {
       fc.pre(!name.includes("/") && Buffer.byteLength(name) <= 255 && canBeNamed(name) && !isReserved(name));
@@ -178,7 +178,7 @@ test("a name that a listing shows can be given in a path", () => {
   );
 });
 
-test("names of tenants and threads are plain, bounded, and never one another's, in any folding", () => {
+test("names of tenants and threads are plain, bounded and distinct in any folding", () => {
   const id = fc.oneof(
     fc.string({ unit: "binary", maxLength: 200 }),
     hostileText,
