@@ -1,7 +1,7 @@
 import { test } from "node:test";
 import { assertSound, liveSeeds } from "../support/sim-durable-worlds.ts";
 
-test("DUR-008 1,000 seeded worlds of durable runs: each run ends once, repeats nothing and is reported", async () => {
+test("DUR-008 1,000 seeded worlds of durable runs end each run once", async () => {
   const { failed } = await liveSeeds(1, 1_000);
 
   assertSound(failed);

@@ -105,7 +105,7 @@ test("an object that is empty only because of refused parts is not reported as e
   ]);
 });
 
-test("an object without a required field is left out with its content, and nothing else", async () => {
+test("an object without a required field is left out whole, and nothing else", async () => {
   const problems = await lines({
     delegation: { agents: [{ description: "no name" }], worktree: true },
     tools: ["teleport"],

@@ -104,7 +104,7 @@ test("a store's clock that is set back an hour adds nothing, then the usual rate
   assert.deepEqual(after.slices, [{ holder: "b", held: 5, until: start - hourMs + 10_000 }]);
 });
 
-test("unspent requests of a holder do not return to the bucket before its prefetch ends", () => {
+test("unspent requests return to the bucket only when their prefetch ends", () => {
   const rate = rateOf(10, 10);
   const state = settled(fullBucket(rate, start), "a", { taken: 10, held: 6, until: start + 20_000 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lostBackOffMs, lostMax } from "../../../actors/log/lost-steps.ts";
 
-test("DUR-012 a lost step resumes at once three times, then ever later, and dies without a wait", () => {
+test("DUR-012 a lost step resumes at once three times, then ever later, then dies", () => {
   const waits = Array.from({ length: lostMax }, (_, lost) => lostBackOffMs(lost));
 
   assert.deepEqual(waits.slice(0, 3), [0, 0, 0]);

@@ -25,7 +25,7 @@ for (const [seen, usual, changes, expected] of [
     assert.equal(isAnomalous(seen, usual, { ...rules, ...changes }), expected);
   });
 
-test("TASK-011 a canary is compared with the active version, or with the usual if that ran little", () => {
+test("TASK-011 a canary is compared with the active version, or with the usual rate", () => {
   const usual = of(1, 200);
 
   assert.deepEqual(baselineOf(of(5, 10), usual, rules), of(5, 10));

@@ -102,7 +102,7 @@ test("another process on the same store continues where this one has ended", asy
   assert.deepEqual(await after.said("acme", "t"), ["three", "three"]);
 });
 
-test("an owner without requests for a minute leaves memory and finds its manifests again", async () => {
+test("an owner without requests leaves memory and finds its manifests again", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
   const { host } = world.net.node(world.homeOf("acme"));

@@ -118,7 +118,7 @@ test("a request has its system, its tools and its turns in the provider's form",
   assert.equal(headers.authorization, undefined);
 });
 
-test("a request without a bound gets one, and its window begins with the user's message", async () => {
+test("a request without a bound gets one, and its window begins with the user", async () => {
   const shown = [message("assistant", " "), message("assistant", "Earlier."), message("user", "Now.")];
 
   const { body } = await ask(fresh(), { shown });
@@ -442,7 +442,7 @@ test("a parameter that a model refuses is left out of this call and later ones",
   }
 });
 
-test("a temperature of 0 is left out for a model that refuses it; others report an error", async () => {
+test("a temperature of 0 is left out for a model that refuses it, others fail", async () => {
   const model = fresh();
   mock.facts(model, { temperature: false });
 

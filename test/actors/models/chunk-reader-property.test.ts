@@ -252,7 +252,7 @@ test("long runs of similar events, with others among them, are read as line by l
   );
 });
 
-test("a stream that is cut off anywhere is an answer or a ChunkError with a prefix of it", () => {
+test("a stream that is cut off anywhere is a prefix of it or a ChunkError", () => {
   fc.assert(
     fc.property(stream, fc.nat(), fc.nat(), (given, where, size) => {
       const bytes = Buffer.from(written(given));

@@ -44,7 +44,7 @@ test("all text of one socket chunk is one delta, also when its events were learn
   assert.equal(reply.text, tokens.join(""));
 });
 
-test("a report has the number of its pieces, learned or not, and empty pieces count none", () => {
+test("a report has the number of its pieces, and empty pieces count none", () => {
   const told: unknown[] = [];
   const reader = new ChunkReader({
     text: (delta, pieces) => told.push(["text", delta.length, pieces]),

@@ -434,7 +434,7 @@ test("a route without a credential is refused with model_not_configured", () => 
   }
 });
 
-test("SET-014 SVC_LITELLM_BASE_URL takes all calls, with the wire model and provider key", async () => {
+test("SET-014 SVC_LITELLM_BASE_URL takes all calls with their model and key", async () => {
   const models = modelsOf({
     SVC_LITELLM_BASE_URL: `${mock.url}/`,
     OPENAI_API_KEY: "gateway-key",

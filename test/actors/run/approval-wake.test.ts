@@ -92,7 +92,7 @@ for (const dialect of gateDialects)
       assert.equal(await result("first"), "2");
     });
 
-    test("APPR-021 controls check arguments that a person changed, and unchanged ones only once", async () => {
+    test("APPR-021 controls check a person's arguments, and unchanged ones only once", async () => {
       // An approval admits equal calls for a while, so each call has a different sum.
       for (const [suffix, expression, edited] of [
         ["changed", "1+2", { expression: "2+2" }],

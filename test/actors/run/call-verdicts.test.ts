@@ -27,7 +27,7 @@ describe("a control", () => {
   const chat = (...controls: Control[]) => new GovernedChat(atEnd, disk, controls);
   const shownLast = (of: GovernedChat) => of.model.requests.at(-1)?.at(-1)?.content;
 
-  test("denies: the tool does not run; model, client, log and audit see the control's name", async () => {
+  test("denies: the tool does not run, and all readers see the control's name", async () => {
     const hook: Control = { name: "hook", before: () => ({ verdict: "deny", rule: "no-files", detail: "not today" }) };
     const governed = chat(hook);
 
@@ -48,7 +48,7 @@ describe("a control", () => {
     assert.deepEqual([tool, control, layer, reason, id], ["leaky", "hook", "hook", "not today", "no-files"]);
   });
 
-  test("replaces arguments: tool, client, audit and intent get them, the message does not", async () => {
+  test("replaces arguments: tool, client, audit and intent get them, no message does", async () => {
     const seen: unknown[] = [];
     const governed = chat(
       { name: "hook", before: () => ({ verdict: "replace", args: { path: "b.txt" }, rule: "elsewhere" }) },
@@ -85,7 +85,7 @@ describe("a control", () => {
     );
   });
 
-  test("replaces arguments by invalid ones: no call is made, and the model reads the reason", async () => {
+  test("replaces arguments by invalid ones: no call is made, the model reads why", async () => {
     const governed = chat({ name: "hook", before: () => ({ verdict: "replace", args: { file: "b.txt" } }) });
 
     const { events, audit } = await governed.play("misfit", [call, done]);
@@ -136,7 +136,7 @@ describe("a control", () => {
     assert.deepEqual(intents([...events]), []);
   });
 
-  test("denies the last call of a suspended run: its goal is not done, as without the wait", async () => {
+  test("denies the last call of a suspended run: its goal is not done either", async () => {
     const governed = chat({ name: "hook", before: ({ tool }) => (tool === "leaky" ? no : pass) });
     const both = asks(["calculator", { expression: "6*7" }], ["leaky", { path: "a.txt" }]);
     const turn = governed.submit("beside", [both, done], { manifest: "beside" });

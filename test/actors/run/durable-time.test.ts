@@ -266,7 +266,7 @@ describe("durable runs in time", () => {
     assert.deepEqual([run.status, durableRun.final], ["completed", "Done."]);
   });
 
-  test("DUR-012 a failed plan is replanned within its bound, even if the planner fails first", async () => {
+  test("DUR-012 a failed plan is replanned within its bound", async () => {
     const it = await world(atEnd, 31);
     const plan = (title: string): ScriptedReply => ({ text: [JSON.stringify({ subtasks: [{ title, task: title }] })] });
     let isAway = true;
@@ -307,7 +307,7 @@ describe("durable runs in time", () => {
     );
   });
 
-  test("DUR-009 DUR-006 an unanswered run resumes at the deadline; one without a process expires", async () => {
+  test("DUR-009 DUR-006 an unanswered run resumes at the deadline, or expires", async () => {
     const it = await world(atEnd, 4);
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
     const served = await it.accept("gated", { thread_suffix: "served" });
@@ -377,7 +377,7 @@ describe("durable runs in time", () => {
     assert.equal((await it.look(runId)).run.status, "completed");
   });
 
-  test("DUR-008 USAGE-001 the usage of a step that a drain cuts off counts in /usage and limits", async () => {
+  test("DUR-008 USAGE-001 usage of a step that a drain cuts off counts", async () => {
     const it = await world(atEnd, 30);
     it.says(() => ({ text: Array.from({ length: 1_000 }, () => "w ") }));
     const rows = async () => {
@@ -484,7 +484,7 @@ describe("durable runs in time", () => {
     assert.ok((run.spent?.active_ms ?? 0) < 1_000, `${run.spent?.active_ms} ms`);
   });
 
-  test("DUR-006 a run is on record some days after its end, with its log if it has no thread", async () => {
+  test("DUR-006 a run is on record some days after its end, with its log", async () => {
     const it = await world(atEnd, 10, { SVC_FIBER_RETENTION_DAYS: "2" });
     const alone = await it.accept("agent");
     const onThread = await it.accept("agent", { thread_suffix: "kept" });

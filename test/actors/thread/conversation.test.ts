@@ -14,7 +14,7 @@ const threads = new SimThreads<ConversationsAsked, ConversationsSeen>(
   new URL("../../support/sim-conversation-worker.ts", import.meta.url),
 );
 
-test("SESS-008 CHAT-006 1,000 seeded threads lose nothing, repeat nothing and report the truth", async () => {
+test("SESS-008 CHAT-006 1,000 seeded threads lose and repeat nothing", async () => {
   const last = only || seeds;
   const firsts = Array.from(
     { length: Math.ceil((last + 1 - (only || 1)) / seedsEach) },

@@ -93,7 +93,7 @@ for (const dialect of gateDialects)
       return new Map(told.map(({ content, extra }) => [extra?.tool_call_id, content]));
     }
 
-    test("STREAM-041 a process that dies during an approval leaves mode and result consistent", async () => {
+    test("STREAM-041 a process that dies during an approval leaves a consistent state", async () => {
       const never = Number.POSITIVE_INFINITY;
       /** A run that waits for its plan. The plan is approved when its process can no longer write. */
       async function approved(suffix: string, until: number) {
@@ -141,7 +141,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([...seen], ["plan", "default"]);
     });
 
-    test("STREAM-041 SESS-011 a setting and an approved plan's write do not overwrite each other", async () => {
+    test("STREAM-041 SESS-011 a setting and an approved plan do not overwrite each other", async () => {
       for (let at = 0; at < 6; at++) {
         const suffix = `busy-${at}`;
         const { process, set, pick, think, submit } = start();

@@ -52,7 +52,7 @@ test("DEL-005 a task retries while its parent's store or thread is away", async 
   assert.deepEqual([delays, gone()], [[250, 500, 1_000], 0]);
 });
 
-test("a task whose parent's state stays unknown is refused, and not reported as orphaned", async () => {
+test("a task whose parent's state stays unknown is refused, not orphaned", async () => {
   const { parentBudget, asked, gone } = budgetAbove(["storage_unavailable"]);
 
   await assert.rejects(parentBudget.reserve(wanted, null), { code: "storage_unavailable" });

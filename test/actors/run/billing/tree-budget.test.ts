@@ -124,7 +124,7 @@ for (const dialect of dialects) {
       assert.equal(await isHeld(), false);
     });
 
-    test("DEL-006 a budget whose sharing is uncertain is shared with its current state on a retry", async () => {
+    test("DEL-006 a budget whose sharing is uncertain is shared on a retry", async () => {
       runId = `alone-${ids}`;
       const own = new RunBudget(limits, 0);
       const budget = tree(false, store, null);
@@ -156,7 +156,7 @@ for (const dialect of dialects) {
       assert.equal(await runBudgetById(store, runId), undefined);
     });
 
-    test("DEL-006 reservations of a dead process are released, even if the store fails at first", async () => {
+    test("DEL-006 reservations of a dead process are released after an outage", async () => {
       await store.write(reserveOps(store, [runId], runId, used(950)));
       const budget = tree(true);
       Object.assign(shared, { refused: "budget_shares_clear", once: true });

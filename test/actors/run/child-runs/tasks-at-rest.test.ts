@@ -123,7 +123,7 @@ test("DEL-005 the abort of a run with waiting sub-agents ends tasks and approval
   assert.deepEqual(disk.query("SELECT status FROM approvals"), [{ status: "denied" }]);
 });
 
-test("DEL-006 a durable run that a drain finds before its tasks rest resumes in the next process", async () => {
+test("DEL-006 a durable run drained before its tasks rest resumes elsewhere", async () => {
   const { sim, env, process, turn, next, pair, spent, used } = await world(true);
   process.bus.tell(durableAddress(process.deps.host), "drain", {});
   for (let looks = 0; looks < 50; looks++) {

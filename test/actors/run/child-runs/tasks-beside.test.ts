@@ -127,7 +127,7 @@ for (const durable of [false, true])
       }
     });
 
-test("DEL-005 a task continues when the parent's store fails for a moment during a reservation", async () => {
+test("DEL-005 a task continues after a short outage during a reservation", async () => {
   const { sim, disk, process, turn, look } = await world(false, (messages, store) => {
     const reply = briefly(messages);
     const isLast = messages[0]?.content.startsWith("lead") && messages.some(({ role }) => role === "tool");

@@ -78,7 +78,7 @@ describe("a reply with calls", () => {
     return { sim, env, process, store, suffix, submit, logged, state };
   }
 
-  test("STREAM-022 is written with the intent of its first call; frames have own positions", async () => {
+  test("STREAM-022 is written with the intent of its first call", async () => {
     const { sim, store, submit, logged } = start([call("a"), call("b")]);
     const turn = submit();
     await sim.until(turn.ended);

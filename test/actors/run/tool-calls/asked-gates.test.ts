@@ -143,7 +143,7 @@ for (const dialect of gateDialects)
         assert.deepEqual(await waitsOfRun(tenant(), turn.runId), []);
       });
 
-    test("APPR-004 APPR-010 of equal concurrent calls one asks, and the others wait for its request", async () => {
+    test("APPR-004 APPR-010 of equal concurrent calls one asks, the others wait for it", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const suffixes = ["equal-1", "equal-2", null];
