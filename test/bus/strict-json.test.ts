@@ -18,7 +18,7 @@ function faultOf(text: string, rules?: JsonRules): string {
 /** `count` members, none twice, without the braces. */
 const members = (count: number, value = "1") => Array.from({ length: count }, (_, at) => `"k${at}":${value}`).join(",");
 const list = (count: number, item: string) => `[${Array(count).fill(item).join(",")}]`;
-/** Text that JSON.parse refuses. A fault reported before it was found while reading, before any value was made. */
+/** Text that JSON.parse refuses. A bound reported in spite of it was found while reading, before any value was made. */
 const garbage = "}}]]garbage";
 
 describe("the bounds of a JSON text (decision 74: members, values and depth)", () => {

@@ -263,7 +263,7 @@ describe("text for callers", () => {
     assert.equal(short.recorded.text(spelled), "[REDACTED]");
   });
 
-  test("keeps its own text, in whole words only", () => {
+  test("keeps secrets of the caller's own text, as whole words only", () => {
     const token = `ghp_${"xY4".repeat(12)}`;
     const own = `I wrote ${token} and ${strong.slice(0, -1)}`;
 

@@ -451,7 +451,7 @@ describe("a failing store", () => {
     assert.equal(await empty("acme"), 0);
   });
 
-  test("an unknown bucket grants nothing", async () => {
+  test("a bucket of unknown state grants nothing", async () => {
     const { sim, ask, lease, refuseWrites, counted } = await world(30, 86_400);
     refuseWrites(true);
 

@@ -41,7 +41,7 @@ describe("judging manifests", () => {
     ],
   });
 
-  test("TASK-011 a failing canary is removed and audited with figures, for its tenant", async () => {
+  test("TASK-011 a failing canary is removed and audited, for its tenant only", async () => {
     const updated_at = await rollout("acme", "helper");
     await rollout("globex", "helper");
 

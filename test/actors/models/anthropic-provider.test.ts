@@ -385,7 +385,7 @@ test("with a budget, a step that another model has begun continues without think
   assert.deepEqual(mock.refused, []);
 });
 
-test("a thread that exhausts its thinking budget continues without thinking, once", async () => {
+test("a history that forbids thinking continues without thinking, once", async () => {
   const lacking = "claude-opus-4-5";
   const stubborn = "claude-opus-4-1";
   for (const model of [lacking, stubborn]) mock.facts(model, older);

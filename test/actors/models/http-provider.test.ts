@@ -601,7 +601,7 @@ test("a model that refuses temperature 0 is called without one, then and from th
   );
 });
 
-test("a model that refuses the manifest's temperature fails and is not retried", async () => {
+test("a model that refuses the manifest's temperature fails without a retry", async () => {
   mock.answer("strict", jsonScript(400, { error: { message: "temperature is not supported" } }));
   const before = mock.requests.length;
 

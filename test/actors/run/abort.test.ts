@@ -35,7 +35,7 @@ describe("a turn that is aborted", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  test("SESS-005 STREAM-030 STREAM-043 200 seeded aborts end a turn with one result a call", async () => {
+  test("SESS-005 STREAM-030 STREAM-043 200 seeded aborts end with one result a call", async () => {
     const seen = new Set<string>();
     for (let seed = 1; seed <= seeds; seed++) {
       const where = `seed ${seed}`;

@@ -118,7 +118,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("APPR-009 a run without memory for its thread at the decision waits on", async () => {
+    test("APPR-009 a decided run waits on while no memory for its thread is free", async () => {
       const bytes = 100_000;
       const memory = new ContextMemory(1, env);
       const process = start("8+8", store, [], (deps) => ({ ...deps, contexts: memory }));

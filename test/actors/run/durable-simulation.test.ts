@@ -21,7 +21,7 @@ const firstSeeds: Readonly<Record<string, number>> = {
 /** Seeds beyond the first hundred that have found a real defect. */
 const onceFound: Readonly<Record<string, number>> = { "the answer of the database is lost now and then": 345 };
 
-test("DUR-008 seeded worlds of durable runs: each run ends once, repeats nothing and is reported", async () => {
+test("DUR-008 seeded worlds of durable runs end each run once", async () => {
   const { failed, seen } = await liveSeeds(only || 1, only || seeds);
 
   assertSound(failed);

@@ -93,7 +93,7 @@ for (const dialect of gateDialects)
       return new Map(told.map(({ content, extra }) => [extra?.tool_call_id, content]));
     }
 
-    test("STREAM-041 a process that dies during an approval leaves a consistent state", async () => {
+    test("STREAM-041 a process that dies in an approval leaves a consistent state", async () => {
       const never = Number.POSITIVE_INFINITY;
       /** A run that waits for its plan. The plan is approved when its process can no longer write. */
       async function approved(suffix: string, until: number) {

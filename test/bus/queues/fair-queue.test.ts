@@ -85,7 +85,7 @@ describe("a fair queue", () => {
     assert.deepEqual(counts.slice(0, 3), [3, 6, 8]);
   });
 
-  test("serves callers that have begun before earlier newcomers", async () => {
+  test("serves callers that have begun before newcomers that came earlier", async () => {
     const { order, come } = start({ atOnce: 2 });
     const one = come("t", "one");
     const holder = come("t", "holder");

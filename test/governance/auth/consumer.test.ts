@@ -9,7 +9,7 @@ const settings = {
   environment: "development",
 } as const;
 
-test("QUEUE-003 a missing secret admits consumers only if all are open", () => {
+test("QUEUE-003 a missing secret admits a consumer in auth mode none only", () => {
   const required = { code: "consumer_shared_secret_required" };
 
   const { tenant_id, scopes } = consumerOf(settings, undefined);

@@ -108,7 +108,7 @@ describe("a steered run", () => {
       .filter(({ name }) => ["steer", "follow_up", "workspace_note", "done"].includes(name))
       .map(({ name, json }) => `${name} ${json?.data?.content ?? ""}`.trim());
 
-  test("STEER-001 STREAM-035 the active call ends, the rest is skipped", async () => {
+  test("STEER-001 STREAM-035 the active call ends, and later ones are skipped", async () => {
     const { sim, model, said, turn, log, waiting, process } = start([three, { text: ["Blue."], usage }]);
     const going = turn("agent");
     await sim.until(going.accepted);

@@ -242,7 +242,7 @@ for (const dialect of gateDialects)
       assert.ok(!turn.outline.includes("done"));
     });
 
-    test("ends the calls of a parallel batch first, and begins no later sequential one", async () => {
+    test("ends the other calls of a parallel batch, and begins no later sequential one", async () => {
       const sum = call("b", "calculator", { expression: "1+1" });
       const replies = [asks(call("a", "ask"), sum, call("c", "echo"))];
       for (const manifest of ["parallel", "agent"]) {
