@@ -57,7 +57,7 @@ const isLong = (path: string): boolean => path.startsWith("test/long/");
 const isAsked = options.changed || options.since !== undefined ? needsChanged() : () => true;
 const files = all.filter((path) => isLong(path) === options.long && isAsked(path));
 
-/** Whether a test file needs a file that has changed. Those that look at the whole tree by patterns always do. */
+/** True if a test file depends on a changed file. Tests that read the whole tree by patterns always do. */
 function needsChanged(): (path: string) => boolean {
   const git = (...args: string[]): string[] => execFileSync("git", args, { encoding: "utf8" }).split("\n");
   const changed = new Set([

@@ -29,7 +29,7 @@ const tools = readTools();
 const everything = [...product, ...tools];
 const files = new Map(everything.map((file) => [file.path, file]));
 
-/** Where worker threads begin. */
+/** The files in which worker threads begin. */
 const workerEntries = [
   "actors/models/token-worker.ts",
   "host/actor-worker.ts",

@@ -14,7 +14,7 @@ test("the topic of an actor names its kind and key, so that no two actors share 
   assert.notEqual(topicOf({ kind: "run", key: "acme:7" }), topicOf(threadAddress("acme", "7")));
 });
 
-test("a run is placed with its thread, and one without a thread by itself", () => {
+test("a run is placed with its thread, or alone without one", () => {
   const run = runAddress("acme", "order/7", "r1");
   const alone = runAddress("acme", null, "r1");
 

@@ -26,7 +26,7 @@ function threeNodes(seed: number, actorNodes: readonly number[], deps: EchoDeps 
 
 const to = { kind: "echo", key: "a" } as const;
 
-/** How many asks leave each node. */
+/** The number of asks that leave each node. */
 function countAsks(net: SimNet): Record<number, number> {
   const asks: Record<number, number> = {};
   net.onPost = (from, _to, { items }) => {

@@ -141,7 +141,7 @@ test("a loss listener hears of each loss, after the node's asks have failed", ()
   assert.deepEqual(lost, ["first: sim/1", "second: sim/1", "first: sim/0", "second: sim/0"]);
 });
 
-test("a node whose transport closes is lost, after its earlier batches were taken", async () => {
+test("a node whose transport closes is lost, after its earlier batches were handled", async () => {
   const { sim, net, bus } = smallNet();
   const lost: NodeId[] = [];
   bus.onLost((node) => void lost.push(node));

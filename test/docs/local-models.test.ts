@@ -22,7 +22,7 @@ const ports: Readonly<Record<string, string>> = {
 };
 const vllmKey = "vllm-key-0123456789";
 
-describe("servers of one's own", () => {
+describe("local model servers", () => {
   for (const name of Object.keys(localModels))
     test(`the command for ${name} leads to a server of its shape`, async (t) => {
       const atEnd = cleanup(t);

@@ -22,7 +22,7 @@ export interface Schema {
   readonly maximum?: number;
 }
 
-/** Values for a field of this name, whatever its schema says: ids of existing things. */
+/** Values for a field of this name, independent of its schema: ids of existing things. */
 export type Hints = Readonly<Record<string, fc.Arbitrary<unknown>>>;
 
 /** Texts with a meaning to some parser: of paths, SQL, streams, logs, numbers or templates. */

@@ -74,7 +74,7 @@ export class Draw {
   }
 }
 
-/** The two turns of one conversation. */
+/** The two turns of one thread. */
 export function conversation(seed: number): GoldenTurn[] {
   const draw = new Draw(seed);
   const names = Object.keys(manifests);

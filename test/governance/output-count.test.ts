@@ -24,7 +24,7 @@ function counting(max_output_tokens: number, told: number | null = null, wanted 
 }
 
 describe("OutputCount", () => {
-  test("text within the bound is taken whole, to the last character", () => {
+  test("text within the bound is accepted whole, to the last character", () => {
     const { count } = counting(100);
 
     assert.equal(count.take(399, 1), 399);
@@ -32,7 +32,7 @@ describe("OutputCount", () => {
     assert.deepEqual([count.breach, count.tokens], [null, 100]);
   });
 
-  test("text past the bound is cut, and nothing after it is taken or counted", () => {
+  test("text past the bound is cut, and nothing after it is accepted or counted", () => {
     const { count } = counting(100);
 
     const taken = [count.take(390, 1), count.take(30, 1), count.take(1, 1)];
@@ -92,7 +92,7 @@ describe("OutputCount", () => {
     assert.ok(one.tokens + other.tokens <= 10_000);
   });
 
-  test("taken text and counted tokens stay within the limit", () => {
+  test("accepted text and counted tokens stay within the limit", () => {
     const delta = fc.record({ characters: fc.integer({ min: 1, max: 900 }), pieces: fc.integer({ min: 1, max: 90 }) });
     const property = fc.property(
       fc.integer({ min: 1, max: 12_000 }),

@@ -43,7 +43,7 @@ describe("secret:NAME in files", () => {
   writeFileSync(join(files, "empty"), "\n");
   writeFileSync(join(files, "huge"), "x".repeat(70_000));
   mkdirSync(join(files, "folder"));
-  // How Kubernetes mounts secrets.
+  // The layout in which Kubernetes mounts secrets.
   symlinkSync("token", join(files, "linked"));
   execFileSync("mkfifo", [join(files, "pipe")]);
   const settings = loadSettings({

@@ -111,7 +111,7 @@ export function nodeOf(schema: TSchema): SchemaNode {
   return schema as SchemaNode;
 }
 
-/** Whether the field is a map with free keys, which takes any key. */
+/** True if the field is a map with free keys, which accepts any key. */
 export function isMap(node: SchemaNode): boolean {
   return types(node).includes("object") && node.properties === undefined;
 }

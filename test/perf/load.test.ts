@@ -109,7 +109,7 @@ for (const [model, problem] of [
   });
 }
 
-test("a server that is not there ends the job by itself", async () => {
+test("a missing server ends the job by itself", async () => {
   const gone = await startMockModel();
   await gone.close();
 
@@ -207,7 +207,7 @@ test("the harness measures mock and relay, and leaves a JSON file and a report",
   rmSync(out, { recursive: true });
 });
 
-test("the harness says that svc did not start, and fails", async () => {
+test("the harness reports that svc did not start, and fails", async () => {
   const home = fileURLToPath(new URL("../..", import.meta.url));
   const out = mkdtempSync(join(tmpdir(), "svc-perf-"));
   const args = [

@@ -20,7 +20,7 @@ test("scenarios run in their own order, once, and paced expands to its four", ()
   assert.deepEqual(options.scenarios, ["burst", "paced-20", "paced-100", "paced-1000", "paced-2000", "soak"]);
 });
 
-test("numbers, targets, settings and directories are taken over", () => {
+test("numbers, targets, settings and directories are applied", () => {
   const options = parseOptions(
     [
       "--only",

@@ -301,7 +301,7 @@ test("the table's numbers are aligned and every part of the results is in it", (
   assert.match(text, /2000 to 40, read +1999 +800 +4\.2 +31 +20\.5 +33 +402 +17\.0/);
 });
 
-test("columns of numbers are set to the right, words to the left", () => {
+test("columns of numbers are aligned right, words left", () => {
   const text = formatTable(
     ["name", "count"],
     [

@@ -123,7 +123,7 @@ describe(`a plugin with faults, on ${httpEngine}`, () => {
     );
   });
 
-  test("a result that is too long is cut, and says how long it was", async () => {
+  test("a result that is too long is cut, and states its length", async () => {
     mock.answer("scripted", inTurn(calls(["faulty_endless", {}]), { text: "So be it." }));
 
     const { json } = await server.post("/chat", turn("endless", "Go on."));

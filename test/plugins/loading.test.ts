@@ -100,7 +100,7 @@ test("a file whose import never ends is named, and later files are checked", { t
   });
 });
 
-test("a package in JavaScript that is installed beside svc is loaded by its name", (t) => {
+test("a JavaScript package installed next to svc is loaded by its name", (t) => {
   const home = tempDir(cleanup(t));
   for (const path of [...layers, "svc.ts", "strip-types.js", "package.json"])
     cpSync(join(root, path), join(home, path), { recursive: true });

@@ -6,7 +6,7 @@ import { SettingsError } from "../../governance/settings/settings-error.ts";
 import { loadDeployment } from "../../host/deployment.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-/** Where the files lie. */
+/** The directory of the files. */
 export const directory = mkdtempSync(join(tempDir(cleanup()), "plugins-"));
 let count = 0;
 

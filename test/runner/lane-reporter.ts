@@ -6,7 +6,7 @@ import type { Ended, Word } from "./report.ts";
 /** The name of the suite that a lane puts around a file: no pattern of a test's name matches it. */
 export const ownSuite = "▸";
 
-/** How long after its end a test is reported. */
+/** The delay of a test's report after its end. */
 const reportMsMax = 100;
 
 interface Event {
@@ -71,7 +71,7 @@ function outcomeOf({ details, skip, todo }: EventData.TestComplete, failureType:
   return failureType === "cancelledByParent" ? "cancelled" : "failed";
 }
 
-/** Whether a suite or file failed itself, and not only one of its tests. */
+/** True if a suite or file failed itself, and not only one of its tests. */
 function isOwnFailure(test: EventData.TestComplete): boolean {
   return !test.details.passed && failureTypeOf(test) !== "subtestsFailed";
 }

@@ -6,7 +6,7 @@ import type { Boot, Ended, Failure, Order, Skip, Word } from "./report.ts";
 // Runs test files in a few processes. Each process runs one file after the other. A file that ends its process, hangs or leaves a resource
 // open has failed. The runner then replaces the process.
 
-/** How a file has ended. */
+/** The result of a file. */
 export interface FileReport {
   readonly path: string;
   readonly failures: Failure[];

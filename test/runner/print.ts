@@ -9,7 +9,7 @@ export interface RunReport {
   readonly unsteady: ReadonlyMap<string, FileReport>;
   readonly processes: number;
   readonly ms: number;
-  /** Whether the tests were chosen by name: a file may have none of them then. */
+  /** True if the tests were chosen by name: a file may have none of them then. */
   readonly isPart: boolean;
   /** The message that no file was found. */
   readonly none: string | null;

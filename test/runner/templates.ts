@@ -13,7 +13,7 @@ export async function makeTemplates(needPostgres: boolean, atEnd: Cleanup): Prom
 
 async function postgresTemplate(atEnd: Cleanup): Promise<Record<string, string>> {
   const admin = await findServer(atEnd);
-  // Where there is none the files find the same.
+  // Without a template the files set up the same state themselves.
   if (admin === null) return {};
   const url = await createDatabase(admin, atEnd);
   await migrate({ engine: "postgres", postgres: testPool(url) }, { target: "head", downgrade: false });

@@ -142,7 +142,7 @@ function isToken(frame: Frame): boolean {
   return frame.name === "session_progress" && frame.json.data.progress !== undefined;
 }
 
-/** The words of all token frames, put together. */
+/** The text of all token frames, joined. */
 export function wordsOf(frames: readonly Frame[]): string {
   return frames.map((frame) => (frame.name === "text_delta" ? frame.json.data.delta : "")).join("");
 }
@@ -157,7 +157,7 @@ export async function framesUntil(stream: TestStream, isLast: (frame: Frame) => 
   throw new Error(`the stream ended:\n${stream.text}`);
 }
 
-/** Whether a frame of a reattached stream is the committed reply of a turn. */
+/** True if a frame of a reattached stream is the committed reply of a turn. */
 export function isReply({ name, json }: Frame): boolean {
   return name === "session_event" && json.data.role === "assistant" && json.data.tool_calls === undefined;
 }

@@ -118,8 +118,8 @@ export interface Printed {
 const variable = /(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{4,}…|(?<![0-9A-Za-z])(?=\d*[a-f])[0-9a-f]{16,}|\d{13}|…|\s+/g;
 
 /**
- * Parses it: `…` stands for any text, blanks for any blanks, a time for any time, and an id for one that is the same at
- * each position.
+ * Parses it: `…` stands for any text, blanks for any blanks, a time for any time, and an id for the same id at each of
+ * its positions.
  */
 export function readPrinted(text: string): Printed {
   const ids: string[] = [];

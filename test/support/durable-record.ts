@@ -21,7 +21,7 @@ const backOffMs = { least: 60_000, most: 3_600_000 };
 export interface AskedRun {
   readonly tenant: string;
   readonly suffix: string | null;
-  /** No other turn has these words. */
+  /** A unique message. */
   readonly words: string;
   readonly key: string | null;
   /** Its model never answers. */

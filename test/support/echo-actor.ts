@@ -10,7 +10,7 @@ export interface EchoMessages {
   relay: { body: Numbered & { readonly to: string }; reply: Echoed };
   /** Never answers. */
   hold: { body: Record<string, never>; reply: never };
-  /** Sends a text over a channel, in so many pieces. */
+  /** Sends a text over a channel, in this many pieces. */
   stream: { body: { readonly channel: ChannelRef; readonly text: string; readonly pieces: number }; reply: number };
 }
 
@@ -23,7 +23,7 @@ export interface Numbered {
 export interface Echoed {
   readonly sender: string;
   readonly number: number;
-  /** How many numbered messages this actor has handled, this one included. */
+  /** The number of numbered messages that this actor has handled, this one included. */
   readonly handled: number;
 }
 

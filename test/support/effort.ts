@@ -4,7 +4,7 @@ const effort = Number(process.env.SVC_TEST_EFFORT ?? 0.3);
 /** Fewer cases find nothing. */
 const runsMin = 100;
 
-/** How often a property is tried that is tried `count` times at effort 1. */
+/** The number of cases of a property that has `count` cases at effort 1. */
 export function runs(count: number): number {
   return Math.max(Math.min(count, runsMin), Math.round(count * effort));
 }

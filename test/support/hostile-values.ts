@@ -86,7 +86,7 @@ function filledObject(schema: Schema, form: string, room: number, at: number): o
   );
 }
 
-/** Where a schema says nothing, each form is another kind of value. */
+/** Where a schema has no constraint, each form is another kind of value. */
 function anyValue(form: string, room: number): unknown {
   const text = texts[form] as Form;
   switch (form) {

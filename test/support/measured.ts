@@ -5,7 +5,7 @@ import type { Order, Report } from "./measured-server.ts";
 import { baseEnv, type Env } from "./server.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
-/** A server that says how much processor time its thread has used without a yield. */
+/** A server that reports how much processor time its thread has used without a yield. */
 export class MeasuredServer extends HttpClient {
   readonly #child: ChildProcess;
 

@@ -119,7 +119,7 @@ async function startServer(binaries: string, atEnd: Cleanup): Promise<string> {
   return url;
 }
 
-/** The account `postgres` or `nobody`, as Postgres refuses to run as root. */
+/** Returns the account `postgres` or `nobody`: Postgres refuses to run as root. */
 function unprivileged(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const accounts = readFileSync("/etc/passwd", "utf8").split("\n");

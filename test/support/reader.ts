@@ -88,7 +88,7 @@ export class Reader {
    */
   async follow(block: Block): Promise<void> {
     const { language, code, above, isPrinted } = block;
-    // The end of the paragraph says what the block is.
+    // The end of the paragraph describes the block.
     const [, file] = /`([\w./-]+\.(?:ya?ml|json|mjs|ts|py))`/.exec(above.slice(-300)) ?? [];
     if (isPrinted) return;
     if (language !== "sh" && file === undefined) throw new Error(`${above}\ndoes not say where it is to be saved`);

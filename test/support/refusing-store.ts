@@ -13,7 +13,7 @@ export interface RefusingStore extends Store {
   late: (() => Promise<void>) | null;
   /** The next read of a statement of this name fails. */
   unread: string | null;
-  /** How often each statement was read, by its name. */
+  /** The number of reads of each statement, by its name. */
   readonly reads: Map<string, number>;
 }
 

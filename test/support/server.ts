@@ -23,7 +23,7 @@ export type Env = Readonly<Record<string, string>>;
 interface ServerOptions {
   /** Settings added to those of every test server. */
   readonly env?: Env;
-  /** Words after `serve`. */
+  /** Arguments after `serve`. */
   readonly args?: readonly string[];
   /** Default: one of its own, removed at the end. */
   readonly dataDir?: string;

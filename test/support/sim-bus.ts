@@ -21,7 +21,7 @@ export interface SimNetOptions {
   readonly deps?: unknown;
   /** The services of one node's actors, made for each incarnation; replaces `deps`. */
   readonly depsOf?: (node: number, env: SimEnv) => unknown;
-  /** How long a batch may be on its way. */
+  /** The maximum delay of a batch. */
   readonly delayMs?: number;
 }
 

@@ -7,7 +7,7 @@ import { cleanup } from "./temp.ts";
 
 // A thread that runs simulated threads of conversation in sequence.
 
-/** By which seeds. */
+/** The seeds. */
 export interface ConversationsAsked {
   readonly from: number;
   readonly to: number;

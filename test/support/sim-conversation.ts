@@ -351,7 +351,7 @@ export class SimConversation {
     }
   }
 
-  /** The runs of the conversation and of its tasks that are not over. */
+  /** The unfinished runs of the thread and of its tasks. */
   #liveRuns() {
     return this.#disk.query(
       `SELECT t.suffix, r.status FROM runs r JOIN threads t ON t.thread_key = r.thread_key
@@ -491,7 +491,8 @@ export class SimConversation {
       if (type === "wait_ended") ends.set(wait_id, [...(ends.get(wait_id) ?? []), event]);
     }
     for (const [id, of] of ends) assert.equal(of.length, 1, `the wait ${id} has ended ${of.length} times`);
-    // A process that dies after a run's question and before its wait leaves a closed call without a word on the wait.
+    // A process that dies after a run's question and before its wait leaves a closed call that does not mention the
+    // wait.
     const closed = new Set(
       events
         .filter(({ content }) => content.startsWith("[tool error/interrupted]"))

@@ -78,9 +78,9 @@ interface SimHost {
   stalled: boolean;
   hasStalled: boolean;
   gone: boolean;
-  /** It has had a lease: others may take it for dead. */
+  /** True once it has had a lease: others may take it for dead. */
   hasJoined: boolean;
-  /** It knows the other members. */
+  /** True if it knows the other members. */
   isMember: boolean;
   /** Resolves when it is dead. */
   readonly end: PromiseWithResolvers<null>;
@@ -204,7 +204,7 @@ export class SimDurable {
     this.#loseHints(process);
     const abandoned = new AbandonedRuns(process.bus, store, env, silent);
     const lease = new HostLease({
-      // The first process is alone, whatever the previous world has left.
+      // The first process is alone, despite rows of the previous world.
       ...{ store: store.system, host: id, alone: !this.#isShared || this.#boots === 1, renewed: true, log: silent },
       onGone: () => {
         this.#place(host);

@@ -167,7 +167,7 @@ export class SimEnv implements Env {
   /** The events that came while the node was stuck; null while it is not. */
   #postponed: (() => void)[] | null = null;
   #ended = false;
-  /** How far the node's clock is ahead. */
+  /** The lead of the node's clock. */
   #aheadMs = 0;
 
   constructor(sim: Sim) {

@@ -102,7 +102,7 @@ function say(line: string): void {
     try {
       sent += writeSync(1, bytes, sent);
     } catch (error) {
-      // The pipe is full: the reader is behind.
+      // The pipe is full: the reader is slow.
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
     }
   }

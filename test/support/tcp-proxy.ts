@@ -14,7 +14,7 @@ export interface TcpProxy {
   swallow(): void;
   /** The same for new connections until `restore`, too: they are accepted and get nothing more. */
   hush(): void;
-  /** How many connections have come. */
+  /** The number of connections so far. */
   connections(): number;
   /** New connections after the first `count` are accepted and get nothing more. */
   hushAfter(count: number): void;
@@ -22,7 +22,7 @@ export interface TcpProxy {
   swallowWith(text: string): void;
   /** The next answer of the server on any connection is lost, and the connection with it. */
   loseNextAnswer(): void;
-  /** How often the direction has changed since the last call: one for a request, one for its answer. */
+  /** The number of changes of direction since the last call: one for a request, one for its answer. */
   turns(): number;
 }
 

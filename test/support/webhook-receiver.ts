@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import type { Cleanup } from "./temp.ts";
 
-// A webhook endpoint that stores its raw requests, and answers as a test says, also in forbidden ways.
+// A webhook endpoint that stores its raw requests, and gives scripted answers, also forbidden ones.
 
 /** One request as received. */
 export interface ReceivedWebhook {

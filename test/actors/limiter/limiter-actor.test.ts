@@ -406,7 +406,7 @@ describe("several processes on one store", () => {
       assert.ok(taken >= brought * 0.97, `${taken} of ${brought}`);
     });
 
-  test("of two that race for the last request one gets it", async () => {
+  test("one of two callers that race for the last request gets it", async () => {
     const one = await world(1, 86_400, { host: "one" });
     const two = await world(1, 86_400, { sim: one.sim, disk: one.disk, host: "two" });
 

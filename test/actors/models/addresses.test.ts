@@ -7,7 +7,7 @@ import { readTarget } from "../../../governance/egress/target.ts";
 const pattern = addressPattern(readTarget("http://vllm:8000/client/accounts/a1b2/ai/v1/chat/completions"));
 const without = (words: string) => words.replaceAll(pattern, "[address]");
 
-describe("words without addresses", () => {
+describe("text without addresses", () => {
   for (const address of [
     "http://10.1.2.3:8080/v1/chat?key=1",
     "wss://user@gateway/x",

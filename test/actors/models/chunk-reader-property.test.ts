@@ -275,7 +275,7 @@ test("a stream that is cut off anywhere is a prefix of it or a ChunkError", () =
   );
 });
 
-test("whatever JSON a provider sends, it is an answer or a ChunkError", () => {
+test("any JSON from a provider is an answer or a ChunkError", () => {
   const anything = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<unknown>;
   const or = (wanted: fc.Arbitrary<unknown>) =>
     fc.oneof({ weight: 3, arbitrary: wanted }, { weight: 1, arbitrary: anything });

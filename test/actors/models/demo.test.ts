@@ -28,7 +28,7 @@ async function ask(facts: Parameters<typeof requestTo>[1]) {
   return { reply, listener };
 }
 
-test("it introduces itself, repeats the question, and names the settings to make", async () => {
+test("the demo model introduces itself, repeats the question and names settings", async () => {
   const { reply, listener } = await ask(user("Tell me\n a joke"));
 
   assert.match(reply.text, /svc's offline demo model/);
@@ -39,7 +39,7 @@ test("it introduces itself, repeats the question, and names the settings to make
   assert.ok(listener.deltas.length > 5, "in several pieces");
 });
 
-test("the same conversation gets the same answer", async () => {
+test("the same messages get the same answer", async () => {
   const first = await ask(user("Hello"));
   const second = await ask(user("Hello"));
 
@@ -47,7 +47,7 @@ test("the same conversation gets the same answer", async () => {
   assert.deepEqual(second.listener.deltas, first.listener.deltas);
 });
 
-test("it reports usage, four characters a token", async () => {
+test("the demo model reports usage, four characters a token", async () => {
   const request = user("Hello");
 
   const { reply } = await ask(request);
@@ -60,7 +60,7 @@ test("it reports usage, four characters a token", async () => {
   });
 });
 
-test("it calls a bound calculator for arithmetic, with valid arguments", async () => {
+test("the demo model calls a bound calculator for arithmetic, with valid arguments", async () => {
   const { reply, listener } = await ask({ ...user("What is (6 + 1) * 7?"), tools });
 
   const [call] = reply.tool_calls;
@@ -72,14 +72,14 @@ test("it calls a bound calculator for arithmetic, with valid arguments", async (
   assert.equal(listener.text, "");
 });
 
-test("it does not ask for tools that are not bound", async () => {
+test("the demo model calls no unbound tools", async () => {
   const { reply } = await ask(user("What is 6 * 7? Then make a plan."));
 
   assert.deepEqual(reply.tool_calls, []);
   assert.equal(reply.stop_reason, "end_turn");
 });
 
-test("it answers with the calculator's result, and calls it once", async () => {
+test("the demo model answers with the calculator's result, and calls it once", async () => {
   const messages = conversation(
     { role: "user", content: "What is 6 * 7?" },
     {
@@ -96,7 +96,7 @@ test("it answers with the calculator's result, and calls it once", async () => {
   assert.deepEqual(reply.tool_calls, []);
 });
 
-test("it reports a denied calculator", async () => {
+test("the demo model reports a denied calculator", async () => {
   const messages = conversation(
     { role: "user", content: "What is 6 * 7?" },
     { role: "tool", content: "denied by policy: math requires scope sums", tool_call_id: "x" },
@@ -115,7 +115,7 @@ for (const [name, content, wanted] of [
     ["Make the goal clear", "Do the work", "Check the result"],
   ],
 ] as const) {
-  test(`it writes a plan with todo_write from ${name}, with valid arguments`, async () => {
+  test(`the demo model writes a plan with todo_write from ${name}, with valid arguments`, async () => {
     const { reply } = await ask({ ...user(content), tools });
 
     const [call] = reply.tool_calls;
@@ -163,7 +163,7 @@ test("an answer is well-formed wherever it is cut", async () => {
   }
 });
 
-test("it waits while it is paused, and continues at the same position", async () => {
+test("the demo model stops while paused, and continues at the same position", async () => {
   const world = stillEnv({ holdTimers: true });
   const listener = listen();
   const call = demoProvider(world.env).start(requestTo("demo", user("Hello")), listener.events);
@@ -180,7 +180,7 @@ test("it waits while it is paused, and continues at the same position", async ()
   assert.equal(listener.text, reply.text);
 });
 
-test("a listener that pauses it within a piece gets nothing until it resumes", async () => {
+test("a listener that pauses the demo model within a piece gets nothing until resume", async () => {
   const world = stillEnv({ holdTimers: true });
   const listener = listen(() => call.pause());
   const call = demoProvider(world.env).start(requestTo("demo", user("Hello")), listener.events);
@@ -196,7 +196,7 @@ test("a listener that pauses it within a piece gets nothing until it resumes", a
   await assert.rejects(call.reply);
 });
 
-test("an abort ends it with its partial text", async () => {
+test("an abort ends the demo model with its partial text", async () => {
   const world = stillEnv({ holdTimers: true });
   const listener = listen();
   const call = demoProvider(world.env).start(requestTo("demo", user("Hello")), listener.events);

@@ -198,7 +198,7 @@ for (const [status, retryable] of [
   [503, true],
   [529, true],
 ] as const) {
-  test(`status ${status} is a failure ${retryable ? "that may pass" : "for good"}, in the provider's words`, async () => {
+  test(`status ${status} is a failure ${retryable ? "that may pass" : "for good"}, with the provider's text`, async () => {
     const failed = await failureOf(`mock-status-${status}`);
 
     assert.equal(failed.status, status);
@@ -220,14 +220,14 @@ for (const [name, body, words] of [
   ["a bare detail", { detail: "no such model" }, "no such model"],
   ["a text for an error", { error: "no such model" }, "no such model"],
 ] as const) {
-  test(`the words of a refusal are found in ${name}`, async () => {
+  test(`the text of a refusal is found in ${name}`, async () => {
     mock.answer("refusing", jsonScript(400, body));
 
     assert.equal((await failureOf("refusing")).message, `status 400: ${words}`);
   });
 }
 
-test("a refusal without usable words is its status", async () => {
+test("a refusal without usable text is its status", async () => {
   mock.answer("page", {
     status: 503,
     headers: { "content-type": "text/html" },
@@ -685,7 +685,7 @@ test("an invalid header value as credential is a permanent failure without its t
   assert.equal(failed.retryable, false);
 });
 
-test("the words of a failure are bounded and well-formed", async () => {
+test("the text of a failure is bounded and well-formed", async () => {
   mock.answer("wordy", jsonScript(400, { error: { message: "🦊".repeat(2000) } }));
 
   const failed = await failureOf("wordy");

@@ -16,7 +16,7 @@ import { Sim } from "../../support/sim-env.ts";
 import { FrameReader } from "../../support/sse-frames.ts";
 import { cleanup } from "../../support/temp.ts";
 
-describe("a run beside its thread", () => {
+describe("a run and its thread actor", () => {
   const atEnd = cleanup();
   let disk: SimDisk;
   let settings: ReturnType<typeof processSettings>;

@@ -37,7 +37,7 @@ const decisions: readonly Decision[] = [
   { decision: "denied", note: "look first", edited_args: null },
   { decision: "denied", note: "", edited_args: null, result: "noted by hand" },
 ];
-/** Whether the process survives its last batch, and the decision after that. */
+/** True if the process survives its last batch, with the decision after that. */
 const variants = [
   ...decisions.map((decision) => [true, decision] as const),
   ...decisions.slice(0, 2).map((decision) => [false, decision] as const),

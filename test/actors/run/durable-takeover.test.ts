@@ -75,7 +75,7 @@ describe("durable runs that change hands", () => {
     return { sim, disk, made, boot, look };
   }
 
-  test("DUR-008 a thread is not claimed at a position behind a pending write", async () => {
+  test("DUR-008 a thread is not claimed at a position before a pending write", async () => {
     const { sim, boot, look } = await world();
     const says = { text: ["So."], calls: [call("c", "look")], usage };
     const first = boot("first", says, "tool_call");

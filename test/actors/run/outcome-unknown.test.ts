@@ -307,7 +307,7 @@ describe("a call with an unknown outcome", () => {
     assert.deepEqual(it.made.toSorted(), ["a", "b", "b", "c"]);
   });
 
-  test("DUR-008 it is no grant: an equal gated call is asked for before and after", async () => {
+  test("DUR-008 an open decision is no grant: an equal gated call asks for approval", async () => {
     const it = await world(atEnd, 5);
     const first = await it.accept("gated", "first");
     const [gate] = await it.asked(first);

@@ -42,7 +42,7 @@ test("messages during the load of an actor are handled after it, in order", asyn
   assert.deepEqual(lines, ["work 1", "side 2", "work 3"]);
 });
 
-test("a loading actor counts as busy and takes no more than its mailbox holds", async () => {
+test("a loading actor counts as busy and accepts no more than its mailbox holds", async () => {
   const gate = Promise.withResolvers<object>();
   const node = probeNode({ mailboxLimit: 2, load: () => gate.promise });
 

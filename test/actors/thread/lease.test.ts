@@ -77,7 +77,7 @@ for (const dialect of dialects)
       await second.take("two");
     });
 
-    test("LEASE-009 of many concurrent processes one drives", async () => {
+    test("LEASE-009 one of many concurrent processes drives", async () => {
       const [first, second] = [start(), start(another())];
       await first.say("race");
       for (let round = 0; round < 5; round++) {

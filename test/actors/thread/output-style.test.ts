@@ -190,7 +190,7 @@ for (const dialect of gateDialects)
       assert.equal(await kept("stale"), "c");
     });
 
-    test("threads without messages take no place in the list, wherever a page begins", async () => {
+    test("threads without messages are not listed, wherever a page begins", async () => {
       const { pick, say } = start();
       const tenant = store.tenant(tenantId);
       await say("listed-1");

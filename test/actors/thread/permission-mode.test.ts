@@ -168,7 +168,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test("STREAM-041 of several plans approved at once only the first ends the mode", async () => {
+    test("STREAM-041 only the first of several plans approved at once ends the mode", async () => {
       const { process, set, submit } = start();
       await set("plans", "plan");
       const turn = submit("plans", "plans", "parallel");

@@ -78,7 +78,7 @@ describe("the tree below HTTP", () => {
     return { sim, suffix, process, events };
   }
 
-  test("of a concurrent rewind and turn one is refused, and the log stays a tree", async () => {
+  test("a concurrent rewind or turn is refused, and the log stays a tree", async () => {
     const seen = new Set<string>();
     for (let seed = 0; seed < 40; seed++) {
       const { sim, process, events } = world();

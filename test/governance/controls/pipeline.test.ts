@@ -152,7 +152,7 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), callOrder.slice(0, callOrder.indexOf(name)));
     });
 
-    test("wait: the verdict says where to continue", async () => {
+    test("wait: the verdict has the position to continue at", async () => {
       const passed: string[] = [];
 
       const admission = await speaking({ verdict: "wait", rule: "r", wait }, passed).admit(call);

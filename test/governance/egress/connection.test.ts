@@ -1,4 +1,4 @@
-// Connections to servers that write as a test says: each caller's answer, and the failures.
+// Connections to servers with scripted writes: each caller's answer, and the failures.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";

@@ -13,7 +13,7 @@ function clock() {
 
 const manifest = (name: string, description = "") => JSON.stringify({ metadata: { name, description } });
 
-test("a tenant's object goes before the one for all, and other tenants do not see it", async () => {
+test("a tenant's object takes precedence over the common one, and is private", async () => {
   const { source } = await notingObjects({
     "manifests/acme/a.json": manifest("a", "acme's"),
     "manifests/a.json": manifest("a", "everyone's"),

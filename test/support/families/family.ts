@@ -19,7 +19,7 @@ export interface Family {
   refusalOf(body: ChatBody): Refusal | null;
 }
 
-/** A refusal in the family's own words. */
+/** A refusal with the family's own text. */
 export interface Refusal {
   readonly status: number;
   /** The whole body. */
@@ -58,7 +58,7 @@ export function calculation(id: string, expression: string, more: Json = {}): Js
 
 /** One model of a family on the mock model server. */
 export class StandIn {
-  /** Bodies that the API has taken, oldest first. */
+  /** Accepted bodies, oldest first. */
   readonly requests: ChatBody[] = [];
   /** Texts of its refusals of malformed requests; a test that expects some removes them. */
   readonly refused: string[] = [];

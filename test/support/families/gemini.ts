@@ -38,7 +38,8 @@ function isSigned(call: ChatCall): boolean {
   return signature === undefined || signature === anySignature || signature === proofOf(name + args);
 }
 
-// The words: https://discuss.ai.google.dev/t/openai-api-compatibility-broken-due-to-thought-signature-on-gemini-3-pro-preview/109823
+// The text:
+// https://discuss.ai.google.dev/t/openai-api-compatibility-broken-due-to-thought-signature-on-gemini-3-pro-preview/109823
 function missing({ function: { name } }: ChatCall, at: number): string {
   return `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call \`default_api:${name}\` , position ${at + 1}.`;
 }

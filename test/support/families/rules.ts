@@ -19,7 +19,7 @@ export function unpairedCall({ messages }: ChatBody): string | null {
   return open.size === 0 ? null : "An assistant message with 'tool_calls' must be followed by tool messages";
 }
 
-/** All calls of a conversation. */
+/** All calls of a request. */
 export function callsOf({ messages }: ChatBody): ChatCall[] {
   return messages.flatMap(({ tool_calls = [] }) => tool_calls);
 }

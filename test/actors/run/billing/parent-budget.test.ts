@@ -59,7 +59,7 @@ test("a task whose parent's state stays unknown is refused, not orphaned", async
   assert.deepEqual([asked(), gone()], [7, 0]);
 });
 
-test("a task learns at once that its parent is gone, and soon that it is unknown to it", async () => {
+test("a task learns at once that its parent is gone or does not know it", async () => {
   const over = budgetAbove(["actor_lost"], false);
   const forgotten = budgetAbove(["actor_lost"], true);
 

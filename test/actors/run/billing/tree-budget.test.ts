@@ -112,7 +112,7 @@ for (const dialect of dialects) {
         assert.equal(await isHeld(), false);
       });
 
-    test("DEL-006 usage during a write is not taken for part of it", async () => {
+    test("DEL-006 usage during a write is not counted as part of it", async () => {
       const budget = tree();
       const reservations = [await lent(budget), await lent(budget), await lent(budget)];
       for (const [at, { reservation_id }] of reservations.entries()) {

@@ -45,7 +45,7 @@ function itemsOf(words: string, tokens = 10): BranchItem[] {
 const keptWhole = (item: BranchItem) => ({ item, message: item.message, tokens: 0 });
 const wordOf = (item: BranchItem | null | undefined) => item?.message.content ?? "-";
 
-describe("where a branch is cut", () => {
+describe("the cut of a branch", () => {
   const cases: readonly (readonly [branch: string, tokens: number, first: string, opening: string])[] = [
     ["u1 a1 u2 a2 u3", 10, "u3", "-"],
     ["u1 a1 u2 a2 u3", 35, "u2", "-"],

@@ -131,7 +131,7 @@ describe("a steered run", () => {
     assert.deepEqual(process.crashes, []);
   });
 
-  test("STEER-001 of parallel calls all have begun, and all end", async () => {
+  test("STEER-001 all parallel calls that have begun run to their end", async () => {
     const { sim, said, turn, log } = start([three, { text: ["Blue."], usage }]);
     const going = turn("parallel");
     await sim.until(going.accepted);
@@ -426,7 +426,7 @@ describe("a steered run", () => {
     }
   });
 
-  test("a message at any moment of a suspension is taken, and no wait remains", async () => {
+  test("a message at any moment of a suspension is stored, and no wait remains", async () => {
     for (const manifest of ["gated", "gated_parallel"])
       for (let ms = 0; ms < 24; ms += 0.5) {
         const asks = { text: ["May I?"], calls: [call("s", "slow"), add("a")], usage };
@@ -485,7 +485,7 @@ describe("a steered run", () => {
     assert.ok(seen.has("true true true"), [...seen].join());
   });
 
-  test("two at once are both taken, in their order of arrival", async () => {
+  test("two concurrent messages are both stored, in order of arrival", async () => {
     const { sim, steer, turn, log } = start([three]);
     const going = turn("agent");
     await sim.until(going.accepted);

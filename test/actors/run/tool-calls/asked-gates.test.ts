@@ -143,7 +143,7 @@ for (const dialect of gateDialects)
         assert.deepEqual(await waitsOfRun(tenant(), turn.runId), []);
       });
 
-    test("APPR-004 APPR-010 of equal concurrent calls one asks, the others wait for it", async () => {
+    test("APPR-004 APPR-010 one of equal concurrent calls asks, the others wait for it", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const suffixes = ["equal-1", "equal-2", null];
@@ -186,7 +186,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(process.crashes, []);
     });
 
-    test("APPR-018 of equal calls with separate principals one asks, the other is refused", async () => {
+    test("APPR-018 one of equal calls with separate principals asks, the other is refused", async () => {
       const around: Around = { batches: [] };
       const { process, expression } = start(around);
       const { promise: both, resolve } = Promise.withResolvers<void>();
