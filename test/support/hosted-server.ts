@@ -94,13 +94,18 @@ class Host {
     this.#send({ start: id, environment });
     const url = await this.#waited(awaited.ready.promise);
     const ended = awaited.ended.promise;
-    const stop = (): Promise<string | null> => {
+    const order = (): void => {
       if (this.#awaited.has(id)) this.#send({ stop: id });
+    };
+    const stop = (): Promise<string | null> => {
+      order();
       return this.#waited(ended);
     };
+    // The timer alone keeps this process: a server that drains for longer must not count as a resource that the file left open.
     const leave = async (): Promise<void> => {
+      order();
       let late: NodeJS.Timeout | undefined;
-      await Promise.race([stop(), new Promise((resolve) => (late = setTimeout(resolve, leaveMsMax)))]);
+      await Promise.race([ended, new Promise((resolve) => (late = setTimeout(resolve, leaveMsMax)))]);
       clearTimeout(late);
     };
     return { url, ended, stop, leave };
