@@ -108,7 +108,7 @@ for (const dialect of dialects) {
         const alsoLate = await server.get("/chat/sessions");
         // Each thread logs the number it waits for, perhaps after another thread's answer.
         await eventually("the log says that it waits for six turns", async () => {
-          const waiting = server.logs.filter(({ msg }) => msg.startsWith("waiting for turns"));
+          const waiting = server.logs.filter(({ msg }) => msg.startsWith("waiting for running turns"));
           return waiting.reduce((sum, { turns }) => sum + Number(turns), 0) === 6;
         });
         held.open();
