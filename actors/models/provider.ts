@@ -40,7 +40,7 @@ export interface ModelRequest {
   readonly decision?: DecisionAsked;
 }
 
-/** A question with options, one of which is to be chosen. */
+/** A question with options; the model chooses one option. */
 export interface DecisionAsked {
   readonly instructions: string;
   /** The input of the decision, as JSON. */

@@ -207,7 +207,7 @@ describe("the parts of a plugin", () => {
     assert.ok(server.logs.some(({ msg, hook }) => msg === "a hook of a plugin failed" && hook === "notes_guard"));
   });
 
-  test("a source of tools is opened once for the runs of an agent, and what it has found is offered, called and counted", async () => {
+  test("runs of an agent share one opened tool source, and its tools are offered and counted", async () => {
     const search = calls(["search_archive", { word: "milk" }]);
     const first = await talk(keys.writer, "archivist", [search, { text: "Nothing." }], "archive-1");
     await talk(keys.writer, "archivist", [{ text: "Hello." }], "archive-2");

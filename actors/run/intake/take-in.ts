@@ -35,7 +35,7 @@ export interface OpenTurn {
   readonly agent: CompiledAgent;
   /** Options of the OpenAI protocol; null without any. */
   readonly options: TurnOptions | null;
-  /** What sources of tools have opened for the run; null for nothing. */
+  /** Tools that opened sources found for the run; null if none did. */
   readonly tools: OpenedTools | null;
   readonly key: AskedKey | null;
   /** Full id of the thread, empty without one. */

@@ -3,7 +3,7 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 
-// What a model reads beside its manifest and its conversation. A contribution is made anew before each step and stands in no event of the
+// Contributes text to a model call, in addition to the manifest and the thread. A contribution is made anew before each step and stands in no event of the
 // log; the record of the call keeps its text.
 
 /** A place that context comes from: memory, documents, a plugin. */
