@@ -11,6 +11,7 @@ import { admitDriver, leaseProof } from "./lease.ts";
 import { LoopTurns } from "./loop-turns.ts";
 import { requestIdOf } from "./middleware/request-id.ts";
 import { wantsPage } from "./pages/html.ts";
+import { namingResource } from "./protected-resource.ts";
 import type { Route, RouteRequest } from "./route.ts";
 import { type Found, Router } from "./router.ts";
 import { readQuery, validate } from "./validate.ts";
@@ -33,7 +34,7 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const answer = (reply: Reply): void => {
       const status = reply.kind === "stream" || reply.kind === "pieces" ? 200 : reply.status;
       metrics.count("svc_http_requests_total", { route: label, status: String(status) });
-      exchange.reply(reply);
+      exchange.reply(namingResource(reply, exchange.head, settings));
     };
     const refuse = (error: unknown, inTheFormOf: Route["refusal"]): Reply => {
       const refused = SvcError.from(error);

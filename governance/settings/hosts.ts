@@ -31,3 +31,13 @@ export function readOrigin(item: string): string {
   }
   return parsed.origin;
 }
+
+/** Reads SVC_PUBLIC_URL: returns it without a slash at its end. */
+export function readPublicUrl(text: string): string {
+  const parsed = URL.parse(text);
+  const isPlain = parsed && `${parsed.username}${parsed.password}${parsed.search}${parsed.hash}` === "";
+  if (!isPlain || !/^https?:$/.test(parsed.protocol)) {
+    throw new Error("must be a URL such as https://agents.example.com, without user name, query or fragment");
+  }
+  return parsed.href.replace(/\/+$/, "");
+}

@@ -1,5 +1,5 @@
 import { allDuties, readDuty } from "./duties.ts";
-import { readHost, readOrigin } from "./hosts.ts";
+import { readHost, readOrigin, readPublicUrl } from "./hosts.ts";
 import { bool, int, list, oneOf, optionalSeconds, path, seconds, text } from "./setting.ts";
 
 const day = 86_400;
@@ -97,6 +97,12 @@ export const serverSettings = {
   corsOrigins: list("CORS_ORIGINS", [], "Origins whose pages may call this server from a browser.", {
     item: readOrigin,
   }),
+  publicUrl: text(
+    "PUBLIC_URL",
+    "",
+    "The base URL at which clients reach this server, for documents in which svc names itself.",
+    { defaultWords: "the address of the request", item: readPublicUrl },
+  ),
   trustedClientIpHeader: text(
     "TRUSTED_CLIENT_IP_HEADER",
     "",

@@ -1,5 +1,8 @@
+import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
+import { mcpPath, namesIssuer, protectedResourcePath } from "../protected-resource.ts";
+import { publicUrlOf } from "../public-url.ts";
 import { route } from "../route.ts";
 
 // Public routes below /.well-known/. This version has no A2A protocol and therefore no agent card: its path answers 404, as for a manifest
@@ -35,4 +38,40 @@ const jwks = route({
     json(settings.jwksPublic ? { keys: settings.jwksPublic.keys } : { error: "not_configured", keys: [] }),
 });
 
-export const wellKnownRoutes = [jwks];
+const ProtectedResource = Type.Object({
+  resource: Type.String({ description: "The URL that a token is for.", examples: ["https://agents.example.com/mcp"] }),
+  authorization_servers: Type.Array(Type.String(), {
+    description: "SVC_JWT_ISSUER.",
+    examples: [["https://login.example.com"]],
+  }),
+  bearer_methods_supported: Type.Array(Type.String(), { examples: [["header"]] }),
+  resource_name: Type.String({ examples: ["svc"] }),
+});
+
+/** The document of RFC 9728 for the whole server, or for the resource at `path`. */
+function protectedResource(path: "" | typeof mcpPath) {
+  return route({
+    method: "GET",
+    path: `${protectedResourcePath}${path}`,
+    summary: path === "" ? "Where clients get a token for this server." : "Where MCP clients get a token.",
+    tag: "System",
+    access: "public",
+    unlimited: true,
+    reply: {
+      description: "Protected resource metadata (RFC 9728). Only in mode jwt with SVC_JWT_ISSUER.",
+      schema: ProtectedResource,
+    },
+    fails: ["not_found"],
+    handle({ exchange: { head } }, { settings }) {
+      if (!namesIssuer(settings)) throw new SvcError("not_found");
+      return json({
+        resource: `${publicUrlOf(head, settings)}${path}`,
+        authorization_servers: [settings.jwtIssuer],
+        bearer_methods_supported: ["header"],
+        resource_name: "svc",
+      });
+    },
+  });
+}
+
+export const wellKnownRoutes = [jwks, protectedResource(""), protectedResource(mcpPath)];
