@@ -5,7 +5,7 @@ import AggregatorRegistry from "prom-client/lib/cluster.js";
 // Declares every metric of the service. Each thread counts in plain maps, which are cheap on hot paths. GET /metrics adds up the
 // threads and renders the sums with prom-client.
 
-/** What is declared of a metric. */
+/** The declaration of a metric. */
 export interface MetricEntry {
   readonly type: "counter" | "histogram" | "gauge";
   readonly help: string;
@@ -233,7 +233,7 @@ export class Metrics {
   readonly #gauges = new Map<string, () => number>();
   readonly #table: Readonly<Record<string, MetricEntry>>;
 
-  /** `own` are the metrics of plugins. */
+  /** `own` declares the metrics of plugins. */
   constructor(own: Readonly<Record<string, MetricEntry>> = {}) {
     this.#table = { ...metricTable, ...own };
   }

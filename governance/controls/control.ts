@@ -12,12 +12,12 @@ import type { ControlName } from "./order.ts";
 import type { CallVerdict, GovernedResult, InputVerdict, ReplyVerdict, ResultVerdict } from "./verdicts.ts";
 
 /**
- * One layer around a run. `before` judges calls before they are made, `after` judges their results, and `reply` judges the
- * model's output. An absent method passes everything.
+ * A check around the tool calls and replies of one run. `before` judges a call before it is made, `after` judges its result, and
+ * `reply` judges the model's output. An absent method passes everything.
  */
 export interface Control {
   readonly name: ControlName;
-  /** How its denials are recorded and worded; absent for the form of most controls. */
+  /** How denials of this control are recorded and worded; absent for the defaults. */
   readonly denials?: DenialForm;
   before?(call: GovernedCall): CallVerdict | Promise<CallVerdict>;
   after?(call: GovernedCall, result: GovernedResult): ResultVerdict | Promise<ResultVerdict>;
@@ -29,15 +29,15 @@ export interface Control {
 export type MakeControl = (run: GovernedRun) => Control | null;
 
 /**
- * A control of what a caller sends. It speaks before the turn is accepted, so that a refusal changes nothing: there is no run yet, and no
- * budget to ask a model with.
+ * A check of the messages that a caller sends. It runs before the turn is accepted, so a refusal changes nothing. It cannot ask
+ * a model, because no run and no budget exist yet.
  */
 export interface InputControl {
   readonly name: ControlName;
   input(input: GovernedInput): InputVerdict | Promise<InputVerdict>;
 }
 
-/** Makes a control of what callers send to an agent; null when it has nothing to do for the agent. */
+/** Creates the check of callers' messages for an agent; null if there is nothing to check for that agent. */
 export type MakeInputControl = (agent: CompiledAgent) => InputControl | null;
 
 /** One message of a caller. */
@@ -49,17 +49,20 @@ export interface GovernedInput {
 
 /** A question that a control asks a model. */
 export interface ControlQuestion {
-  /** What the model is to do. */
+  /** The instructions for the model. */
   readonly task: string;
-  /** What it is to do it with, as JSON: no word of it can pass for the task. */
+  /** The material, sent as JSON, so that no text in it can pass for instructions. */
   readonly given: unknown;
   readonly answer: AnswerSchema;
 }
 
-/** The answer of a model; null when there is none of that form, or the run has no budget left for it. */
+/**
+ * Asks a model. Resolves to null if the call fails, exceeds the budget of the run, or returns a reply that does not fit the
+ * schema.
+ */
 export type AskModel = (question: ControlQuestion) => Promise<unknown>;
 
-/** What a control may know of the run that it is made for. */
+/** The parts of a run that its controls may use. */
 export interface GovernedRun {
   readonly agent: CompiledAgent;
   readonly budget: RunBudget;
@@ -76,9 +79,9 @@ export interface GovernedRun {
   readonly durable: boolean;
   /** The permission mode. It changes when a plan is approved. */
   readonly mode: PermissionMode;
-  /** Asks the model of the agent within the budget of the run. Before there is a run nobody answers. */
+  /** Asks the agent's model within the budget of the run. Resolves to null before the run has started. */
   askModel(question: ControlQuestion): Promise<unknown>;
-  /** A call of this run as the whole tenant knows it. */
+  /** Returns the key of a call, which is unique in the tenant. */
   callKey(toolCallId: string): string;
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
   /** Logs why a control failed. */

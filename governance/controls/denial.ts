@@ -2,32 +2,32 @@ import type { AgentMetrics } from "../agent-metrics.ts";
 import { type AuditedControl, auditedAs, type ControlName, type Layer } from "./order.ts";
 import type { Refusal } from "./verdicts.ts";
 
-/** How the denials of a control are recorded and worded, where they differ from those of most controls. */
+/** How the denials of a control are recorded and worded. An absent field has the default of all controls. */
 export interface DenialForm {
-  /** The type of the audit row; policy_deny unless it says otherwise. */
+  /** Type of the audit row; policy_deny by default. */
   readonly event_type?: string;
-  /** A counter without labels that is counted beside svc_policy_deny_total. */
+  /** Counter without labels that is incremented together with svc_policy_deny_total. */
   readonly counter?: string;
-  /** One line for the model. */
+  /** Returns the text for the model; line breaks in it become blanks. */
   text?(refusal: { readonly rule: string; readonly detail: string }, tool: string): string;
 }
 
-/** A refusal with the names of who refused. */
+/** A refusal, with the control that refused and the part of it that did. */
 export interface Denial {
   readonly control: AuditedControl;
   readonly layer: Layer;
   readonly rule: string;
   readonly detail: string;
-  /** Absent for the form of most controls. */
+  /** Absent for the default form. */
   readonly form?: DenialForm;
 }
 
-/** What `control` has refused. */
+/** Returns the denial for a refusal by `control`. */
 export function denialOf(control: ControlName, { rule, detail, layer = control }: Refusal, form?: DenialForm): Denial {
   return { control: auditedAs[layer], layer, rule, detail, ...(form && { form }) };
 }
 
-/** Audits and counts a denial; `call` is what was refused, where it was a call. */
+/** Audits and counts a denial. `call` is the refused call; null if a message or output was refused. */
 export function recordDenial(
   denial: Denial,
   call: { readonly tool: string; readonly tool_call_id: string } | null,
@@ -39,13 +39,16 @@ export function recordDenial(
   if (counter !== undefined) metrics.countOwn(counter);
 }
 
-/** Where denials are recorded. */
+/** Receives audit rows and counts. */
 interface DenialRecords {
   audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
   readonly metrics: AgentMetrics;
 }
 
-/** What the model is told of a call that was refused, or whose result was: one line, in the forms of decision 85. */
+/**
+ * Returns the line that the model gets in place of the result of a refused call (decision 85: it names the control and the
+ * reason).
+ */
 export function denyText({ control, layer, rule, detail, form }: Denial, tool: string): string {
   if (form?.text !== undefined) return oneLine(form.text({ rule, detail }, tool));
   const words = oneLine(detail);
@@ -59,7 +62,7 @@ export function withheldText({ control, layer, rule }: Denial): string {
   return layer === "judges" ? `[withheld: judge ${oneLine(rule)}]` : `[blocked by ${control}]`;
 }
 
-/** Payload of the policy_deny row; `call` is the refused call, null if output was refused. */
+/** Returns the payload of the audit row. `call` is the refused call; null if a message or output was refused. */
 export function denialPayload(
   { control, layer, rule, detail }: Denial,
   call: { readonly tool: string; readonly tool_call_id: string } | null,

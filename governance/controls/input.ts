@@ -4,8 +4,8 @@ import { type Denial, denialOf } from "./denial.ts";
 import { type ControlName, inputOrder } from "./order.ts";
 
 /**
- * A caller's message as the turn may have it, after every control of input has spoken in the order of their places. Refuses with
- * content_screening_denied, and tells of the denial before.
+ * Passes a message of a caller through the input controls in their order, and returns the text for the turn. If a control denies
+ * it, calls `onDenied` and refuses with content_screening_denied.
  */
 export async function admitInput(
   controls: readonly InputControl[],

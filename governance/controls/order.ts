@@ -19,10 +19,10 @@ export const callOrder = [
  */
 export const resultOrder = ["hook", "screening", "guardrails", "judges", "secret_masking", "artifacts"] as const;
 
-/** The places that a message of a caller passes. */
+/** The order of controls for a message of a caller. */
 export const inputOrder = ["hook", "screening", "guardrails"] as const;
 
-/** A place in the order, and the control that stands in it. */
+/** The name of a control, which is also its position in the orders above. */
 export type ControlName = (typeof callOrder)[number];
 
 /** The control, or the part of a control, that refused. */

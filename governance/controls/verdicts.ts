@@ -45,13 +45,13 @@ export type ResultVerdict =
   | { readonly verdict: "replace"; readonly result: GovernedResult; readonly rule?: string }
   | ({ readonly verdict: "block" } & Refusal);
 
-/** On what a caller sends. */
+/** The verdict on a message of a caller. */
 export type InputVerdict =
   | Pass
   | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }
   | ({ readonly verdict: "deny" } & Refusal);
 
-/** On what the model has said. */
+/** The verdict on the model's output. */
 export type ReplyVerdict =
   | Pass
   | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }
