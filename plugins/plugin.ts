@@ -45,14 +45,14 @@ export interface Plugin {
   /** Periodic tasks in the main thread. */
   readonly tasks?: readonly PluginTask[];
   readonly hooks?: readonly PluginHook[];
-  /** JSON Schema of what a manifest may write at `spec.extensions.<name of the plugin>`; it is checked like every other field. */
+  /** JSON Schema of `spec.extensions.<name of the plugin>` in manifests, which is checked like every other field. */
   readonly extension?: TSchema;
-  /** Sources that are opened for an agent, such as servers that are asked for their tools. */
+  /** Sources that are opened for an agent, such as a server that lists its tools. */
   readonly toolSources?: readonly PluginToolSource[];
   readonly controls?: readonly PluginControl[];
-  /** What models read beside their manifest and their conversation. */
+  /** Sources of text for model calls, in addition to the manifest and the thread. */
   readonly contextSources?: readonly PluginContextSource[];
-  /** Counters by their names, which begin with `svc_` and the name of the plugin. */
+  /** Counters by name. A name begins with `svc_`, then the name of the plugin, and ends in `_total`. */
   readonly metrics?: Readonly<Record<string, PluginMetric>>;
 }
 
@@ -69,47 +69,56 @@ export interface PluginServices extends PluginDeps {
   readonly bus: Bus;
 }
 
-/** What the parts of a plugin that work within runs may use. */
+/** Services for the parts of a plugin that work within runs. */
 export interface PluginRunServices extends PluginServices {
   /** Adds to a counter of the plugin. */
   count(metric: string, labels: Readonly<Record<string, string>>): void;
 }
 
-/** A counter of a plugin. Tenants, threads, persons and free text are no labels. */
+/** A counter of a plugin. Its labels must not contain a tenant, thread, person or free text. */
 export interface PluginMetric {
   readonly type: "counter";
   readonly help: string;
   readonly labels: readonly string[];
 }
 
-/** A source of tools that no manifest names. All runs of an agent share what it has opened. */
+/** A source of tools in addition to those that manifests name. All runs of an agent share the tools that it has opened. */
 export interface PluginToolSource {
   readonly name: string;
-  /** Whether the source is opened for the agent. It is asked for every run. */
+  /** True if the source has tools for the agent. Called for every run. */
   serves(agent: CompiledAgent): boolean;
-  /** Finds the tools within ten seconds. A throw leaves the source out, and the model reads that its tools are missing. */
+  /**
+   * Returns the tools within ten seconds. If the call throws or takes longer, runs go without these tools and their model is
+   * informed.
+   */
   open(agent: CompiledAgent, tenantId: string, services: PluginRunServices): PluginOpenTools | Promise<PluginOpenTools>;
 }
 
-/** What an opened source has. */
+/** The tools of an opened source. */
 export type PluginOpenTools = Omit<OpenTools, "tools"> & { readonly tools: readonly PluginTool[] };
 
-/** A control of a plugin, by the place that its controls name. */
+/** Creates controls of a plugin. The `name` of a created control is its position in the order of all controls. */
 export interface PluginControl {
   readonly name: string;
-  /** Speaks on calls, results and replies of a run; null when it has nothing to do in the run. */
+  /** Returns a control of the calls, results and replies of one run; null if there is nothing to check in the run. */
   make?(run: GovernedRun, services: PluginRunServices): Control | null;
-  /** Speaks on what callers send, before a turn is accepted; null when it has nothing to do for the agent. */
+  /**
+   * Returns a control of callers' messages, which runs before a turn is accepted; null if there is nothing to check for the
+   * agent.
+   */
   input?(agent: CompiledAgent, services: PluginRunServices): InputControl | null;
 }
 
-/** A source of context, given what it may use. */
+/** A source of text for model calls that uses the services of the plugin. */
 export interface PluginContextSource {
   readonly name: string;
   contribute(step: ContextStep, services: PluginRunServices): Contribution | null | Promise<Contribution | null>;
 }
 
-/** What a plugin's tools may use: what every tool may, its caller's rows, and the actors. */
+/**
+ * The context of a call of a plugin's tool: that of every tool, and services of the plugin. `store` is limited to the caller's
+ * tenant.
+ */
 export interface PluginToolContext extends ToolContext {
   readonly settings: Settings;
   readonly store: TenantStore;
@@ -120,7 +129,7 @@ export interface PluginToolContext extends ToolContext {
 /** A tool of a plugin; `defineTool` makes one. */
 export type PluginTool = Tool<PluginToolContext>;
 
-/** A periodic task that never runs twice at a time. */
+/** A periodic task. Its runs never overlap. */
 export interface PluginTask {
   readonly name: string;
   /** Runs once; returns the milliseconds until the next run. After an exception it is retried in a minute. */
