@@ -17,13 +17,13 @@ export interface Choice {
   /** Replaces `delta` in a response that is not streamed. */
   readonly message?: Delta;
   readonly finish_reason?: string | null;
-  /** The failure of a provider behind a gateway: https://openrouter.ai/docs/api/errors. */
+  /** An error of the provider that a gateway called: https://openrouter.ai/docs/api/errors. */
   readonly error?: unknown;
 }
 
 /** The content that a choice adds. */
 export interface Delta {
-  /** A list of parts at providers that stream thoughts within the content. */
+  /** A list of parts, from providers that stream thoughts within the content. */
   readonly content?: string | readonly ContentPart[] | null;
   readonly reasoning_content?: string | null;
   readonly reasoning?: string | null;
@@ -36,7 +36,7 @@ export interface Delta {
   readonly tool_calls?: readonly CallPart[];
 }
 
-/** A part of the content at providers that send lists. */
+/** A part of the content, from providers that send a list. */
 export interface ContentPart {
   readonly type?: string;
   readonly text?: string;
@@ -51,7 +51,7 @@ export interface CallPart {
   readonly extra_content?: unknown;
 }
 
-/** The response violates its protocol, or contains an error of the provider. */
+/** Thrown if the response violates its protocol, or contains an error of the provider. */
 export class ChunkError extends Error {
   /** The HTTP status of the error inside the stream; 0 if it has none. */
   readonly status: number;
@@ -62,10 +62,10 @@ export class ChunkError extends Error {
   }
 }
 
-/** The response violates its protocol in a way that a retry would repeat, at full cost. */
+/** Thrown if the response violates its protocol in a way that a retry would repeat, at full cost. */
 export class MalformedAnswer extends ChunkError {}
 
-/** The stream had no text, thought or call for too long. The provider may still be working. */
+/** Thrown if the stream had no text, thought or call for too long. The provider may still be working. */
 export class SilentAnswer extends ChunkError {}
 
 /**

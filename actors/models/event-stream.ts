@@ -195,12 +195,12 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#thoughtPieces += pieces;
   }
 
-  /** True if the next content should be learned from. */
+  /** True if the frame should be learned from the next content. */
   protected isLearning(): boolean {
     return this.#untilLearning-- <= 0;
   }
 
-  /** Makes the next content be learned from, because later events have another frame. */
+  /** Learns the frame again from the next content, because later events have another one. */
   protected learnAnew(): void {
     this.#untilLearning = 0;
   }

@@ -8,7 +8,8 @@ import type { ImagesOfCall } from "./images.ts";
 import type { Thinking } from "./thinking.ts";
 
 /**
- * One model call: as texts of the OpenAI chat completions protocol, which most providers use, and as the structures behind them.
+ * One model call, in two forms: as JSON texts of the OpenAI chat completions protocol, which most providers use, and as data
+ * from which providers with another protocol build their request.
  */
 export interface ModelRequest {
   readonly route: ModelRoute;
@@ -77,7 +78,7 @@ export type SignedThought = (
       readonly thinking: string;
       /** Empty for none. */
       readonly signature: string;
-      /** Where it is returned without a signature: in a field of the message, or as a `thinking` block. */
+      /** For a thought without a signature: the field of the message in which it is returned, or `thinking` for a block. */
       readonly field?: SpokenField | "thinking";
     }
   | { readonly type: "redacted_thinking"; readonly data: string }

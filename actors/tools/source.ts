@@ -13,23 +13,26 @@ export interface ToolSource {
   readonly offers: readonly ToolSpec[];
   /** Returns the tool with this name for a run of the agent; undefined if another source has it. */
   resolve(name: string, agent: CompiledAgent): Tool | undefined;
-  /** Whether the source has to be opened for the agent. Goes with `open`. */
+  /** True if the source must be opened for the agent. Present together with `open`. */
   serves?(agent: CompiledAgent): boolean;
-  /** Finds the tools of a tenant's agent that no manifest names. What cannot be found is a problem of the answer, or a throw. */
+  /**
+   * Finds tools for a tenant's agent in addition to those that its manifest names. Reports missing ones in `problems`, or throws
+   * if it finds none.
+   */
   open?(agent: CompiledAgent, tenantId: string): OpenTools | Promise<OpenTools>;
 }
 
-/** A source that has to be opened. */
+/** A source that must be opened. */
 export type OpenableSource = ToolSource & Required<Pick<ToolSource, "serves" | "open">>;
 
-/** What an opened source has for one agent; all runs of the agent share it. */
+/** The tools of an opened source for one agent; all runs of the agent share them. */
 export interface OpenTools {
   readonly tools: readonly Tool[];
-  /** What could not be found, in words for the model; absent for nothing. */
+  /** Missing tools, each as a phrase for the model; absent for none. */
   readonly problems?: readonly string[];
-  /** Calls back when the list is no longer the one that was answered: the next run opens the source again. */
+  /** Registers a function to call when the list of tools has changed; the next run then opens the source again. */
   onChange?(work: () => void): void;
-  /** No run uses the tools any more. */
+  /** Called when no run uses the tools any more. */
   close?(): void;
 }
 

@@ -5,31 +5,32 @@ import { withFound } from "../../manifests/compile/with-tools.ts";
 import type { OpenableSource, OpenTools, ToolSource } from "./source.ts";
 import type { Tool } from "./tool.ts";
 
-// Sources that have to be opened, such as a server that is asked for its tools. A set holds what they answered for one agent of one tenant,
-// and every run of that agent shares it. A run keeps the set that it began with: a list that changes is for later runs.
+// Opens tool sources, such as a server that must first be asked for its tools. A tool set contains the tools that were found for
+// one agent of one tenant, and all runs of that agent share it. A run keeps the set that it started with; if a source changes
+// its list, later runs get a new set.
 
-/** How long a source may take to open. */
+/** Max milliseconds in which a source must open. */
 const openMs = 10_000;
-/** How long a set without a run stays open. */
+/** Milliseconds for which a set stays open after its last run. */
 const idleMs = 300_000;
 
-/** How long a set without one of its sources is used before that source is opened again. */
+/** Milliseconds until a source that failed to open is tried again. Until then runs use the set without its tools. */
 const retryMs = 30_000;
 
-/** The tools of one run, until it closes them. */
+/** The tools of one run, until the run closes them. */
 export interface OpenedTools {
-  /** The agent with what the sources have found for it. */
+  /** The agent with the tools that were found for it. */
   readonly agent: CompiledAgent;
-  /** The run needs the tools no longer. */
+  /** Releases the tools, because the run no longer needs them. */
   close(): void;
 }
 
-/** The sets of one thread. */
+/** The tool sets of one actor thread. */
 export class ToolSets {
   readonly #sources: readonly OpenableSource[];
   readonly #env: Env;
   readonly #log: Pick<Logger, "warn">;
-  /** By tenant and digest: only agents that a source serves have one. */
+  /** By tenant and digest of the agent. Agents without tool sources have no set. */
   readonly #sets = new Map<string, Promise<ToolSet>>();
 
   constructor(sources: readonly ToolSource[], env: Env, log: Pick<Logger, "warn">) {
@@ -38,7 +39,9 @@ export class ToolSets {
     this.#log = log;
   }
 
-  /** Opens what sources have for an agent and its sub-agents; null when none serves it, which costs a turn nothing. */
+  /**
+   * Opens the tool sources of an agent and its sub-agents. Returns null if none has any, so that such turns wait for nothing.
+   */
   open(agent: CompiledAgent, tenantId: string): Promise<OpenedTools> | null {
     return this.#isServed(agent) ? this.#open(agent, tenantId) : null;
   }
@@ -98,7 +101,7 @@ export class ToolSets {
           tools.onChange?.(() => set.retire());
           opened.push(tools);
         } catch (err) {
-          // What cannot be opened is left out: the run works with the rest, and its model reads why.
+          // A source that fails to open is left out: the run works with the other tools, and its model is informed.
           this.#log.warn({ err, source: source.name, manifest: agent.name }, "a source of tools could not be opened");
           problems.push(`${source.name} is unavailable`);
           this.#env.timer(retryMs, () => set.retire());
@@ -132,7 +135,7 @@ export class ToolSets {
   }
 }
 
-/** What the sources answered for one agent, with how many runs use it. */
+/** The tools that were found for one agent, and the number of runs that use them. */
 class ToolSet {
   readonly #env: Env;
   readonly #forget: () => void;
@@ -148,7 +151,10 @@ class ToolSet {
     this.#forget = forget;
   }
 
-  /** A name that the agent has already, or that two sources have, stays with its first owner. */
+  /**
+   * Adds the tools that were found. If two tools have the same name, the agent's own or the first one stays, and the other is
+   * reported.
+   */
   fill(opened: readonly OpenTools[], problems: readonly string[], agent: CompiledAgent): void {
     const tools = new Map<string, Tool>();
     const told = [...problems];
@@ -183,7 +189,10 @@ class ToolSet {
     else this.#idle = this.#env.timer(idleMs, () => this.retire());
   }
 
-  /** The list has changed: the next run opens the sources anew, and the last run of this set closes it. */
+  /**
+   * Retires the set because the list of a source has changed. The next run opens a new set, and the last run of this one closes
+   * it.
+   */
   retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;

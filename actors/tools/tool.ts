@@ -32,7 +32,7 @@ export interface ToolResult {
   readonly images?: readonly ResultImage[];
 }
 
-/** Returned instead of a result if an external answer is needed. `deadline` is epoch milliseconds, null for none. */
+/** Returned instead of a result if an external answer is needed. `wait.deadline` is in epoch milliseconds, null for none. */
 export interface ToolWait {
   readonly wait: Wait;
   /** Pushed with its deadline after the wait is written; if the push fails, the call fails. */
@@ -63,20 +63,23 @@ export interface Foreseen {
   readonly after: string | null;
 }
 
-/** How a call leaves this process; metrics count by it. */
+/** How a call reaches the code that executes it; a label of metrics. */
 export type ToolTransport = "local" | "client" | "queue" | "remote";
 
-/** How far a call has come. */
+/** The progress of a call. */
 export interface ToolProgress {
   readonly done: number;
-  /** Absent where it is unknown. */
+  /** Absent if unknown. */
   readonly total?: number;
   readonly message?: string;
 }
 
-/** What a tool reaches the outside with. The same for every call of a thread. */
+/** Access of tools to networks and secrets; the same for all calls on one actor thread. */
 export interface ToolServices {
-  /** The only way to open a connection: to addresses of the internet, or to the operator's own networks too. */
+  /**
+   * Opens connections: `public` to addresses of the internet, `operator` to the operator's own networks too. There is no other
+   * way out.
+   */
   readonly egress: Readonly<Record<EgressPolicy, Pick<Egress, "dispatch">>>;
   /** Resolves `secret:NAME`. */
   readonly secrets: Pick<Secrets, "resolve">;
@@ -96,9 +99,7 @@ export interface ToolContext {
   readonly manifest: string;
   /** The thread's suffix; null in a stateless turn. */
   readonly threadSuffix: string | null;
-  /**
-   * True for a caller without credentials, who may access only its own thread (decision 78).
-   */
+  /** True for a caller without credentials, who may access only its own thread (decision 78). */
   readonly isAnonymous: boolean;
   readonly madePlans: MadePlans;
   /** The call id from the model; it is unique only within a run. */
@@ -128,7 +129,7 @@ export interface ToolContext {
   /** Returns the result of a task after a wait. */
   delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
   readonly services: ToolServices;
-  /** Tells the caller how far the call has come: at most once a second, what comes sooner is left out. */
+  /** Reports the progress of the call to clients, at most once a second. Reports in between are dropped. */
   progress(progress: ToolProgress): void;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
@@ -148,11 +149,11 @@ export interface WorkspaceConfig {
   readonly deploymentTenants: readonly string[];
 }
 
-/** A tool that runs in this process. Its arguments are validated before `execute` is called. */
+/** A tool. Its arguments are validated before `execute` is called. */
 export interface Tool<Context = ToolContext> extends ToolSpec {
   /** Max time of a call; after it the model gets `timeout`. */
   readonly timeoutMs: number;
-  /** Absent for a tool that runs in this process. */
+  /** Absent for a tool that this process executes itself. */
   readonly transport?: ToolTransport;
   execute(args: never, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
   /**

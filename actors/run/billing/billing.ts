@@ -12,7 +12,7 @@ import { parentBudgetOf } from "./parent-budget.ts";
 import { TreeBudget } from "./tree-budget.ts";
 import { UsageMeter } from "./usage-meter.ts";
 
-/** What the billing of a run needs from it. `onGone` is called when the parent run or the thread no longer exists. */
+/** The parts of a run that its billing needs. `onGone` is called when the parent run or the thread no longer exists. */
 interface BillingDeps {
   readonly store: TenantStore;
   readonly deps: { readonly env: Env; readonly bus: Bus; readonly prefixes: KnownPrefixes };
@@ -79,7 +79,7 @@ export class Billing {
     return this.tree?.isShared ? [...left, ...leaveBudgetOps(this.#of.store, this.#spec.run_id)] : [...left];
   }
 
-  /** Marks the returned statements as durable. */
+  /** Marks the statements that were returned last as durable. */
   written(): void {
     this.calls.written(this.#of.store, this.#of.deps.prefixes);
   }

@@ -57,8 +57,8 @@ interface OpenReservation {
 }
 
 /**
- * The budget of a run with tasks, and of a background task. While a single run spends it, or tasks that ask that run by message,
- * reservations exist in memory only. From the first background task on they are rows.
+ * The budget of a run with tasks, or of a background task. Reservations are in memory as long as one run spends the budget, or
+ * answers the requests of its tasks by message. The first background task moves them into rows.
  */
 export class TreeBudget implements ParentBudget {
   readonly #spender: Spender;

@@ -2,9 +2,9 @@ import type { InputHint } from "../../../bus/protocol/run.ts";
 import type { TakenInputs } from "../../log/messages.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 
-/** What a run knows of its queued input: from its start, from hints since then, and from the inputs that it has taken. */
+/** The run's view of its queued input: the input at its start, hints about later input, and the inputs that it has taken. */
 export class Steering {
-  /** Hints up to this number may arrive after their input was taken. */
+  /** The highest number of an input that the run has taken or counted. A late hint about such an input is ignored. */
   #seen = -1;
   #isDue: boolean;
   #interrupts: boolean;

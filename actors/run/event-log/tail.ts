@@ -8,7 +8,10 @@ import type { Foreseen } from "../../tools/tool.ts";
 import { noteOf, type RunNote } from "../spec/notes.ts";
 import type { BegunCall, GivenAnswer, PendingCall } from "../spec/run-spec.ts";
 
-/** What the log of a run says of one agent: its notes, its model calls since the last note, and its calls without a result. */
+/**
+ * The state of one agent as the log of its run shows it: its notes, its model calls since the last note, and its calls without a
+ * result.
+ */
 export class Tail {
   /** Model calls since the last note that the step limit counts. */
   steps = 0;

@@ -6,7 +6,10 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { Intake } from "./intake.ts";
 
-/** The messages of a caller as the controls of input let them in. Refuses with content_screening_denied. */
+/**
+ * Passes the caller's messages through the input controls, and returns the intake with the texts that they allow. Refuses with
+ * content_screening_denied.
+ */
 export async function screenedInput(
   intake: Intake,
   { principal, request_id }: SubmitTurn,
@@ -25,7 +28,7 @@ export async function screenedInput(
   };
   const entries = [...intake.entries];
   for (const [at, entry] of entries.entries()) {
-    // Results of a client's tools pass the controls of results.
+    // The controls of tool results check the results of a client's tools.
     if (entry.kind !== "message" || intake.results.has(entry)) continue;
     const input = { text: entry.content, agent, principal };
     const content = await admitInput(controls, input, (denial) => recordDenial(denial, null, records));

@@ -19,8 +19,9 @@ import { acceptedRun, checkQueue, joiningOps, tellDue } from "./durable.ts";
 import type { RunState } from "./own-run.ts";
 import { routesOfRun } from "./resumed-spec.ts";
 
-// A dead run stays dead. Requeue starts another run with its own id, time and webhooks, after the last logged step of the dead
-// run. It acts for the same principal, with what is left of the dead run's limits.
+// Requeue accepts a new run that continues a dead one; the dead run stays dead. The new run has its own id, time and webhooks,
+// and starts after the last logged step of the dead run. It acts for the same principal. Its limits are what the dead run has
+// left of its own.
 
 /**
  * Accepts a run that continues a dead one. Repeated with the same id, it returns the same answer.
@@ -44,7 +45,7 @@ export async function requeueRun(
   if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
   const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
   admit(principal, agent.inbound);
-  // Checks the model first: a run without its model would die, and a dead run can be requeued only once.
+  // Check the model first: a run without its model would die, and a dead run can be requeued only once.
   routesOfRun(dead, agent, deps.models);
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
   if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
@@ -94,7 +95,9 @@ async function deadRun(store: TenantStore, id: string): Promise<RunRow> {
   return run;
 }
 
-/** Refuses with conflict if the thread has messages after the dead run. The model would be shown them in the middle of a step. */
+/**
+ * Refuses with conflict if the thread has messages after the dead run, because the model would see them in the middle of a step.
+ */
 async function checkStandsAt(
   { last_seq }: RunRow,
   { thread_key, next_seq, leaf_seq }: OpenThread,

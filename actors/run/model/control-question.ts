@@ -2,7 +2,10 @@ import type { AskModel } from "../../../governance/controls/control.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { askAside } from "./side-question.ts";
 
-/** How the controls of a run ask its model: within the limits and the budget of the run, and metered like its own calls. */
+/**
+ * Returns the function by which the controls of a run ask its model. The calls use the limits and the budget of the run, and are
+ * metered like its own.
+ */
 export function askModelOf(runContext: RunContext): AskModel {
   return async ({ task, given, answer }) => {
     const asked = await askAside<unknown>(runContext, { routes: runContext.step.routes, task, given, answer });

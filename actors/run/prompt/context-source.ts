@@ -3,37 +3,37 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 
-// Contributes text to a model call, in addition to the manifest and the thread. A contribution is made anew before each step and stands in no event of the
-// log; the record of the call keeps its text.
+// A context source adds text to model calls, in addition to the manifest and the thread. It is asked before each step. The event
+// log does not contain its text; the record of the model call does.
 
-/** A place that context comes from: memory, documents, a plugin. */
+/** A source of text for model calls, such as memory, documents or a plugin. */
 export interface ContextSource {
   readonly name: string;
-  /** What the next model call is to read; null for nothing, which costs nothing where it is answered at once. */
+  /** Returns text for the next model call; null for none. A source that returns null without a promise causes no delay. */
   contribute(step: ContextStep): Contribution | null | Promise<Contribution | null>;
 }
 
-/** The step that a contribution is for. */
+/** The step for which a source is asked. */
 export interface ContextStep {
   readonly agent: CompiledAgent;
   readonly principal: Principal;
-  /** What the tenant keeps. */
+  /** The store, limited to the run's tenant. */
   readonly store: TenantStore;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
-  /** What the model is to be shown of the conversation. */
+  /** The messages of the thread that the model will see. */
   readonly shown: readonly ContextMessage[];
 }
 
 /** Text for one model call. */
 export interface Contribution {
-  /** Parts of the system text, below all others. */
+  /** Parts of the system text, after all others. */
   readonly system?: readonly string[];
-  /** Messages behind the conversation, in the role of the user. */
+  /** User messages, after those of the thread. */
   readonly messages?: readonly string[];
 }
 
-/** The contributions of all sources in their order, as one; null for nothing. */
+/** Returns the contributions of all sources in their order, merged into one; null for none. */
 export function contributions(
   sources: readonly ContextSource[],
   step: () => ContextStep,
@@ -51,12 +51,12 @@ function joined(all: readonly (Contribution | null)[]): Contribution | null {
   return system.length + messages.length === 0 ? null : { system, messages };
 }
 
-/** The system text with what was contributed to it. */
+/** Returns the system text with the contributed parts. */
 export function withContributed(system: string, contribution: Contribution | null): string {
   return [system, ...(contribution?.system ?? [])].filter((part) => part !== "").join("\n\n---\n\n");
 }
 
-/** The messages with what stands behind them in one call: contributions, then the nudge. */
+/** Returns the messages of one model call: those of the thread, then the contributions, then the ephemeral instruction. */
 export function withLast(
   shown: readonly ContextMessage[],
   contribution: Contribution | null,
@@ -66,7 +66,7 @@ export function withLast(
   return last.length === 0 ? shown : [...shown, ...last.map((content) => contextMessage({ role: "user", content }))];
 }
 
-/** Names the tools that an agent lacks in this run, so that its model does not look for them. */
+/** Names the tools that are missing in this run, so that the model does not look for them. */
 const missingTools: ContextSource = {
   name: "missing tools",
   contribute({ agent: { found } }) {
@@ -75,5 +75,5 @@ const missingTools: ContextSource = {
   },
 };
 
-/** The sources of this server. */
+/** The context sources that ship with svc. */
 export const builtInContextSources: readonly ContextSource[] = [missingTools];

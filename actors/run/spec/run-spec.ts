@@ -76,7 +76,7 @@ export interface RunStart {
   readonly turnStart: number;
   /** A line for the first model call, in the role of the caller. It is not stored. */
   readonly ephemeralInstruction: string | null;
-  /** What was opened for the run, which closes it at its end; null for nothing. */
+  /** Opened tool sources, which the run closes at its end; null for none. */
   readonly tools: OpenedTools | null;
   /** How a durable run stores its progress; null for every other run. */
   readonly durableRun: DurableRun | null;

@@ -2,10 +2,10 @@ import { Fraction } from "fraction.js";
 
 // fraction.js does the arithmetic. This file bounds its results, rounds them to floating point and writes them as decimals.
 
-/** A number that is exactly `s * n / d`: in lowest terms, `s` its sign, `n` at or above zero and `d` above. */
+/** An exact number `s * n / d` in lowest terms: `s` is the sign, `n` is not negative and `d` is positive. */
 export type Rational = Fraction;
 
-/** Why there is no such number, as the end of a sentence. */
+/** Thrown if an expression has no value. The message is the end of a sentence. */
 export class ArithmeticFault extends Error {}
 
 /** Max digits of an integer, and of either part of a fraction. */
@@ -17,7 +17,7 @@ const significantDigits = 15;
 /** Max decimals up to which a number is shown in full. */
 const fractionDigitsMax = 30;
 
-/** `num / den` in lowest terms, bounded. */
+/** Returns `num / den` in lowest terms, bounded. */
 export function rational(num: bigint, den: bigint): Rational {
   if (den === 0n) throw new ArithmeticFault("division by zero");
   return bounded(new Fraction(num, den));
@@ -33,7 +33,7 @@ function bounded(value: Fraction): Rational {
   return approximate(toNumber(value));
 }
 
-/** The numerator with its sign. */
+/** Returns the numerator with its sign. */
 function signed({ s, n }: Rational): bigint {
   return s * n;
 }
@@ -43,7 +43,7 @@ export function isWhole({ d }: Rational): boolean {
   return d === 1n;
 }
 
-/** True below zero. */
+/** True for a number below zero. */
 function isNegative({ s, n }: Rational): boolean {
   return s < 0n && n !== 0n;
 }

@@ -35,7 +35,7 @@ export const builtInTools: readonly Tool[] = [
 /** Built-in tools that sections of a manifest bind; spec.tools cannot name them. Their names are reserved. */
 export const sectionTools: readonly Tool[] = [exitPlanMode];
 
-/** The source of both. */
+/** The source of all built-in tools, those that sections bind included. */
 export const builtInSource: ToolSource = {
   ...toolList("svc", [...builtInTools, ...sectionTools]),
   offers: builtInTools,

@@ -10,11 +10,11 @@ export interface Nameable {
   readonly toolSources: readonly Pick<ToolSource, "name" | "offers">[];
   /** By name. */
   readonly patterns: ReadonlyMap<string, unknown>;
-  /** Schemas of what plugins take at `spec.extensions`, by their names; absent for none. */
+  /** JSON Schemas of `spec.extensions`, by the name of the plugin; absent for none. */
   readonly extensions?: ReadonlyMap<string, TSchema>;
 }
 
-/** The same as data for the compiler. */
+/** Returns the registries for the compiler of manifests, as plain data. */
 export function registriesOf(
   settings: Settings,
   { models, toolSources, patterns, extensions = new Map() }: Nameable,
