@@ -39,7 +39,7 @@ export interface HttpContext {
   readonly files: FileStore;
   readonly streams: StreamRegistry;
   readonly fanOut: ThreadFanOut;
-  /** Agents whose turns are listened to before they are accepted. */
+  /** Agents whose turns recently became durable runs; see early-listener.ts. */
   readonly durableAgents: DurableAgents;
   /** The shared pages from which clients that connect late read past events. */
   readonly backlogs: Backlogs;

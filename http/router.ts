@@ -90,7 +90,8 @@ export class Router {
       } else {
         parameters = true;
         node.parameter ??= { name, node: newNode() };
-        if (node.parameter.name !== name) throw new Error(`two names for one parameter at ${route.path}`);
+        if (node.parameter.name !== name)
+          throw new Error(`${route.path} gives a path parameter another name than another route does`);
         node = node.parameter.node;
       }
     }

@@ -23,7 +23,7 @@ export function validate(schema: TSchema, value: unknown, place: "body" | "query
 
 /** Throws if the schema cannot validate requests. Plugins may bring such schemas; tests check svc's own. */
 export function refuseNoSchema(schema: TSchema): void {
-  if ("$async" in validatorOf(schema)) throw new Error("what is looked at later is not waited for");
+  if ("$async" in validatorOf(schema)) throw new Error("$async schemas are not supported");
 }
 
 function validatorOf(schema: TSchema): ValidateFunction {

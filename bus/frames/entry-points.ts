@@ -10,28 +10,28 @@ import type { RunOutput } from "./output.ts";
 import { type ResponseHead, responseId } from "./response-object.ts";
 import { responseAnswer, responseStream } from "./responses.ts";
 
-/** A way of starting a run, and what the parts of a run need to know about it. */
+/** The properties of an entry point that the parts of a run depend on. */
 export interface EntryPointTraits {
   /**
-   * The work of the run: a turn with messages of its own, a turn that continues with the messages of its thread, or a compaction, which
-   * is no turn.
+   * The work of the run. `turn`: the request brings messages. `continuation`: the run continues with the messages of the thread.
+   * `compaction`: the run compacts the thread and is no turn.
    */
   readonly work: "turn" | "continuation" | "compaction";
   /** Durability of the run: by its manifest, always, or never. */
   readonly durable: "by_manifest" | "always" | "never";
   /** True if a caller waits for the run and can answer its questions (decision 90). A task is as attended as its parent run. */
   readonly attended: boolean;
-  /** Whether the client reads the frames of the run, and may answer the questions in them (decision 94). */
+  /** True if the client reads the frames of the run and may answer the questions in them (decision 94). */
   readonly keepsStream: boolean;
-  /** Whether the client waits for the end of a durable run, because its protocol has no token for it. */
+  /** True if the client waits for the end of a durable run, because its protocol has no resume token. */
   readonly awaitsDurable: boolean;
-  /** Whether the client sends the whole conversation again with each request. */
+  /** True if the client sends the whole conversation again with each request. */
   readonly resendsHistory: boolean;
-  /** Where an idempotency key belongs in its tenant; null where requests have none. */
+  /** Returns the parts of an idempotency key's scope that are specific to the entry point; null if requests have no key. */
   readonly keyPlace: ((suffix: string | null) => readonly (string | null)[]) | null;
-  /** Whether the key has an expiry of its own, and stays when the rows of its run go. */
+  /** True if the key has its own expiry and stays after the rows of its run are deleted. */
   readonly keyOutlivesRun: boolean;
-  /** Writes what the caller reads; null where no caller reads the run. */
+  /** Creates the output to the caller; null if no caller reads the run. */
   readonly output: ((asked: OutputAsked) => RunOutput) | null;
 }
 
@@ -42,11 +42,11 @@ interface OutputAsked {
   readonly agentName: string;
   /** Epoch seconds. */
   readonly created: number;
-  /** The sequence number of the first event of the turn; null for a run that is lost, whose last event is unknown. */
+  /** Sequence number of the first event of the turn; null for a lost run, whose last event is unknown. */
   readonly firstSeq: number | null;
 }
 
-/** A turn of a client that holds a conversation. Other entry points name their differences from it. */
+/** The entry point POST /chat. The others state their differences from it. */
 const chat: EntryPointTraits = {
   work: "turn",
   durable: "by_manifest",
@@ -58,11 +58,11 @@ const chat: EntryPointTraits = {
   keyOutlivesRun: false,
   output: ({ channel, turn }) => jsonAnswer(channel, false, turn.request_id),
 };
-/** Of keys whose answer is read from the log where the turn has one. */
+/** Part of the scope of keys whose answer is read from the log, if the turn has a log. */
 export const loggedKeyPlace = "v1";
-/** Of keys of POST /v1/responses. */
+/** Returns the scope's parts for keys of POST /v1/responses. */
 export const responseKeyPlace = (): readonly string[] => [loggedKeyPlace, "responses"];
-/** A run that no client waits for. */
+/** Properties of runs that no client waits for. */
 const unattended = { ...chat, attended: false, keyPlace: null, output: null } satisfies EntryPointTraits;
 const completion = {
   ...chat,
@@ -72,7 +72,7 @@ const completion = {
 } satisfies EntryPointTraits;
 const response = { ...chat, awaitsDurable: true, keyPlace: responseKeyPlace } satisfies EntryPointTraits;
 
-/** Every entry point, by the name that the rows of its runs have for it. */
+/** Every entry point, by the name that run rows store. */
 export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
   chat,
   chat_stream: {
@@ -122,7 +122,7 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
         channel,
         responseHead(turn, agentName, created, firstSeq),
         turn.request_id,
-        // The last number that was sent is unknown for a lost run: this one is above all.
+        // The number of the last event that a lost run sent is unknown, so use one above all others.
         firstSeq === null ? Number.MAX_SAFE_INTEGER : 0,
       ),
   },
@@ -141,7 +141,7 @@ function responseHead(
   created_at: number,
   firstSeq: number | null,
 ): ResponseHead {
-  if (response === null) throw new Error("a response that nobody has asked for");
+  if (response === null) throw new Error("a response needs the fields of POST /v1/responses");
   return {
     id: responseId(thread_suffix, run_id, firstSeq ?? 0),
     created_at,

@@ -4,8 +4,8 @@ import { entryPoints } from "./entry-points.ts";
 import type { RunOutput } from "./output.ts";
 
 /**
- * The output of a turn over `channel`, in the form that its entry point answers in. `firstSeq` is the sequence number of its first event;
- * null for a run that is lost, whose last event is unknown.
+ * Returns the output of a turn over `channel`, in the form of its entry point. `firstSeq` is the sequence number of its first
+ * event; null for a lost run, whose last event is unknown.
  */
 export function outputFor(
   turn: SubmitTurn,
@@ -15,6 +15,6 @@ export function outputFor(
   firstSeq: number | null,
 ): RunOutput {
   const { output } = entryPoints[turn.surface];
-  if (output === null) throw new Error(`a ${turn.surface} has no stream of its own`);
+  if (output === null) throw new Error(`the entry point ${turn.surface} has no output to a caller`);
   return output({ turn, channel, agentName, created: Math.floor(now / 1000), firstSeq });
 }

@@ -6,7 +6,7 @@ import { errorFrameOf, frame } from "./frames.ts";
 /** The reason why a durable run waits. */
 export interface WaitingOn {
   readonly kind: "approval" | "tool" | "ui" | "queue" | "task" | "retry" | "release";
-  /** The id by which it is answered. The run's own id for a retry, and for a held run. */
+  /** The id that an answer names. For a retry, and for a run that an operator must release, it is the run's own id. */
   readonly id: string;
   /** Epoch milliseconds; null without a deadline. */
   readonly until: number | null;

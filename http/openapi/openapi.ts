@@ -75,7 +75,7 @@ function preface(routes: readonly Route[], version: string, more: Readonly<Recor
     info: { title: "svc", version, description, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
     servers: [{ url: "/", description: "This server." }],
     tags: used.map((name) => {
-      if (tags[name] === undefined) throw new Error(`the tag ${name} is not described`);
+      if (tags[name] === undefined) throw new Error(`the tag ${name} has no description`);
       return { name, description: tags[name] };
     }),
   };

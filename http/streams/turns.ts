@@ -132,7 +132,7 @@ export async function acceptTurn(
   const accepted = await submitTurn(bus, runAddress(turn.principal.tenant_id, null, turn.run_id), turn, bytes);
   if (accepted.kind === "accepted") return { resume_token: accepted.run.resume_token, replayed: accepted.replayed };
   // The answer stored with its key is the one that POST /chat would have returned.
-  if (accepted.kind !== "answer") throw new Error(`a durable run was ${accepted.kind}`);
+  if (accepted.kind !== "answer") throw new Error(`the acceptance of a durable run was answered with ${accepted.kind}`);
   return { resume_token: (JSON.parse(accepted.body) as AcceptedRun).resume_token, replayed: true };
 }
 
