@@ -1,10 +1,12 @@
 #!/usr/bin/env node
-// Starts svc.ts on a Node that can run it: this one when it is new enough, else the one that npm installed beside us.
+// Starts svc.ts on a suitable Node: the current one if it is recent enough, otherwise the one that npm installed in
+// node_modules.
 import { spawn } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-// The first process of a container is ended by no signal that nobody there listens to: what has no listener of its own ends here, as it would elsewhere.
+// In a container this may be process 1, which no signal ends unless a listener handles it. So exit on a signal that has no other
+// listener, as any other process would.
 if (process.pid === 1)
   for (const [signal, number] of Object.entries({ SIGHUP: 1, SIGINT: 2, SIGTERM: 15 }))
     process.on(signal, () => process.listenerCount(signal) === 1 && process.exit(128 + number));
@@ -13,15 +15,16 @@ const main = new URL("./svc.ts", import.meta.url);
 const stripTypes = new URL("./strip-types.js", import.meta.url);
 const [major, minor] = process.versions.node.split(".").map(Number);
 
-/** How often we look whether npm is still there: nothing says so by itself. */
+/** Interval of the check whether npm still runs, because no event reports its end. */
 const npmLookMs = 500;
 
 const pinned = fileURLToPath(new URL("./node_modules/node/bin/node", import.meta.url));
 
-// uWebSockets.js has binaries for Node 22 and not for newer ones: those are taken where there is nothing else, with Node's own server.
+// uWebSockets.js has binaries for Node 22 only. A newer Node is used if no pinned one is installed; svc then uses Node's own
+// HTTP server.
 if ((major === 22 && minor >= 18) || (major >= 24 && !existsSync(pinned))) {
   await import(stripTypes.href);
-  // As the server is told it by a launcher that ends.
+  // The server stops on this event, as when its launcher ends.
   whenNpmEnds(() => process.emit("disconnect"));
   await import(main.href);
 } else {
@@ -34,15 +37,15 @@ if ((major === 22 && minor >= 18) || (major >= 24 && !existsSync(pinned))) {
   run(pinned);
 }
 
-/** Runs the server as a child that shares our input and output, gets our signals, and ends when we do. */
+/** Runs svc.ts in a child process with the same input and output. Forwards signals to it, and exits when it does. */
 function run(node) {
   const child = spawn(node, ["--import", stripTypes.href, fileURLToPath(main), ...process.argv.slice(2)], {
     stdio: ["inherit", "inherit", "inherit", "ipc"],
-    // Its own process group: Ctrl-C then reaches the child once, through us, and not a second time from the terminal.
+    // A process group of its own: otherwise Ctrl-C would reach the child twice, from the terminal and through this process.
     detached: true,
   });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
-  // The terminal tells its own group of processes when it becomes wider. Nowhere else can that be passed on.
+  // The terminal reports a new width to its own process group only, so pass it on to the child.
   if (process.platform !== "win32") process.on("SIGWINCH", () => child.kill("SIGWINCH"));
   whenNpmEnds(() => child.connected && child.disconnect());
   child.on("error", (error) => {
@@ -53,8 +56,8 @@ function run(node) {
 }
 
 /**
- * Calls back when npm has ended, if this is what our `npm start` has started: npm passes SIGTERM and SIGINT on, and no other
- * signal that ends it. Whoever has started us otherwise may end before us.
+ * Calls back when npm has ended, if `npm start` of this package started the process. npm forwards SIGTERM and SIGINT; other
+ * signals end npm alone. Any other parent process may end before this one.
  */
 function whenNpmEnds(callback) {
   const { npm_lifecycle_event: script, npm_package_json: started = "" } = process.env;

@@ -199,7 +199,7 @@ async function sweepRuns(deps: RunDeps): Promise<void> {
 /** Tasks that continue while the process drains. */
 const whileDraining: readonly string[] = ["host_lease"];
 
-/** The tasks that the ticks of the scheduler begin. */
+/** Tasks that each tick of the scheduler starts. */
 const onTicks: readonly string[] = ["run_scheduled_jobs"];
 
 const tables = { process: ofProcess, worker: ofWorker, scheduler: ofScheduler } as const;

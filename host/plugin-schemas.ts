@@ -23,7 +23,7 @@ export function schemaIssues(plugins: readonly LoadedPlugin[]): readonly Setting
 function problemsOfRoute(route: Route): string[] {
   const { method, path, params, query, headers, body, reply, otherReplies } = route;
   const of = (what: string, problem: string | null): string[] =>
-    problem === null ? [] : [`the route ${method} ${path}, whose ${what} is no JSON Schema: ${problem}`];
+    problem === null ? [] : [`the route ${method} ${path}, whose ${what} is an invalid JSON Schema: ${problem}`];
   const whole = [
     ...of("params", problemOf(params, refuseNoSchema)),
     ...of("query", problemOf(query, refuseNoSchema)),
@@ -39,7 +39,7 @@ function problemsOfTool(tool: PluginTool): string[] {
     refuseNoShownSchema(schema);
     refuseNoParameters(tool);
   });
-  return problem === null ? [] : [`the tool ${tool.name}, whose parameters are no JSON Schema: ${problem}`];
+  return problem === null ? [] : [`the tool ${tool.name}, whose parameters are an invalid JSON Schema: ${problem}`];
 }
 
 /** Checks that schemas of named values declare their names. */
@@ -47,13 +47,13 @@ function problemsOfNames({ method, path, params, query, headers }: Route): strin
   const where = `the route ${method} ${path}`;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => String(name));
   return [
-    ...(new Set(inPath).size < inPath.length ? [`${where}, which has one name for two parts of its path`] : []),
+    ...(new Set(inPath).size < inPath.length ? [`${where}, which has two path parameters of the same name`] : []),
     ...inPath
       .filter((name) => !Object.hasOwn(propertiesOf(params), name))
-      .map((name) => `${where}, whose params have no ${name}`),
+      .map((name) => `${where}, whose params schema lacks the path parameter ${name}`),
     ...Object.entries({ query, headers })
       .filter(([, schema]) => schema !== null && !Object.hasOwn(schema, "properties"))
-      .map(([what]) => `${where}, whose ${what} must have properties`),
+      .map(([what]) => `${where}, whose ${what} schema must have properties`),
   ];
 }
 

@@ -57,7 +57,7 @@ export function pluginOffers(plugins: Plugins): readonly Pick<ToolSource, "name"
   return plugins.map(({ plugin: { name, tools = [] } }) => ({ name: `the plugin ${name}`, offers: tools }));
 }
 
-/** Their tools, each with what it may use beside the run that calls it. */
+/** Returns the tool sources of plugins. Each tool gets the services of its plugin in addition to the context of the run. */
 export function pluginToolSources(plugins: Plugins, services: PluginRunServices): readonly ToolSource[] {
   return plugins.flatMap(({ plugin: { name, tools = [], toolSources = [] } }) => [
     toolList(
@@ -87,33 +87,33 @@ function openable(source: PluginToolSource, services: PluginRunServices): ToolSo
   };
 }
 
-/** What they say of calls, results and replies. */
+/** Returns the plugins' controls of tool calls, results and replies. */
 export function pluginControls(plugins: Plugins, services: PluginRunServices): MakeControl[] {
   return plugins
     .flatMap(({ plugin }) => plugin.controls ?? [])
     .flatMap((control) => (control.make ? [(run) => control.make?.(run, services) ?? null] : []));
 }
 
-/** What they say of what callers send. */
+/** Returns the plugins' controls of callers' messages. */
 export function pluginInputControls(plugins: Plugins, services: PluginRunServices): MakeInputControl[] {
   return plugins
     .flatMap(({ plugin }) => plugin.controls ?? [])
     .flatMap((control) => (control.input ? [(agent) => control.input?.(agent, services) ?? null] : []));
 }
 
-/** What they add to the context of a model call. */
+/** Returns the context sources of plugins, which add text to model calls. */
 export function pluginContextSources(plugins: Plugins, services: PluginRunServices): readonly ContextSource[] {
   return plugins
     .flatMap(({ plugin }) => plugin.contextSources ?? [])
     .map((source) => ({ name: source.name, contribute: (step) => source.contribute(step, services) }));
 }
 
-/** What they count. */
+/** Returns the counters of plugins, by name. */
 export function pluginMetrics(plugins: Plugins): Readonly<Record<string, MetricEntry>> {
   return Object.assign({}, ...plugins.map(({ plugin }) => plugin.metrics ?? {}));
 }
 
-/** What manifests may write at `spec.extensions`, by the name of the plugin. */
+/** Returns the JSON Schemas of `spec.extensions`, by the name of the plugin. */
 export function pluginExtensions(plugins: Plugins): ReadonlyMap<string, TSchema> {
   return new Map(plugins.flatMap(({ plugin: { name, extension } }) => (extension ? [[name, extension]] : [])));
 }

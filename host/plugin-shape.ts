@@ -60,7 +60,7 @@ function map(names: RegExp, check: Check): Check {
       ? Object.entries(value).flatMap(([key, item]) =>
           names.test(key)
             ? check(item, `${where}.${key}`)
-            : [`${where} has the name ${key}, not of the form ${names.source}`],
+            : [`${where} has the key ${key}, which does not match ${names.source}`],
         )
       : [`${where} must be an object`];
 }
@@ -76,7 +76,7 @@ function object(fields: Readonly<Record<string, Check>>): Check {
 const setting = object({
   name: form(/^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$/),
   kind: text,
-  default: is("plain data, null for none", isPlainData),
+  default: is("plain data, or null for none", isPlainData),
   accepts: anyText,
   help: text,
   secret: flag,
@@ -107,10 +107,7 @@ const route = object({
   access,
   unlimited: flag,
   anyHost: flag,
-  anonymous: is(
-    "false, as only what is said to an agent is for callers without credentials",
-    (value) => value === false,
-  ),
+  anonymous: is("false: only routes of svc may admit callers without credentials", (value) => value === false),
   drives: orNull(oneOf(["thread", "turn"])),
   params: orNull(json),
   query: orNull(json),
@@ -197,13 +194,13 @@ const plugin: Check = (value, where) => {
   return [...strange.map((key) => `${where} has no field ${key}`), ...object(fields)(value, where)];
 };
 
-/** What is named for the plugin bears its name. */
+/** Checks that migrations, metrics and tags contain the name of the plugin. */
 function problemsOfNames({ name, migrations = [], routes = [], metrics = {} }: Plugin): string[] {
   const revision = new RegExp(`^${name}_\\d{4}$`);
   return [
     ...migrations
       .filter((one) => !revision.test(one.revision))
-      .map((one) => `the revision ${one.revision} must be ${name}_ and four digits`),
+      .map((one) => `the revision ${one.revision} must be ${name}_ followed by four digits`),
     ...Object.keys(metrics)
       .filter((metric) => !metric.startsWith(`svc_${name}_`))
       .map((metric) => `the metric ${metric} must begin with svc_${name}_`),

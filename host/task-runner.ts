@@ -17,7 +17,7 @@ export interface PeriodicTask {
   readonly of: "process" | Extract<Duty, "worker" | "scheduler">;
   /** True if the task continues while the process drains. */
   readonly whileDraining?: boolean;
-  /** True if each tick of the scheduler starts the task, in place of its pause. */
+  /** True if each tick of the scheduler starts the task, instead of the pause that `run` returns. */
   readonly onTicks?: boolean;
   /** Runs the task once and returns the milliseconds until it is due again. An error is logged, and the task is retried soon. */
   run(why: WhyTask): Promise<number>;
@@ -50,7 +50,7 @@ function retryPause(failures: number, usualMs: number): number {
 /** Checks the pause: a plugin may be untyped, and an invalid pause would make the task run without a break. */
 function checkedPause(pauseMs: unknown): number {
   if (typeof pauseMs === "number" && pauseMs >= 0 && pauseMs < Number.POSITIVE_INFINITY) return pauseMs;
-  throw new Error("the task has not answered how many milliseconds later it is due again");
+  throw new Error("the task must return the milliseconds until its next run");
 }
 
 /** One task; at most one run at a time. */
@@ -98,8 +98,8 @@ class TaskLine {
 }
 
 /**
- * Runs each task now and whenever it is due, within the duties of the process. While `isHeld` returns true, which is polled each
- * second, no task starts. `ticks` are those of the scheduler.
+ * Runs each task now and whenever it is due, within the duties of the process. `ticks` start the tasks with `onTicks`. While
+ * `isHeld` returns true, no task starts; it is polled every second.
  */
 export function startTasks(
   tasks: readonly PeriodicTask[],

@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 
-/** What lies above the manifests and is given to the compiler as plain data. */
+/** Data from higher layers that the compiler of manifests needs. */
 
 /**
  * Whether a tool call may be repeated: `read` changes nothing, `idempotent` may run again with the same key, `once` may
@@ -90,7 +90,7 @@ export interface Registries {
   readonly decisions: ReadonlyMap<string, DecisionRoute>;
   /** Names of the available patterns. */
   readonly patterns: ReadonlySet<string>;
-  /** Schemas of what plugins take at `spec.extensions`, by their names; absent for none. */
+  /** JSON Schemas of `spec.extensions`, by the name of the plugin; absent for none. */
   readonly extensions?: ReadonlyMap<string, TSchema>;
   /** The route of a manifest that names none. */
   readonly defaultModelId: string;

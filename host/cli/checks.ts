@@ -93,11 +93,11 @@ async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
   const redis = new Redis(place, env, { info() {}, warn() {} });
   try {
     await redis.check();
-    return ok(`${place.host}:${place.port}${place.isTls ? " by TLS" : ""}`);
+    return ok(`${place.host}:${place.port}${place.isTls ? " over TLS" : ""}`);
   } catch (error) {
     const { message } = (error as Error & { cause?: Error }).cause ?? (error as Error);
     // An error of Redis itself begins with a code in capitals, such as READONLY.
-    const says = /^[A-Z]+ /.test(message) ? "refuses" : "does not answer";
+    const says = /^[A-Z]+ /.test(message) ? "refuses commands" : "does not answer";
     return { status: "error", detail: `${place.host}:${place.port} ${says}: ${message}` };
   } finally {
     redis.close();
@@ -105,21 +105,22 @@ async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
 }
 
 async function checkObjectStore({ objectStore, objectStorePath }: Settings): Promise<Finding> {
-  if (objectStore === "memory") return ok("memory");
+  if (objectStore === "memory") return ok("in memory: all objects are lost when the server stops");
   return directoryFinding(resolve(objectStorePath), resolve(objectStorePath));
 }
 
 async function checkWorkspace({ workspaceRoot }: Settings): Promise<Finding> {
   if (workspaceRoot === null) return ok("SVC_WORKSPACE_ROOT is unset, so workspace tools fail");
   const root = resolve(workspaceRoot);
-  if (!(await exists(root))) return { status: "error", detail: `${root} does not exist` };
+  if (!(await exists(root))) return { status: "error", detail: `${root} of SVC_WORKSPACE_ROOT does not exist` };
   return directoryFinding(root, root);
 }
 
 async function checkSecrets({ secretsBackend, secretsDir, secrets }: Settings): Promise<Finding> {
-  if (secretsBackend === "env") return ok(`${Object.keys(secrets).length} in the environment`);
+  if (secretsBackend === "env") return ok(`${Object.keys(secrets).length} SVC_SECRET_* variables are set`);
   const directory = resolve(secretsDir);
-  if (!(await isDirectory(directory))) return { status: "error", detail: `${directory} is not a directory` };
+  if (!(await isDirectory(directory)))
+    return { status: "error", detail: `${directory} of SVC_SECRETS_DIR is not a directory` };
   await access(directory, constants.R_OK | constants.X_OK);
   return ok(directory);
 }
@@ -171,7 +172,7 @@ async function checkDefaultManifest(settings: Settings, registries: Registries, 
   const tenantId = "default";
   const texts = await readTexts(objectSourceOf(settings, env), neededTexts(manifest, tenantId));
   const { model } = compile(manifest, registries, { tenantId, version: null, texts });
-  return ok(`${name} compiles, on model ${model.route.id}`);
+  return ok(`${name} is valid and uses the model ${model.route.id}`);
 }
 
 /** Checks that the default route can be called. Providers inside this process, such as demo, need no key. */
@@ -184,12 +185,12 @@ async function checkModel(
   const route = registries.routes.get(id);
   if (!route) return { status: "error", detail: `there is no model route ${id}` };
   if (pluginProviders(plugins).some(({ name }) => name === route.provider))
-    return ok(`${id} of ${route.provider}, a plugin`);
+    return ok(`${id} of ${route.provider}, a provider of a plugin`);
   const own = settings.modelProviders[route.provider];
   if (own !== undefined) return ok(`${id} of ${route.provider}, ${own.base_url}`);
   if (settings.litellmBaseUrl !== "") return ok(`${id} through the gateway of SVC_LITELLM_BASE_URL`);
   if (route.provider === "demo")
-    return { status: "warning", detail: "demo answers offline: no provider has an API key" };
+    return { status: "warning", detail: "demo answers offline, because no provider has an API key" };
   const options = settings.modelProviderOptions[route.provider];
   const key = options?.api_key ?? settings.providerApiKeys[route.provider as KeyedProviderName];
   // A self-hosted server may need no key. The URL of Workers AI contains the account id.
@@ -202,7 +203,7 @@ async function checkModel(
   if (missing !== null) {
     return {
       status: "warning",
-      detail: `${id} needs ${missing} of ${route.provider}; turns answer model_not_configured; set ${missingSetting(route.provider, settings)}`,
+      detail: `${id} needs ${missing} of ${route.provider}, so turns fail with model_not_configured; set ${missingSetting(route.provider, settings)}`,
     };
   }
   if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);
@@ -215,7 +216,7 @@ async function checkHttpEngine({ httpEngine }: Settings): Promise<Finding> {
 }
 
 function describePlugin({ from, plugin }: LoadedPlugin): string {
-  return `${plugin.name} of ${from}`;
+  return `${plugin.name} from ${from}`;
 }
 
 /** Checks that the directory is writable, or that it can be created. */
@@ -226,7 +227,7 @@ async function directoryFinding(directory: string, detail: string): Promise<Find
   try {
     await access(nearest, constants.W_OK | constants.X_OK);
   } catch {
-    return { status: "error", detail: `${nearest} cannot be written to` };
+    return { status: "error", detail: `${nearest} is not writable` };
   }
   return ok(detail);
 }

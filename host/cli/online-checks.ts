@@ -31,7 +31,11 @@ export async function checkProviders({ settings, plugins }: Deployment, env: Env
       ...pluginProviders(plugins).map(({ name }) => name),
     ];
     const rest = untried.map(
-      (name): Check => ({ name: `provider ${name}`, status: "warning", detail: "has no free call: not tested" }),
+      (name): Check => ({
+        name: `provider ${name}`,
+        status: "warning",
+        detail: "not tested, because it has no call without cost",
+      }),
     );
     if (found.length + rest.length > 0) return [...found, ...rest];
     return [

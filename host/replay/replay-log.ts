@@ -103,7 +103,7 @@ export class ReplayLog implements EventLog {
   }
 
   async suspend(): Promise<void> {
-    throw new Error("what a run waits for is on record");
+    throw new Error("a replayed run has all its answers and cannot be suspended");
   }
 
   publish(): void {}

@@ -1,10 +1,10 @@
 import type { ToolSpec } from "../registries.ts";
 import type { CompiledSections, Manifest } from "../schema/manifest.ts";
 
-/** Tools that no manifest names, as sources have found them. */
+/** Tools that opened sources have found, in addition to those of the manifest. */
 export interface FoundTools {
   readonly tools: ReadonlyMap<string, ToolSpec>;
-  /** What could not be found, in words for the model. */
+  /** Missing tools, each as a phrase for the model. */
   readonly problems: readonly string[];
 }
 
@@ -23,7 +23,7 @@ export interface CompiledAgent extends CompiledSections {
   readonly subAgents: readonly CompiledAgent[];
   /** Rules that select nothing; each is counted once per compilation in svc_rule_targets_nothing. */
   readonly emptyRules: readonly { readonly rule: string; readonly kind: string }[];
-  /** What sources of tools have found for its runs; absent where no source had to be opened. */
+  /** Tools that opened sources have found for the runs of the agent; absent if no source was opened. */
   readonly found?: FoundTools;
   /** Names of the tools that the client of one request provides; absent if it provides none. */
   readonly requestTools?: ReadonlySet<string>;

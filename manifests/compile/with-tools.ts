@@ -12,7 +12,7 @@ export function withTools(agent: CompiledAgent, added: readonly ToolSpec[]): Com
   return { ...withMore(agent, added), requestTools: new Set(added.map(({ name }) => name)) };
 }
 
-/** The agent with the tools that sources have found for it. Rules of the manifest hold for them by their names. */
+/** Returns the agent with the tools that opened sources have found. Rules of the manifest apply to them by name. */
 export function withFound(agent: CompiledAgent, found: FoundTools): CompiledAgent {
   return { ...withMore(agent, [...found.tools.values()]), found };
 }

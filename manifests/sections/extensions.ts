@@ -14,7 +14,7 @@ const fields = {
 
 const validators = new WeakMap<TSchema, ValidateFunction>();
 
-/** Validators are made with the first manifest that needs them. */
+/** Returns the validator of a schema. It is compiled once, for the first manifest that needs it. */
 function validatorOf(schema: TSchema): ValidateFunction {
   let validator = validators.get(schema);
   if (validator === undefined) {
