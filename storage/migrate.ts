@@ -81,8 +81,8 @@ export async function migrate(
 }
 
 /**
- * Refuses, with `MigrationRefused`, a database that this version cannot serve: a restore into it was cut, or a version before 0.2.0
- * made it. Of SQLite `migrate` refuses the second, which the start calls next.
+ * Refuses with `MigrationRefused` a database that this version cannot serve: a restore into it was interrupted, or a version
+ * before 0.2.0 created it. The latter is checked for Postgres only, because on SQLite `migrate` follows and refuses it.
  */
 export async function refuseUnusable(config: StoreConfig): Promise<void> {
   await refuseNotWhole(config);
@@ -101,7 +101,7 @@ async function refuseNotWhole(config: StoreConfig): Promise<void> {
 
 const notWhole = "an interrupted restore left the database incomplete: run svc restore with the same backup again";
 
-/** The highest revision that the database has, "base" when it has none. Refuses a database of a version before 0.2.0. */
+/** Returns the highest revision of the database; "base" if it has none. Refuses a database of a version before 0.2.0. */
 export async function currentRevision(config: StoreConfig): Promise<string> {
   return highest(await appliedRevisions(config));
 }
@@ -158,10 +158,10 @@ function withoutAbsent(revisions: readonly string[], known: readonly Migration[]
   return revisions.filter((revision) => !ofPlugin.test(revision) || known.some((one) => one.revision === revision));
 }
 
-/** Revisions from 0001 to 0099 that are not reserved for commerce: versions before the baseline made them. */
+/** Matches revisions 0001 to 0099 that are not reserved for commerce. Versions before the baseline created them. */
 const beforeBaseline = /^00(?!00|0[6-9]|1[0-8])\d\d$/;
 
-/** The revision in a list that a version before 0.2.0 made; undefined if there is none. */
+/** Returns a revision in the list that a version before 0.2.0 created; undefined if there is none. */
 export function olderRevision(revisions: readonly string[]): string | undefined {
   return revisions.findLast((revision) => beforeBaseline.test(revision));
 }

@@ -11,7 +11,7 @@ export const migration: Migration = {
   revision: "0000",
   name: "baseline",
   up: [
-    // Threads and manifests count here; thread keys are reserved in blocks.
+    // Counters, such as the next thread key and the number of changes of manifests. Thread keys are reserved in blocks.
     "CREATE TABLE counters (name TEXT PRIMARY KEY, value BIGINT NOT NULL)",
     "INSERT INTO counters (name, value) VALUES ('thread_key', 1), ('manifest_changes', 0)",
     // The lease of each process.

@@ -26,7 +26,7 @@ export const storeClock: Readonly<Record<Dialect, string>> = {
 export function renderSchema(text: string, dialect: Dialect): string {
   const rendered = text.replace(/\{\{(\w+)\}\}/g, (_, word: string) => {
     const spelling = schemaWords[word];
-    if (!spelling) throw new Error(`no schema word {{${word}}}`);
+    if (!spelling) throw new Error(`{{${word}}} is not a word of schemaWords`);
     return spelling[dialect];
   });
   return dialect === "sqlite" ? rendered : rendered.replace(/\bTEXT\b(?! SEARCH)/g, 'TEXT COLLATE "C"');

@@ -20,7 +20,7 @@ export type Answer = readonly [number, readonly Row[] | readonly Row[][] | null,
 /** Encodes requests. The text of a statement is sent once, before its first use. */
 export class RequestWriter {
   readonly #numbers = new Map<Statement, number>();
-  /** Messages that introduce statements; send them before the last encoded request. */
+  /** Messages that introduce statements. Send them before the request that was encoded last. */
   readonly untold: Request[] = [];
 
   write(ops: readonly WriteOp[]): unknown[] {
@@ -81,7 +81,7 @@ export class RequestReader {
 
   #statement(number: unknown): Statement {
     const statement = this.#statements[number as number];
-    if (!statement) throw new Error(`no statement was told under the number ${String(number)}`);
+    if (!statement) throw new Error(`no statement was sent with the number ${String(number)}`);
     return statement;
   }
 }

@@ -44,7 +44,7 @@ function declare(name: string, text: SqlText, addsTo: string | null = null): Sta
   const { tenantAt, paramCount } = markers(texts.sqlite);
   const other = markers(texts.postgres);
   if (String(tenantAt) !== String(other.tenantAt) || paramCount !== other.paramCount)
-    throw new Error(`statement ${name} takes its parameters in another order on the other engine`);
+    throw new Error(`statement ${name} must have the same parameters in the same order on both engines`);
   const statement: Statement = {
     name,
     text: {
@@ -66,14 +66,16 @@ function declare(name: string, text: SqlText, addsTo: string | null = null): Sta
  */
 export function tenantSql(name: string, text: SqlText, addsTo: string | null = null): Statement {
   const statement = declare(name, text, addsTo);
-  if (statement.tenantAt.length === 0) throw new Error(`statement ${name} does not name :tenant`);
+  if (statement.tenantAt.length === 0)
+    throw new Error(`statement ${name} does not name :tenant, so it must be declared with systemSql`);
   return statement;
 }
 
 /** Declares a statement that the service runs over all tenants: recovery, sweeps, counters. */
 export function systemSql(name: string, text: SqlText): Statement {
   const statement = declare(name, text);
-  if (statement.tenantAt.length > 0) throw new Error(`statement ${name} names :tenant`);
+  if (statement.tenantAt.length > 0)
+    throw new Error(`statement ${name} names :tenant, so it must be declared with tenantSql`);
   return statement;
 }
 
@@ -89,7 +91,7 @@ export function learnStatement(statement: Statement): Statement {
 /** Returns a statement by name that this thread declared or learned from another. */
 export function statementNamed(name: string): Statement {
   const statement = declared.get(name);
-  if (!statement) throw new Error(`no statement is declared under the name ${name}`);
+  if (!statement) throw new Error(`no statement with the name ${name} is declared`);
   return statement;
 }
 

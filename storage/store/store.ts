@@ -115,10 +115,12 @@ class EngineScope implements Scope {
 /** Returns the statement's parameters with the tenant inserted. */
 function fill(statement: Statement, params: readonly Param[], tenantId: string | null): readonly Param[] {
   const { name, tenantAt, paramCount } = statement;
-  if (tenantId === null && tenantAt.length > 0) throw new Error(`${name} belongs to a tenant`);
-  if (tenantId !== null && (tenantAt.length === 0 || tenantId === "")) throw new Error(`${name} is not for a tenant`);
+  if (tenantId === null && tenantAt.length > 0)
+    throw new Error(`statement ${name} reads or writes rows of a tenant, so it must run through store.tenant(id)`);
+  if (tenantId !== null && (tenantAt.length === 0 || tenantId === ""))
+    throw new Error(`statement ${name} does not name :tenant, or the tenant id is empty`);
   if (params.length + tenantAt.length !== paramCount)
-    throw new Error(`${name} takes ${paramCount - tenantAt.length} parameters and got ${params.length}`);
+    throw new Error(`statement ${name} takes ${paramCount - tenantAt.length} parameters and got ${params.length}`);
   // Preallocated, because a growing array is copied, and every turn builds several.
   const filled = new Array<Param>(paramCount);
   let next = 0;

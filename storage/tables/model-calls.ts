@@ -80,9 +80,9 @@ export interface CallFacts {
     readonly answer: string | null;
     /** Digest of the request's instructions, which follow the system text; absent without any. */
     readonly instructions?: string;
-    /** Of what sources of context gave for the call, as JSON; absent for nothing. */
+    /** Digest of the contributions of context sources, as JSON; absent if there were none. */
     readonly context?: string;
-    /** Of what was said last, as the caller's words, and kept nowhere; absent without any. */
+    /** Digest of the ephemeral instruction, which is the last message of the call and in no log; absent if there was none. */
     readonly nudge?: string;
     /** Digest of the reply, if no event holds it. */
     readonly reply?: string;

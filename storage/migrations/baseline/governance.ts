@@ -10,7 +10,7 @@ const addUsage = (slot: string): string => `INSERT INTO usage_days
 
 /** Audit, usage, rates, idempotency keys and stored bytes. */
 export const governanceTables: readonly Step[] = [
-  // Every turn adds audit and usage rows: one tree each, in the order of their lists.
+  // Every turn adds audit and usage rows, so each of these tables is a single tree, in the order of its lists.
   `CREATE TABLE audit (
     tenant_id TEXT NOT NULL,
     ts BIGINT NOT NULL,
@@ -24,10 +24,10 @@ export const governanceTables: readonly Step[] = [
     latency_ms {{float}},
     PRIMARY KEY (tenant_id, ts, id)
   ) {{clustered}}`,
-  // Every page of the list has rows of the two types that each turn writes.
+  // Excludes the two types that each turn writes: every page of the list has such rows, so no index is needed to find them.
   `CREATE INDEX audit_by_type ON audit (tenant_id, event_type, ts, id)
     WHERE event_type <> 'user_input' AND event_type <> 'final_response'`,
-  // Nearly every row is ok, and each index costs every turn.
+  // Excludes `ok`, the status of nearly every row, because each index entry makes turns slower.
   "CREATE INDEX audit_by_status ON audit (tenant_id, status, ts, id) WHERE status <> 'ok'",
   `CREATE TABLE usage (
     tenant_id TEXT NOT NULL,
@@ -48,8 +48,8 @@ export const governanceTables: readonly Step[] = [
   ) {{clustered}}`,
   "CREATE INDEX usage_by_manifest ON usage (tenant_id, manifest_id, ts, id)",
   "CREATE INDEX usage_by_thread ON usage (tenant_id, thread_id, ts, id)",
-  // A trigger keeps the sums, so that a turn sends no more statements. On Postgres a connection has its slot: turns that end
-  // together do not wait for each other's row. See storage/tables/usage.ts.
+  // A trigger adds each usage row to these sums, so that a turn sends no more statements. On Postgres each connection has its
+  // own rows (`slot`), so that turns that end together do not wait for each other. See storage/tables/usage.ts.
   `CREATE TABLE usage_days (
     tenant_id TEXT NOT NULL,
     day BIGINT NOT NULL,

@@ -2,7 +2,7 @@ import type { Step } from "../../store/migration.ts";
 
 /** Runs, the parts that only durable runs have, their model calls and budgets, and plans. */
 export const runTables: readonly Step[] = [
-  // run_key is the thread's key and the run's number in one integer, so that the runs of a thread lie together without an index.
+  // run_key is the thread's key and the run's number in one integer, so that the runs of a thread are adjacent without an index.
   // It is negative for a run without a thread. Columns that are only read back whole are JSON; see storage/tables/runs.ts.
   `CREATE TABLE runs (
     tenant_id TEXT NOT NULL,
@@ -27,13 +27,13 @@ export const runTables: readonly Step[] = [
     format BIGINT NOT NULL,
     manifest_version BIGINT
   )`,
-  // A thread has at most one run that has not ended, and recovery walks only those.
+  // A thread has at most one run that has not ended. Recovery reads only those.
   "CREATE UNIQUE INDEX runs_live ON runs (thread_key) WHERE ended_at IS NULL",
   "CREATE INDEX runs_ended ON runs (ended_at) WHERE ended_at IS NOT NULL",
   "CREATE INDEX runs_dead ON runs (tenant_id, started_at, run_id) WHERE status = 'dead'",
   `CREATE INDEX runs_claims ON runs (tenant_id, idempotency_scope)
     WHERE ended_at IS NULL AND idempotency_scope IS NOT NULL`,
-  // SQLite has one writer, which counts by itself.
+  // Keys of runs without a thread. SQLite has a single writer and computes them from the table.
   { postgres: "CREATE SEQUENCE threadless_runs" },
   // The parts of a durable run; see storage/tables/durable-rows.ts.
   `CREATE TABLE fibers (

@@ -2,7 +2,7 @@ import type { Step } from "../../store/migration.ts";
 
 /** Threads, their event logs, and the tables keyed by an event or a thread. */
 export const threadTables: readonly Step[] = [
-  // The events refer to the integer key: 2.5 against 6.9 microseconds an event for a text key.
+  // Events refer to a thread by an integer key: an insert takes 2.5 microseconds per event, and 6.9 with a text key.
   `CREATE TABLE threads (
     tenant_id TEXT NOT NULL,
     thread_key {{key}},
@@ -44,7 +44,7 @@ export const threadTables: readonly Step[] = [
     extra TEXT,
     run BIGINT
   )`,
-  // Keyed as the events, so that the rows of a thread lie together; see storage/tables/event-marks.ts.
+  // The same keys as events have, so that the rows of a thread are adjacent; see storage/tables/event-marks.ts.
   "CREATE TABLE labels (tenant_id TEXT NOT NULL, event_key {{key}}, label TEXT NOT NULL)",
   `CREATE TABLE feedback (
     tenant_id TEXT NOT NULL,
