@@ -241,7 +241,7 @@ export class Metrics {
   /** Adds to a counter of a plugin. Throws when no plugin has declared it. */
   countOwn(name: string, labels: Readonly<Record<string, string>>, amount = 1): void {
     const entry = this.#table[name];
-    if (entry?.type !== "counter") throw new Error(`no counter is declared under the name ${name}`);
+    if (entry?.type !== "counter") throw new Error(`no counter with the name ${name} is declared`);
     const series = seriesOf(this.#counters, name);
     const key = seriesKey(series, entry.labels, labels);
     series.set(key, (series.get(key) ?? 0) + amount);

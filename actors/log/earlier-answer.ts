@@ -40,7 +40,7 @@ export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
   const { key, ...once } = turn.idempotency;
   const { keyPlace } = entryPoints[turn.surface];
-  if (keyPlace === null) throw new Error(`a ${turn.surface} has no idempotency key`);
+  if (keyPlace === null) throw new Error(`requests of the entry point ${turn.surface} have no idempotency key`);
   const scope = keyScope(keyPlace(turn.thread_suffix), turn.principal, key);
   return { scope, ...once, form: formOf(scope, turn.thread_suffix) };
 }

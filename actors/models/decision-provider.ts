@@ -61,7 +61,7 @@ function systemOne(path: string): WireProtocol {
 }
 
 function requestBody({ route, decision }: ModelRequest): string {
-  if (decision === undefined) throw new Error(`${route.id} was asked for something that is no decision`);
+  if (decision === undefined) throw new Error(`${route.id} is a decision model, but the request has no decision`);
   const { state, instructions, options } = decision;
   // If the path contains the model, the body has only the last part of its name.
   const model = route.model.slice(route.model.lastIndexOf("/") + 1);

@@ -198,7 +198,7 @@ export class EventLogWriter {
 
   #head(): ThreadRow {
     const { head } = this.#log;
-    if (head === null) throw new Error("a writer without a thread");
+    if (head === null) throw new Error("the writer has no thread row");
     return head;
   }
 

@@ -167,7 +167,7 @@ export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadD
 const none: readonly ToolOutcome[] = [];
 
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
-  if (unborn === null) throw new Error("a thread without a number");
+  if (unborn === null) throw new Error("the thread has no number");
   const { manifest, model_id, preview, parent_session_id = null } = first;
   const updated_at = isHiddenSuffix(suffix) ? 0 : now;
   return { ...emptyThread(unborn, suffix, now), updated_at, manifest, model_id, preview, parent_session_id };

@@ -25,7 +25,7 @@ export function hookControl(hook: ToolHook, env: Env, failed: (hook: string, err
   const answer = async <T>(ask: () => T | Promise<T>, isAnswer: (value: unknown) => boolean): Promise<T | Unjudged> => {
     try {
       const value = await within(env, ask);
-      if (!isAnswer(value)) throw new Error("the answer of the hook is of another type");
+      if (!isAnswer(value)) throw new Error("the hook returned a value of another type");
       return value;
     } catch (error) {
       failed(name, error);

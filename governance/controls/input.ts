@@ -16,7 +16,8 @@ export async function admitInput(
   const ordered = controls.toSorted((a, b) => places.indexOf(a.name) - places.indexOf(b.name));
   let { text } = input;
   for (const control of ordered) {
-    if (!places.includes(control.name)) throw new Error(`no message passes ${control.name}`);
+    if (!places.includes(control.name))
+      throw new Error(`the input control ${control.name} is not in the order of input controls`);
     const verdict = await control.input({ ...input, text });
     if (verdict.verdict === "replace") text = verdict.text;
     if (verdict.verdict !== "deny") continue;

@@ -97,7 +97,9 @@ export class Pipeline {
       if (verdict.verdict === "deny")
         return { kind: "deny", denial: denialOf(name, verdict, control.denials), args, spoken };
       if (verdict.verdict === "wait" && this.#ofCalls.before.some((other) => other !== control && other.name === name))
-        throw new Error(`${name} waits, and shares its place`);
+        throw new Error(
+          `a control that waits must be the only one of its name, and there are several of the name ${name}`,
+        );
       if (verdict.verdict === "wait" && name !== resumed?.after)
         return { kind: "wait", wait: verdict.wait, rule: verdict.rule, after: name, args, spoken };
       if (verdict.verdict === "pass" || verdict.verdict === "replace")
@@ -178,6 +180,7 @@ function inOrder<W extends "before" | "after" | "reply">(
   const speaking = controls.filter((control): control is Speaking<W> => control[word] !== undefined);
   if (speaking.length === 0) return speaking;
   const unheard = speaking.find(({ name }) => !order.includes(name));
-  if (unheard) throw new Error(`nothing passes ${unheard.name} for its "${word}"`);
+  if (unheard)
+    throw new Error(`the control ${unheard.name} has the method "${word}", but is not in the order of such controls`);
   return speaking.sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name));
 }

@@ -152,7 +152,7 @@ function plainly(setting: Setting<unknown>): Setting<unknown> {
     ...setting,
     read(text) {
       const value = readOrThrow(setting, text);
-      if (!isPlainData(value)) throw new Error("is read by its plugin as a value that is not plain data");
+      if (!isPlainData(value)) throw new Error("was read by its plugin to a value that is not plain data");
       return value;
     },
   };

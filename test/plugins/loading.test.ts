@@ -59,8 +59,8 @@ test("a plugin's setting that throws or reads no data is reported like any other
   );
 
   assert.deepEqual(await refusals([odd], { SVC_ODD_A: "1", SVC_ODD_B: "1", SVC_ODD_C: "1" }), [
-    "SVC_ODD_A is read by its plugin as a value that is not plain data",
-    "SVC_ODD_B is read by its plugin as a value that is not plain data",
+    "SVC_ODD_A was read by its plugin to a value that is not plain data",
+    "SVC_ODD_B was read by its plugin to a value that is not plain data",
     "SVC_ODD_C cannot be read by its plugin",
   ]);
   assert.deepEqual(await refusals([odd]), []);
@@ -155,11 +155,11 @@ test("the exports of a plugin are checked field by field", async () => {
     ],
     [
       "settings: [{ ...int('A', 1, [0, 1], 'x'), default: undefined }]",
-      "plugin.settings[0].default must be plain data, null for none",
+      "plugin.settings[0].default must be plain data, or null for none",
     ],
     [
       "settings: [{ ...int('A', 1, [0, 1], 'x'), default: () => 1 }]",
-      "plugin.settings[0].default must be plain data, null for none",
+      "plugin.settings[0].default must be plain data, or null for none",
     ],
     ["routes: [{ ...get('/x'), fails: ['made_up'] }]", "plugin.routes[0].fails[0] must be a code of bus/errors.ts"],
     ["routes: [{ ...get('/x'), drives: 'what' }]", "plugin.routes[0].drives must be one of thread, turn"],
@@ -172,13 +172,13 @@ test("the exports of a plugin are checked field by field", async () => {
     ["tools: [{ ...tool('x'), resume: 5 }]", "plugin.tools[0].resume must be a function"],
     ["tools: [{ ...tool('x'), told: 'x' }]", "plugin.tools[0].told must be an object"],
     ["tools: [, tool('x')]", "plugin.tools[0] must be an object"],
-    ["migrations: [making('0020')]", "the revision 0020 must be shaped_ and four digits"],
+    ["migrations: [making('0020')]", "the revision 0020 must be shaped_ followed by four digits"],
     [
       "migrations: [{ revision: 'shaped_0001', name: 'x', up: [1], down: [] }]",
       "plugin.migrations[0].up[0] must be an object",
     ],
     ["kinds: [{ ...kind('x'), on: { a: 1 } }]", "plugin.kinds[0].on.a must be a function"],
-    ["patterns: { Loud: () => {} }", "plugin.patterns has the name Loud, not of the form ^[a-z][a-z0-9_]{0,63}$"],
+    ["patterns: { Loud: () => {} }", "plugin.patterns has the key Loud, which does not match ^[a-z][a-z0-9_]{0,63}$"],
     ["modelProviders: [{ name: 'x' }]", "plugin.modelProviders[0].open must be a function"],
     [
       "modelProviders: [{ name: 'x', open() {}, openEmbedder: 1 }]",
@@ -198,23 +198,29 @@ test("the exports of a plugin are checked field by field", async () => {
 
 test("an unusable schema is reported with its route or tool", async () => {
   const cases: readonly (readonly [rest: string, says: string])[] = [
-    ["body: { type: 'strng' }", "GET /x/{id}, whose body is no JSON Schema: schema is invalid: "],
-    ["body: { type: 'string', pattern: '(' }", "GET /x/{id}, whose body is no JSON Schema: Invalid regular expression"],
-    ["body: { $async: true }", "GET /x/{id}, whose body is no JSON Schema: what is looked at later is not waited for"],
-    ["query: { $ref: '#/nowhere' }", "GET /x/{id}, whose query is no JSON Schema: can't resolve reference"],
-    ["query: { type: 'object' }", "GET /x/{id}, whose query must have properties"],
-    ["headers: { type: 'object' }", "GET /x/{id}, whose headers must have properties"],
-    ["params: { type: 'object', properties: { id: 5 } }", "GET /x/{id}, whose params is no JSON Schema: "],
-    ["params: { type: 'object', properties: { other: {} } }", "GET /x/{id}, whose params have no id"],
-    ["params: null", "GET /x/{id}, whose params have no id"],
-    ["path: '/x/{id}/{id}'", "GET /x/{id}/{id}, which has one name for two parts of its path"],
+    ["body: { type: 'strng' }", "GET /x/{id}, whose body is an invalid JSON Schema: schema is invalid: "],
+    [
+      "body: { type: 'string', pattern: '(' }",
+      "GET /x/{id}, whose body is an invalid JSON Schema: Invalid regular expression",
+    ],
+    ["body: { $async: true }", "GET /x/{id}, whose body is an invalid JSON Schema: $async schemas are not supported"],
+    ["query: { $ref: '#/nowhere' }", "GET /x/{id}, whose query is an invalid JSON Schema: can't resolve reference"],
+    ["query: { type: 'object' }", "GET /x/{id}, whose query schema must have properties"],
+    ["headers: { type: 'object' }", "GET /x/{id}, whose headers schema must have properties"],
+    ["params: { type: 'object', properties: { id: 5 } }", "GET /x/{id}, whose params is an invalid JSON Schema: "],
+    [
+      "params: { type: 'object', properties: { other: {} } }",
+      "GET /x/{id}, whose params schema lacks the path parameter id",
+    ],
+    ["params: null", "GET /x/{id}, whose params schema lacks the path parameter id"],
+    ["path: '/x/{id}/{id}'", "GET /x/{id}/{id}, which has two path parameters of the same name"],
     [
       "reply: { ...get('/y').reply, schema: { type: 5 } }",
-      "GET /x/{id}, whose reply is no JSON Schema: schema/type must",
+      "GET /x/{id}, whose reply is an invalid JSON Schema: schema/type must",
     ],
     [
       "reply: { ...get('/y').reply, schema: circle }",
-      "GET /x/{id}, whose reply is no JSON Schema: Converting circular",
+      "GET /x/{id}, whose reply is an invalid JSON Schema: Converting circular",
     ],
   ];
   for (const [fields, says] of cases) {
@@ -232,7 +238,7 @@ test("an unusable schema is reported with its route or tool", async () => {
   }
   const path = pluginFile("schemas", `tools: [{ ...tool("broken"), parameters: { type: "object", properties: 5 } }]`);
   assert.deepEqual(await refusals([path]), [
-    `SVC_PLUGINS names ${path}: the plugin schemas brings the tool broken, whose parameters are no JSON Schema: schema/properties must be object`,
+    `SVC_PLUGINS names ${path}: the plugin schemas brings the tool broken, whose parameters are an invalid JSON Schema: schema/properties must be object`,
   ]);
 });
 

@@ -112,7 +112,7 @@ describe("the compute pool of SQLite", () => {
       assert.match(String(error.cause), /there_is_no_such_function/);
       return true;
     });
-    assert.throws(() => store.system.readLong(ofTenant, 1), /belongs to a tenant/);
+    assert.throws(() => store.system.readLong(ofTenant, 1), /must run through store\.tenant/);
   });
 
   test("survives its threads: running and queued reads fail, and the next one succeeds", async () => {

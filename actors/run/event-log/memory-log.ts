@@ -74,10 +74,10 @@ export function memoryLog(store: Store, tenantId: string, runId: string, env: En
       await written;
     },
     async suspend() {
-      throw new Error("a run without a thread waits in memory");
+      throw new Error("a run without a thread waits in memory and cannot be suspended");
     },
     async takeInputs() {
-      throw new Error("nothing waits for a run without a thread");
+      throw new Error("a run without a thread has no queued input");
     },
     async end(_entries, ops, ending) {
       await writing;

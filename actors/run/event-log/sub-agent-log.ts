@@ -24,5 +24,5 @@ export function subAgentLog(eventLog: EventLog, place: string): EventLog {
 }
 
 function notItsOwn(): never {
-  throw new Error("a run is put aside and ended by the agent that was asked");
+  throw new Error("only the agent that the caller asked can suspend or end the run");
 }

@@ -48,7 +48,7 @@ export async function requeueRun(
   // Check the model first: a run without its model would die, and a dead run can be requeued only once.
   routesOfRun(dead, agent, deps.models);
   const durable = durableAsked(agent, dead.asked, deps.settings) ?? dead.asked.durable;
-  if (durable === undefined) throw new Error(`${deadId} is dead and was no durable run`);
+  if (durable === undefined) throw new Error(`the dead run ${deadId} was not durable`);
   await checkQueue(store);
   const log = new EventLogClient(bus, threadAddress(tenantId, place.suffix), runId, env);
   const opened = await log.open({

@@ -68,7 +68,7 @@ export function withRequestTools(bound: BoundTools, { tools, requestTools }: Com
 }
 
 const execute: Tool["execute"] = () => {
-  throw new Error("a tool of the client's is not run here");
+  throw new Error("a tool of the client does not run on the server");
 };
 
 /** Classifies a client tool by the strictest effect and risk, because its real ones are unknown. */

@@ -97,7 +97,8 @@ export class AnsweredCalls {
     if (admission.kind === "deny" && begun !== undefined)
       return this.#recorder.refusedAgain(made, begun, admission.denial, entries, ops);
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
-    if (admission.kind === "wait") throw new Error(`${admission.after} waits behind ${by.control}`);
+    if (admission.kind === "wait")
+      throw new Error(`the control ${admission.after} makes a call wait that ${by.control} has released from a wait`);
     const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));
     return this.#parts.make(made, tool, governed, {
       ...{ spoken: all, grant, entries, ops, isReplaced, begun },

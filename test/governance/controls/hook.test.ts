@@ -89,7 +89,7 @@ const failing: readonly (readonly [how: string, hook: () => never, failure: RegE
     /^guard: no disk$/,
   ],
   ["rejects", (() => Promise.reject(new Error("no net"))) as () => never, /^guard: no net$/],
-  ["answers something else", (() => 7) as () => never, /^guard: the answer of the hook is of another type$/],
+  ["answers something else", (() => 7) as () => never, /^guard: the hook returned a value of another type$/],
   ["does not answer", (() => never) as () => never, /^guard: the hook did not answer within 5000 ms$/],
 ];
 for (const [how, hook, failure] of failing)

@@ -177,7 +177,7 @@ describe("svc doctor checks", () => {
     assert.deepEqual([gone.code, gone.check("redis")?.status], [1, "error"]);
     assert.match(gone.check("redis")?.detail ?? "", /127\.0\.0\.1:1 does not answer: .*ECONNREFUSED/);
     assert.match(wrong.check("redis")?.detail ?? "", /WRONGPASS/);
-    assert.match(replica.check("redis")?.detail ?? "", /^127\.0\.0\.1:\d+ refuses: READONLY /);
+    assert.match(replica.check("redis")?.detail ?? "", /^127\.0\.0\.1:\d+ refuses commands: READONLY /);
     assert.deepEqual([there.code, there.check("redis")?.status], [0, "ok"]);
     for (const { report } of [gone, wrong, there]) assert.doesNotMatch(JSON.stringify(report), /planted-password/);
   });
