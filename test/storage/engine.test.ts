@@ -494,6 +494,6 @@ test("the store fills the tenant in, wherever the statement names it, and takes 
   assert.throws(() => tenant.op(twice, [1]), /takes 2 parameters and got 1/);
   assert.throws(() => tenant.op(twice, [1, 2, 3]), /takes 2 parameters and got 3/);
   assert.throws(() => store.system.op(twice, [1, 2]), /must run through store\.tenant/);
-  assert.throws(() => store.tenant("").op(twice, [1, 2]), /not for a tenant/);
-  assert.throws(() => tenant.op(statementNamed("thread_keys_reserve"), [1]), /not for a tenant/);
+  assert.throws(() => store.tenant("").op(twice, [1, 2]), /does not name :tenant/);
+  assert.throws(() => tenant.op(statementNamed("thread_keys_reserve"), [1]), /does not name :tenant/);
 });
