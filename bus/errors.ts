@@ -1,6 +1,7 @@
-// Declares all error codes: their status, whether a retry may help, and their meaning. The documentation, OpenAPI and
-// the HTTP layer read this table.
+// Declares all error codes of svc: their status, whether a retry may help, and their meaning. The documentation, OpenAPI and
+// the HTTP layer read this table. A plugin declares its own codes as values.
 
+/** The meaning of a code. */
 interface ErrorEntry {
   readonly status: number;
   /** True if the same request may succeed later. */
@@ -238,8 +239,26 @@ export const errorTable = {
   internal_error: { status: 500, help: "The server has a defect; its log has the cause under the request id." },
 } as const satisfies Record<string, ErrorEntry>;
 
-/** The code of a refusal. */
+/** The code of a refusal of svc. */
 export type ErrorCode = keyof typeof errorTable;
+
+/** An error code of a plugin. A refusal with this code carries the declaration, so no thread needs a table of the codes of plugins. */
+export interface PluginErrorCode extends ErrorEntry {
+  readonly code: string;
+}
+
+/** The name of a plugin's code. The type differs from `string`, so that a comparison with a misspelt code of svc does not compile. */
+type PluginCodeName = string & { readonly ofPlugin: true };
+
+/** Returns the name of a code. */
+export function codeName(code: ErrorCode | PluginErrorCode): string {
+  return typeof code === "string" ? code : code.code;
+}
+
+/** Returns the meaning of a code. */
+export function errorEntry(code: ErrorCode | PluginErrorCode): ErrorEntry {
+  return typeof code === "string" ? errorTable[code] : code;
+}
 
 /** Statuses whose errors include the table's help text, because new users meet them first. */
 const spokenStatuses: ReadonlySet<number> = new Set([404, 405, 415, 502]);
@@ -270,7 +289,7 @@ export interface ErrorDetails {
 
 /** An error between threads or hosts, because structured clone drops subclasses. */
 export interface WireError {
-  readonly code: ErrorCode;
+  readonly code: ErrorCode | PluginErrorCode;
   readonly details: ErrorDetails;
 }
 
@@ -279,28 +298,45 @@ export interface WireError {
  * defect or a crash.
  */
 export class SvcError extends Error {
-  readonly code: ErrorCode;
+  readonly code: ErrorCode | PluginCodeName;
   readonly details: ErrorDetails;
+  /** The declaration of a plugin's code; null for a code of svc. */
+  readonly ofPlugin: PluginErrorCode | null;
 
-  constructor(code: ErrorCode, details: ErrorDetails = {}, options?: { cause?: unknown }) {
-    super(details.subject === undefined ? code : `${code}:${details.subject}`, options);
+  constructor(code: ErrorCode | PluginErrorCode, details: ErrorDetails = {}, options?: { cause?: unknown }) {
+    const name = codeName(code);
+    super(details.subject === undefined ? name : `${name}:${details.subject}`, options);
     this.name = "SvcError";
-    this.code = code;
+    this.code = name as ErrorCode | PluginCodeName;
     this.details = details;
+    this.ofPlugin = typeof code === "string" ? null : code;
   }
 
   get status(): number {
-    return errorTable[this.code].status;
+    return this.#entry.status;
   }
 
-  /** The sentence in the error body; null for codes without one, or whose body the specification fixes. */
+  /** True if the same request may succeed later. */
+  get retryable(): boolean {
+    return this.#entry.retryable === true;
+  }
+
+  /**
+   * The sentence in the error body; null for codes without one, or whose body the specification fixes. Codes of plugins have
+   * one always.
+   */
   get sentence(): string | null {
-    const isSpoken = spokenStatuses.has(this.status) || spokenCodes.has(this.code);
-    return this.details.message ?? (isSpoken ? errorTable[this.code].help : null);
+    const isSpoken =
+      this.ofPlugin !== null || spokenStatuses.has(this.status) || spokenCodes.has(this.code as ErrorCode);
+    return this.details.message ?? (isSpoken ? this.#entry.help : null);
+  }
+
+  get #entry(): ErrorEntry {
+    return this.ofPlugin ?? errorTable[this.code as ErrorCode];
   }
 
   toWire(): WireError {
-    return { code: this.code, details: this.details };
+    return { code: this.ofPlugin ?? (this.code as ErrorCode), details: this.details };
   }
 
   static fromWire(wire: WireError): SvcError {
@@ -312,7 +348,18 @@ export class SvcError extends Error {
    * is checked, because a plugin in JavaScript may have used an unknown one.
    */
   static from(error: unknown): SvcError {
-    const isRefusal = error instanceof SvcError && Object.hasOwn(errorTable, error.code);
+    const isRefusal =
+      error instanceof SvcError && (isDeclared(error.ofPlugin) || Object.hasOwn(errorTable, error.code));
     return isRefusal ? error : new SvcError("internal_error", {}, { cause: error });
   }
+}
+
+/** True if a plugin's code has what a refusal is answered with. */
+function isDeclared(code: PluginErrorCode | null): boolean {
+  return code !== null && isErrorStatus(code.status) && typeof code.code === "string" && typeof code.help === "string";
+}
+
+/** True for a status that a refusal may have. */
+export function isErrorStatus(status: unknown): boolean {
+  return Number.isInteger(status) && (status as number) >= 400 && (status as number) <= 599;
 }

@@ -2,6 +2,7 @@ import { demoRoute } from "../actors/models/built-in-routes.ts";
 import { patterns } from "../actors/run/patterns/patterns.ts";
 import { builtInContextSources } from "../actors/run/prompt/context-source.ts";
 import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
+import { errorTable } from "../bus/errors.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { allDuties } from "../governance/settings/duties.ts";
@@ -68,6 +69,7 @@ function builtInClaims(): Claims {
     control: builtInControls.map(({ name }) => name),
     "context source": builtInContextSources.map(({ name }) => name),
     metric: Object.keys(metricTable),
+    "error code": Object.keys(errorTable),
   };
 }
 
@@ -88,6 +90,7 @@ function claimsOf(plugin: Plugin): Claims {
     control: named(plugin.controls),
     "context source": named(plugin.contextSources),
     metric: Object.keys(plugin.metrics ?? {}),
+    "error code": (plugin.errorCodes ?? []).map(({ code }) => code),
   };
 }
 

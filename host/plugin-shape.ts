@@ -1,4 +1,4 @@
-import { errorTable } from "../bus/errors.ts";
+import { errorTable, isErrorStatus, type PluginErrorCode } from "../bus/errors.ts";
 import { isPlainData } from "../governance/settings/setting.ts";
 import { toolEffects, toolRisks } from "../manifests/registries.ts";
 import type { Plugin } from "../plugins/plugin.ts";
@@ -99,6 +99,13 @@ const reply = object({
   example: orNull(is("a text or an object", (value) => typeof value === "string" || isObject(value))),
   events: list(object({ component: text, schema: json, line: orNull(text) })),
 });
+const errorCode = object({
+  code: form(/^[a-z][a-z0-9_]{0,63}$/),
+  status: is("a status from 400 to 599", isErrorStatus),
+  retryable: optional(is("true or absent", (value) => value === true)),
+  help: text,
+});
+const isOwnCode = (value: unknown): boolean => typeof value === "string" && Object.hasOwn(errorTable, value);
 const route = object({
   method: oneOf(["GET", "POST", "PUT", "PATCH", "DELETE"]),
   path: form(/^(\/([A-Za-z0-9._~-]+|\{\w+\}))+$/),
@@ -117,7 +124,9 @@ const route = object({
   bodyMembersMax: count,
   reply,
   otherReplies: list(reply),
-  fails: list(is("a code of bus/errors.ts", (value) => Object.hasOwn(errorTable, String(value)))),
+  fails: list((value, where) =>
+    isObject(value) ? errorCode(value, where) : is("a code of bus/errors.ts", isOwnCode)(value, where),
+  ),
   refusal: callable,
   challenge: orNull(callable),
   admit: orNull(callable),
@@ -173,6 +182,7 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   tables: optional(list(table)),
   migrations: optional(list(migration)),
   routes: optional(list(route)),
+  errorCodes: optional(list(errorCode)),
   tools: optional(list(tool)),
   kinds: optional(list(kind)),
   patterns: optional(map(/^[a-z][a-z0-9_]{0,63}$/, callable)),
@@ -195,8 +205,10 @@ const plugin: Check = (value, where) => {
 };
 
 /** Checks that migrations, metrics and tags contain the name of the plugin. */
-function problemsOfNames({ name, migrations = [], routes = [], metrics = {} }: Plugin): string[] {
+function problemsOfNames({ name, migrations = [], routes = [], errorCodes = [], metrics = {} }: Plugin): string[] {
   const revision = new RegExp(`^${name}_\\d{4}$`);
+  const isUndeclared = (code: unknown): code is PluginErrorCode =>
+    typeof code === "object" && !errorCodes.includes(code as PluginErrorCode);
   return [
     ...migrations
       .filter((one) => !revision.test(one.revision))
@@ -207,5 +219,10 @@ function problemsOfNames({ name, migrations = [], routes = [], metrics = {} }: P
     ...routes
       .filter(({ tag }) => tag !== name)
       .map(({ method, path }) => `the tag of ${method} ${path} must be ${name}`),
+    ...routes.flatMap(({ method, path, fails }) =>
+      fails
+        .filter(isUndeclared)
+        .map(({ code }) => `${method} ${path} fails with the code ${code}, which is not in its errorCodes`),
+    ),
   ];
 }

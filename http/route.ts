@@ -1,5 +1,5 @@
 import type { Static, TSchema } from "typebox";
-import type { ErrorCode, SvcError } from "../bus/errors.ts";
+import type { ErrorCode, PluginErrorCode, SvcError } from "../bus/errors.ts";
 import type { LeaseProof } from "../bus/protocol/lease.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { membersMaxDefault } from "../bus/strict-json.ts";
@@ -59,7 +59,7 @@ export interface Route {
   /** Further successful answers: another content type or another status. */
   readonly otherReplies: readonly RouteReply[];
   /** Error codes of the handler, without those that every request may get before it. */
-  readonly fails: readonly ErrorCode[];
+  readonly fails: readonly (ErrorCode | PluginErrorCode)[];
   /** Writes a refusal in svc's own form, or in the form of the route's protocol. */
   readonly refusal: (error: SvcError, requestId: string) => Reply;
   /** The page of a 401 for a browser, which asks for credentials; null if browsers get the same answer as programs. */
@@ -140,7 +140,7 @@ interface RouteDeclaration<
   readonly bodyMembersMax?: number;
   readonly reply: ReplyDeclaration;
   readonly otherReplies?: readonly ReplyDeclaration[];
-  readonly fails?: readonly ErrorCode[];
+  readonly fails?: Route["fails"];
   readonly refusal?: Route["refusal"];
   readonly challenge?: Route["challenge"];
   readonly admit?: Admit;

@@ -8,6 +8,7 @@ import type { OpenTools } from "../actors/tools/source.ts";
 import type { Tool, ToolContext } from "../actors/tools/tool.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
+import type { PluginErrorCode } from "../bus/errors.ts";
 import type { Control, GovernedCall, GovernedRun, InputControl } from "../governance/controls/control.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { Settings } from "../governance/settings/settings.ts";
@@ -36,6 +37,8 @@ export interface Plugin {
   /** In the order of their revisions: `name_0001`, `name_0002` … */
   readonly migrations?: readonly Migration[];
   readonly routes?: readonly Route[];
+  /** The codes with which its parts refuse, as in `new SvcError(code)`; `fails` of its routes names them too. */
+  readonly errorCodes?: readonly PluginErrorCode[];
   readonly tools?: readonly PluginTool[];
   /** Actor kinds. Their `deps` are `PluginDeps`; their vocabulary is merged into `Protocols`. */
   readonly kinds?: readonly AnyActorDefinition[];

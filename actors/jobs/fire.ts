@@ -1,6 +1,6 @@
 import { jobSuffix, runAddress } from "../../bus/address.ts";
 import { orderedId } from "../../bus/env.ts";
-import { type ErrorCode, errorTable, SvcError } from "../../bus/errors.ts";
+import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
 import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
@@ -154,14 +154,9 @@ export async function submit(store: TenantStore, run: JobRunRow, context: ActorC
     const refusal = SvcError.from(error);
     if (refusal.code === "internal_error")
       deps.log.error({ err: error, run_id: run.run_id }, "the run of a job could not be started");
-    if (!isPassing(refusal.code) || context.env.now() - run.started_at > patienceMs)
+    if (!refusal.retryable || context.env.now() - run.started_at > patienceMs)
       await refuse(store, run, refusal.message, context);
   }
-}
-
-/** True if the same request may succeed later. */
-function isPassing(code: ErrorCode): boolean {
-  return "retryable" in errorTable[code];
 }
 
 /**

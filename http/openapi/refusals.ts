@@ -1,4 +1,11 @@
-import { type ErrorCode, type ErrorDetails, errorTable, SvcError } from "../../bus/errors.ts";
+import {
+  codeName,
+  type ErrorCode,
+  type ErrorDetails,
+  errorEntry,
+  type PluginErrorCode,
+  SvcError,
+} from "../../bus/errors.ts";
 import { type Reply, refusal } from "../exchange/reply.ts";
 import type { Route } from "../route.ts";
 
@@ -117,7 +124,7 @@ export function refusalResponses(route: Route, taken: readonly number[]): Record
   for (const { code, error, inTheFormOf } of refusalsOf(route)) {
     const reply = inTheFormOf(error, exampleRequestId);
     if (reply.kind !== "json")
-      throw new Error(`${route.method} ${route.path} refuses ${code} with something other than JSON`);
+      throw new Error(`${route.method} ${route.path} refuses ${error.code} with something other than JSON`);
     if (taken.includes(reply.status)) continue;
     const refusals = responses.get(reply.status) ?? {
       codes: new Set(),
@@ -132,8 +139,10 @@ export function refusalResponses(route: Route, taken: readonly number[]): Record
   return Object.fromEntries(byStatus.map(([status, refusals]) => [status, responseOf(refusals)]));
 }
 
+type AnyCode = ErrorCode | PluginErrorCode;
+
 interface PossibleRefusal {
-  readonly code: ErrorCode;
+  readonly code: AnyCode;
   readonly error: SvcError;
   readonly inTheFormOf: Route["refusal"];
 }
@@ -154,7 +163,7 @@ function refusalsOf(route: Route): readonly PossibleRefusal[] {
   if (access !== "public") admission.push("unauthorized", "shutting_down");
   if (access !== "public" && access !== "authenticated") admission.push("missing_scopes");
 
-  const handling: ErrorCode[] = [...route.fails, "internal_error"];
+  const handling: AnyCode[] = [...route.fails, "internal_error"];
   if (route.params || route.query || route.body) handling.push("invalid_request");
   if (route.body) handling.push("request_timeout", "invalid_json", "unsupported_media_type");
 
@@ -165,25 +174,27 @@ function refusalsOf(route: Route): readonly PossibleRefusal[] {
   ];
 }
 
-function example(code: ErrorCode, scopes: readonly string[]): SvcError {
+function example(code: AnyCode, scopes: readonly string[]): SvcError {
+  if (typeof code !== "string") return new SvcError(code);
   const lacking = { detail: `missing scopes: ${scopes.join(" ")}` };
   return new SvcError(code, code === "missing_scopes" ? lacking : (details[code] ?? {}));
 }
 
 interface Refusals {
-  readonly codes: Set<ErrorCode>;
+  readonly codes: Set<AnyCode>;
   readonly examples: Record<string, Json>;
   readonly forms: Set<FormName>;
   /** Headers of at least one refusal, in lower case. */
   readonly headers: Set<string>;
 }
 
-function add(refusals: Refusals, code: ErrorCode, reply: Extract<Reply, { kind: "json" }>): void {
+function add(refusals: Refusals, code: AnyCode, reply: Extract<Reply, { kind: "json" }>): void {
   const value: unknown = JSON.parse(reply.body);
   const form = formOf(value as Json);
   refusals.codes.add(code);
   // A code that occurs in two forms gets an example of each.
-  refusals.examples[code in refusals.examples ? `${code}.${form}` : code] = { summary: errorTable[code].help, value };
+  const name = codeName(code);
+  refusals.examples[name in refusals.examples ? `${name}.${form}` : name] = { summary: errorEntry(code).help, value };
   refusals.forms.add(form);
   for (const name of Object.keys(reply.headers ?? {})) refusals.headers.add(name);
 }
@@ -191,7 +202,7 @@ function add(refusals: Refusals, code: ErrorCode, reply: Extract<Reply, { kind: 
 function responseOf({ codes, examples, forms, headers }: Refusals): Json {
   const schemas = [...forms].map((name) => ({ $ref: `#/components/schemas/${name}` }));
   return {
-    description: [...codes].map((code) => `\`${code}\`: ${errorTable[code].help}`).join("\n\n"),
+    description: [...codes].map((code) => `\`${codeName(code)}\`: ${errorEntry(code).help}`).join("\n\n"),
     headers: {
       "x-request-id": { $ref: "#/components/headers/RequestId" },
       ...(headers.has("retry-after") && { "retry-after": { $ref: "#/components/headers/RetryAfter" } }),

@@ -112,9 +112,9 @@ async function checkManifest(trigger: Trigger, { bus, log }: HttpContext): Promi
   try {
     await bus.ask({ kind: "manifests", key: tenant_id }, "admit", asked);
   } catch (error) {
-    const { code } = SvcError.from(error);
-    if (actorFails.includes(code) || code === "internal_error") throw error;
-    log.warn({ trigger: id, manifest: name, reason: code }, "the manifest of a trigger cannot be run");
+    const refusal = SvcError.from(error);
+    if (isOfServer(refusal)) throw error;
+    log.warn({ trigger: id, manifest: name, reason: refusal.code }, "the manifest of a trigger cannot be run");
     throw new SvcError("trigger_unavailable");
   }
 }
@@ -189,8 +189,13 @@ function asDelivery(error: SvcError, { id, manifest }: Trigger, { log }: Pick<Ht
     case "run_queue_full":
       return new SvcError("rate_limited", { retryAfterSeconds: 60 });
     default:
-      if (actorFails.includes(error.code) || error.code === "internal_error") return error;
+      if (isOfServer(error)) return error;
       log.warn({ trigger: id, manifest, reason: error.code }, "a trigger's delivery could not start a run");
       return new SvcError("trigger_unavailable");
   }
+}
+
+/** True for a refusal that is independent of the trigger and its delivery. */
+function isOfServer({ code }: SvcError): boolean {
+  return code === "internal_error" || actorFails.some((fail) => fail === code);
 }

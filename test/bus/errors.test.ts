@@ -26,6 +26,25 @@ test("a refusal crosses a thread whole: code, subject and details", () => {
   }
 });
 
+test("a code of a plugin crosses a thread with its status, text and retryability", () => {
+  const full = { code: "notes_full", status: 409, retryable: true, help: "There are too many notes." } as const;
+  const error = new SvcError(full, { subject: "s" });
+
+  const received = SvcError.from(SvcError.fromWire(structuredClone(error.toWire())));
+
+  assert.deepEqual(received, error);
+  assert.deepEqual([received.message, received.code, received.status], ["notes_full:s", "notes_full", 409]);
+  assert.deepEqual([received.retryable, received.sentence], [true, full.help]);
+});
+
+test("an unknown code, and a plugin's code without a status, become internal_error", () => {
+  const unknown = ["made_up", { code: "made_up" }, { code: "made_up", status: 200, help: "x" }] as unknown[] as ErrorCode[];
+
+  const found = unknown.map((code) => SvcError.from(new SvcError(code)).code);
+
+  assert.deepEqual(found, ["internal_error", "internal_error", "internal_error"]);
+});
+
 test("another error becomes internal_error, with its text and cause kept local", () => {
   const cause = new Error("password=secret");
 

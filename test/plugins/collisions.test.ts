@@ -17,6 +17,10 @@ test("a name that is svc's own is refused, in every seam", async () => {
     ["patterns: { deep: () => {} }", "brings the pattern deep, which svc has already"],
     ["modelProviders: [{ name: 'openai', open() {} }]", "brings the model provider openai, which svc has already"],
     ["modelProviders: [{ name: 'demo', open() {} }]", "brings the model provider demo, which svc has already"],
+    [
+      "errorCodes: [{ code: 'conflict', status: 409, help: 'x' }]",
+      "brings the error code conflict, which svc has already",
+    ],
     ["tasks: [{ name: 'search_index', run() {} }]", "brings the task search_index, which svc has already"],
     [
       "tables: [table('events')], migrations: [making('first_0001', 'events')]",
@@ -50,7 +54,8 @@ test("a name that two plugins have is refused, and both are named", async () => 
       name,
       `settings: [int("SAME", 1, [0, 1], "x")], tools: [tool("same")], kinds: [kind("same")], patterns: { same: () => {} },
       modelProviders: [{ name: "same", open() {} }], tasks: [{ name: "same", run() {} }], routes: [get("/same/{id}")],
-      tables: [table("same")], migrations: [making("${name}_0001", "same")], hooks: [{ name: "same", beforeTool() {} }]`,
+      tables: [table("same")], migrations: [making("${name}_0001", "same")], hooks: [{ name: "same", beforeTool() {} }],
+      errorCodes: [{ code: "same", status: 409, help: "x" }]`,
     );
   const [first, second] = [everything("first"), everything("second")];
 
@@ -69,6 +74,7 @@ test("a name that two plugins have is refused, and both are named", async () => 
         "model provider same",
         "task same",
         "hook same",
+        "error code same",
       ].map((what) => `brings the ${what}, which ${owner} has already`),
       `brings the route GET /same/{id}, and ${owner} has GET /same/{id}`,
     ].map((says) => `SVC_PLUGINS names ${second}: the plugin second ${says}`),

@@ -101,6 +101,9 @@ describe("the parts of a plugin", () => {
     assert.deepEqual(Object.keys(json.paths["/notes"]), ["get", "post"]);
     assert.deepEqual(json.paths["/notes"].get.security[0], { bearer: ["notes:read"] });
     assert.deepEqual(json.paths["/notes"].post.tags, ["notes"]);
+    const { description, content } = json.paths["/notes"].post.responses[409];
+    assert.equal(description, "`notes_full`: The tenant has as many notes as it may keep.");
+    assert.equal(content["application/json"].examples.notes_full.value.error, "notes_full");
     assert.deepEqual(
       json.tags.filter(({ name }: { name: string }) => name === "notes"),
       [{ name: "notes", description: "Notes of a tenant." }],
@@ -305,7 +308,11 @@ describe("the parts of a plugin", () => {
 
     const full = await server.post("/notes", { body: "four" }, { key: keys.writer });
 
-    assert.deepEqual([full.status, full.json.error], [409, "conflict:notes"]);
+    const { error, message } = full.json;
+    assert.deepEqual(
+      [full.status, error, message],
+      [409, "notes_full", "The tenant has as many notes as it may keep."],
+    );
     assert.ok(!server.output.includes(planted));
   });
 });

@@ -162,6 +162,19 @@ test("the exports of a plugin are checked field by field", async () => {
       "plugin.settings[0].default must be plain data, or null for none",
     ],
     ["routes: [{ ...get('/x'), fails: ['made_up'] }]", "plugin.routes[0].fails[0] must be a code of bus/errors.ts"],
+    [
+      "routes: [{ ...get('/x'), fails: [{ code: 'shaped_full', status: 409, help: 'x' }] }]",
+      "GET /x fails with the code shaped_full, which is not in its errorCodes",
+    ],
+    [
+      "errorCodes: [{ code: 'x y', status: 409, help: 'x' }]",
+      "plugin.errorCodes[0].code must be a text of the form ^[a-z][a-z0-9_]{0,63}$",
+    ],
+    [
+      "errorCodes: [{ code: 'x', status: 200, help: 'x' }]",
+      "plugin.errorCodes[0].status must be a status from 400 to 599",
+    ],
+    ["errorCodes: [{ code: 'x', status: 409 }]", "plugin.errorCodes[0].help must be a text"],
     ["routes: [{ ...get('/x'), drives: 'what' }]", "plugin.routes[0].drives must be one of thread, turn"],
     ["routes: [{ ...get('/x'), admit: 5 }]", "plugin.routes[0].admit must be a function"],
     ["routes: [{ ...get('/x'), challenge: 'x' }]", "plugin.routes[0].challenge must be a function"],

@@ -7,7 +7,7 @@ import { answered, failedCall, limited, stopped } from "../../actors/run/steps/e
 import type { Pattern } from "../../actors/run/steps/pattern.ts";
 import { defineActor } from "../../actors/runtime/define.ts";
 import { defineTool } from "../../actors/tools/tool.ts";
-import { SvcError } from "../../bus/errors.ts";
+import { type PluginErrorCode, SvcError } from "../../bus/errors.ts";
 import { pass } from "../../governance/controls/verdicts.ts";
 import { int, text as textSetting } from "../../governance/settings/setting.ts";
 import { settingOf } from "../../governance/settings/settings.ts";
@@ -39,8 +39,15 @@ const notes = list(notesTable, []);
 const deleteRubbish = systemSql("notes_delete_rubbish", "DELETE FROM notes_items WHERE body = ? RETURNING id");
 type Note = RowIn<typeof notesTable>;
 
+const notesFull: PluginErrorCode = {
+  code: "notes_full",
+  status: 409,
+  retryable: true,
+  help: "The tenant has as many notes as it may keep.",
+};
+
 interface NotesMessages {
-  /** Stores a note. Refuses with conflict when the tenant has the maximum. */
+  /** Stores a note. Refuses with notes_full when the tenant has the maximum. */
   add: { body: { author: string; body: string }; reply: { id: string } };
   /** Every note, newest first, and the number that this actor has stored since it was loaded. */
   list: { body: Record<string, never>; reply: { items: Note[]; added: number } };
@@ -65,7 +72,7 @@ const notesActor = defineActor<"notes", { readonly store: TenantStore; added: nu
   on: {
     async add(state, { author, body }, { deps, env }) {
       const { rows } = await notes.page(state.store, {}, null, 100);
-      if (rows.length >= settingOf(deps.settings, notesMax)) throw new SvcError("conflict", { subject: "notes" });
+      if (rows.length >= settingOf(deps.settings, notesMax)) throw new SvcError(notesFull);
       const id = env.id();
       await state.store.write([insertNote(state.store, { id, ts: env.now(), author, body })]);
       state.added += 1;
@@ -203,7 +210,7 @@ const addRoute = route({
   access: ["notes:write"],
   body: Type.Object({ body: Type.String({ minLength: 1 }) }, { additionalProperties: false }),
   reply: { status: 201, description: "It is kept.", schema: Type.Object({ id: Type.String() }) },
-  fails: ["conflict", ...actorFails],
+  fails: [notesFull, ...actorFails],
   handle: async ({ principal, body }, { bus }) =>
     json(await bus.ask(address(principal.tenant_id), "add", { author: principal.sub, body: body.body }), 201),
 });
@@ -274,6 +281,7 @@ export const plugin = definePlugin({
     },
   ],
   routes: [listRoute, addRoute],
+  errorCodes: [notesFull],
   tools: [addNote, countNotes],
   extension: Type.Object(
     { archive: Type.Optional(Type.Boolean()), unreachable: Type.Optional(Type.Boolean()) },

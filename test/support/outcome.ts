@@ -1,7 +1,7 @@
-import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { SvcError } from "../../bus/errors.ts";
 
 /** The outcome of an ask: its answer, or the code of its refusal. Other errors are thrown. */
-export type Outcome<T> = { readonly answer: T } | { readonly refused: ErrorCode };
+export type Outcome<T> = { readonly answer: T } | { readonly refused: SvcError["code"] };
 
 export function outcomeOf<T>(asked: Promise<T>): Promise<Outcome<T>> {
   return asked.then(

@@ -1,5 +1,5 @@
 import { runAddress, threadAddress } from "../../../bus/address.ts";
-import { type ErrorCode, SvcError } from "../../../bus/errors.ts";
+import { SvcError } from "../../../bus/errors.ts";
 import { frame } from "../../../bus/frames/frames.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import { statusFrame } from "../../../bus/frames/run-status.ts";
@@ -181,7 +181,7 @@ function endOf(
 }
 
 /** Refusals that no later attempt can lift: the principal may not run the agent, or the log of the thread is too large. */
-const refusesForGood: readonly ErrorCode[] = [
+const refusesForGood: readonly SvcError["code"][] = [
   "unauthorized",
   "auth_scheme_not_allowed",
   "missing_scopes",
