@@ -9,7 +9,7 @@ import { allDuties } from "../governance/settings/duties.ts";
 import { keyedProviders } from "../governance/settings/model-options.ts";
 import { settingNames } from "../governance/settings/settings.ts";
 import type { SettingIssue } from "../governance/settings/settings-error.ts";
-import type { Route } from "../http/route.ts";
+import { type Route, scopesOf } from "../http/route.ts";
 import { allRoutes } from "../http/routes/all.ts";
 import { taskResultToolName, taskToolName } from "../manifests/sections/delegation.ts";
 import { specifiedPatterns } from "../manifests/sections/pattern.ts";
@@ -18,7 +18,8 @@ import { migrations } from "../storage/migrations/list.ts";
 import { createdTables } from "../storage/store/migration.ts";
 import { actorKinds } from "./actor-deps.ts";
 import { taskNames } from "./periodic-tasks.ts";
-import type { LoadedPlugin } from "./plugin-seams.ts";
+import { type LoadedPlugin, pluginScopes } from "./plugin-seams.ts";
+import { scopesOfSvc } from "./scope-warnings.ts";
 
 /** Names, by kind, that must be unique in the deployment. */
 type Claims = Readonly<Record<string, readonly string[]>>;
@@ -45,12 +46,14 @@ export function collisions(plugins: readonly LoadedPlugin[]): readonly SettingIs
       route,
     }),
   );
+  const scopes = [...scopesOfSvc(), ...pluginScopes(plugins)];
   return plugins.flatMap(({ from, plugin }) => {
     const owner = `the plugin ${plugin.name} (${from})`;
     const found = [
       ...claim(owner, claimsOf(plugin)),
       ...undeclaredTables(plugin),
       ...routeCollisions(plugin, owner, routes),
+      ...undeclaredScopes(plugin, scopes),
     ];
     return found.map((says) => ({ name: "SVC_PLUGINS", reason: `names ${from}: the plugin ${plugin.name} ${says}` }));
   });
@@ -69,6 +72,7 @@ function builtInClaims(): Claims {
     control: builtInControls.map(({ name }) => name),
     "context source": builtInContextSources.map(({ name }) => name),
     metric: Object.keys(metricTable),
+    scope: scopesOfSvc(),
     "error code": Object.keys(errorTable),
   };
 }
@@ -90,6 +94,7 @@ function claimsOf(plugin: Plugin): Claims {
     control: named(plugin.controls),
     "context source": named(plugin.contextSources),
     metric: Object.keys(plugin.metrics ?? {}),
+    scope: Object.keys(plugin.scopes ?? {}),
     "error code": (plugin.errorCodes ?? []).map(({ code }) => code),
   };
 }
@@ -106,6 +111,15 @@ function undeclaredTables({ tables = [], migrations: own = [] }: Plugin): string
       .filter((name) => !made.has(name))
       .map((name) => `has the table ${name}, which none of its migrations makes`),
   ];
+}
+
+/** Checks that every scope of a route is declared: documents and warnings know declared scopes only. */
+function undeclaredScopes({ routes = [] }: Plugin, declared: readonly string[]): string[] {
+  return routes.flatMap(({ method, path, access }) =>
+    scopesOf([{ access }])
+      .filter((scope) => !declared.includes(scope))
+      .map((scope) => `has the route ${method} ${path}, whose scope ${scope} is in no plugin's scopes`),
+  );
 }
 
 interface OwnedRoute {

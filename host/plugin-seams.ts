@@ -33,8 +33,19 @@ export function pluginSettings(plugins: Plugins): readonly Setting<unknown>[] {
 export function pluginRoutes(plugins: Plugins): MoreRoutes {
   return {
     routes: plugins.flatMap(({ plugin }) => plugin.routes ?? []).map(withCheckedReplies),
-    tags: Object.fromEntries(plugins.map(({ plugin: { name, description } }) => [name, description])),
+    tags: Object.fromEntries(plugins.map(({ plugin }) => [plugin.name, tagText(plugin)])),
   };
+}
+
+/** Returns the text about a plugin in the API reference. */
+function tagText({ description, scopes = {} }: Plugin): string {
+  const lines = Object.entries(scopes).map(([scope, allows]) => `- \`${scope}\`: ${allows}`);
+  return lines.length === 0 ? description : `${description}\n\nScopes:\n\n${lines.join("\n")}`;
+}
+
+/** Returns the scopes that plugins declare. */
+export function pluginScopes(plugins: Plugins): readonly string[] {
+  return plugins.flatMap(({ plugin }) => Object.keys(plugin.scopes ?? {}));
 }
 
 /** Returns the actor kinds of plugins. */

@@ -182,6 +182,7 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   tables: optional(list(table)),
   migrations: optional(list(migration)),
   routes: optional(list(route)),
+  scopes: optional(map(/^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$/, text)),
   errorCodes: optional(list(errorCode)),
   tools: optional(list(tool)),
   kinds: optional(list(kind)),

@@ -3,7 +3,7 @@ import { bypassScopes } from "../governance/auth/permission-modes.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { scopesOf } from "../http/route.ts";
 import { allRoutes } from "../http/routes/all.ts";
-import { type LoadedPlugin, pluginRoutes } from "./plugin-seams.ts";
+import { type LoadedPlugin, pluginScopes } from "./plugin-seams.ts";
 
 /**
  * Returns warnings about scopes of keys and triggers that look misspelt, one sentence each with the setting and entry. Policies
@@ -33,10 +33,14 @@ export function doubtsOfScopes(scopes: readonly string[]): readonly string[] {
 }
 
 function knownScopes(plugins: readonly LoadedPlugin[]): readonly string[] {
+  return ["*", "admin", ...scopesOfSvc(), ...pluginScopes(plugins)];
+}
+
+/** Returns the scopes that svc itself asks for. */
+export function scopesOfSvc(): readonly string[] {
   // Credentials are shared by all processes, so consider the routes of every duty.
   const everything = { manifestSource: "store", triggers: null, duties: ["api"] } as const;
-  const ofRoutes = scopesOf(allRoutes(everything, pluginRoutes(plugins)));
-  return ["*", "admin", ...ofRoutes, ...bypassScopes];
+  return [...scopesOf(allRoutes(everything)), ...bypassScopes];
 }
 
 function doubtOf(scope: string, known: readonly string[]): string | null {

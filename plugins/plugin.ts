@@ -37,6 +37,11 @@ export interface Plugin {
   /** In the order of their revisions: `name_0001`, `name_0002` … */
   readonly migrations?: readonly Migration[];
   readonly routes?: readonly Route[];
+  /**
+   * Scopes by their names, such as `notes:read`, each with a sentence about what it allows. Its routes may ask for scopes that
+   * svc or a plugin declares.
+   */
+  readonly scopes?: Readonly<Record<string, string>>;
   /** The codes with which its parts refuse, as in `new SvcError(code)`; `fails` of its routes names them too. */
   readonly errorCodes?: readonly PluginErrorCode[];
   readonly tools?: readonly PluginTool[];

@@ -21,6 +21,11 @@ test("a name that is svc's own is refused, in every seam", async () => {
       "errorCodes: [{ code: 'conflict', status: 409, help: 'x' }]",
       "brings the error code conflict, which svc has already",
     ],
+    ["scopes: { 'audit:read': 'x' }", "brings the scope audit:read, which svc has already"],
+    [
+      "routes: [{ ...get('/first'), access: ['first:raed'] }], scopes: { 'first:read': 'x' }",
+      "has the route GET /first, whose scope first:raed is in no plugin's scopes",
+    ],
     ["tasks: [{ name: 'search_index', run() {} }]", "brings the task search_index, which svc has already"],
     [
       "tables: [table('events')], migrations: [making('first_0001', 'events')]",
@@ -55,7 +60,7 @@ test("a name that two plugins have is refused, and both are named", async () => 
       `settings: [int("SAME", 1, [0, 1], "x")], tools: [tool("same")], kinds: [kind("same")], patterns: { same: () => {} },
       modelProviders: [{ name: "same", open() {} }], tasks: [{ name: "same", run() {} }], routes: [get("/same/{id}")],
       tables: [table("same")], migrations: [making("${name}_0001", "same")], hooks: [{ name: "same", beforeTool() {} }],
-      errorCodes: [{ code: "same", status: 409, help: "x" }]`,
+      errorCodes: [{ code: "same", status: 409, help: "x" }], scopes: { "same:read": "x" }`,
     );
   const [first, second] = [everything("first"), everything("second")];
 
@@ -74,6 +79,7 @@ test("a name that two plugins have is refused, and both are named", async () => 
         "model provider same",
         "task same",
         "hook same",
+        "scope same:read",
         "error code same",
       ].map((what) => `brings the ${what}, which ${owner} has already`),
       `brings the route GET /same/{id}, and ${owner} has GET /same/{id}`,

@@ -106,7 +106,13 @@ describe("the parts of a plugin", () => {
     assert.equal(content["application/json"].examples.notes_full.value.error, "notes_full");
     assert.deepEqual(
       json.tags.filter(({ name }: { name: string }) => name === "notes"),
-      [{ name: "notes", description: "Notes of a tenant." }],
+      [
+        {
+          name: "notes",
+          description:
+            "Notes of a tenant.\n\nScopes:\n\n- `notes:read`: Read the notes of the tenant.\n- `notes:write`: Keep notes.",
+        },
+      ],
     );
   });
 

@@ -174,6 +174,11 @@ test("the exports of a plugin are checked field by field", async () => {
       "errorCodes: [{ code: 'x', status: 200, help: 'x' }]",
       "plugin.errorCodes[0].status must be a status from 400 to 599",
     ],
+    [
+      "scopes: { reading: 'x' }",
+      "plugin.scopes has the name reading, not of the form ^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$",
+    ],
+    ["scopes: { 'shaped:read': '' }", "plugin.scopes.shaped:read must be a text"],
     ["errorCodes: [{ code: 'x', status: 409 }]", "plugin.errorCodes[0].help must be a text"],
     ["routes: [{ ...get('/x'), drives: 'what' }]", "plugin.routes[0].drives must be one of thread, turn"],
     ["routes: [{ ...get('/x'), admit: 5 }]", "plugin.routes[0].admit must be a function"],

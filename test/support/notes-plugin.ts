@@ -281,6 +281,7 @@ export const plugin = definePlugin({
     },
   ],
   routes: [listRoute, addRoute],
+  scopes: { "notes:read": "Read the notes of the tenant.", "notes:write": "Keep notes." },
   errorCodes: [notesFull],
   tools: [addNote, countNotes],
   extension: Type.Object(
