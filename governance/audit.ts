@@ -1,11 +1,12 @@
 import type { Env, Timer } from "../bus/env.ts";
 import type { Store, TenantStore, WriteOp } from "../storage/store/store.ts";
 import { insertAuditOp } from "../storage/tables/audit.ts";
+import { type AuditType, auditTypeName } from "./audit-types.ts";
 import type { SecretMask } from "./secret-mask.ts";
 
 /** A decision, an access or a finding. `payload` is masked before it is stored. */
 export interface AuditEvent {
-  readonly event_type: string;
+  readonly event_type: AuditType;
   readonly status: string;
   readonly manifest_id: string;
   readonly principal_subj: string;
@@ -59,7 +60,7 @@ export class AuditLog {
       insertAuditOp(this.#store.tenant(tenantId), {
         id: this.#idAt(ts),
         ts,
-        event_type: event.event_type,
+        event_type: auditTypeName(event.event_type),
         manifest_id: event.manifest_id,
         principal_subj: event.principal_subj,
         status: event.status,
@@ -137,7 +138,9 @@ export class AuditLog {
 
 /** Returns the statement for an audit row that commits with the change that it records. */
 export function auditOp(store: TenantStore, { env, mask }: { env: Env; mask: SecretMask }, event: AuditEvent): WriteOp {
-  return insertAuditOp(store, { ...event, id: env.id(), ts: env.now(), payload: payloadText(event.payload, mask) });
+  const event_type = auditTypeName(event.event_type);
+  const payload = payloadText(event.payload, mask);
+  return insertAuditOp(store, { ...event, event_type, id: env.id(), ts: env.now(), payload });
 }
 
 function payloadText(payload: AuditEvent["payload"], mask: SecretMask): string {

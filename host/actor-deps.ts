@@ -140,7 +140,7 @@ export function createActorDeps(
   const secrets = new Secrets(settings, mask);
   const egress = { public: new Egress("public"), operator: new Egress("operator") };
   const services = {
-    ...{ env, settings, store, bus, log },
+    ...{ env, settings, store, bus, log, mask },
     count: (metric: string, labels: Readonly<Record<string, string>>) => metrics.countOwn(metric, labels),
   };
   const models = createModels(settings, env, mask, pluginProviders(plugins));

@@ -3,6 +3,7 @@ import { patterns } from "../actors/run/patterns/patterns.ts";
 import { builtInContextSources } from "../actors/run/prompt/context-source.ts";
 import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
 import { errorTable } from "../bus/errors.ts";
+import { auditTypes } from "../governance/audit-types.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { allDuties } from "../governance/settings/duties.ts";
@@ -73,6 +74,7 @@ function builtInClaims(): Claims {
     "context source": builtInContextSources.map(({ name }) => name),
     metric: Object.keys(metricTable),
     scope: scopesOfSvc(),
+    "audit type": Object.keys(auditTypes),
     "error code": Object.keys(errorTable),
   };
 }
@@ -95,6 +97,7 @@ function claimsOf(plugin: Plugin): Claims {
     "context source": named(plugin.contextSources),
     metric: Object.keys(plugin.metrics ?? {}),
     scope: Object.keys(plugin.scopes ?? {}),
+    "audit type": named(plugin.auditTypes),
     "error code": (plugin.errorCodes ?? []).map(({ code }) => code),
   };
 }

@@ -38,9 +38,11 @@ export function pluginRoutes(plugins: Plugins): MoreRoutes {
 }
 
 /** Returns the text about a plugin in the API reference. */
-function tagText({ description, scopes = {} }: Plugin): string {
-  const lines = Object.entries(scopes).map(([scope, allows]) => `- \`${scope}\`: ${allows}`);
-  return lines.length === 0 ? description : `${description}\n\nScopes:\n\n${lines.join("\n")}`;
+function tagText({ description, scopes = {}, auditTypes = [] }: Plugin): string {
+  const listed = (heading: string, rows: readonly (readonly [string, string])[]): string =>
+    rows.length === 0 ? "" : `\n\n${heading}:\n\n${rows.map(([name, help]) => `- \`${name}\`: ${help}`).join("\n")}`;
+  const types = auditTypes.map(({ name, help }) => [name, help] as const);
+  return description + listed("Scopes", Object.entries(scopes)) + listed("Audit types", types);
 }
 
 /** Returns the scopes that plugins declare. */
@@ -129,11 +131,11 @@ export function pluginExtensions(plugins: Plugins): ReadonlyMap<string, TSchema>
   return new Map(plugins.flatMap(({ plugin: { name, extension } }) => (extension ? [[name, extension]] : [])));
 }
 
-function served(tool: PluginTool, { settings, store, bus, log }: PluginServices): Tool {
+function served(tool: PluginTool, { settings, store, bus, log, mask }: PluginServices): Tool {
   return {
     ...tool,
     execute: (args, context) =>
-      tool.execute(args, { ...context, settings, store: store.tenant(context.tenantId), bus, log }),
+      tool.execute(args, { ...context, settings, store: store.tenant(context.tenantId), bus, log, mask }),
   };
 }
 

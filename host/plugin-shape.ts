@@ -183,6 +183,7 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   migrations: optional(list(migration)),
   routes: optional(list(route)),
   scopes: optional(map(/^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$/, text)),
+  auditTypes: optional(list(object({ name: form(/^[a-z][a-z0-9_]{0,63}$/), help: text }))),
   errorCodes: optional(list(errorCode)),
   tools: optional(list(tool)),
   kinds: optional(list(kind)),

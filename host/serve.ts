@@ -251,8 +251,8 @@ async function run(
     }
     const port = await Promise.race([listenAll(main, workers, settings), fatal.promise]);
     const url = `http://${settings.host.includes(":") ? `[${settings.host}]` : settings.host}:${port}`;
-    const services = { env, settings, store: main.context.store, bus: main.bus, log };
-    const { files, redis } = main.context;
+    const { files, redis, mask, store } = main.context;
+    const services = { env, settings, store, bus: main.bus, log, mask };
     const allTasks = [
       ...periodicTasks({
         ...services,

@@ -9,7 +9,9 @@ import type { Tool, ToolContext } from "../actors/tools/tool.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { PluginErrorCode } from "../bus/errors.ts";
+import type { PluginAuditType } from "../governance/audit-types.ts";
 import type { Control, GovernedCall, GovernedRun, InputControl } from "../governance/controls/control.ts";
+import type { SecretMask } from "../governance/secret-mask.ts";
 import type { Setting } from "../governance/settings/setting.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
@@ -42,6 +44,8 @@ export interface Plugin {
    * svc or a plugin declares.
    */
   readonly scopes?: Readonly<Record<string, string>>;
+  /** Types of audit rows that its parts record; `auditOp` makes a row that commits with the change. */
+  readonly auditTypes?: readonly PluginAuditType[];
   /** The codes with which its parts refuse, as in `new SvcError(code)`; `fails` of its routes names them too. */
   readonly errorCodes?: readonly PluginErrorCode[];
   readonly tools?: readonly PluginTool[];
@@ -69,6 +73,8 @@ export interface PluginDeps {
   readonly settings: Settings;
   readonly store: Store;
   readonly log: Logger;
+  /** Masks secrets in audit rows. */
+  readonly mask: SecretMask;
 }
 
 /** Services for the tasks and hooks of a plugin. */
@@ -132,6 +138,8 @@ export interface PluginToolContext extends ToolContext {
   readonly store: TenantStore;
   readonly bus: Bus;
   readonly log: Logger;
+  /** Masks secrets in audit rows. */
+  readonly mask: SecretMask;
 }
 
 /** A tool of a plugin; `defineTool` makes one. */

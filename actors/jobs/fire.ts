@@ -4,7 +4,7 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
 import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
-import { auditOp } from "../../governance/audit.ts";
+import { type AuditEvent, auditOp } from "../../governance/audit.ts";
 import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
@@ -123,7 +123,7 @@ async function begin(
     started_at,
     asked: { manifest_id, prompt, owner },
   };
-  const fired = {
+  const fired: AuditEvent = {
     event_type: "job_fired",
     status: "ok",
     manifest_id,
@@ -191,7 +191,7 @@ async function refuse(
   context: ActorContext<JobsDeps>,
 ): Promise<void> {
   const { env, deps } = context;
-  const refused = {
+  const refused: AuditEvent = {
     event_type: "job_refused",
     status: "denied",
     manifest_id: run.asked.manifest_id,

@@ -2,7 +2,7 @@ import { jobSuffix } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskedJob, JobsMessages } from "../../bus/protocol/jobs.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import { auditOp } from "../../governance/audit.ts";
+import { type AuditEvent, auditOp } from "../../governance/audit.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { deleteJobRunsOp } from "../../storage/tables/job-runs.ts";
 import { hasJobs, type JobRow, removeJob, storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
@@ -119,10 +119,10 @@ function unfit(msg: string, type: string): SvcError {
 }
 
 function changed(
-  event_type: string,
+  event_type: "job_saved" | "job_deleted",
   job: Pick<JobRow, "name" | "manifest_id" | "schedule" | "enabled">,
   { sub }: Principal,
-) {
+): AuditEvent {
   const { name, manifest_id, schedule, enabled } = job;
   return {
     event_type,

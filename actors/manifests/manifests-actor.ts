@@ -9,6 +9,7 @@ import type {
 } from "../../bus/protocol/manifests.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AuditLog } from "../../governance/audit.ts";
+import type { AuditType } from "../../governance/audit-types.ts";
 import { admit } from "../../governance/auth/inbound.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
@@ -240,7 +241,7 @@ async function pointerOf(store: TenantStore, name: string): Promise<ManifestPoin
 async function move(
   store: TenantStore,
   pointer: ManifestPointerRow,
-  event_type: string,
+  event_type: AuditType,
   payload: Readonly<Record<string, unknown>>,
   principal: Pick<Principal, "sub">,
   context: Context,
@@ -265,7 +266,7 @@ async function forgetEverywhere(name: string, { key, bus }: Context): Promise<vo
 }
 
 function audit(
-  event_type: string,
+  event_type: AuditType,
   name: string,
   principal: Pick<Principal, "sub">,
   payload: Readonly<Record<string, unknown>>,

@@ -1,4 +1,5 @@
 import { editorSchema, schemaFile } from "../../manifests/schema/json-schema.ts";
+import { auditPage } from "./audit.ts";
 import { errorsPage } from "./errors.ts";
 import { eventsPage } from "./events.ts";
 import { manifestFieldsPage } from "./manifest-fields.ts";
@@ -22,6 +23,7 @@ export const generatedFiles: readonly GeneratedFile[] = [
   { file: page("events"), text: eventsPage },
   { file: page("errors"), text: errorsPage },
   { file: page("scopes"), text: scopesPage },
+  { file: page("audit"), text: auditPage },
   { file: page("metrics"), text: metricsPage },
   { file: page("unbuilt"), text: unbuiltPage },
   { file: schemaFile, text: editorSchema },

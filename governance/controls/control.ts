@@ -5,6 +5,7 @@ import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { AgentMetrics } from "../agent-metrics.ts";
+import type { AuditType } from "../audit-types.ts";
 import type { RunBudget } from "../budget.ts";
 import type { SecretMask } from "../secret-mask.ts";
 import type { DenialForm } from "./denial.ts";
@@ -83,7 +84,7 @@ export interface GovernedRun {
   askModel(question: ControlQuestion): Promise<unknown>;
   /** Returns the key of a call, which is unique in the tenant. */
   callKey(toolCallId: string): string;
-  audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
+  audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void;
   /** Logs why a control failed. */
   failed(error: unknown): void;
 }

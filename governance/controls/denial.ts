@@ -1,11 +1,12 @@
 import type { AgentMetrics } from "../agent-metrics.ts";
+import type { AuditType } from "../audit-types.ts";
 import { type AuditedControl, auditedAs, type ControlName, type Layer } from "./order.ts";
 import type { Refusal } from "./verdicts.ts";
 
 /** How the denials of a control are recorded and worded. An absent field has the default of all controls. */
 export interface DenialForm {
   /** Type of the audit row; policy_deny by default. */
-  readonly event_type?: string;
+  readonly event_type?: AuditType;
   /** Counter without labels that is incremented together with svc_policy_deny_total. */
   readonly counter?: string;
   /** Returns the text for the model; line breaks in it become blanks. */
@@ -41,7 +42,7 @@ export function recordDenial(
 
 /** Receives audit rows and counts. */
 interface DenialRecords {
-  audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void;
+  audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void;
   readonly metrics: AgentMetrics;
 }
 

@@ -5,6 +5,7 @@ import SqliteDatabase from "better-sqlite3";
 import { type Env, systemEnv } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { AuditLog } from "../../governance/audit.ts";
+import type { AuditType } from "../../governance/audit-types.ts";
 import { SecretMask } from "../../governance/secret-mask.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { auditPage } from "../../storage/tables/audit.ts";
@@ -12,8 +13,8 @@ import { eventually } from "../support/eventually.ts";
 import { type TestStore, testStore } from "../support/stores.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 
-const event = (event_type: string) => ({
-  event_type,
+const event = (name: string) => ({
+  event_type: { name, help: "An event of a test." },
   status: "ok",
   manifest_id: "agent",
   principal_subj: "alice",
@@ -201,4 +202,13 @@ describe("a flush that fails", () => {
 
     assert.deepEqual(waiting, []);
   });
+});
+
+test("a type that nothing declares is refused, and so are the names of an object's own methods", async (t) => {
+  const { store } = await testStore("sqlite", cleanup(t));
+  const log = new AuditLog(store, systemEnv(), new SecretMask([]), 0, () => assert.fail("dropped"));
+  const undeclared = (event_type: string) => ({ ...event("x"), event_type: event_type as AuditType });
+
+  for (const type of ["made_up", "toString"])
+    assert.throws(() => log.record("acme", undeclared(type)), new RegExp(`${type} is no declared audit type`));
 });

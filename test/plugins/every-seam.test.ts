@@ -18,7 +18,7 @@ const { env: keyed, keys } = apiKeys({
   writer: { scopes: ["notes:write", "chat:write", "audit:read"] },
   reader: { scopes: ["notes:read"] },
   other: { scopes: ["chat:write"] },
-  stranger: { tenant_id: "globex", scopes: ["notes:write", "chat:write"] },
+  stranger: { tenant_id: "globex", scopes: ["notes:write", "chat:write", "audit:read"] },
 });
 const tools = ["add_note", "count_notes", "calculator"];
 
@@ -89,6 +89,14 @@ describe("the parts of a plugin", () => {
     const invalid = await server.post("/notes", { body: "" }, { key: keys.writer });
 
     assert.deepEqual([added.status, seen], [201, ["tea"]]);
+    const audited = await server.get("/audit?event_type=notes_kept", { key: keys.stranger });
+    assert.deepEqual(
+      audited.json.items.map(({ status, payload }: { status: string; payload: { body: string } }) => [
+        status,
+        payload.body,
+      ]),
+      [["ok", "tea"]],
+    );
     assert.equal(anonymous.status, 401);
     assert.deepEqual([unscoped.status, unscoped.json.detail], [403, "missing scopes: notes:read"]);
     assert.deepEqual([reader.status, reader.json.detail], [403, "missing scopes: notes:write"]);
@@ -110,7 +118,8 @@ describe("the parts of a plugin", () => {
         {
           name: "notes",
           description:
-            "Notes of a tenant.\n\nScopes:\n\n- `notes:read`: Read the notes of the tenant.\n- `notes:write`: Keep notes.",
+            "Notes of a tenant.\n\nScopes:\n\n- `notes:read`: Read the notes of the tenant.\n- `notes:write`: Keep notes." +
+            "\n\nAudit types:\n\n- `notes_kept`: A note was kept.\n- `notes_censored`: A note was refused as rude.",
         },
       ],
     );
@@ -288,6 +297,11 @@ describe("the parts of a plugin", () => {
     assert.equal(ended, "[censored]");
     const { text } = await server.get("/metrics", { key: keys.writer });
     assert.match(text, /^svc_notes_censored_total 1$/m);
+    const row = await eventually("the denial", async () => {
+      const { json } = await server.get("/audit?event_type=notes_censored", { key: keys.stranger });
+      return json.items[0];
+    });
+    assert.deepEqual([row.status, row.payload.tool, row.payload.reason], ["denied", "add_note", "the note is rude"]);
   });
 
   test("a manifest's values for a plugin are checked by the plugin's schema", async () => {

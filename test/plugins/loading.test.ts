@@ -179,6 +179,7 @@ test("the exports of a plugin are checked field by field", async () => {
       "plugin.scopes has the name reading, not of the form ^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$",
     ],
     ["scopes: { 'shaped:read': '' }", "plugin.scopes.shaped:read must be a text"],
+    ["auditTypes: [{ name: 'x' }]", "plugin.auditTypes[0].help must be a text"],
     ["errorCodes: [{ code: 'x', status: 409 }]", "plugin.errorCodes[0].help must be a text"],
     ["routes: [{ ...get('/x'), drives: 'what' }]", "plugin.routes[0].drives must be one of thread, turn"],
     ["routes: [{ ...get('/x'), admit: 5 }]", "plugin.routes[0].admit must be a function"],

@@ -8,6 +8,8 @@ import type { Pattern } from "../../actors/run/steps/pattern.ts";
 import { defineActor } from "../../actors/runtime/define.ts";
 import { defineTool } from "../../actors/tools/tool.ts";
 import { type PluginErrorCode, SvcError } from "../../bus/errors.ts";
+import { auditOp } from "../../governance/audit.ts";
+import type { PluginAuditType } from "../../governance/audit-types.ts";
 import { pass } from "../../governance/controls/verdicts.ts";
 import { int, text as textSetting } from "../../governance/settings/setting.ts";
 import { settingOf } from "../../governance/settings/settings.ts";
@@ -39,6 +41,8 @@ const notes = list(notesTable, []);
 const deleteRubbish = systemSql("notes_delete_rubbish", "DELETE FROM notes_items WHERE body = ? RETURNING id");
 type Note = RowIn<typeof notesTable>;
 
+const noteKept: PluginAuditType = { name: "notes_kept", help: "A note was kept." };
+const noteCensored: PluginAuditType = { name: "notes_censored", help: "A note was refused as rude." };
 const notesFull: PluginErrorCode = {
   code: "notes_full",
   status: 409,
@@ -74,7 +78,14 @@ const notesActor = defineActor<"notes", { readonly store: TenantStore; added: nu
       const { rows } = await notes.page(state.store, {}, null, 100);
       if (rows.length >= settingOf(deps.settings, notesMax)) throw new SvcError(notesFull);
       const id = env.id();
-      await state.store.write([insertNote(state.store, { id, ts: env.now(), author, body })]);
+      await state.store.write([
+        insertNote(state.store, { id, ts: env.now(), author, body }),
+        auditOp(
+          state.store,
+          { env, mask: deps.mask },
+          { event_type: noteKept, status: "ok", manifest_id: "", principal_subj: author, payload: { note: id, body } },
+        ),
+      ]);
       state.added += 1;
       return { id };
     },
@@ -156,7 +167,7 @@ const censor: PluginControl = {
   make(run) {
     return {
       name: "guardrails",
-      denials: { event_type: "notes_censored", counter: "svc_notes_censored_total", text: () => "[censored]" },
+      denials: { event_type: noteCensored, counter: "svc_notes_censored_total", text: () => "[censored]" },
       async after({ tool }, { text }) {
         if (tool !== "add_note" || !text.includes("perhaps rude")) return pass;
         const said = await run.askModel({ task: "Is the note rude?", given: { note: text }, answer: verdict });
@@ -282,6 +293,7 @@ export const plugin = definePlugin({
   ],
   routes: [listRoute, addRoute],
   scopes: { "notes:read": "Read the notes of the tenant.", "notes:write": "Keep notes." },
+  auditTypes: [noteKept, noteCensored],
   errorCodes: [notesFull],
   tools: [addNote, countNotes],
   extension: Type.Object(

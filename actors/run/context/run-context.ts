@@ -3,6 +3,7 @@ import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
+import type { AuditType } from "../../../governance/audit-types.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
 import type { AskModel, GovernedCall } from "../../../governance/controls/control.ts";
 import { type Denial, recordDenial } from "../../../governance/controls/denial.ts";
@@ -165,7 +166,7 @@ export class RunContext {
     recordDenial(denial, call, { audit: (...row) => this.audit(...row), metrics: this.metrics });
   }
 
-  audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {
+  audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {
     const { principal, agent } = this.spec;
     this.deps.audit.record(principal.tenant_id, {
       event_type,

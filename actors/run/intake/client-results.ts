@@ -1,5 +1,6 @@
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
+import type { AuditType } from "../../../governance/audit-types.ts";
 import { RunBudget } from "../../../governance/budget.ts";
 import { recordDenial } from "../../../governance/controls/denial.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
@@ -85,7 +86,7 @@ class ResultRelease {
     return ofClient(toolOutcome(call, named, status, spoken));
   }
 
-  #audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {
+  #audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {
     const { turn, agent, threadId: thread_id, deps } = this.#of;
     const { principal, request_id } = turn;
     const row = { event_type, status, manifest_id: agent.name, principal_subj: principal.sub };

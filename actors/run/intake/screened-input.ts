@@ -1,5 +1,6 @@
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
+import type { AuditType } from "../../../governance/audit-types.ts";
 import { recordDenial } from "../../../governance/controls/denial.ts";
 import { admitInput } from "../../../governance/controls/input.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
@@ -21,7 +22,7 @@ export async function screenedInput(
   if (controls.length === 0) return intake;
   const records = {
     metrics: new AgentMetrics(metrics, agent),
-    audit(event_type: string, status: string, payload: Readonly<Record<string, unknown>>): void {
+    audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {
       const row = { event_type, status, manifest_id: agent.name, principal_subj: principal.sub };
       audit.record(principal.tenant_id, { ...row, payload: { ...payload, thread_id: threadId, request_id } });
     },
