@@ -38,7 +38,11 @@ test("a code of a plugin crosses a thread with its status, text and retryability
 });
 
 test("an unknown code, and a plugin's code without a status, become internal_error", () => {
-  const unknown = ["made_up", { code: "made_up" }, { code: "made_up", status: 200, help: "x" }] as unknown[] as ErrorCode[];
+  const unknown = [
+    "made_up",
+    { code: "made_up" },
+    { code: "made_up", status: 200, help: "x" },
+  ] as unknown[] as ErrorCode[];
 
   const found = unknown.map((code) => SvcError.from(new SvcError(code)).code);
 
