@@ -10,8 +10,8 @@ import type { LogEntry } from "../log/entry.ts";
 import type { KeptByThread } from "../log/messages.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
+import { publishEvents } from "./event-log-writer.ts";
 import { appendAll, withKept } from "./log-state.ts";
-import { publishEvents } from "./log-writer.ts";
 import { dropState, newThreadRow } from "./open.ts";
 import type { ThreadState } from "./thread-state.ts";
 

@@ -11,7 +11,7 @@ import { roomOf } from "../log/thread-size.ts";
 import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
-import { EventLogWriter } from "./log-writer.ts";
+import { EventLogWriter } from "./event-log-writer.ts";
 import { closeOpenCalls, hasOpenCalls } from "./open-calls.ts";
 import { Opening } from "./opening.ts";
 import { replayStream } from "./replay.ts";

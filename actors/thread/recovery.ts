@@ -24,8 +24,8 @@ import { interruptedEntry, withOrigin } from "../log/entry.ts";
 import { lostBackOffMs } from "../log/lost-steps.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
+import { publishEvents } from "./event-log-writer.ts";
 import { appendAll } from "./log-state.ts";
-import { publishEvents } from "./log-writer.ts";
 import { closeMembersCalls, closeOpenCalls } from "./open-calls.ts";
 import { forgetBranch, type ThreadState } from "./thread-state.ts";
 

@@ -9,9 +9,9 @@ import { attachedLength, type ContextMessage, messageLength } from "../log/messa
 import type { OpenLog } from "../log/messages.ts";
 import { branchBytesOf, loadedBytesMax } from "../log/thread-size.ts";
 import { uncountedBytes } from "../runtime/context-memory.ts";
+import type { EventLogWriter } from "./event-log-writer.ts";
 import { InputQueue } from "./input-queue.ts";
 import type { EventLogState } from "./log-state.ts";
-import type { EventLogWriter } from "./log-writer.ts";
 import type { Opening } from "./opening.ts";
 
 /** The in-memory state of a thread. It is a cache: everything can be reloaded from the store. */

@@ -1,7 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import { readEvents } from "../../storage/tables/events.ts";
+import { publishEvents } from "./event-log-writer.ts";
 import type { EventLogState } from "./log-state.ts";
-import { publishEvents } from "./log-writer.ts";
 
 /** Max threads; then the oldest is dropped, and its subscribers miss events until they reconnect. */
 const logsMax = 10_000;

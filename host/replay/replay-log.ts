@@ -23,6 +23,7 @@ export interface ReplayLogReader {
 /** The event log of a replay: writes nothing, and compares each entry with the recorded event. */
 export class ReplayLog implements EventLog {
   readonly threadId: string;
+  readonly hasBegun = true;
   readonly #run: RecordedRun;
   readonly #aliases: Aliases;
   readonly #reader: ReplayLogReader;
@@ -55,7 +56,7 @@ export class ReplayLog implements EventLog {
     return this.durableSeq;
   }
 
-  hold(entries: readonly LogEntry[]): Promise<number> {
+  buffer(entries: readonly LogEntry[]): Promise<number> {
     return this.append(entries);
   }
 
@@ -102,9 +103,24 @@ export class ReplayLog implements EventLog {
     return true;
   }
 
+  /** A replay starts with the recorded messages, so its log is never opened. */
+  async open(): Promise<never> {
+    throw new Error("the log of a replay is open");
+  }
+
+  async begin(): Promise<never> {
+    throw new Error("the log of a replay has begun");
+  }
+
   async suspend(): Promise<void> {
     throw new Error("a replayed run has all its answers and cannot be suspended");
   }
+
+  async writeUsage(): Promise<void> {}
+
+  cutOff(): void {}
+
+  release(): void {}
 
   publish(): void {}
 

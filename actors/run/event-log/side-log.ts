@@ -6,16 +6,16 @@ import { type ThreadRow, threadBySuffix } from "../../../storage/tables/threads.
 import { loadBranch } from "../../log/branch.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
-import { memoryLog } from "./memory-log.ts";
-import type { RunEventLog } from "./run-log.ts";
+import type { EventLog } from "./event-log.ts";
+import { inMemoryEventLog } from "./in-memory-event-log.ts";
 
 /**
  * Returns the event log of a turn without a thread. A side turn (`side_of`) reads the current branch of a thread, even while a
  * run holds it. It never writes to that thread; its row and its usage rows name it.
  */
-export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): RunEventLog {
+export function unthreadedLog({ principal, run_id, side_of }: SubmitTurn, store: Store, env: Env): EventLog {
   const { tenant_id } = principal;
-  const log = memoryLog(store, tenant_id, run_id, env);
+  const log = inMemoryEventLog(store, tenant_id, run_id, env);
   if (side_of === undefined) return log;
   const tenant = store.tenant(tenant_id);
   return {

@@ -13,16 +13,30 @@ export function subAgentLog(eventLog: EventLog, place: string): EventLog {
     get threadId() {
       return eventLog.threadId;
     },
+    get hasBegun() {
+      return eventLog.hasBegun;
+    },
     leafIdAfter: (count) => eventLog.leafIdAfter(count),
     append: (entries, ops) => eventLog.append(ofSubAgent(entries, place), ops),
-    hold: (entries, ops) => eventLog.hold(ofSubAgent(entries, place), ops),
-    suspend: () => notItsOwn(),
-    end: () => notItsOwn(),
-    takeInputs: () => notItsOwn(),
+    buffer: (entries, ops) => eventLog.buffer(ofSubAgent(entries, place), ops),
     publish: (frames) => eventLog.publish(frames),
+    ...ofRun,
   };
 }
 
-function notItsOwn(): never {
-  throw new Error("only the agent that the caller asked can suspend or end the run");
+/** Calls of the run itself. A sub-agent makes none of them. */
+const ofRun: Pick<EventLog, "open" | "begin" | "takeInputs" | "writeUsage" | "suspend" | "cutOff" | "end" | "release"> =
+  {
+    open: refuse,
+    begin: refuse,
+    takeInputs: refuse,
+    writeUsage: refuse,
+    suspend: refuse,
+    cutOff: refuse,
+    end: refuse,
+    release: refuse,
+  };
+
+function refuse(): never {
+  throw new Error("only the agent that the caller asked opens, suspends and ends the log");
 }

@@ -9,7 +9,7 @@ import type { LogEntry } from "../../log/entry.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
-import type { OpenAsked } from "../event-log/run-log.ts";
+import type { OpenAsked } from "../event-log/event-log.ts";
 import { messagesNeeded } from "../prompt/working-set.ts";
 import { ephemeralInstructionAfter } from "./ephemeral-instruction.ts";
 import type { Intake } from "./intake.ts";

@@ -16,7 +16,7 @@ import { checkRoom } from "../../log/thread-size.ts";
 import { toolMessage } from "../../log/tool-outcome.ts";
 import type { OpenedTools } from "../../tools/tool-sets.ts";
 import type { RunDeps } from "../context/deps.ts";
-import type { OpenAsked } from "../event-log/run-log.ts";
+import type { OpenAsked } from "../event-log/event-log.ts";
 import { lastUserMessage, turnStartOf } from "../prompt/working-set.ts";
 import { planningAgent } from "../spec/planning-agent.ts";
 import type { RunStart } from "../spec/run-spec.ts";

@@ -7,8 +7,8 @@ import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import type { AskedKey, BeginRun } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import { taskOutput } from "../child-runs/parent-report.ts";
-import type { EventLogClient } from "../event-log/log-client.ts";
-import type { RunEventLog } from "../event-log/run-log.ts";
+import type { EventLog } from "../event-log/event-log.ts";
+import type { EventLogClient } from "../event-log/event-log-client.ts";
 import { claimOps } from "../event-log/settlement.ts";
 import type { OpenTurn, TakenIn } from "../intake/take-in.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
@@ -34,7 +34,7 @@ export async function acceptRun(
   state: RunState,
   opened: OpenTurn,
   taken: TakenIn,
-  log: RunEventLog,
+  log: EventLog,
   context: ActorContext<PatternDeps>,
 ): Promise<TurnAccepted> {
   const { deps, bus } = context;

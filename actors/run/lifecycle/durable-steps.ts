@@ -82,7 +82,7 @@ export class DurableSteps {
 
   /** Leaves an interrupted step. The thread stores its usage afterwards; the run does not wait for that. */
   leave(): "lost" {
-    this.#runContext.eventLog.cutOff?.([
+    this.#runContext.eventLog.cutOff([
       ...this.#durableRun.cutOps(),
       ...this.#runContext.billing.usageOps(),
       ...(this.#runContext.billing.tree?.lastOps() ?? []),

@@ -12,7 +12,7 @@ import type { AnswerForm, AskedKey } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import { taskOutput } from "../child-runs/parent-report.ts";
 import type { RunDeps } from "../context/deps.ts";
-import type { EventLogClient } from "../event-log/log-client.ts";
+import type { EventLogClient } from "../event-log/event-log-client.ts";
 import { DurableRun } from "../spec/durable-run.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";

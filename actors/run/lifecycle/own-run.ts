@@ -6,7 +6,7 @@ import type { ContextRoom } from "../../runtime/context-memory.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import { tellAside } from "../child-runs/parent-report.ts";
 import type { HeardRun } from "../context/suspended-runs.ts";
-import type { RunEventLog } from "../event-log/run-log.ts";
+import type { EventLog } from "../event-log/event-log.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { tellLeft } from "./durable.ts";
 import type { Run } from "./run.ts";
@@ -21,7 +21,7 @@ export interface RunState extends HeardRun {
   output: RunOutput | null;
   /** True while the run is suspended. */
   suspended: boolean;
-  log: RunEventLog | null;
+  log: EventLog | null;
   key: AskedKey | null;
   /** Memory that is reserved for the live run. */
   room: ContextRoom | null;
@@ -30,7 +30,7 @@ export interface RunState extends HeardRun {
 }
 
 /** Makes a run the live run of its actor. After a suspension the actor tries to resume it once: an answer may have arrived in between. */
-export function ownRun(state: RunState, run: Run, log: RunEventLog, context: ActorContext<PatternDeps>): void {
+export function ownRun(state: RunState, run: Run, log: EventLog, context: ActorContext<PatternDeps>): void {
   const { heardRuns } = context.deps;
   heardRuns.delete(state);
   const { room } = state;

@@ -12,7 +12,7 @@ import { requeuedEntry } from "../../log/entry.ts";
 import { messageOf } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
-import { EventLogClient } from "../event-log/log-client.ts";
+import { EventLogClient } from "../event-log/event-log-client.ts";
 import { durableAsked } from "../intake/admission.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 import { acceptedRun, checkQueue, joiningOps, tellDue } from "./durable.ts";

@@ -21,7 +21,7 @@ import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { isThere } from "../billing/parent-budget.ts";
 import { isPassing } from "../billing/passing.ts";
 import { refusedTask, taskOutput } from "../child-runs/parent-report.ts";
-import { EventLogClient } from "../event-log/log-client.ts";
+import { EventLogClient } from "../event-log/event-log-client.ts";
 import { DurableRun } from "../spec/durable-run.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";

@@ -17,7 +17,7 @@ import type { OpenThread } from "../../log/messages.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
 import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { resumeMode } from "../context/run-mode.ts";
-import type { OpenAsked } from "../event-log/run-log.ts";
+import type { OpenAsked } from "../event-log/event-log.ts";
 import { Tail } from "../event-log/tail.ts";
 import { thinkingFor } from "../intake/admission.ts";
 import { ephemeralInstructionAfter } from "../intake/ephemeral-instruction.ts";

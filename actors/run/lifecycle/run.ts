@@ -98,7 +98,7 @@ export class Run implements LiveRun {
 
   /** Writes the usage so far, if it would otherwise be written only at the end. */
   async writeUsage(): Promise<void> {
-    await this.#runContext.eventLog.writeUsage?.();
+    await this.#runContext.eventLog.writeUsage();
   }
 
   /** The task family, for a task that wants budget; null while the run is ending. */

@@ -75,7 +75,7 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     });
     runContext.branch.add([assistantMessage(reply, calls, entry)]);
     // The reply is logged in one batch with the first entries of its calls.
-    const replied = runContext.eventLog.hold([entry], runContext.billing.ops()).then((at) => {
+    const replied = runContext.eventLog.buffer([entry], runContext.billing.ops()).then((at) => {
       runContext.committed();
       runContext.stream.announced(at);
     });

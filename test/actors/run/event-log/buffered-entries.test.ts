@@ -1,7 +1,7 @@
 // A model's reply enters the log with the first write of its calls, or alone when that takes time.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { EventLogClient } from "../../../../actors/run/event-log/log-client.ts";
+import { EventLogClient } from "../../../../actors/run/event-log/event-log-client.ts";
 import { defineTool } from "../../../../actors/tools/tool.ts";
 import { runAddress, threadAddress } from "../../../../bus/address.ts";
 import { Type } from "../../../../bus/type.ts";
@@ -62,11 +62,11 @@ describe("a reply with calls", () => {
       },
     });
     const process = new ActorProcess({
-      ...{ env, store, settings, model, tools: [note], bootId: `held-${started}` },
+      ...{ env, store, settings, model, tools: [note], bootId: `buffered-${started}` },
       controls: admitMs === 0 ? [] : [slow],
     });
     atEnd.after(() => process.close());
-    const suffix = `held-${started}`;
+    const suffix = `buffered-${started}`;
     const submit = (asked: Partial<AskedTurn> = {}) =>
       process.submit({ manifest: "agent", thread_suffix: suffix, ...asked });
     async function logged(): Promise<string[]> {
@@ -159,11 +159,11 @@ describe("a reply with calls", () => {
       link.begin({ entries: [said("go")], ops: [], run, manifest: "agent", model_id: "scripted", preview: null }),
     );
 
-    const held = link.hold([said("First.")]);
+    const buffered = link.buffer([said("First.")]);
     const ending = { status: "completed", stop_reason: "end_turn", error: null, usage: null } as const;
     const ended = link.end([said("Done.")], () => [], ending, null);
 
-    assert.deepEqual([await sim.until(held), await sim.until(ended), link.nextSeq], [2, true, 3]);
+    assert.deepEqual([await sim.until(buffered), await sim.until(ended), link.nextSeq], [2, true, 3]);
     assert.deepEqual(await logged(), ["message go", "message First.", "message Done."]);
   });
 

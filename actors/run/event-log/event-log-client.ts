@@ -20,7 +20,7 @@ import type {
 } from "../../log/messages.ts";
 import { uncountedBytes } from "../../runtime/context-memory.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
-import type { OpenAsked, RunEventLog } from "./run-log.ts";
+import type { EventLog, OpenAsked } from "./event-log.ts";
 
 /** Options of a write. It has no deadline of its own, because the store has one. */
 const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
@@ -28,7 +28,7 @@ const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
 const openAttempts = 3;
 
 /** The event log of a run on a thread. The thread actor writes it. Entries get their sequence numbers when they are sent. */
-export class EventLogClient implements RunEventLog {
+export class EventLogClient implements EventLog {
   readonly threadId: string;
   readonly #bus: Bus;
   readonly #env: Env;
@@ -49,7 +49,7 @@ export class EventLogClient implements RunEventLog {
   /** Frames that were published before the first batch was durable; null afterwards. */
   #early: (() => string)[] | null = [];
   /** Buffered entries for the next append, in the order of their sequence numbers. */
-  #held: HeldEntries[] = [];
+  #buffered: BufferedEntries[] = [];
 
   constructor(bus: Bus, address: Address<"thread">, runId: string, env: Env) {
     this.#bus = bus;
@@ -114,38 +114,38 @@ export class EventLogClient implements RunEventLog {
   }
 
   async append(entries: readonly LogEntry[], ops: readonly WriteOp[] = [], kept?: KeptByThread): Promise<number> {
-    const held = this.#held;
-    if (held.length === 0) return this.#append(entries, ops, kept);
-    this.#held = [];
-    const all = [...held.flatMap((before) => before.entries), ...entries];
+    const buffered = this.#buffered;
+    if (buffered.length === 0) return this.#append(entries, ops, kept);
+    this.#buffered = [];
+    const all = [...buffered.flatMap((before) => before.entries), ...entries];
     try {
-      const end = await this.#append(all, [...held.flatMap((before) => before.ops), ...ops], kept, entries);
+      const end = await this.#append(all, [...buffered.flatMap((before) => before.ops), ...ops], kept, entries);
       let at = end - all.length;
-      for (const before of held) {
+      for (const before of buffered) {
         at += before.entries.length;
         before.written(at);
       }
       return end;
     } catch (error) {
-      for (const before of held) before.failed(error);
+      for (const before of buffered) before.failed(error);
       throw error;
     }
   }
 
-  hold(entries: readonly LogEntry[], ops: readonly WriteOp[] = []): Promise<number> {
+  buffer(entries: readonly LogEntry[], ops: readonly WriteOp[] = []): Promise<number> {
     this.#sent(entries);
     return new Promise((written, failed) => {
-      const held = { entries, ops, written, failed };
-      this.#held.push(held);
+      const buffered = { entries, ops, written, failed };
+      this.#buffered.push(buffered);
       this.#env.defer(() => {
-        if (this.#held.includes(held)) this.#sendHeld();
+        if (this.#buffered.includes(buffered)) this.#sendBuffered();
       });
     });
   }
 
   /** Sends the buffered entries before the next message. */
-  #sendHeld(): void {
-    if (this.#held.length > 0) this.append([]).catch(() => {});
+  #sendBuffered(): void {
+    if (this.#buffered.length > 0) this.append([]).catch(() => {});
   }
 
   /** Appends entries. Only those of `own` have no sequence number yet. */
@@ -172,7 +172,7 @@ export class EventLogClient implements RunEventLog {
   }
 
   async takeInputs(asked: Omit<TakeInputs, keyof FencingToken>): Promise<TakenInputs> {
-    this.#sendHeld();
+    this.#sendBuffered();
     this.#checkFencingToken();
     // The thread accepts this only after the run has begun.
     if (this.#early !== null) await this.#begun;
@@ -188,7 +188,7 @@ export class EventLogClient implements RunEventLog {
     ending: RunEnding,
     unless: AtEnd | null,
   ): Promise<boolean> {
-    this.#sendHeld();
+    this.#sendBuffered();
     this.#checkFencingToken();
     const ready = this.#ready([]);
     if (ready !== null) await ready;
@@ -220,10 +220,13 @@ export class EventLogClient implements RunEventLog {
   }
 
   async suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
-    this.#sendHeld();
+    this.#sendBuffered();
     this.#checkFencingToken();
     await this.#bus.ask(this.#address, "suspend", { ...this.#fencingToken, spent, ops }, written);
   }
+
+  /** Each append has stored the usage up to it. */
+  async writeUsage(): Promise<void> {}
 
   cutOff(ops: readonly WriteOp[]): void {
     this.#bus.ask(this.#address, "append", { ...this.#fencingToken, entries: [], ops }, written).catch(() => {});
@@ -303,7 +306,7 @@ export class EventLogClient implements RunEventLog {
 }
 
 /** Entries that are buffered for the next append. */
-interface HeldEntries {
+interface BufferedEntries {
   readonly entries: readonly LogEntry[];
   readonly ops: readonly WriteOp[];
   written(seq: number): void;

@@ -5,7 +5,7 @@ import { insertEndedRunOp, type NewRun } from "../../../storage/tables/runs.ts";
 import { isUsageOp } from "../../../storage/tables/usage.ts";
 import { earlierAnswer, storedAnswer } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
-import type { RunEventLog } from "./run-log.ts";
+import type { EventLog } from "./event-log.ts";
 
 /** The opened thread of a run that has none. */
 const nothing: OpenThread = {
@@ -27,13 +27,13 @@ const nothing: OpenThread = {
  * Returns the event log of a turn without a thread. It stores the run row, the usage and the answer for an idempotency key, all
  * at the end of the run. `writeUsage` stores the usage earlier.
  */
-export function memoryLog(store: Store, tenantId: string, runId: string, env: Env): RunEventLog {
+export function inMemoryEventLog(store: Store, tenantId: string, runId: string, env: Env): EventLog {
   const kept: WriteOp[] = [];
   let row: NewRun | null = null;
   /** The write of usage before the end. */
   let writing: Promise<void> = Promise.resolve();
   const tenant = store.tenant(tenantId);
-  const log: RunEventLog = {
+  const log: EventLog = {
     nextSeq: -1,
     durableSeq: -1,
     threadId: "",
@@ -54,7 +54,7 @@ export function memoryLog(store: Store, tenantId: string, runId: string, env: En
       kept.push(...ops);
       return -1;
     },
-    hold: (entries, ops) => log.append(entries, ops),
+    buffer: (entries, ops) => log.append(entries, ops),
     async writeUsage() {
       const usage = kept.filter(isUsageOp);
       if (usage.length === 0) return;
@@ -90,6 +90,8 @@ export function memoryLog(store: Store, tenantId: string, runId: string, env: En
     release(key) {
       if (key !== null) void tenant.write([releaseKeyOp(tenant, key.scope, runId)]).catch(() => {});
     },
+    // Only a durable run is cut off, and it has a thread.
+    cutOff: () => {},
     publish: () => {},
   };
   return log;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { memoryLog } from "../../../../actors/run/event-log/memory-log.ts";
+import { inMemoryEventLog } from "../../../../actors/run/event-log/in-memory-event-log.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import { SvcError } from "../../../../bus/errors.ts";
 import type { Store, TenantStore } from "../../../../storage/store/store.ts";
@@ -41,10 +41,10 @@ for (const dialect of gateDialects)
         return rows;
       },
     };
-    const log = memoryLog({ ...store, tenant: () => lossy } satisfies Store, "acme", "run", systemEnv());
+    const log = inMemoryEventLog({ ...store, tenant: () => lossy } satisfies Store, "acme", "run", systemEnv());
     await log.append([], [insertUsageOp(real, row)]);
 
-    await assert.rejects(async () => log.writeUsage?.(), { code: "storage_unavailable" });
+    await assert.rejects(() => log.writeUsage(), { code: "storage_unavailable" });
     await log.end([], () => [], { status: "completed", stop_reason: "end_turn", error: null, usage: null }, null);
 
     assert.deepEqual((await usagePage(real, {}, null, 10)).rows, [row]);
