@@ -208,7 +208,7 @@ const networkImports = [
   'host/cli/chaos/outside.ts: import type { AddressInfo } from "node:net"',
   'host/cli/chaos/outside.ts: import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"',
   // Finds a free port, by listening on it for a moment.
-  'host/serve.ts: import { type AddressInfo, createServer } from "node:net"',
+  'host/port.ts: import { type AddressInfo, createServer } from "node:net"',
   // Sockets that clients have opened to the server.
   'http/engines/node-connection.ts: import type { IncomingMessage, ServerResponse } from "node:http"',
   'http/engines/node-connection.ts: import type { Socket } from "node:net"',
