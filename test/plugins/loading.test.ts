@@ -276,7 +276,7 @@ test("svc doctor shows plugin settings and loaded plugins, and reasons for failu
     { name: "SVC_NOTES_KEY", value: "set", secret: true, source: "environment" },
   ]);
   const checks = answer.checks as { name: string; detail: string }[];
-  assert.equal(checks.find(({ name }) => name === "plugins")?.detail, `notes of ${notes}`);
+  assert.equal(checks.find(({ name }) => name === "plugins")?.detail, `notes from ${notes}`);
   assert.deepEqual(answer.warnings, []);
   assert.equal(broken.code, 1);
   assert.match(String(broken.answer.refusals), /^SVC_PLUGINS names \.\/nowhere\.ts, which cannot be loaded/);
