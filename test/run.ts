@@ -8,6 +8,7 @@ import { providerKeyNames } from "../governance/settings/provider-keys.ts";
 import { ImportGraph } from "./runner/import-graph.ts";
 import { type FileReport, runFiles } from "./runner/lanes.ts";
 import { printEnd, printLine } from "./runner/print.ts";
+import { serverLimit } from "./runner/server-limits.ts";
 import { makeTemplates } from "./runner/templates.ts";
 import { Works } from "./support/temp.ts";
 
@@ -54,7 +55,8 @@ const all = globSync("test/**/*.test.ts", { cwd: root })
 const graph = new ImportGraph(root);
 const wholeTree = /^test\/(?:tidy|spec\/coverage|docs\/)/;
 const isLong = (path: string): boolean => path.startsWith("test/long/");
-const isAsked = options.changed || options.since !== undefined ? needsChanged() : () => true;
+const isOfChange = options.changed || options.since !== undefined;
+const isAsked = isOfChange ? needsChanged() : () => true;
 const files = all.filter((path) => isLong(path) === options.long && isAsked(path));
 
 /** True if a test file depends on a changed file. Tests that read the whole tree by patterns always do. */
@@ -137,8 +139,9 @@ process.exitCode = printEnd({
   processes,
   ms: performance.now() - began,
   isPart: options.name !== undefined,
-  none: files.length === 0 ? `no test file matches ${words.join(" ") || "test/**"}` : null,
+  none: files.length === 0 && !isOfChange ? `no test file matches ${words.join(" ") || "test/**"}` : null,
 });
+if (files.length === 0 && isOfChange) process.stdout.write("no test file depends on a change\n");
 
 async function runPass({ suffix, env, files }: Pass, lanes: number): Promise<void> {
   processes += await runFiles(files, {
@@ -147,6 +150,7 @@ async function runPass({ suffix, env, files }: Pass, lanes: number): Promise<voi
     env,
     name: options.name,
     fileMsMax,
+    serverLimit: options.long ? () => Number.POSITIVE_INFINITY : serverLimit,
     isApart: (path) => options.long || isApart(path),
     onEnd: (report) => {
       const name = `${report.path}${suffix}`;

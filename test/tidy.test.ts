@@ -7,6 +7,7 @@ import { errorTable } from "../bus/errors.ts";
 import { generatedFiles } from "../docs/pages/pages.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { readSettings } from "../governance/settings/settings.ts";
+import { moreServers, serversMax } from "./runner/server-limits.ts";
 import { riddles, storedCounts } from "./support/plain-words.ts";
 import {
   actorKindFolders,
@@ -298,6 +299,18 @@ test("no file has a to-do comment or disables a type check", () => {
 test("no test is narrowed or unwritten, and a skipped one states its reason", () => {
   assert.deepEqual(findIn(tools, /\b(?:test|it|suite|describe)\.(?:only|todo|skip)\(|\b(?:only|todo): true\b/), []);
   assert.deepEqual(findIn(tools, /\bskip: true\b/), []);
+});
+
+test("few test files start many servers, each for a stated reason", () => {
+  const entries = Object.entries(moreServers);
+
+  // The runner counts the servers and fails a file that starts more.
+  assert.ok(entries.length <= 15, "a file more: share a server in another one first");
+  for (const [path, { max, reason }] of entries) {
+    assert.ok(existsSync(`${root}${path}`), path);
+    assert.ok(max > serversMax && max <= 30, path);
+    assert.match(reason, /^[A-Z].{20,}\.$/, path);
+  }
 });
 
 test("every error code is used somewhere", () => {

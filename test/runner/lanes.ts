@@ -19,6 +19,11 @@ export interface FileReport {
   passed: boolean;
 }
 
+/** The servers that a file has started, in processes of their own and in the shared one. */
+export function startedServers({ boots }: FileReport): number {
+  return boots.server + boots.hosted;
+}
+
 export interface LaneOptions {
   readonly root: string;
   /** Which processes run at a time. */
@@ -28,6 +33,8 @@ export interface LaneOptions {
   readonly name: string | undefined;
   /** A file that is not done by then has hung. */
   readonly fileMsMax: number;
+  /** The number of servers that a file may start. */
+  readonly serverLimit: (path: string) => number;
   /** True if a file has a process of its own. */
   readonly isApart: (path: string) => boolean;
   readonly onEnd: (report: FileReport) => void;
@@ -117,6 +124,12 @@ class Lane {
     const isUsual = this.#options.name !== undefined && (gone === "code 0" || report.failures.length > 0);
     if (gone !== undefined && !isUsual) note(report, `it has ended its process: ${gone}`);
     report.ms = performance.now() - began;
+    const [servers, limit] = [startedServers(report), this.#options.serverLimit(path)];
+    if (servers > limit)
+      note(
+        report,
+        `it has started ${servers} servers, more than ${limit}: share one, or see test/runner/server-limits.ts`,
+      );
     report.passed = report.failures.length === 0;
     return report;
   }

@@ -1,4 +1,4 @@
-import type { FileReport } from "./lanes.ts";
+import { type FileReport, startedServers } from "./lanes.ts";
 
 // Prints the results of a test run.
 
@@ -21,8 +21,8 @@ const slowMsMin = 1_000;
 const printedMax = 20_000;
 
 /** Prints one file, as it ends. */
-export function printLine(name: string, { passed, ms }: FileReport): void {
-  print(`${passed ? "✔" : "✖"} ${name}  ${(ms / 1000).toFixed(1)} s`);
+export function printLine(name: string, report: FileReport): void {
+  print(`${report.passed ? "✔" : "✖"} ${name}  ${(report.ms / 1000).toFixed(1)} s${serversOf(report)}`);
 }
 
 /** Prints the end of the report; returns the exit code. */
@@ -81,10 +81,13 @@ function printSlowest(reports: ReadonlyMap<string, FileReport>): void {
     .slice(0, slowestMax);
   if (slowest.length === 0) return;
   print("\nslowest:");
-  for (const [name, { ms, boots }] of slowest) {
-    const started = boots.server + boots.hosted;
-    print(`  ${(ms / 1000).toFixed(1).padStart(6)} s  ${name}${started > 0 ? `, ${started} servers` : ""}`);
-  }
+  for (const [name, report] of slowest)
+    print(`  ${(report.ms / 1000).toFixed(1).padStart(6)} s  ${name}${serversOf(report)}`);
+}
+
+function serversOf(report: FileReport): string {
+  const started = startedServers(report);
+  return started === 0 ? "" : `, ${started} server${started === 1 ? "" : "s"}`;
 }
 
 function printFailures(name: string, { failures, printed }: FileReport): void {
