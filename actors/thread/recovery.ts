@@ -22,11 +22,11 @@ import { closeWaitsOp, noThread, waitsOfRun } from "../../storage/tables/waits.t
 import { interruptedFrame, keyExpiresAt, type StreamAnswer } from "../log/earlier-answer.ts";
 import { interruptedEntry, withOrigin } from "../log/entry.ts";
 import { lostBackOffMs } from "../log/lost-steps.ts";
+import { closeOpenCalls, closeSubAgentCalls } from "../log/open-calls.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { publishEvents } from "./event-log-writer.ts";
 import { appendAll } from "./log-state.ts";
-import { closeMembersCalls, closeOpenCalls } from "./open-calls.ts";
 import { forgetBranch, type ThreadState } from "./thread-state.ts";
 
 /** Closes a run that vanished without an end while its thread is in memory. Returns false if the store has no live run. */
@@ -84,7 +84,7 @@ export async function closeInterrupted(
   const { deps, env, bus } = context;
   const { thread_key, manifest, epoch } = before;
   const outcomes = await closeOpenCalls(store, thread_key, before, { mask: deps.mask });
-  const ofSubAgents = await closeMembersCalls(store, thread_key, before, deps.mask);
+  const ofSubAgents = await closeSubAgentCalls(store, thread_key, before, deps.mask);
   const closing = [...ofSubAgents, ...outcomes.map(({ entry }) => entry)];
   const written = [...closing, interruptedEntry(left.run_id, "crash")];
   const entries = left.idempotency_scope === null ? written : written.map((entry) => withOrigin(entry, left.run_id));

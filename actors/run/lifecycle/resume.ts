@@ -10,11 +10,14 @@ import type { TenantStore } from "../../../storage/store/store.ts";
 import { endTasksOps } from "../../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../../storage/tables/approvals.ts";
 import { type DurableRunRow, durableRowById, whetherStopped } from "../../../storage/tables/durable-rows.ts";
+import { eventsMax } from "../../../storage/tables/events.ts";
 import type { RunRow, RunSpent } from "../../../storage/tables/runs.ts";
 import { isTaskOf, tasksAside } from "../../../storage/tables/task-waits.ts";
 import { closeWaitsOp, expireWaitsOp, noThread, type WaitRow, waitsOfRun } from "../../../storage/tables/waits.ts";
 import { interruptedEntry } from "../../log/entry.ts";
 import { lostMax } from "../../log/lost-steps.ts";
+import type { TakenRun } from "../../log/messages.ts";
+import { closeSubAgentCalls } from "../../log/open-calls.ts";
 import type { ContextRoom } from "../../runtime/context-memory.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import type { OpenedTools } from "../../tools/tool-sets.ts";
@@ -97,7 +100,7 @@ export async function resumeRun(
         );
       const own = new DurableRun(taken.run, place, stored, { ...deps, store, bus }, slot);
       const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
-      if (end !== null) return await endDurable(log, end, own, taken.run, store, { deps, bus });
+      if (end !== null) return await endDurable(log, end, own, taken, store, { deps, bus });
       durableRun = own;
       log.follow(durableRun);
     }
@@ -140,7 +143,7 @@ export async function resumeRun(
     const context = { deps, bus };
     const end = endBy(refusal, stop, durableRun, deps);
     const written = end
-      ? endDurable(log, end, durableRun, taken.run, store, context)
+      ? endDurable(log, end, durableRun, taken, store, context)
       : restUnready(log, refusal, durableRun, taken.run, deps);
     await written.catch(() => log.release());
     return null;
@@ -159,6 +162,8 @@ async function waitsAtTakeUp(store: TenantStore, run_id: string, mayBeDue: boole
   await store.write([expireWaitsOp(store, run_id)]);
   return waitsOfRun(store, run_id);
 }
+
+type Taken = Extract<TakenRun, { readonly kind: "taken" }>;
 
 interface EndedDurable {
   readonly status: "failed" | "expired" | "dead";
@@ -225,12 +230,12 @@ async function restUnready(
 
 const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null };
 
-/** Ends a durable run that cannot resume. */
+/** Ends a durable run that cannot resume. The waiting calls of its sub-agents get results. */
 async function endDurable(
   log: EventLogClient,
   { status, error }: EndedDurable,
   durableRun: DurableRun,
-  row: RunRow,
+  { run: row, thread }: Taken,
   store: TenantStore,
   { deps, bus }: Pick<ActorContext<PatternDeps>, "deps" | "bus">,
 ): Promise<null> {
@@ -247,7 +252,10 @@ async function endDurable(
   const code = error.split(":", 1)[0] as string;
   const task = row.asked.parent && { task: refusedTask(code, usage) };
   const ending = { status, stop_reason: null, error: code, usage, ...task } as const;
-  await log.end([interruptedEntry(run_id, ending.error)], ops, ending, null);
+  const closing = await closeSubAgentCalls(store, thread.thread_key, thread, deps.mask);
+  // A full log must be freed too, so drop what does not fit.
+  const entries = [...closing, interruptedEntry(run_id, code)].slice(0, eventsMax - log.nextSeq);
+  await log.end(entries, ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));
   durableRun.announceEnd();

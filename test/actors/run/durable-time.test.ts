@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
+import { lostMax } from "../../../actors/log/lost-steps.ts";
 import { durableAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
@@ -11,7 +12,7 @@ import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
-import { type DurableRunRow, durableRowById } from "../../../storage/tables/durable-rows.ts";
+import { type DurableRunRow, durableRowById, loseDurableOp, wakeDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
 import { manifestBody } from "../../../storage/tables/manifest-bodies.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
@@ -39,6 +40,13 @@ interface Late {
   readonly statement: string;
   readonly afterMs: number;
   readonly isTold: boolean;
+}
+
+/** The message in an event of a sub-agent. */
+interface InnerMessage {
+  readonly content?: string;
+  readonly tool_call_id?: string;
+  readonly tool_calls?: readonly { readonly id: string }[];
 }
 
 /** A store that refuses batches with one statement, and times out another, after the writer's own time. */
@@ -73,6 +81,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
   const sim = new Sim(seed);
   const disk = await SimDisk.open(atEnd);
   const execution = { mode: "durable", resume_token_ttl_seconds: 30 };
+  const prompt = (inline: string) => ({ system_prompt: { inline } });
   const gate = { id: "sums", tools: ["calculator"], ttl_seconds: 600 };
   let settings = processSettings(
     atEnd,
@@ -86,6 +95,11 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
         execution: { ...execution, tools: "parallel" },
       },
       asker: { tools: ["calculator"], approvals: [gate] },
+      adder: { ...prompt("sum"), tools: ["calculator"], approvals: [gate] },
+      questioner: { ...prompt("which"), tools: ["ask_user"] },
+      picker: { ...prompt("pick"), client_tools: [{ name: "pick", description: "Picks." }] },
+      pair: { pattern: "parallel", sub_agents: ["questioner", "picker"] },
+      team: { pattern: "parallel", sub_agents: ["adder", "pair"], execution },
       timed: { tools: ["calculator"], execution, approvals: [gate], limits: { max_wall_clock_seconds: 5 } },
     },
     { SVC_AUDIT_FLUSH_SECONDS: "3600", ...env },
@@ -358,6 +372,46 @@ describe("durable runs in time", () => {
     assert.deepEqual(values("SELECT status FROM approvals WHERE manifest_id = 'asker'"), ["denied"]);
     assert.deepEqual(values("SELECT kind FROM waits WHERE state = 'open'"), []);
   });
+
+  for (const [why, status, error] of [
+    ["expires", "expired", "run_expired"],
+    ["is lost too often", "dead", "step_lost"],
+    ["is refused", "failed", "principal_revoked"],
+  ] as const)
+    test(`APPR-009 the waiting calls of all sub-agents get results when their run ${why}`, async () => {
+      const it = await world(atEnd, 33);
+      const which = { id: "which", name: "ask_user", arguments: '{"question":"Which?"}' };
+      const asks = [call, which, { id: "pick", name: "pick", arguments: "{}" }];
+      it.says(([system]) => ({ calls: asks.filter(({ id }) => system?.content.startsWith(id)), usage }));
+      // Questions and client tools need a client that listens.
+      it.process.bus.subscribe(threadAddress(tenantId, "team"), () => {});
+      const asked = { thread_suffix: "team", surface: "chat_stream", principal: { ...principal, scheme: "api_key" } } as const;
+      const runId = await it.accept("team", asked);
+      await it.sim.advance(5_000);
+      const waits = await it.sim.until(waitsOfRun(it.tenant, runId));
+      assert.equal(waits.length, 3);
+      it.crash();
+      if (why === "expires") await it.sim.advance(8 * dayMs);
+      if (why === "is refused") it.revokes();
+      it.boot();
+      if (why === "is lost too often")
+        for (let lost = 0; lost < lostMax; lost++)
+          await it.sim.until(it.tenant.write([loseDurableOp(it.tenant, runId, 0)]));
+      if (why === "is refused") await it.sim.until(it.tenant.write([wakeDurableOp(it.tenant, runId)]));
+
+      await it.sim.advance(2 * minuteMs);
+
+      const { run, durableRun } = await it.look(runId);
+      assert.deepEqual([run.status, durableRun.error?.split(":")[0]], [status, error]);
+      const events = await it.sim.until(readEvents(it.tenant, run.thread_key ?? -1, 0, 100));
+      const inner = events.map(({ extra }) => (extra?.metadata?.inner ?? {}) as InnerMessage);
+      const calls = inner.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id));
+      const results = inner.filter(({ tool_call_id }) => tool_call_id !== undefined);
+      assert.equal(calls.length, 3);
+      assert.deepEqual(results.map(({ tool_call_id }) => tool_call_id).toSorted(), calls.toSorted());
+      for (const { content } of results) assert.match(content ?? "", /^\[tool error\/interrupted\] /);
+      assert.equal(events.at(-1)?.extra?.metadata?.type, "run_interrupted");
+    });
 
   test("DUR-009 a run with an answer in time resumes however late its process starts", async () => {
     const it = await world(atEnd, 5);

@@ -3,10 +3,10 @@ import type { ToolEffect } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { type LogEvent, readEvents, type SeqRange, type ToolCall } from "../../storage/tables/events.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
-import { branchEvents } from "../log/branch.ts";
-import type { LogEntry } from "../log/entry.ts";
-import type { ContextMessage } from "../log/message.ts";
-import { eventsAt, isOfSubAgent, ofSubAgent } from "../log/sub-agent-events.ts";
+import { branchEvents } from "./branch.ts";
+import type { LogEntry } from "./entry.ts";
+import type { ContextMessage } from "./message.ts";
+import { eventsAt, isOfSubAgent, ofSubAgent } from "./sub-agent-events.ts";
 import {
   editedText,
   type ToolOutcome,
@@ -14,7 +14,7 @@ import {
   unansweredTool,
   unknownOutcome,
   unrunTool,
-} from "../log/tool-outcome.ts";
+} from "./tool-outcome.ts";
 
 /** True if the branch ends in calls without results. */
 export function hasOpenCalls(branch: readonly ContextMessage[]): boolean {
@@ -78,10 +78,10 @@ export async function closeOpenCalls(
 }
 
 /**
- * Returns such results for the sub-agents of the interrupted run, as log entries. Their events follow the newest message of the
- * thread, because a run appends no message while its sub-agents work.
+ * Returns results for the calls that the sub-agents of a run left without one, as log entries; `leaf_seq` is the end of the run's
+ * branch. Their events follow the newest message of the thread, because a run appends no message while its sub-agents work.
  */
-export async function closeMembersCalls(
+export async function closeSubAgentCalls(
   store: TenantStore,
   threadKey: number,
   { leaf_seq: leafSeq }: Pick<ThreadRow, "leaf_seq">,
