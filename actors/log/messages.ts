@@ -104,6 +104,8 @@ export interface OpenThread {
   readonly branch: readonly ContextMessage[];
   /** Results for calls without one, to be appended before anything else. */
   readonly closing: readonly ToolOutcome[];
+  /** Results for calls without one of an earlier run's sub-agents, to be appended before `closing`. */
+  readonly closingAside: readonly LogEntry[];
   /** Bytes that may still be appended. */
   readonly room: number;
 }
@@ -240,7 +242,10 @@ export type TakenRun =
       readonly run: RunRow;
       /** The fencing token of the new claim. */
       readonly epoch: number;
-      readonly thread: Omit<OpenThread, "branch" | "closing" | "output_style" | "permission_mode" | "room"> & {
+      readonly thread: Omit<
+        OpenThread,
+        "branch" | "closing" | "closingAside" | "output_style" | "permission_mode" | "room"
+      > & {
         /** Bytes of the log. */
         readonly bytes: number;
       };

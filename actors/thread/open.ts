@@ -7,9 +7,8 @@ import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import { earlierAnswer, loggedAnswer, storedAnswer } from "../log/earlier-answer.ts";
 import type { AnswerForm, BeginRun, BegunRun, OpenedLog, OpenLog, TakenRun, TakeRun } from "../log/messages.ts";
-import { closeOpenCalls, hasOpenCalls } from "../log/open-calls.ts";
+import { closeOpenCalls, closeSubAgentCalls, hasOpenCalls } from "../log/open-calls.ts";
 import { roomOf } from "../log/thread-size.ts";
-import type { ToolOutcome } from "../log/tool-outcome.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { EventLogWriter } from "./event-log-writer.ts";
@@ -59,6 +58,10 @@ export async function openLog(
   const closing = isOpen
     ? await closeOpenCalls(state.store, head.thread_key, head, { mask: deps.mask, endedRun: true })
     : none;
+  const closingAside =
+    head !== null && branch.at(-1)?.role === "user"
+      ? await closeSubAgentCalls(state.store, head.thread_key, head, deps.mask)
+      : none;
   const names = head ?? state.unborn ?? unborn(state, env, deps);
   const { thread_key, uid } = names instanceof Promise ? await names : names;
   state.opening = new Opening(run_id, env);
@@ -67,7 +70,8 @@ export async function openLog(
   const queued = state.queue?.forStep ?? null;
   const room = roomOf(head, deps.settings);
   const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, queued, room };
-  return { kind: "open", thread: { ...place, thinking_level, output_style, permission_mode, branch, closing } };
+  const kept = { thinking_level, output_style, permission_mode };
+  return { kind: "open", thread: { ...place, ...kept, branch, closing, closingAside } };
 }
 
 /** Returns the reply to a repeated request. */
@@ -164,7 +168,7 @@ export function dropState(state: ThreadState, context: Pick<ActorContext<ThreadD
   context.discard();
 }
 
-const none: readonly ToolOutcome[] = [];
+const none: readonly never[] = [];
 
 function newThread({ suffix, unborn }: ThreadState, first: BeginRun, now: number): ThreadRow {
   if (unborn === null) throw new Error("the thread has no number");

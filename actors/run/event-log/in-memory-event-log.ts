@@ -20,6 +20,7 @@ const nothing: OpenThread = {
   queued: null,
   branch: [],
   closing: [],
+  closingAside: [],
   room: Number.POSITIVE_INFINITY,
 };
 

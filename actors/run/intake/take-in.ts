@@ -95,7 +95,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   if (compacts) ephemeralInstruction = wishOf(turn);
   else if (intake === null && repeated === null) ephemeralInstruction = await ephemeralInstructionFor(store, thread);
 
-  countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length);
+  countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length + thread.closingAside.length);
   if (closing.length > 0) {
     branch.push(...closing.map(toolMessage));
     inCallOrder(branch, branch.length - closing.length);
@@ -110,7 +110,8 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
       : intake.hasImages;
   const routes = hasImages ? routesThatSee(admitted, agent, deps) : admitted;
   admitStops(options, routes, deps);
-  const entries = [...closing.map((outcome) => outcome.entry), ...(intake?.entries ?? [])];
+  const closed = [...thread.closingAside, ...closing.map(({ entry }) => entry)];
+  const entries = [...closed, ...(intake?.entries ?? [])];
   checkRoom(entries, thread.room, deps.settings);
   const { permission_mode } = thread;
   const mode = modeOf(agent, permission_mode, principal);

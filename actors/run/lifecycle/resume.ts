@@ -230,7 +230,10 @@ async function restUnready(
 
 const unspent: RunSpent = { tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: 0, usage: null };
 
-/** Ends a durable run that cannot resume. The waiting calls of its sub-agents get results. */
+/**
+ * Ends a durable run that cannot resume. The waiting calls of its sub-agents get results, unless a requeued run may repeat them: the
+ * thread's next turn closes those of a dead run.
+ */
 async function endDurable(
   log: EventLogClient,
   { status, error }: EndedDurable,
@@ -252,7 +255,7 @@ async function endDurable(
   const code = error.split(":", 1)[0] as string;
   const task = row.asked.parent && { task: refusedTask(code, usage) };
   const ending = { status, stop_reason: null, error: code, usage, ...task } as const;
-  const closing = await closeSubAgentCalls(store, thread.thread_key, thread, deps.mask);
+  const closing = status === "dead" ? [] : await closeSubAgentCalls(store, thread.thread_key, thread, deps.mask);
   // A full log must be freed too, so drop what does not fit.
   const entries = [...closing, interruptedEntry(run_id, code)].slice(0, eventsMax - log.nextSeq);
   await log.end(entries, ops, ending, null);

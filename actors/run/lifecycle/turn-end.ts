@@ -7,6 +7,7 @@ import { answerTaskOp } from "../../../storage/tables/task-waits.ts";
 import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import { interruptedEntry } from "../../log/entry.ts";
 import type { AtEnd } from "../../log/messages.ts";
+import { closeSubAgentCalls } from "../../log/open-calls.ts";
 import { refusedTask, taskOutcome } from "../child-runs/parent-report.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { settleOps } from "../event-log/settlement.ts";
@@ -147,7 +148,7 @@ export class TurnEnd {
 
 /** Closes the log after a refusal. False if the log rejects the batch. */
 export async function writeFailure(runContext: RunContext, error: SvcError, output: RunOutput): Promise<boolean> {
-  const { spec, eventLog, billing } = runContext;
+  const { spec, store, eventLog, billing } = runContext;
   const usage = billing.meter.total;
   const billed = billing.ops();
   const settled = () => settledOps(runContext, { kind: "failed", error }, eventLog.nextSeq + 1, output);
@@ -155,9 +156,12 @@ export async function writeFailure(runContext: RunContext, error: SvcError, outp
     const left = await leftWaits(runContext);
     const task = spec.parent && { task: refusedTask(error.code, usage) };
     const ending = { status: "failed", stop_reason: null, error: error.code, usage, ...task } as const;
-    const entry = interruptedEntry(spec.run_id, error.code);
+    const leaf = { leaf_seq: eventLog.durableSeq - 1 };
+    const closing =
+      eventLog.threadId === "" ? [] : await closeSubAgentCalls(store, spec.thread_key, leaf, runContext.deps.mask);
+    const entries = [...closing, interruptedEntry(spec.run_id, error.code)];
     const ops = () => [...left.ops, ...parentOps(runContext), ...billed, ...settled(), ...billing.endOps()];
-    const isWritten = await eventLog.end([entry], ops, ending, null);
+    const isWritten = await eventLog.end(entries, ops, ending, null);
     if (isWritten) left.stopTasks();
     return isWritten;
   } catch {

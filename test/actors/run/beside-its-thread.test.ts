@@ -5,16 +5,22 @@ import type { OpenedLog } from "../../../actors/log/messages.ts";
 import { defineTool } from "../../../actors/tools/tool.ts";
 import { threadAddress } from "../../../bus/address.ts";
 import { Type } from "../../../bus/type.ts";
-import { readEvents } from "../../../storage/tables/events.ts";
+import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../support/actor-process.ts";
 import { outcomeOf } from "../../support/outcome.ts";
 import { refusingStore } from "../../support/refusing-store.ts";
-import { ScriptedModel, type ScriptedReply } from "../../support/scripted-model.ts";
+import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
 import { Sim } from "../../support/sim-env.ts";
 import { FrameReader } from "../../support/sse-frames.ts";
 import { cleanup } from "../../support/temp.ts";
+
+/** The message in an event of a sub-agent. */
+interface InnerMessage {
+  readonly tool_call_id?: string;
+  readonly tool_calls?: readonly { readonly id: string }[];
+}
 
 describe("a run and its thread actor", () => {
   const atEnd = cleanup();
@@ -37,6 +43,13 @@ describe("a run and its thread actor", () => {
           execution: { tools: "parallel", mode: "durable", resume_token_ttl_seconds: 30 },
           approvals: [{ id: "sums", tools: ["calculator"] }],
         },
+        adder: {
+          system_prompt: { inline: "sum" },
+          tools: ["calculator"],
+          approvals: [{ id: "sums", tools: ["calculator"] }],
+        },
+        late: { system_prompt: { inline: "late" }, tools: ["ask_late"] },
+        "team-asks": { pattern: "parallel", sub_agents: ["adder", "late"] },
         pulls: { tools: ["pull"], execution: { tools: "parallel" } },
       },
       { SVC_FIBER_MAX_ATTEMPTS: "1" },
@@ -44,11 +57,12 @@ describe("a run and its thread actor", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  function start(answer: (earlier: number) => ScriptedReply = () => ({ text: ["Said."] })) {
+  type Answer = (earlier: number, messages: readonly ShownMessage[]) => ScriptedReply;
+  function start(answer: Answer = () => ({ text: ["Said."] })) {
     const sim = new Sim(++started);
     const env = sim.env();
     const store = refusingStore(disk.store(sim, env));
-    const model = new ScriptedModel(env, (_, earlier) => answer(earlier));
+    const model = new ScriptedModel(env, (messages, earlier) => answer(earlier, messages));
     let pulls = 0;
     const pull = defineTool({
       name: "pull",
@@ -99,13 +113,17 @@ describe("a run and its thread actor", () => {
       };
       return outcomeOf(process.bus.ask(address, "open", asked) as Promise<OpenedLog>);
     };
-    async function logged(): Promise<string[]> {
+    async function events(): Promise<LogEvent[]> {
       const tenant = store.tenant(tenantId);
       const head = await sim.until(threadBySuffix(tenant, suffix));
-      const events = head ? await sim.until(readEvents(tenant, head.thread_key, 0, 100)) : [];
-      return events.map(({ kind, content, extra }) => `${kind}: ${content || (extra?.metadata?.reason ?? "")}`);
+      return head ? sim.until(readEvents(tenant, head.thread_key, 0, 100)) : [];
     }
-    return { sim, process, store, model, address, submit, ask, logged, pulls: () => pulls };
+    async function logged(): Promise<string[]> {
+      return (await events()).map(
+        ({ kind, content, extra }) => `${kind}: ${content || (extra?.metadata?.reason ?? "")}`,
+      );
+    }
+    return { sim, process, store, model, address, submit, ask, events, logged, pulls: () => pulls };
   }
 
   test("is closed after a defect before the thread's listeners, and the next one starts", async () => {
@@ -187,6 +205,25 @@ describe("a run and its thread actor", () => {
         ["denied calculator"],
       );
     });
+
+  test("that ends for a failed read gives its sub-agents' waiting calls results", async () => {
+    const sum = { id: "sum", name: "calculator", arguments: `{"expression":"1+${started}"}` };
+    const { sim, submit, events } = start((_, [system]) => ({
+      calls: [sum, { id: "late", name: "ask_late", arguments: "{}" }].filter(({ id }) =>
+        system?.content.startsWith(id),
+      ),
+    }));
+    const turn = submit({ manifest: "team-asks" });
+    await sim.until(turn.accepted);
+    await sim.advance(5_000);
+
+    assert.deepEqual(disk.query("SELECT status FROM runs WHERE run_id = ?", turn.runId), [{ status: "failed" }]);
+    const inner = (await events()).map(({ extra }) => (extra?.metadata?.inner ?? {}) as InnerMessage);
+    const asked = inner.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id));
+    const answered = inner.flatMap(({ tool_call_id = [] }) => tool_call_id);
+    assert.equal(asked.length, 2);
+    assert.deepEqual(answered.toSorted(), asked.toSorted());
+  });
 
   test("leaves memory when it is over, and its thread still knows its end", async () => {
     const { sim, process, model, submit } = start();

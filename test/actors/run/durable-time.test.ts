@@ -12,7 +12,12 @@ import { startTasks } from "../../../host/task-runner.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
-import { type DurableRunRow, durableRowById, loseDurableOp, wakeDurableOp } from "../../../storage/tables/durable-rows.ts";
+import {
+  type DurableRunRow,
+  durableRowById,
+  loseDurableOp,
+  wakeDurableOp,
+} from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
 import { manifestBody } from "../../../storage/tables/manifest-bodies.ts";
 import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
@@ -373,45 +378,87 @@ describe("durable runs in time", () => {
     assert.deepEqual(values("SELECT kind FROM waits WHERE state = 'open'"), []);
   });
 
+  /** A durable run with three sub-agents, one of them nested, that each wait for an answer. */
+  async function waitingTeam(seed: number) {
+    const it = await world(atEnd, seed);
+    const which = { id: "which", name: "ask_user", arguments: '{"question":"Which?"}' };
+    const asks = [call, which, { id: "pick", name: "pick", arguments: "{}" }];
+    it.says(([system]) => {
+      const calls = asks.filter(({ id }) => system?.content.startsWith(id));
+      return calls.length > 0 ? { calls, usage } : done;
+    });
+    // Questions and client tools need a client that listens.
+    it.process.bus.subscribe(threadAddress(tenantId, "team"), () => {});
+    const runId = await it.accept("team", {
+      ...{ thread_suffix: "team", surface: "chat_stream", principal: { ...principal, scheme: "api_key" } },
+    });
+    await it.sim.advance(5_000);
+    const openWaits = async (id: string) =>
+      (await it.sim.until(waitsOfRun(it.tenant, id))).filter(({ state }) => state === "open").length;
+    assert.equal(await openWaits(runId), 3);
+    const { run } = await it.look(runId);
+    /** The sub-agents' calls and their results in the log, and the events. */
+    const logged = async () => {
+      const events = await it.sim.until(readEvents(it.tenant, run.thread_key ?? -1, 0, 100));
+      const inner = events.map(({ extra }) => (extra?.metadata?.inner ?? {}) as InnerMessage);
+      return {
+        events,
+        calls: inner.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id)).toSorted(),
+        results: inner.filter(({ tool_call_id }) => tool_call_id !== undefined),
+      };
+    };
+    const lose = async () => {
+      for (let lost = 0; lost < lostMax; lost++)
+        await it.sim.until(it.tenant.write([loseDurableOp(it.tenant, runId, 0)]));
+      await it.sim.advance(2 * minuteMs);
+    };
+    return { it, runId, openWaits, logged, lose };
+  }
+  const assertClosed = ({ calls, results }: { calls: string[]; results: InnerMessage[] }) => {
+    assert.equal(calls.length, 3);
+    assert.deepEqual(results.map(({ tool_call_id }) => tool_call_id).toSorted(), calls);
+    for (const { content } of results) assert.match(content ?? "", /^\[tool error\/interrupted\] /);
+  };
+
   for (const [why, status, error] of [
     ["expires", "expired", "run_expired"],
-    ["is lost too often", "dead", "step_lost"],
     ["is refused", "failed", "principal_revoked"],
   ] as const)
     test(`APPR-009 the waiting calls of all sub-agents get results when their run ${why}`, async () => {
-      const it = await world(atEnd, 33);
-      const which = { id: "which", name: "ask_user", arguments: '{"question":"Which?"}' };
-      const asks = [call, which, { id: "pick", name: "pick", arguments: "{}" }];
-      it.says(([system]) => ({ calls: asks.filter(({ id }) => system?.content.startsWith(id)), usage }));
-      // Questions and client tools need a client that listens.
-      it.process.bus.subscribe(threadAddress(tenantId, "team"), () => {});
-      const asked = { thread_suffix: "team", surface: "chat_stream", principal: { ...principal, scheme: "api_key" } } as const;
-      const runId = await it.accept("team", asked);
-      await it.sim.advance(5_000);
-      const waits = await it.sim.until(waitsOfRun(it.tenant, runId));
-      assert.equal(waits.length, 3);
+      const { it, runId, logged } = await waitingTeam(33);
       it.crash();
       if (why === "expires") await it.sim.advance(8 * dayMs);
-      if (why === "is refused") it.revokes();
+      else it.revokes();
       it.boot();
-      if (why === "is lost too often")
-        for (let lost = 0; lost < lostMax; lost++)
-          await it.sim.until(it.tenant.write([loseDurableOp(it.tenant, runId, 0)]));
       if (why === "is refused") await it.sim.until(it.tenant.write([wakeDurableOp(it.tenant, runId)]));
 
       await it.sim.advance(2 * minuteMs);
 
       const { run, durableRun } = await it.look(runId);
-      assert.deepEqual([run.status, durableRun.error?.split(":")[0]], [status, error]);
-      const events = await it.sim.until(readEvents(it.tenant, run.thread_key ?? -1, 0, 100));
-      const inner = events.map(({ extra }) => (extra?.metadata?.inner ?? {}) as InnerMessage);
-      const calls = inner.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id));
-      const results = inner.filter(({ tool_call_id }) => tool_call_id !== undefined);
-      assert.equal(calls.length, 3);
-      assert.deepEqual(results.map(({ tool_call_id }) => tool_call_id).toSorted(), calls.toSorted());
-      for (const { content } of results) assert.match(content ?? "", /^\[tool error\/interrupted\] /);
-      assert.equal(events.at(-1)?.extra?.metadata?.type, "run_interrupted");
+      assert.deepEqual([run.status, durableRun.error], [status, error]);
+      assertClosed(await logged());
+      assert.equal((await logged()).events.at(-1)?.extra?.metadata?.type, "run_interrupted");
     });
+
+  test("APPR-009 the next turn gives results to the waiting calls of a dead run's sub-agents", async () => {
+    const { it, runId, logged, lose } = await waitingTeam(34);
+    await lose();
+    assert.equal((await it.look(runId)).run.status, "dead");
+
+    await it.accept("agent", { thread_suffix: "team" });
+
+    assertClosed(await logged());
+  });
+
+  test("DUR-012 a requeued run asks again for the waiting calls of a dead run's sub-agents", async () => {
+    const { it, runId, openWaits, logged, lose } = await waitingTeam(35);
+    await lose();
+
+    await it.sim.until(it.process.bus.ask(runAddress(tenantId, "team", "again"), "requeue", { of: runId }));
+    await it.sim.advance(5_000);
+
+    assert.deepEqual([await openWaits("again"), (await logged()).results], [3, []]);
+  });
 
   test("DUR-009 a run with an answer in time resumes however late its process starts", async () => {
     const it = await world(atEnd, 5);
