@@ -24,6 +24,9 @@ import type { EventLog, OpenAsked } from "./event-log.ts";
 
 /** Options of a write. It has no deadline of its own, because the store has one. */
 const written = { deadlineMs: Number.POSITIVE_INFINITY, prompt: true };
+/** Max attempts to suspend a run whose message finds a full queue, and the pause before another one. */
+const suspendAttempts = 10;
+const suspendPauseMs = 1_000;
 /** Max attempts to open a log whose thread actor loses its state. */
 const openAttempts = 3;
 
@@ -221,8 +224,17 @@ export class EventLogClient implements EventLog {
 
   async suspend(spent: RunSpent, ops: readonly WriteOp[]): Promise<void> {
     this.#sendBuffered();
-    this.#checkFencingToken();
-    await this.#bus.ask(this.#address, "suspend", { ...this.#fencingToken, spent, ops }, written);
+    for (let attempt = 1; ; attempt++) {
+      this.#checkFencingToken();
+      try {
+        await this.#bus.ask(this.#address, "suspend", { ...this.#fencingToken, spent, ops }, written);
+        return;
+      } catch (error) {
+        const isFull = error instanceof SvcError && error.code === "mailbox_full";
+        if (!isFull || attempt >= suspendAttempts) throw error;
+        await new Promise<void>((resolve) => void this.#env.timer(suspendPauseMs, resolve));
+      }
+    }
   }
 
   /** Each append has stored the usage up to it. */

@@ -3,6 +3,7 @@ import { frame } from "../../../bus/frames/frames.ts";
 import { statusFrame, type WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { RunSpent } from "../../../storage/tables/runs.ts";
 import { interruptedEntry } from "../../log/entry.ts";
+import { isOverload } from "../billing/passing.ts";
 import { refusedTask } from "../child-runs/parent-report.ts";
 import type { RunContext } from "../context/run-context.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
@@ -62,17 +63,17 @@ export class DurableSteps {
     return this.#hasTries ? "again" : "dead";
   }
 
-  /** Suspends the run until the next attempt of its step is due. */
-  async putOff(why: string): Promise<void> {
+  /** Suspends the run until the next attempt of its step is due. An attempt that a full queue refused is not counted. */
+  async putOff(why: string, isFailed = true): Promise<void> {
     const { eventLog, deps, spec } = this.#runContext;
     const until = deps.env.now() + this.#durableRun.backOffMs;
     await eventLog.suspend(this.spent, [
-      ...this.#durableRun.putOffOps(),
+      ...this.#durableRun.putOffOps(isFailed),
       ...this.#runContext.billing.ops(),
       ...(this.#runContext.billing.tree?.lastOps() ?? []),
     ]);
-    this.#runContext.stream.publish(() => frame("on_error", { message: why }, -1));
-    this.tell("waiting", this.#durableRun.attempts + 1, { kind: "retry", id: spec.run_id, until });
+    if (isFailed) this.#runContext.stream.publish(() => frame("on_error", { message: why }, -1));
+    this.tell("waiting", this.#durableRun.attempts + (isFailed ? 1 : 0), { kind: "retry", id: spec.run_id, until });
   }
 
   /** True if the run must leave without writing anything more of its current step. */
@@ -101,8 +102,9 @@ export class DurableSteps {
     deps.log.error({ err: error, run_id: spec.run_id }, "the step of a durable run failed");
     const { code } = SvcError.from(error);
     try {
-      if (this.#hasTries) {
-        await this.putOff(code);
+      const isFailed = !isOverload(code);
+      if (!isFailed || this.#hasTries) {
+        await this.putOff(code, isFailed);
         return "suspended";
       }
       const task = spec.parent && { task: refusedTask(code, meter.total) };

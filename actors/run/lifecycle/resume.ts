@@ -22,7 +22,7 @@ import type { ContextRoom } from "../../runtime/context-memory.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { isThere } from "../billing/parent-budget.ts";
-import { isPassing } from "../billing/passing.ts";
+import { isOverload, isPassing } from "../billing/passing.ts";
 import { refusedTask, taskOutput } from "../child-runs/parent-report.ts";
 import { EventLogClient } from "../event-log/event-log-client.ts";
 import { DurableRun } from "../spec/durable-run.ts";
@@ -130,10 +130,15 @@ export async function resumeRun(
     closeTools(tools);
     const refusal = SvcError.from(error);
     const { code } = refusal;
-    const isTransient = taken.run.asked.durable === undefined;
     // The answer is stored, so suspending again loses nothing: the run resumes like one whose hint was lost.
-    if (code === "mailbox_full" && isTransient && stop === null) {
-      await log.suspend(taken.run.spent ?? unspent, []).catch(() => log.release());
+    if (isOverload(code) && (durableRun !== null || stop === null)) {
+      const { spent } = taken.run;
+      const suspended =
+        durableRun === null
+          ? log.suspend(spent ?? unspent, [])
+          : restUnready(log, refusal, durableRun, taken.run, deps);
+      await suspended.catch(() => log.release());
+      if (stop !== null) throw error;
       return null;
     }
     if (durableRun === null || code === "internal_error" || isPassing(code)) {
@@ -205,7 +210,7 @@ function endBy(
   return attempts + 1 < deps.settings.durableMaxAttempts ? null : { status: "dead", error: code };
 }
 
-/** Suspends a durable run again that cannot resume with the settings of this process. */
+/** Suspends a durable run again that cannot resume: with the settings of this process, or for lack of memory, which is no failure. */
 async function restUnready(
   log: EventLogClient,
   refusal: SvcError,
@@ -216,14 +221,17 @@ async function restUnready(
   const { run_id } = durableRun.place;
   const spent = row.spent ?? row.asked.requeued?.spent ?? unspent;
   const until = env.now() + durableRun.backOffMs;
-  await log.suspend(spent, durableRun.putOffOps());
+  const isFailed = !isOverload(refusal.code);
+  await log.suspend(spent, durableRun.putOffOps(isFailed));
+  const why = isFailed ? "with these settings" : "for lack of memory";
   logger.warn(
     { run_id, manifest: row.manifest, code: refusal.code, until },
-    `a durable run cannot be resumed with these settings and will be retried: ${refusal.message}`,
+    `a durable run cannot be resumed ${why} and will be retried: ${refusal.message}`,
   );
-  log.publish(() => frame("on_error", { message: refusal.code }, -1));
+  if (isFailed) log.publish(() => frame("on_error", { message: refusal.code }, -1));
   const waiting_on = { kind: "retry", id: run_id, until } as const;
-  const standing = { status: "waiting", attempt: durableRun.attempts + 1, step: spent.step ?? 0, waiting_on } as const;
+  const attempt = durableRun.attempts + (isFailed ? 1 : 0);
+  const standing = { status: "waiting", attempt, step: spent.step ?? 0, waiting_on } as const;
   log.publish(() => statusFrame({ run_id, ...standing, updated_at: env.now() }));
   return null;
 }

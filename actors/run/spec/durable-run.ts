@@ -170,9 +170,9 @@ export class DurableRun {
     return backOffMs(this.attempts + 1);
   }
 
-  /** Statements that put off the step by `backOffMs`. `code` is the failure; one that `isOverload` names is no failed attempt. */
-  putOffOps(code: string): WriteOp[] {
-    return [putOffDurableOp(this.#store, this.place.run_id, this.backOffMs, !isOverload(code))];
+  /** Statements that put off the step by `backOffMs`, after a failure if `isFailed`. */
+  putOffOps(isFailed: boolean): WriteOp[] {
+    return [putOffDurableOp(this.#store, this.place.run_id, this.backOffMs, isFailed)];
   }
 
   /** Statements that end the run, expire its idempotency key and add its webhooks to the outbox. */

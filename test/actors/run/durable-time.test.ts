@@ -326,6 +326,54 @@ describe("durable runs in time", () => {
     );
   });
 
+  test("DUR-012 a run that finds no memory to resume is retried, however often, and does not die", async () => {
+    const it = await world(atEnd, 36);
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const messages = [{ role: "user", content: "x".repeat(100_000) }] as const;
+    const runId = await it.accept("gated", { thread_suffix: "crowded", messages });
+    await it.sim.advance(5_000);
+    const holder = it.process.deps.contexts.room(tenantId);
+    await holder.ask(2 ** 40);
+    const [wait] = await it.sim.until(waitsOfRun(it.tenant, runId));
+    const decision = { decision: "approved", note: "", edited_args: null } as const;
+    await it.sim.until(it.tenant.write(decideOps(it.tenant, wait?.approval_id ?? "", decision, "bob")));
+
+    await it.sim.advance(3 * hourMs);
+    const crowded = await it.look(runId);
+    holder.leave();
+    await it.sim.advance(2 * minuteMs);
+    const after = await it.look(runId);
+
+    const { lost, attempts, ended_at } = crowded.durableRun;
+    assert.deepEqual([lost, attempts, ended_at], [0, 0, null]);
+    assert.deepEqual([after.run.status, after.durableRun.final], ["completed", "Done."]);
+  });
+
+  test("DUR-012 a run whose writes find a full queue is retried, however often, and does not die", async () => {
+    const it = await world(atEnd, 37);
+    it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
+    const { bus } = it.process;
+    const ask = bus.ask.bind(bus) as (...asked: readonly unknown[]) => Promise<unknown>;
+    let isFull = true;
+    let refusals = 0;
+    const refuses = (type: unknown) => isFull && (type === "append" || (type === "suspend" && ++refusals % 3 > 0));
+    Object.assign(bus, {
+      ask: (...asked: readonly unknown[]) =>
+        refuses(asked[1]) ? Promise.reject(new SvcError("mailbox_full")) : ask(...asked),
+    });
+    const runId = await it.accept("agent", { thread_suffix: "full" });
+
+    await it.sim.advance(3 * hourMs);
+    const full = await it.look(runId);
+    isFull = false;
+    await it.sim.advance(2 * minuteMs);
+    const after = await it.look(runId);
+
+    const { lost, attempts } = full.durableRun;
+    assert.deepEqual([full.run.status, lost, attempts], ["waiting", 0, 0]);
+    assert.deepEqual([after.run.status, after.durableRun.final], ["completed", "Done."]);
+  });
+
   test("DUR-009 DUR-006 an unanswered run resumes at the deadline, or expires", async () => {
     const it = await world(atEnd, 4);
     it.says((messages) => (messages.at(-1)?.role === "user" ? { calls: [call], usage } : done));
