@@ -6,6 +6,6 @@ export function isPassing(code: SvcError["code"]): boolean {
 }
 
 /** True if a request was refused because a queue or memory was full. Nothing was done then, and no step has failed. */
-export function isOverload(code: ErrorCode): boolean {
+export function isOverload(code: SvcError["code"]): boolean {
   return code === "mailbox_full";
 }
