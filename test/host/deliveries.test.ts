@@ -38,7 +38,7 @@ async function reached(dataDir: string, source: string, state: DeliveryState): P
   await eventually(state, async () => (await deliveryStates(acme, source)).ops === state);
 }
 
-test("OPS-018 a server that is killed while it sends sends the same again when it is started, at once", async () => {
+test("OPS-018 a server killed during a send repeats it at its next start", async () => {
   const receiver = await webhookReceiver(atEnd);
   receiver.answer = (index) => (index === 0 ? "hang" : 200);
   const dataDir = await outbox("run_1", '{"text":"grüße"}');
@@ -65,7 +65,7 @@ test("OPS-018 a server that is killed while it sends sends the same again when i
   assert.match(text, /^svc_webhook_oldest_seconds 0$/m);
 });
 
-test("OPS-002 a process without the duty to work sends nothing, whoever wakes it, and one with it does", async () => {
+test("OPS-002 a process without the duty worker sends nothing, and one with it does", async () => {
   const receiver = await webhookReceiver(atEnd);
   const env = { ...envFor(receiver), SVC_DUTIES: "api" };
   const server = await startServerProcess({ atEnd, dataDir: await outbox("run_1", "{}"), env });
@@ -83,7 +83,7 @@ test("OPS-002 a process without the duty to work sends nothing, whoever wakes it
   await receiver.nth(0);
 });
 
-test("HOOK-010 a receiver that fails, redirects or breaks is tried later, and neither its address nor a secret is logged", async () => {
+test("HOOK-010 a failing receiver is retried, and its address and secret are not logged", async () => {
   const receiver = await webhookReceiver(atEnd);
   for (const [answer, reason] of [
     [500, "status 500"],
@@ -121,7 +121,7 @@ test("HOOK-016 OPS-018 a narrowed endpoint turns waiting deliveries dead and sen
   assert.match(text, /^svc_webhook_delivery_total\{kind="run",endpoint="ops",outcome="dead"\} 1$/m);
 });
 
-test("SET-004 an endpoint that is not private is not reached on this machine", async () => {
+test("SET-004 an endpoint that is not private cannot be on this machine", async () => {
   const receiver = await webhookReceiver(atEnd);
   const env = envFor(receiver, { private: false });
 
@@ -132,7 +132,7 @@ test("SET-004 an endpoint that is not private is not reached on this machine", a
   assert.equal(receiver.received.length, 0);
 });
 
-test("a server does not start with an endpoint over http outside development, and says which", async () => {
+test("a server does not start with an http endpoint outside development, and names it", async () => {
   const receiver = await webhookReceiver(atEnd);
   const env = { ...envFor(receiver), SVC_ALLOW_INSECURE: "false" };
 

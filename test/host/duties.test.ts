@@ -8,7 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { cleanup } from "../support/temp.ts";
 import { webhookReceiver } from "../support/webhook-receiver.ts";
 
-test("OPS-002 what a process leaves out waits in the store for one that has the duty", async (t) => {
+test("OPS-002 work that a process leaves out waits in the store for one with the duty", async (t) => {
   const atEnd = cleanup(t);
   const receiver = await webhookReceiver(atEnd);
   const ops = { url: receiver.url, secret: "in plain words, 5d2e8f0a6b", tenants: "*", private: true };

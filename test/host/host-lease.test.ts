@@ -82,7 +82,7 @@ for (const dialect of dialects)
       return { head, run, kinds: events.map(({ kind, content }) => `${kind} ${content}`.trim()) };
     }
 
-    test("the runs of a host are its own while its lease holds, and are closed by another once it has expired", async () => {
+    test("the runs of a host are its own during its lease, then others close them", async () => {
       const [first, second] = [start(), start()];
       await first.lease.keep();
       await second.lease.keep();
@@ -142,7 +142,7 @@ for (const dialect of dialects)
       await turn.ended;
     });
 
-    test("a conversation that another host has taken is written by that one alone, until it is read again", async () => {
+    test("a thread that another host has taken is written by that host only", async () => {
       const [first, second] = [start({ pauseMs: 0 }), start({ pauseMs: 0 })];
       const say = async ({ process }: ReturnType<typeof start>) => {
         const turn = process.submit({ manifest: "agent", thread_suffix: "taken" });
@@ -177,7 +177,7 @@ for (const dialect of dialects)
       assert.equal(await threadBySuffix(tenant, "kept"), undefined);
     });
 
-    test("a host that holds what one alone can hold makes the others go at its start, and one that leaves is gone", async () => {
+    test("a host with the exclusive lock removes all others at its start", async () => {
       const first = start();
       await first.lease.keep();
       const holder = start({ alone: true });
@@ -193,7 +193,7 @@ for (const dialect of dialects)
       assert.deepEqual(left, []);
     });
 
-    test("a host whose lease went with a migration down says that the schema went back", async () => {
+    test("a host whose lease a downgrade deleted reports the schema change", async () => {
       const own = await testStore(dialect, atEnd);
       const lost: Error[] = [];
       const host = env.id().slice(0, 16);
@@ -213,7 +213,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("a host whose first read fails looks for hosts that are gone at its next try", async () => {
+    test("a host whose first read fails looks for gone hosts at its next attempt", async () => {
       const { lease, store, looks } = start();
       store.unread = "schema_revisions";
 
@@ -224,7 +224,7 @@ for (const dialect of dialects)
       assert.deepEqual([looksBefore, looks()], [0, 1]);
     });
 
-    test("a host that was taken for gone hears of it once, and closes nothing of others any more", async () => {
+    test("a host that was declared gone is notified once, and closes no other's runs", async () => {
       const [first, second] = [start(), start()];
       await first.lease.keep();
       await second.lease.keep();
@@ -240,7 +240,7 @@ for (const dialect of dialects)
       assert.deepEqual([first.lost.length, first.looks() - looksBefore, waits], [1, 0, [1_000, 1_000]]);
     });
 
-    test("a lease that cannot be written is tried again every second, and nothing is closed before it is taken", async () => {
+    test("a lease that cannot be written is retried every second; nothing is closed before", async () => {
       const { store, lease, lost, looks, host } = start();
       store.refused = "host_enter";
       const waits = [await lease.keep(), await lease.keep()];

@@ -31,7 +31,7 @@ for (const dialect of dialects) {
   describe(`calls whose push may be lost, on ${dialect}`, () => {
     const atEnd = cleanup();
 
-    test("are pushed again once, unless they are under way, over, answered, or nothing may be pushed twice", async () => {
+    test("are pushed again once, unless in progress, over, answered or not repeatable", async () => {
       const { store } = await testStore(dialect, atEnd);
       const [acme, globex] = [store.tenant("acme"), store.tenant("globex")];
       const { push: _, ...once } = wait("once");
@@ -69,7 +69,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("are pushed though Redis refuses one before them, which is tried again", async () => {
+    test("are pushed although Redis refuses an earlier one, which is retried", async () => {
       const { store } = await testStore(dialect, atEnd);
       const acme = store.tenant("acme");
       await acme.write([
@@ -93,7 +93,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("are as many as there are, in pages", async () => {
+    test("are all found, in pages", async () => {
       const { store } = await testStore(dialect, atEnd);
       const acme = store.tenant("acme");
       await acme.write(Array.from({ length: 230 }, (_, at) => openWaitOp(acme, wait(`w${at}`))));

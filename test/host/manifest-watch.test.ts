@@ -8,7 +8,7 @@ import { cleanup, tempDir } from "../support/temp.ts";
 
 const atEnd = cleanup();
 
-test("an invalid file of SVC_MANIFEST_DIR is logged once at the start and once after each change, and GET /manifests marks it", async () => {
+test("an invalid file is logged at the start and after each change, and marked", async () => {
   const directory = tempDir(atEnd);
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
   write("fine.yaml", "metadata: {name: fine}\n");
@@ -64,7 +64,7 @@ test("a file that needs other tenants' manifests is logged with the tenant witho
   assert.equal(line.tenant, "default");
 });
 
-test("a SVC_MANIFEST_DIR that is not there is logged once, and its manifests are there once it is made", async () => {
+test("a missing SVC_MANIFEST_DIR is logged once, and works once it exists", async () => {
   const directory = join(tempDir(atEnd), "agents");
   const server = await startServerProcess({ atEnd, env: { SVC_MANIFEST_DIR: directory } });
   const logged = () => server.logs.filter(({ msg }) => String(msg).startsWith("SVC_MANIFEST_DIR is not there"));

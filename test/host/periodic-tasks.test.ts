@@ -44,7 +44,7 @@ function noted(sim: Sim, { takesMs = 0, pauseMs = 100, fails = false, whileDrain
   return { task, began, env };
 }
 
-test("a task is done at once, and again so long after it has ended: never twice at a time", async () => {
+test("a task runs at once, then a pause after each end, and never twice at a time", async () => {
   const sim = new Sim(1);
   const { task, began, env } = noted(sim, { takesMs: 70, pauseMs: 100 });
 
@@ -54,7 +54,7 @@ test("a task is done at once, and again so long after it has ended: never twice 
   assert.deepEqual(began, [0, 170, 340]);
 });
 
-test("held tasks start within a second of release, unless stopped; requests do not wait", async () => {
+test("held tasks start within a second of release; requests do not wait", async () => {
   for (const isStopped of [false, true]) {
     const sim = new Sim(1);
     const { task, began, env } = noted(sim, { pauseMs: 10_000 });
@@ -73,7 +73,7 @@ test("held tasks start within a second of release, unless stopped; requests do n
   }
 });
 
-test("a task on ticks begins at once and at each tick, never twice at a time, and waits after a failure", async () => {
+test("a task on ticks runs at once and at each tick, and waits after a failure", async () => {
   const sim = new Sim(2);
   const { task, began, env } = noted(sim, { takesMs: 1_500, pauseMs: 60_000 });
   const failing = noted(sim, { fails: true });
@@ -96,7 +96,7 @@ test("node-cron ticks until it is stopped", async () => {
   stop();
 });
 
-test("a task that does not answer when it is due again has failed", async () => {
+test("a task that returns no valid pause has failed", async () => {
   for (const pauseMs of [Number.POSITIVE_INFINITY, undefined, null, Number.NaN, -1, "100"]) {
     const sim = new Sim(2);
     const { task, began, env } = noted(sim);
@@ -108,7 +108,7 @@ test("a task that does not answer when it is due again has failed", async () => 
   }
 });
 
-test("a task that fails is tried again after a second, two, four, up to a minute, and keeps no other from its work", async () => {
+test("a failed task is retried after 1, 2, 4 … 60 s, and blocks no other task", async () => {
   const sim = new Sim(2);
   const failing = noted(sim, { fails: true });
   const other = noted(sim, { pauseMs: 30_000 });
@@ -129,7 +129,7 @@ for (const [pauseMs, pauses] of [
   [10_000, [10_000, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]],
   [3_600_000, [3_600_000, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000]],
 ] as const)
-  test(`a task that is done each ${pauseMs} ms and fails for a while is tried again soon, and then done as before`, async () => {
+  test(`a task of each ${pauseMs} ms that fails for a while is retried soon, then runs as before`, async () => {
     const sim = new Sim(2);
     const began: number[] = [];
     const task: PeriodicTask = {
@@ -236,7 +236,7 @@ for (const [duties, begun, asked] of [
     ["done", "done", "done"],
   ],
 ] as [Duty[], string[], string[]][])
-  test(`a process for ${duties} begins ${begun}`, async () => {
+  test(`a process for ${duties} starts ${begun}`, async () => {
     const sim = new Sim(7);
     const done: string[] = [];
     const named = (name: string, of: PeriodicTask["of"]): PeriodicTask => ({
@@ -261,7 +261,7 @@ for (const [duties, begun, asked] of [
     );
   });
 
-test("tasks that are marked for draining continue during it", async () => {
+test("tasks that are marked for draining continue during the drain", async () => {
   const sim = new Sim(4);
   const { task, began, env } = noted(sim, { pauseMs: 100, whileDraining: true });
   const tasks = startTasks([task], env, log, everything);
@@ -292,7 +292,7 @@ function builtIn(store: Store, env: Env, settings: Readonly<Record<string, strin
   });
 }
 
-test("a process that starts finishes what deletions have left that were cut off, and later only what is old", async (t) => {
+test("a starting process completes interrupted deletions, and later only old ones", async (t) => {
   const atEnd = cleanup(t);
   const { store } = await testStore("sqlite", atEnd);
   const root = tempDir(atEnd);
@@ -316,7 +316,7 @@ test("a process that starts finishes what deletions have left that were cut off,
   assert.deepEqual(atEach, [[], ["b.erased"], ["b"]]);
 });
 
-test("times that a clock ahead has stored are set anew each minute", async (t) => {
+test("times that a clock ahead has stored are corrected each minute", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
   const env = new Sim(6).env();
@@ -333,7 +333,7 @@ test("times that a clock ahead has stored are set anew each minute", async (t) =
   assert.equal(pauseMs, 60_000);
 });
 
-test("rows of runs are deleted some days after their end, however many there are, and never with 0", async (t) => {
+test("rows of ended runs are deleted after some days, in any number; never with 0", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
   const env = new Sim(5).env();

@@ -71,7 +71,7 @@ describe("abandoned runs", () => {
   const left = async () => (await abandonedRuns(store.system, gone, 0, 10_000)).length;
   const claimed = async () => (await idempotencyKey(store.tenant(tenantId), keyScope, now)) !== undefined;
 
-  test("are all closed, more of them than one page has, and then their process's keys are free", async () => {
+  test("are all closed, over several pages, and then the keys of their process are free", async () => {
     await abandon(1_100);
     const { timers, runs } = successor();
 
@@ -81,7 +81,7 @@ describe("abandoned runs", () => {
     assert.deepEqual(timers, []);
   });
 
-  test("that cannot be closed yet are tried again, and no key is freed before its run is closed", async () => {
+  test("that cannot be closed yet are retried, and free no key before", async () => {
     await abandon(3);
     const { timers, refusing, runs } = successor();
     refusing.refused = "run_end";
@@ -166,7 +166,7 @@ describe("abandoned runs", () => {
     assert.equal(await claimed(), true);
   });
 
-  test("leave webhooks that they were sending, which are sent by others at once, when the store takes it", async () => {
+  test("release their webhooks, which others send at once", async () => {
     const tenant = store.tenant(tenantId);
     await tenant.write(outboxOps(tenant, { source: "left", type: "run.completed", body: "{}", endpoints: ["ops"] }));
     const claimed = await claimDeliveries(tenant, "ops", { owner: "gone:1:0", forMs: 3_600_000, limit: 1 });

@@ -55,7 +55,7 @@ async function owned(t: TestContext) {
   return { store, bus, env, log, acme, asked, told, row, sweep, rows };
 }
 
-test("TASK-012 rows kept for ever stay, and others are deleted only when they are older", async (t) => {
+test("TASK-012 rows kept for ever stay, others are deleted once they are older", async (t) => {
   const { env, acme, asked, row, sweep, rows } = await owned(t);
   await acme.write([
     insertAuditOp(acme, row("a", env.now() - 11 * dayMs)),
@@ -74,7 +74,7 @@ test("TASK-012 rows kept for ever stay, and others are deleted only when they ar
   assert.ok(await threadBySuffix(acme, "t"), "the owner of a conversation deletes it, and nobody else");
 });
 
-test("TASK-012 a conversation that cannot be deleted is logged and blocks no later one", async (t) => {
+test("TASK-012 a thread that cannot be deleted is logged and blocks no later one", async (t) => {
   const { acme, asked, told, row, sweep, rows } = await owned(t);
   await acme.write([
     insertAuditOp(acme, row("a", 1)),

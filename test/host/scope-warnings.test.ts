@@ -7,7 +7,7 @@ import { apiKeys } from "../support/server.ts";
 
 const plugins = [{ from: "notes", plugin }];
 
-test("a scope of a key that is nearly one of svc's is warned of by the key's entry, and without the key", () => {
+test("a scope that resembles one of svc's causes a warning with the entry, not the key", () => {
   const { env, keys } = apiKeys({
     right: { scopes: ["chat:write"] },
     slips: { scopes: ["chat:wrtie", "approval:write", "Admin", "usage", "note:read", "chat:*"] },
@@ -37,7 +37,7 @@ test("a scope of a key that is nearly one of svc's is warned of by the key's ent
   for (const key of Object.values(keys)) assert.ok(!warnings.join().includes(key));
 });
 
-test("scopes of svc, of plugins and of policies of one's own are not", () => {
+test("scopes of svc, of plugins and of policies cause no warning", () => {
   const scopes = [
     ...[
       "*",

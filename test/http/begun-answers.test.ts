@@ -65,7 +65,7 @@ function piecesOf() {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test("what makes an answer hears at once that its client has gone, before there is any of it", async () => {
+test("an answer in preparation is cancelled at once when its client disconnects", async () => {
   const { pieces, counts } = piecesOf();
   const { exchange, written } = asked(pieces);
   await turn();
@@ -75,7 +75,7 @@ test("what makes an answer hears at once that its client has gone, before there 
   assert.deepEqual([counts, written], [{ asked: 1, returned: 1 }, []]);
 });
 
-test("what makes an answer hears that its client has gone when some of it was sent", async () => {
+test("an answer is cancelled when its client disconnects after a part of it", async () => {
   const { pieces, counts, begin } = piecesOf();
   const { exchange, written } = asked(pieces);
   begin();

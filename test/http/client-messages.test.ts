@@ -76,7 +76,7 @@ const message = fc.record(
   { requiredKeys: ["role"] },
 );
 
-test("lean messages become of a turn what the whole ones would, or are refused for the same reason", () => {
+test("lean messages have the same result, or the same refusal, as whole ones", () => {
   fc.assert(
     fc.property(fc.array(message, { maxLength: 4 }), (sent) => {
       const messages = sent as ClientMessage[];

@@ -22,7 +22,7 @@ for (const [of, body] of [
   ],
   ["POST /v1/responses", { model: "quick", input: "hi", tools: [{ type: "function", name: "f", parameters }] }],
 ] as const)
-  test(`${of} sends names of the client's to an actor as text`, async () => {
+  test(`${of} sends the client's names to an actor as text`, async () => {
     const sent: unknown[] = [];
     const bus = {
       node: "here/0",

@@ -14,7 +14,7 @@ describe("/docs", () => {
     server = await startServerProcess({ atEnd });
   });
 
-  test("OPS-010 is a page whose every reference is served by this server", async () => {
+  test("OPS-010 is a page whose references are all served by this server", async () => {
     const page = await server.get("/docs");
     const slash = await server.get("/docs/");
 
@@ -30,7 +30,7 @@ describe("/docs", () => {
     }
   });
 
-  test("the page forbids the browser everything but this server, and has no script of its own in it", async () => {
+  test("its content policy allows this server only, and no inline script", async () => {
     const { headers, text } = await server.get("/docs");
     const policy = String(headers["content-security-policy"]).split("; ");
 
@@ -39,7 +39,7 @@ describe("/docs", () => {
     assert.doesNotMatch(text, /<script>|<script [^>]*>[^<]|<style|\bon\w+=/);
   });
 
-  test("the files have the types that a browser insists on", async () => {
+  test("its files have the content types that a browser requires", async () => {
     const types = await Promise.all(
       ["docs.js", "swagger-ui-bundle.js", "swagger-ui.css", "page.css", "favicon-32x32.png"].map(
         async (name) => (await server.get(`/docs/${name}`)).headers["content-type"],
@@ -55,7 +55,7 @@ describe("/docs", () => {
     ]);
   });
 
-  test("no other file is served, of the package or of the machine", async () => {
+  test("no other file of the package or the machine is served", async () => {
     for (const name of [
       "package.json",
       "index.html",
@@ -88,7 +88,7 @@ describe("/docs", () => {
     assert.deepEqual(complaintsOf(page), []);
   });
 
-  test("a first try in the page runs the agent quick", { timeout: 60_000 }, async (t) => {
+  test("a first request from the page runs the agent quick", { timeout: 60_000 }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
     const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
@@ -104,7 +104,7 @@ describe("/docs", () => {
     assert.equal(JSON.parse(String(answer).replace(/^[^{]*/, "")).final.role, "assistant");
   });
 
-  test("what the page shows of others is text, and runs nothing", { timeout: 60_000 }, async (t) => {
+  test("text of others on the page is text, and does not run", { timeout: 60_000 }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
     const hostile = `<img src=x onerror="window.ran=1"><script>window.ran=1</script>[link](javascript:window.ran=1)`;
@@ -144,7 +144,7 @@ describe("/docs where the reference needs credentials", () => {
 
   const asBrowser = { headers: { accept: "text/html,application/xhtml+xml,*/*;q=0.8" } };
 
-  test("OPS-011 a browser without credentials gets 401 with a page that asks for a key, anything else the refusal", async () => {
+  test("OPS-011 without credentials a browser gets 401 with a key form, programs the refusal", async () => {
     const page = await server.get("/docs", asBrowser);
     const slash = await server.get("/docs/", asBrowser);
     const wrong = await server.get("/docs", { ...asBrowser, key: "key-of-nobody-01" });
@@ -195,7 +195,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.doesNotMatch(text, /<script>|<script [^>]*>[^<]|<style|\bon\w+=/);
   });
 
-  test("the page says why a key is not taken, shows the reference with one that is, and keeps it for the tab", {
+  test("the page explains a refused key, and keeps an accepted one for the tab", {
     timeout: 60_000,
   }, async (t) => {
     const chromium = findChromium();
@@ -262,7 +262,7 @@ describe("/docs where the reference needs credentials", () => {
     assert.match(String(status), /^200/);
   });
 
-  test("the page reports a server that is gone", { timeout: 60_000 }, async (t) => {
+  test("the page reports a server that has stopped", { timeout: 60_000 }, async (t) => {
     const chromium = findChromium();
     if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
     const gone = await startServerProcess({ atEnd, env });

@@ -70,7 +70,7 @@ describe("POST /runs/{run_id}/retry", () => {
   }
   const wakes = async (id: string) => (await durableRowById(tenant, id))?.wake_at;
 
-  test("DUR-006 ends a back-off that is not over", async () => {
+  test("DUR-006 ends a back-off that is in progress", async () => {
     await failed("resting", minuteMs);
 
     const { retried, wake_at } = await ask("/runs/{run_id}/retry", { params: { run_id: "resting" } }, context);
@@ -79,7 +79,7 @@ describe("POST /runs/{run_id}/retry", () => {
     assert.ok(wake_at <= Date.now(), String(wake_at));
   });
 
-  test("DUR-006 ends none that is over: the run is due, and keeps its place among those that wait", async () => {
+  test("DUR-006 does not change a run that is due, which keeps its place in the queue", async () => {
     await failed("due", 0);
     const due = await wakes("due");
 
@@ -158,7 +158,7 @@ describe("POST /runs/requeue", () => {
   }
   const idsOf = (list: readonly { readonly run_id: string }[]) => list.map(({ run_id }) => run_id).toSorted();
 
-  test("DUR-006 stops where the queue is full, and another request begins there: none is passed over", async () => {
+  test("DUR-006 stops at a full queue, and another request continues there, skipping none", async () => {
     const { ids, empty, requeue } = await dead(["gone", ...Array(39).fill("agent")], true);
 
     const first = await requeue({});
@@ -176,7 +176,7 @@ describe("POST /runs/requeue", () => {
     assert.deepEqual([rest.skipped, rest.more, rest.next_cursor], [[], false, null]);
   });
 
-  test("DUR-006 a disconnect or shutdown stops the bulk requeue, which reports its position", async () => {
+  test("DUR-006 stops at a disconnect or shutdown, and reports its position", async () => {
     const { ids, tenant, requeue } = await dead(Array(20).fill("agent"), false);
     let asked = 0;
 

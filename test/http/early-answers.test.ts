@@ -38,7 +38,7 @@ describe("an answer to a client that is still sending", () => {
 
   for (const [what, [path, headers, status]] of Object.entries(refused)) {
     for (const bytes of [mib + 1, 12 * mib]) {
-      test(`ERR-001 fetch receives ${what} with ${Math.round(bytes / mib)} MiB to send`, async () => {
+      test(`ERR-001 reaches fetch ${what} with ${Math.round(bytes / mib)} MiB to send`, async () => {
         // A body larger than the socket's buffers is still being sent when the answer comes.
         for (let round = 0; round < 5; round++) {
           const whole = await fetch(server.url + path, { method: "POST", headers, body: "a".repeat(bytes) });
@@ -60,7 +60,7 @@ describe("an answer to a client that is still sending", () => {
     }
   }
 
-  test("the answer is whole before the body is, and the connection ends with the body", async () => {
+  test("is complete before the body is, and the connection ends with the body", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("POST", "/chat", [`content-length: ${2 * mib}`]));
     const answer = await connection.answer();
@@ -75,7 +75,7 @@ describe("an answer to a client that is still sending", () => {
     await assertUnharmed(server);
   });
 
-  test("a body that is there in full leaves the connection as it is", async () => {
+  test("leaves the connection open if the body has arrived completely", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("POST", "/chat", [], "{}"));
     const first = await connection.answer();
@@ -91,7 +91,7 @@ describe("an answer to a client that is still sending", () => {
     ["declared", [`content-length: ${1024 * mib}`], Buffer.alloc(64 * 1024, "a")],
     ["in chunks", ["transfer-encoding: chunked"], Buffer.from(`10000\r\n${"a".repeat(64 * 1024)}\r\n`)],
   ] as const) {
-    test(`who never ends a body, ${framing}, has the answer and is cut off`, async () => {
+    test(`reaches a client that never ends its body, ${framing}, and closes its connection`, async () => {
       const connection = new RawConnection(server.url);
       await connection.send(rawRequest("POST", "/chat", [...lines]));
       let sentBytes = 0;
@@ -109,7 +109,7 @@ describe("an answer to a client that is still sending", () => {
     });
   }
 
-  test("a client that stops sending is disconnected", async () => {
+  test("closes the connection of a client that stops sending", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("POST", "/chat", [`content-length: ${2 * mib}`]));
     const answers = await connection.answers();

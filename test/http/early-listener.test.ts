@@ -220,7 +220,7 @@ describe("the stream of a durable run that was listened to before it was accepte
     assert.equal(listens("t2"), false);
   });
 
-  test("a thousand agents are remembered, and the one that came first is forgotten for another", () => {
+  test("a thousand agents are remembered, and the oldest is evicted", () => {
     const agents = new DurableAgents();
     for (let at = 0; at <= 1_000; at++) agents.note(tenantId, `agent-${at}`, true);
     agents.note(tenantId, "agent-7", false);

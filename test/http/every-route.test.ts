@@ -96,7 +96,7 @@ describe("every route", () => {
 
   // Routes with credentials of their own have separate tests.
   for (const route of routes.filter(({ access, admit }) => access === "public" && admit === null)) {
-    test(`AUTH-006 ${nameOf(route)} needs no credentials, and minds no bad ones`, async () => {
+    test(`AUTH-006 ${nameOf(route)} needs no credentials, and ignores bad ones`, async () => {
       const without = await knock(server, route);
       const bad = await knock(server, route, "key-of-nobody-0123456789");
 
@@ -114,7 +114,7 @@ describe("every route", () => {
       });
 
       for (const route of routes) {
-        test(`AUTH-025 AUTH-026 AUTH-028 ${nameOf(route)} asks for its scope and no other`, async () => {
+        test(`AUTH-025 AUTH-026 AUTH-028 ${nameOf(route)} requires its scope and no other`, async () => {
           for (const name of Object.keys(keys) as KeyName[]) {
             const lacking = missing(route.access, scopesOf[name], strict);
 
@@ -154,7 +154,7 @@ describe("every route", () => {
       .sort()
       .join(", ");
 
-    test(`${path} is 405 with Allow for every other method, and OPTIONS says the same`, async () => {
+    test(`${path} is 405 with Allow for every other method, and OPTIONS lists the same`, async () => {
       for (const method of methods.filter((name) => !here.some((route) => route.method === name))) {
         const answer = await server.request(method, pathOf({ path }, "x"), {
           key: keys.all,

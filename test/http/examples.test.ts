@@ -49,7 +49,7 @@ describe("the examples of the reference", () => {
     assert.ok(check(value), `${where}: ${ajv.errorsText(check.errors)} in ${JSON.stringify(value)}`);
   }
 
-  test("OPS-009 every body and every answer has an example, and each is as its schema says", () => {
+  test("OPS-009 every body and every answer has an example that fits its schema", () => {
     for (const [name, , { requestBody, responses }] of operations) {
       const successes = Object.entries(responses).filter(([status]) => Number(status) < 400 || name === "GET /ready");
       assert.ok(successes.length > 0, name);
@@ -65,14 +65,14 @@ describe("the examples of the reference", () => {
     }
   });
 
-  test("OPS-009 every parameter of a path has an example, and no optional one is filled in", () => {
+  test("OPS-009 every path parameter has an example, and no optional parameter has one", () => {
     for (const [name, , { parameters = [] }] of operations)
       for (const parameter of parameters)
         if (parameter.in === "path") assert.ok(String(parameter.example ?? "") !== "", `${name} ${parameter.name}`);
         else if (parameter.in === "header") assert.equal(parameter.example, undefined, `${name} ${parameter.name}`);
   });
 
-  test("every text of a body and of an answer has an example of its own, by its schema or by its name", () => {
+  test("every text of a body or answer has an example, by its schema or its name", () => {
     for (const route of routes) {
       const missing = (own: object) => (path: string) =>
         assert.ok((path.split(".")[1] ?? "") in own, `${nameOf(route)}: ${path} has no example`);
@@ -82,7 +82,7 @@ describe("the examples of the reference", () => {
     }
   });
 
-  test("an example by name is used by some field, and an example of a schema goes before it", () => {
+  test("each example by name is used, and an example of a schema takes precedence", () => {
     const text = JSON.stringify(operations);
     const stale = Object.keys({ ...fieldExamples, ...answerExamples }).filter(
       (name) => !text.includes(`"${name}":`) && !text.includes(`"name":"${name}","in":"path"`),
@@ -95,7 +95,7 @@ describe("the examples of the reference", () => {
     });
   });
 
-  test("an example has what is required, and no more than declares itself", () => {
+  test("an example has the required fields, and others only if they declare one", () => {
     const schema = {
       type: "object",
       required: ["name", "mode", "count", "list", "either", "defaulted"],
@@ -124,7 +124,7 @@ describe("the examples of the reference", () => {
     assert.deepEqual(seen, [".nobody_knows"]);
   });
 
-  test("the frames of the reference are those that there are, and their examples are frames", () => {
+  test("the reference has all frames, and its examples are frames", () => {
     assert.deepEqual(Object.keys(frames).sort(), [...frameNames].sort());
     for (const [name, { schema }] of Object.entries(frames)) {
       const example = exampleOf(schema, "answer");
@@ -135,7 +135,7 @@ describe("the examples of the reference", () => {
     }
   });
 
-  test("every event stream names its events among the components, and its example is made of them", () => {
+  test("each event stream lists its events as components, and its example uses them", () => {
     const streams = operations.flatMap(([name, , { responses }]) =>
       Object.values(responses).flatMap(({ content }) => {
         const media = content["text/event-stream"];
@@ -176,7 +176,7 @@ describe("the examples of the reference", () => {
     }
   });
 
-  test("OPS-009 the first try of the reference runs quick, and every example of a body gets past the intake", async () => {
+  test("OPS-009 the first try of the reference runs quick, and all body examples are accepted", async () => {
     /** Operations whose examples name an object of an earlier request, or none. */
     const works = [
       ...["POST /chat", "POST /chat/stream", "POST /chat/abort", "POST /chat/thinking", "POST /chat/style"],
@@ -221,7 +221,7 @@ describe("the examples of the reference", () => {
     assert.ok(json.messages.length >= 2);
   });
 
-  test("the sentence about refusals says what 401 and 403 look like, as they do", async () => {
+  test("the sentence about refusals describes 401 and 403 as they are", async () => {
     const { json } = await server.get("/openapi.json");
 
     assert.match(json.info.description, /401 is\s+`\{"error": "unauthorized", "reason": "missing_credentials"\}`/);

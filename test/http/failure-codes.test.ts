@@ -158,7 +158,7 @@ describe("the failure of a turn on /v1", () => {
     assert.deepEqual([json.status, json.error], ["failed", failed.response.error]);
   });
 
-  test("a refusal before the turn says so too, unless it passes by itself", async () => {
+  test("a refusal before the turn is not retryable, unless it is transient", async () => {
     const unknown = await server.post("/v1/chat/completions", { model: "nobody", messages });
     const chat = await server.post("/chat", turn("nobody", "hi"));
 
@@ -190,7 +190,7 @@ describe("the failure of a turn on /v1", () => {
     });
 });
 
-test("a client may repeat a refusal that passes by itself before the turn, and none within it", () => {
+test("a transient refusal before the turn is retryable, within the turn it is not", () => {
   const codes: readonly ErrorCode[] = ["mailbox_full", "shutting_down", "internal_error", "not_found"];
 
   const before = codes.map((code) => openAiRefusal(new SvcError(code), "r").headers?.["x-should-retry"]);

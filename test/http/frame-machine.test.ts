@@ -26,7 +26,7 @@ function refusal(machine: FrameMachine, frames: readonly Frame[]): string | null
   }
 }
 
-test("the reference names for listeners what a listener may get, and no frame of the starter alone", () => {
+test("the reference names the frames that listeners may get, and no starter's frame", () => {
   const nameOf = ({ schema }: (typeof turnEvents)[number]): string =>
     (schema as { examples?: { event?: string }[] }).examples?.[0]?.event ?? "error";
   const listed = new Set(tailEvents.map(nameOf));
@@ -111,7 +111,7 @@ describe("the rules of streams", () => {
     }
   });
 
-  test("without any one of its frames, with one twice, or cut off, a stream breaks them", () => {
+  test("a stream without one of its frames, with one twice or cut off breaks the rules", () => {
     for (const { name, machine, frames } of recorded)
       for (const [at, frame] of frames.entries()) {
         const told = `${name}: ${at} ${frame.name}`;
@@ -124,7 +124,7 @@ describe("the rules of streams", () => {
       }
   });
 
-  test("two neighbours that have changed places break them", () => {
+  test("a stream with two swapped frames breaks the rules", () => {
     for (const { name, machine, frames } of recorded)
       for (const [at, frame] of frames.slice(0, -1).entries()) {
         const next = frames[at + 1] as Frame;
@@ -137,7 +137,7 @@ describe("the rules of streams", () => {
       }
   });
 
-  test("an id that goes back, is missing, or stands where none belongs breaks them", () => {
+  test("a decreasing, missing or misplaced id breaks the rules", () => {
     for (const { name, machine, frames } of recorded)
       for (const [at, frame] of frames.entries()) {
         if (frame.name === "[DONE]" || frame.name === ":") continue;
@@ -147,7 +147,7 @@ describe("the rules of streams", () => {
       }
   });
 
-  test("the client of the tests holds every stream against them: of a turn, asked for again, and of one who listens", async () => {
+  test("the test client checks every stream of turns, retries and listeners", async () => {
     let text = "";
     let headers: Readonly<Record<string, string>> = {};
     const spoilt = createServer((_request, response) => {
@@ -178,7 +178,7 @@ describe("the rules of streams", () => {
       await assert.rejects((await client.listen(`/chat/stream/tools${query}`)).rest(), /breaks its rules/);
   });
 
-  test("data that is not of its row, and a text that is not derived from it, break them", () => {
+  test("data of another shape, and a text that is not derived from it, break the rules", () => {
     const { machine, frames } = of("turn");
     const spoil = (wanted: string, from: string | RegExp, to: string) => {
       const at = frames.findIndex(({ name }) => name === wanted);

@@ -14,7 +14,7 @@ describe("the documents on a server", () => {
     [open, closed] = await Promise.all([startServer({ atEnd }), startServer({ atEnd, env })]);
   });
 
-  test("/llms.txt lists every page with a link that leads to its Markdown", async () => {
+  test("/llms.txt lists every page with a link to its Markdown", async () => {
     const { status, headers, text } = await open.get("/llms.txt");
 
     assert.deepEqual([status, headers["content-type"]], [200, "text/plain; charset=utf-8"]);
@@ -28,7 +28,7 @@ describe("the documents on a server", () => {
     }
   });
 
-  test("/llms.txt says of each page what it is about, in a whole sentence", async () => {
+  test("/llms.txt describes each page in a whole sentence", async () => {
     const { text } = await open.get("/llms.txt");
     const abouts = [...text.matchAll(/^- \[.+\]\(.+?\): (.*)$/gm)].map(([, about = ""]) => about);
 
@@ -38,7 +38,7 @@ describe("the documents on a server", () => {
     }
   });
 
-  test("a page is the file of this version, and nothing else of the disk is one", async () => {
+  test("a page is the file of this version, and no other file is served", async () => {
     const tools = await open.get("/docs/pages/tools.md");
 
     assert.equal(tools.text, readFileSync(new URL("../../docs/tools.md", import.meta.url), "utf8"));
@@ -46,7 +46,7 @@ describe("the documents on a server", () => {
       assert.notEqual((await open.get(`/docs/pages/${name}`)).status, 200, name);
   });
 
-  test("OPS-011 they need credentials where /docs does", async () => {
+  test("OPS-011 they need credentials if /docs does", async () => {
     for (const path of ["/llms.txt", "/docs/pages/tools.md"]) assert.equal((await closed.get(path)).status, 401, path);
   });
 });

@@ -48,7 +48,7 @@ describe("the answer of a history", () => {
   });
 });
 
-test("pages of a log are read in turns of the event loop of their own", async (t) => {
+test("reads pages of a log in separate turns of the event loop", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
   const key = await reserveThreadKeys(store.system, 1);
@@ -78,7 +78,7 @@ test("pages of a log are read in turns of the event loop of their own", async (t
   assert.equal(new Set(seenAt).size, count, `turns of the event loop: ${seenAt}`);
 });
 
-test("a history of many pages comes whole, in pieces", async (t) => {
+test("with many pages arrives complete, in pieces", async (t) => {
   const server = await startServer({ atEnd: cleanup(t) });
   await server.post("/chat", { manifest: "quick", thread_id: "long", messages: [{ role: "user", content: "hi" }] });
   const texts = Array.from({ length: 6 }, (_, at) => `${at} ${"\n".repeat(100_000)}`);

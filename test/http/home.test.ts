@@ -25,7 +25,7 @@ describe("GET /", () => {
     });
   });
 
-  test("answers a browser with a page: what runs here, links that lead somewhere, and the first curl line", async () => {
+  test("answers a browser with a page: a description, working links and a curl command", async () => {
     const page = await open.get("/", asBrowser);
 
     assert.deepEqual([page.status, page.headers["content-type"]], [200, "text/html; charset=utf-8"]);
@@ -38,7 +38,7 @@ describe("GET /", () => {
     for (const path of links) assert.equal((await open.get(path)).status, 200, path);
   });
 
-  test("answers anything else with the same as JSON", async () => {
+  test("answers any other client with the same content as JSON", async () => {
     for (const accept of [undefined, "*/*", "application/json"]) {
       const answer = await open.get("/", accept === undefined ? {} : { headers: { accept } });
 
@@ -48,7 +48,7 @@ describe("GET /", () => {
     }
   });
 
-  test("the first line of it works as it stands, in a shell, and is the one in the page", async () => {
+  test("shows a curl command that works in a shell", async () => {
     const { first_request } = (await open.get("/")).json;
     const { text } = await open.get("/", asBrowser);
 
@@ -67,7 +67,7 @@ describe("GET /", () => {
     );
   });
 
-  test("with a key where one is needed", async () => {
+  test("shows a key in it if one is needed", async () => {
     const { first_request } = (await guarded.get("/")).json;
     const { text } = await guarded.get("/", asBrowser);
 
@@ -79,14 +79,14 @@ describe("GET /", () => {
     assert.match(text, /export SVC_KEY=…/);
   });
 
-  test("the line names the requested host, and https only from a trusted proxy", async () => {
+  test("uses the requested host in it, and https only from a trusted proxy", async () => {
     const headers = { host: "localhost:1234", "x-forwarded-proto": "https" };
 
     assert.match((await guarded.get("/", { headers })).json.first_request, /^curl -N https:\/\/localhost:1234\/chat/);
     assert.match((await open.get("/", { headers })).json.first_request, /^curl -N http:\/\/localhost:1234\/chat/);
   });
 
-  test("an invalid host is refused before it appears in a page", async () => {
+  test("refuses an invalid host before it appears in a page", async () => {
     for (const host of ['"><script>alert(1)</script>', "localhost;id", "localhost'", "$(id)"]) {
       const { status, text } = await open.get("/", { headers: { ...asBrowser.headers, host } });
 

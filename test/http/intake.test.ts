@@ -121,7 +121,7 @@ describe("the body of every route", () => {
       );
     });
 
-    test(`${name} takes application/json in UTF-8 and nothing else`, async () => {
+    test(`${name} accepts application/json in UTF-8 and nothing else`, async () => {
       for (const type of [
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -150,7 +150,7 @@ describe("the body of every route", () => {
       assert.deepEqual([latin.status, codeOf(latin)], [400, "invalid_json"]);
     });
 
-    test(`${name} refuses a field that it does not know, or takes it on purpose`, async () => {
+    test(`${name} refuses an unknown field, or accepts it on purpose`, async () => {
       const open = (route.body as { additionalProperties?: boolean }).additionalProperties === true;
 
       const { json } = await send(route, { body: { no_such_field: 1 } });
@@ -172,7 +172,7 @@ describe("the body of every route", () => {
       }
     });
 
-    test(`LIM-001 ${name} takes a body of exactly its limit, declared or in chunks`, async () => {
+    test(`LIM-001 ${name} accepts a body of exactly its limit, declared or in chunks`, async () => {
       const body = Buffer.alloc(route.bodyBytesMax, " ");
       body.write("{}");
 
@@ -196,7 +196,7 @@ describe("the body of every route", () => {
     assert.equal(bodyBytesDefault, 1024 * 1024);
   });
 
-  test("ERR-001 a body over the limit is refused before the caller is known, wherever it goes", async () => {
+  test("ERR-001 a body over the limit is refused before authentication, on any path", async () => {
     for (const path of ["/chat", "/audit", "/no/such/path"]) {
       const route = { method: "POST", path } as const;
       const answer = await sayTooMuch(server, route, `content-length: ${bodyBytesDefault + 1}`, Buffer.alloc(0));

@@ -68,7 +68,7 @@ describe("requests that wait for the run of a job", () => {
   const statusIn = (outcome: Awaited<Awaited<ReturnType<typeof waiting>>["answer"]>) =>
     "answer" in outcome && outcome.answer?.kind === "json" ? JSON.parse(String(outcome.answer.body)).status : outcome;
 
-  test("JOB-006 is a turn under way until the answer, and nothing is left of it then", async () => {
+  test("JOB-006 count as live turns until the answer, and leave nothing afterwards", async () => {
     const { sim, answer, left } = await waiting();
 
     const outcome = await sim.until(answer);
@@ -98,7 +98,7 @@ describe("requests that wait for the run of a job", () => {
     assert.deepEqual(left(), nothing);
   });
 
-  test("JOB-006 is none any more soon after the client has gone, however long the run takes", async () => {
+  test("JOB-006 end soon after the client disconnects, however long the run takes", async () => {
     const { sim, answer, left, leave } = await waiting();
 
     leave();
@@ -107,7 +107,7 @@ describe("requests that wait for the run of a job", () => {
     assert.deepEqual(left(), nothing);
   });
 
-  test("JOB-006 is answered as running when nothing new begins any more, before the run has ended", async () => {
+  test("JOB-006 are answered as running when the server stops, before the run has ended", async () => {
     const { sim, answer, left, end } = await waiting();
 
     end();

@@ -62,7 +62,7 @@ describe("a long answer", { skip }, () => {
     });
   });
 
-  test("comes whole, over as many pages as it takes", async () => {
+  test("arrives complete, over any number of pages", async () => {
     const { status, json } = await server.get("/chat/sessions/long");
 
     assert.equal(status, 200);
@@ -88,7 +88,7 @@ describe("a long answer", { skip }, () => {
     await eventually("a server that is ready", async () => (await server.get("/ready")).status === 200 || undefined);
   });
 
-  test("that cannot be begun is an ordinary refusal", async () => {
+  test("that cannot start is an ordinary refusal", async () => {
     proxy.cut();
 
     const snapshot = await server.get("/chat/sessions/never-seen");

@@ -58,7 +58,7 @@ async function turnsOf(bodyBytes: number): Promise<number[]> {
   return handledIn;
 }
 
-test("long bodies are read in turns of their own, with turns for others between them, and short ones at once", async () => {
+test("long bodies are read in separate turns of the event loop, short ones at once", async () => {
   const short = await turnsOf(1_000);
   const long = await turnsOf(200_000);
 

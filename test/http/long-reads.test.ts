@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { cleanup } from "../support/temp.ts";
 
 for (const threads of ["1", "3"]) {
-  test(`with ${threads} http threads, searches, exports and sums are answered side by side with turns`, async (t) => {
+  test(`with ${threads} http threads, turns run during searches, exports and sums`, async (t) => {
     const env = { SVC_HTTP_THREADS: threads };
     const { server, mock } = await startChatProcess(cleanup(t), { models: ["plain"], env });
     mock.answer("plain", { text: "The answer." });

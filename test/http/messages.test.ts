@@ -52,7 +52,7 @@ describe("messages of refusals", () => {
   const ask = (fields: object, key: string = keys.ann) =>
     server.post("/chat", { manifest: "clerk", messages, ...fields }, { key });
 
-  test("a path that is not there names the nearest one, with parameters as the client has them", async () => {
+  test("an unknown path names the nearest one, with the client's parameters", async () => {
     const said: [path: string, message: string][] = [
       ["/chatt", "No route has this path. Did you mean /chat?"],
       ["/Chat/Sesions", "No route has this path. Did you mean /chat/sessions?"],
@@ -202,7 +202,7 @@ describe("messages of refusals", () => {
       }
     });
 
-  test("a host that is not served is named, and those that are served are not", async () => {
+  test("an unknown host is named, and the served ones are not", async () => {
     const { status, json } = await server.get("/chat/sessions", { headers: { host: "svc.example.com:8080" } });
 
     const message =
@@ -210,7 +210,7 @@ describe("messages of refusals", () => {
     assert.deepEqual([status, json], [403, { error: "host_not_allowed", detail: "host_not_allowed", message }]);
   });
 
-  test("a manifest that is not there: the nearest of the tenant's own, all that it has, and none of another tenant's", async () => {
+  test("an unknown manifest: the nearest and all of the tenant, none of another tenant", async () => {
     const own = "There are clerk, hybrid-router, oss-only, own-helper, quick, router.";
     const near = await ask({ manifest: "own-helpr" });
     const foreign = await ask({ manifest: "secret-plans" });
@@ -227,7 +227,7 @@ describe("messages of refusals", () => {
     );
   });
 
-  test("the same on every surface that names one", async () => {
+  test("an unknown manifest is reported alike on every entry point", async () => {
     const told = "There is no manifest of this name. Did you mean quick?";
     const stream = await server.post("/chat/stream", { manifest: "quik", messages }, { key: keys.ann });
     const openai = await server.post("/v1/chat/completions", { model: "quik", messages }, { key: keys.ann });
@@ -248,7 +248,7 @@ describe("messages of refusals", () => {
     assert.deepEqual([status, JSON.parse(text)], [401, { error: "unauthorized", reason: "missing_credentials" }]);
   });
 
-  test("a model that a turn may not have: the nearest, and all that it may, of providers that can be called", async () => {
+  test("a refused model: the nearest, and all callable ones that the turn may use", async () => {
     const near = await ask({ model: "smal-model" });
     const far = await ask({ model: "gpt" });
 
@@ -267,7 +267,7 @@ describe("messages of refusals", () => {
     assert.ok(!far.json.message.includes("keyless"));
   });
 
-  test("an embedding model that is not there", async () => {
+  test("an embedding model that does not exist", async () => {
     const { status, json } = await server.post("/v1/embeddings", { model: "vector", input: "hi" }, { key: keys.ann });
 
     assert.equal(status, 404);
@@ -277,14 +277,14 @@ describe("messages of refusals", () => {
     );
   });
 
-  test("a model that fails is 502 with its failure in words", async () => {
+  test("a failing model is 502 with its failure as text", async () => {
     const { status, json } = await ask({});
 
     assert.deepEqual([status, json.error, json.detail], [502, "model_provider_error", "model_provider_error"]);
     assert.match(json.message, /^model provider failed: \S/);
   });
 
-  test("bodies that the specification prints have no key more", async () => {
+  test("bodies that the specification prints have no further key", async () => {
     const unauthorized = await server.get("/audit");
     const scopeless = await server.get("/audit", { key: keys.reader });
     const large = await server.post("/chat", { pad: "x".repeat(1024 * 1024) }, { key: keys.ann });

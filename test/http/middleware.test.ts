@@ -64,7 +64,7 @@ describe("request ids", () => {
     });
   }
 
-  test("a header that is a list may come in several lines", async () => {
+  test("a header with a list may occur on several lines", async () => {
     const { status, headers } = await server.get("/metrics", {
       headers: { accept: ["text/html", "application/openmetrics-text"] },
     });
@@ -95,7 +95,7 @@ describe("the rate limit", () => {
   const atEnd = cleanup();
   const limit = { SVC_RATE_LIMIT: "5", SVC_RATE_LIMIT_WINDOW_SECONDS: "86400" };
 
-  test("ERR-005 LIM-002 is per tenant, exact, and says when to come back", async () => {
+  test("ERR-005 LIM-002 is per tenant and exact, and announces when to retry", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const statuses: number[] = [];
     for (let i = 0; i < 5; i++) statuses.push((await server.get("/audit", { key: keys.acme })).status);
@@ -111,7 +111,7 @@ describe("the rate limit", () => {
     assert.equal(other.status, 200);
   });
 
-  test("LIM-002 probes and /.well-known are not counted and not refused", async () => {
+  test("LIM-002 does not count and refuse probes and /.well-known", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const open = ["/health", "/live", "/ready", "/.well-known/jwks.json", "/.well-known/no-such-thing"];
     for (let i = 0; i < 3; i++) for (const path of open) assert.notEqual((await server.get(path)).status, 429);
@@ -123,7 +123,7 @@ describe("the rate limit", () => {
     for (const path of open) assert.notEqual((await server.get(path)).status, 429, path);
   });
 
-  test("ERR-001 bad credentials count by address, before the refusal", async () => {
+  test("ERR-001 counts bad credentials by address, before the refusal", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const knock = async (key?: string) => (await server.get("/audit", key === undefined ? {} : { key })).status;
 
@@ -141,7 +141,7 @@ describe("the rate limit", () => {
     assert.equal(await knock(keys.initech), 200);
   });
 
-  test("LIM-002 a header that no proxy was trusted with does not make another caller", async () => {
+  test("LIM-002 ignores a header that no proxy is trusted with", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     for (let i = 0; i < 5; i++) await server.get("/audit", { headers: { "x-forwarded-for": `10.0.0.${i}` } });
 
@@ -150,7 +150,7 @@ describe("the rate limit", () => {
     assert.equal(sixth.status, 429);
   });
 
-  test("LIM-002 the last address of the trusted header counts, because clients write the others", async () => {
+  test("LIM-002 uses the last address of the trusted header, because clients write the others", async () => {
     const server = await startServer({
       atEnd,
       env: { ...env, ...limit, SVC_TRUSTED_CLIENT_IP_HEADER: "X-Forwarded-For" },
@@ -166,7 +166,7 @@ describe("the rate limit", () => {
     assert.equal(await knock("203.0.113.8"), 401);
   });
 
-  test("LIM-002 a port or another spelling in the trusted header does not make another caller", async () => {
+  test("LIM-002 ignores port and spelling in the trusted header", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit, SVC_TRUSTED_CLIENT_IP_HEADER: "X-Real-IP" } });
     const knock = async (value: string) => (await server.get("/audit", { headers: { "x-real-ip": value } })).status;
     for (let port = 51_230; port < 51_235; port++) await knock(`203.0.113.7:${port}`);
@@ -182,7 +182,7 @@ describe("the rate limit", () => {
     assert.deepEqual(none, [429, 429]);
   });
 
-  test("ERR-001 a body over the limit is refused before it is counted", async () => {
+  test("ERR-001 does not count a body over the limit, which is refused before", async () => {
     const server = await startServer({ atEnd, env: { ...env, ...limit } });
     const oversize = "POST /chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999999\r\n\r\n";
 
@@ -193,7 +193,7 @@ describe("the rate limit", () => {
     assert.equal((await server.get("/audit")).status, 401);
   });
 
-  test("LIM-002 0 means no limit", async () => {
+  test("LIM-002 is off with 0", async () => {
     const server = await startServer({ atEnd, env: { ...env, SVC_RATE_LIMIT: "0" } });
 
     const answers = await Promise.all(Array.from({ length: 300 }, () => server.get("/audit", { key: keys.acme })));

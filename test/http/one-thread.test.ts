@@ -42,7 +42,7 @@ describe("a server whose main thread runs the turns", () => {
     assert.deepEqual(names.slice(-2), ["done", "[DONE]"]);
   });
 
-  test("lets others listen to a live turn, and ends it for everybody when it is aborted", async () => {
+  test("lets clients listen to a live turn, whose abort ends it for all of them", async () => {
     const stream = await server.stream("/chat/stream", turn("hanging", "hi", { thread_id: "live" }));
     await stream.until("text_delta");
     const listener = await server.listen("/chat/stream/live");
@@ -57,7 +57,7 @@ describe("a server whose main thread runs the turns", () => {
     assert.equal(committed.json.data.role, "assistant");
   });
 
-  test("says everything once and in order, in fewer frames, while it has more to do than it can", async () => {
+  test("sends everything once and in order, in fewer frames under overload", async () => {
     const stop = keepBusy(9);
     const stream = await server.stream("/chat/stream", turn("pacing", "hi", { thread_id: "busy" }));
     await stream.until("text_delta");
@@ -94,7 +94,7 @@ describe("a server whose main thread runs the turns", () => {
     }
   });
 
-  test("drains: a live turn ends, marked as interrupted, and the next server has its thread", async () => {
+  test("drains: a live turn ends as interrupted, and the next server has its thread", async () => {
     // A separate client that closes its connections before the server stops.
     const client = new HttpClient(() => server.url);
     atEnd.after(() => client.close());

@@ -19,7 +19,7 @@ describe("browsers", () => {
     port = new URL(server.url).port;
   });
 
-  test("the server's own origin is let in over http and https, and no other port or scheme of its host", async () => {
+  test("the server's own origin is allowed over http and https, on its port only", async () => {
     const host = `127.0.0.1:${port}`;
     const statusFor = async (origin: string) => (await server.get("/live", { headers: { host, origin } })).status;
 
@@ -115,7 +115,7 @@ describe("browsers", () => {
     assert.equal(await status(server, "/metrics", {}), 403, "without authentication a rebound name could read it");
   });
 
-  test("a host that stands twice is refused, also when both are ours", async () => {
+  test("a repeated Host header is refused, even if both are allowed", async () => {
     for (const lines of ["localhost\r\nhost: localhost", "localhost\r\nhost: evil.example.com"]) {
       const answer = await server.raw(`GET /health HTTP/1.1\r\nhost: ${lines}\r\nconnection: close\r\n\r\n`);
 
@@ -133,7 +133,7 @@ describe("browsers", () => {
   });
 
   for (const host of ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "[::1]:99", "localhost:1", "localhost:65535"]) {
-    test(`the host ${host} is ours`, async () => {
+    test(`the host ${host} is allowed`, async () => {
       assert.equal((await server.get("/health", { headers: { host } })).status, 200);
     });
   }
@@ -161,7 +161,7 @@ describe("browsers", () => {
     });
   }
 
-  test("a foreign page may not even ask what it may send", async () => {
+  test("a foreign page gets no answer to its preflight", async () => {
     const headers = { origin: "https://evil.example.com", "access-control-request-method": "POST" };
 
     const answer = await server.request("OPTIONS", "/chat", { headers });
@@ -228,7 +228,7 @@ describe("browsers", () => {
     ["a page that asks for nothing", undefined, undefined],
     ["a page that asks for too much", many.join(","), many.slice(0, 64).join(", ")],
   ] as const)
-    test(`a preflight of ${client} is answered with the header names that it asks for`, async () => {
+    test(`a preflight of ${client} is answered with the header names that it requests`, async () => {
       const headers = {
         origin: app,
         "access-control-request-method": "POST",
@@ -243,7 +243,7 @@ describe("browsers", () => {
       assert.deepEqual([refused.status, refused.headers["access-control-allow-headers"]], [403, undefined]);
     });
 
-  test("a page of our own origin may call, and so may what is no browser", async () => {
+  test("pages of the own origin, and clients that are no browser, are served", async () => {
     const own = await server.request("POST", "/chat", { headers: { origin: `http://127.0.0.1:${port}` }, body: {} });
     const none = await server.request("POST", "/chat", { body: {} });
 
@@ -251,13 +251,13 @@ describe("browsers", () => {
     assert.equal(own.headers["access-control-allow-origin"], undefined);
   });
 
-  test("an origin of our name and another host header is not our own", async () => {
+  test("an allowed origin with another Host header is refused", async () => {
     const headers = { host: "localhost", origin: `http://127.0.0.1:${port}` };
 
     assert.equal((await server.get("/health", { headers })).status, 403);
   });
 
-  test("an origin that only ends or begins like our own is not our own", async () => {
+  test("an origin that only resembles an allowed one is refused", async () => {
     const own = `127.0.0.1:${port}`;
     for (const origin of [
       `http://evil.example.com/${own}`,
@@ -278,7 +278,7 @@ describe("browsers", () => {
     }
   });
 
-  test("SVC_ALLOWED_HOSTS replaces the names that are ours", async () => {
+  test("SVC_ALLOWED_HOSTS replaces the allowed names", async () => {
     const named = await startServer({ atEnd, env: { SVC_ALLOWED_HOSTS: "svc.example.com,127.0.0.1" } });
 
     const status = async (host: string) => (await named.get("/chat/sessions", { headers: { host } })).status;
@@ -293,11 +293,11 @@ describe("browsers", () => {
       [200, 200, 200, 403],
     );
   });
-  describe("that ask without telling their origin, as for an image or a link", () => {
+  describe("without an Origin header, as for an image or a link", () => {
     const crossSite = { "sec-fetch-site": "cross-site" };
     const navigation = { ...crossSite, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
 
-    test("a page of another site is refused on every route", async () => {
+    test("get a refusal for a page of another site on every route", async () => {
       for (const mode of ["no-cors", "navigate", "cors", "websocket"]) {
         for (const route of routes) {
           const headers = { ...crossSite, "sec-fetch-mode": mode };
@@ -310,7 +310,7 @@ describe("browsers", () => {
       }
     });
 
-    test("it spends nothing of the rate limit", async () => {
+    test("cost nothing of the rate limit when refused", async () => {
       const limited = await startServer({ atEnd, env: { SVC_RATE_LIMIT: "3", SVC_RATE_LIMIT_WINDOW_SECONDS: "3600" } });
       for (let asked = 0; asked < 20; asked++)
         assert.equal((await limited.get("/chat/sessions", { headers: crossSite })).status, 403);
@@ -320,7 +320,7 @@ describe("browsers", () => {
       assert.deepEqual(own.map(({ status }) => status).sort(), [200, 200, 200, 429]);
     });
 
-    test("a link of another site leads to the reference and to the first page, and nowhere else", async () => {
+    test("may follow a link of another site to the reference and the first page only", async () => {
       const status = async (path: string, headers: Readonly<Record<string, string>>) =>
         (await server.get(path, { headers })).status;
       const plain = await status("/", {});
@@ -334,7 +334,7 @@ describe("browsers", () => {
         assert.equal(await status(path, navigation), 403, path);
     });
 
-    test("frames, images, scripts and methods other than GET do not count as links", async () => {
+    test("are not links for frames, images, scripts and methods other than GET", async () => {
       for (const headers of [
         { ...navigation, "sec-fetch-dest": "iframe" },
         { ...navigation, "sec-fetch-dest": "embed" },

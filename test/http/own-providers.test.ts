@@ -56,7 +56,7 @@ describe("model providers of one's own", () => {
   });
 
   for (const name of Object.keys(localModels)) {
-    test(`${name} is asked for a call, told its result, and its answer is that of the turn`, async () => {
+    test(`${name} is called with tools, and its answer is that of the turn`, async () => {
       const before = mock.requests.length;
 
       const answer = await server.post("/chat", turn(name, "What is 6 * 7?"));
@@ -77,7 +77,7 @@ describe("model providers of one's own", () => {
     });
   }
 
-  test("a provider is sent its key and its headers, and one without gets neither", async () => {
+  test("a provider gets its key and its headers, one without them gets neither", async () => {
     const before = mock.requests.length;
 
     await server.post("/chat", turn("vllm", "What is 6 * 7?"));
@@ -108,7 +108,7 @@ describe("model providers of one's own", () => {
     assert.equal(mock.requests.at(-1)?.path, "/v1/embeddings");
   });
 
-  test("the first route that leads to one is the default model", async () => {
+  test("the first route to such a provider is the default model", async () => {
     assert.ok(server.logs.some((line) => JSON.stringify(line).includes("ollama (ollama, of SVC_MODEL_PROVIDERS)")));
   });
 

@@ -16,7 +16,7 @@ function held() {
   return { sim, tries, probe };
 }
 
-test("OPS-007 what does not answer is red after two seconds, and not before", async () => {
+test("OPS-007 a silent dependency is red after two seconds, and not before", async () => {
   const { sim, tries, probe } = held();
 
   const asked = probe.ask();

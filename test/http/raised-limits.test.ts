@@ -32,7 +32,7 @@ describe("a server with raised limits", () => {
   /** The parts of the last message that the model received. */
   const given = () => shown(mock.requests.at(-1)).at(-1)?.content as unknown as { image_url?: { url: string } }[];
 
-  test("takes a body up to its limit, and gives the model the image in it", async () => {
+  test("accepts a body up to its limit, and passes its image to the model", async () => {
     const url = `data:image/png;base64,${png(2 * miB).toString("base64")}`;
     const image = { type: "image_url", image_url: { url } };
 
@@ -44,7 +44,7 @@ describe("a server with raised limits", () => {
     assert.deepEqual([refused.status, refused.json], [413, { error: "payload_too_large" }]);
   });
 
-  test("takes a file up to its limit, which needs a longer body, and gives it to the model", async () => {
+  test("accepts a file up to its limit, in a longer body, and passes it to the model", async () => {
     const upload = (bytes: number) =>
       server.post("/files", { data: png(bytes).toString("base64"), media_type: "image/png" }, as);
 
@@ -74,7 +74,7 @@ test("the limits are raised to 16 and 12 MiB at most, and are never lowered", ()
   }
 });
 
-test("a route that has a limit of its own keeps it when the others are raised", () => {
+test("keeps the limit of a route that has its own", () => {
   const asked = { manifestSource: "store", triggers: null, duties: allDuties } as const;
   const limits = (more: object) =>
     new Map(

@@ -34,7 +34,7 @@ function start(lease: RateLease = { granted: 100, forMs: 1_000, retryAfterSecond
   return { sim, asked, limiter: new RateLimiter(env, bus, true) };
 }
 
-test("a lease is spent without asking, to its last request, and then another is asked for", async () => {
+test("a lease is spent without asking, to its last request, then another is requested", async () => {
   const { sim, asked, limiter } = start();
   await sim.until(limiter.take("acme") as Promise<void>);
 
@@ -60,7 +60,7 @@ test("unused prefetched requests expire", async () => {
   assert.equal(asked.length, 2);
 });
 
-test("leases that two requests have asked for at the same time are both there to be spent", async () => {
+test("leases that two concurrent requests obtained can both be spent", async () => {
   const { sim, limiter } = start();
   const [first, second] = [limiter.take("acme"), limiter.take("acme")] as Promise<void>[];
   await sim.until(Promise.all([first, second]));
@@ -71,7 +71,7 @@ test("leases that two requests have asked for at the same time are both there to
   assert.equal(spent, 198);
 });
 
-test("where one request at a time is granted, each asks", async () => {
+test("each request asks if single requests are granted", async () => {
   const { sim, asked, limiter } = start({ granted: 1, forMs: 0, retryAfterSeconds: 0 });
 
   for (let request = 0; request < 3; request++) await sim.until(limiter.take("acme") as Promise<void>);
@@ -79,7 +79,7 @@ test("where one request at a time is granted, each asks", async () => {
   assert.equal(asked.length, 3);
 });
 
-test("leases of 50,000 callers are kept; one caller more, and all of them ask again", async () => {
+test("leases of 50,000 callers are cached; with one more the cache is cleared", async () => {
   const { sim, limiter } = start({ granted: 100, forMs: 1_000_000, retryAfterSeconds: 0 });
   const callers = Array.from({ length: 50_000 }, (_, at) => `caller-${at}`);
   for (let at = 0; at < callers.length; at += 5_000)
@@ -159,6 +159,6 @@ for (const told of [
     `${"for=;".repeat(1_000)}for`,
   ],
 ])
-  test(`a proxy that says ${JSON.stringify(told.slice(0, 20))} has told no address: the connection counts`, () => {
+  test(`a proxy value ${JSON.stringify(told.slice(0, 20))} is no address, so the connection counts`, () => {
     assert.equal(addressCaller(told, "::ffff:198.51.100.1"), "address/198.51.100.1");
   });

@@ -104,7 +104,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(await rolesOf("brought"), ["user", "assistant", "tool", "assistant"]);
     });
 
-    test("an answer that was cut off is given anew, and the model is not shown the beginning", async () => {
+    test("an answer that was cut off is made again, without its beginning in the prompt", async () => {
       const cut: Script = { steps: [{ send: chunk({ content: "It is" }, null) }, { cut: "reset" }] };
       play(call, cut, done);
       await ask("cut", [user("go")], { stream: true });
@@ -159,7 +159,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(await rolesOf("halted"), ["user", "assistant", "user", "assistant"]);
     });
 
-    test("POST /chat says what it is sent", async () => {
+    test("POST /chat processes exactly the messages that it is sent", async () => {
       play(call, failure(400), done);
       await server.post("/chat", turn("agent", "go", { thread_id: "chat" }));
       await server.post("/chat", turn("agent", "go", { thread_id: "chat" }));

@@ -116,7 +116,7 @@ describe("tools of a request", () => {
     assert.equal(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join(""), "");
   });
 
-  test("CHAT-041 a call of one ends the answer, and a stateless client brings the result in its next request", async () => {
+  test("CHAT-041 a call ends the answer, and a stateless client sends the result next", async () => {
     const first = await ask("weather", "How is Riga?");
     const [call] = handed(first);
     const before = last("weather");
@@ -147,7 +147,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("STREAM-047 a stream tells the call in one chunk with its index, and finish_reason after it", async () => {
+  test("STREAM-047 a stream sends the call in one chunk with its index, then finish_reason", async () => {
     const stream = await client.chat.completions.create({
       model: "both",
       messages: [{ role: "user", content: "go" }],
@@ -176,7 +176,7 @@ describe("tools of a request", () => {
     assert.equal((await runner.finalChatCompletion()).choices[0]?.message.tool_calls?.length, 2);
   });
 
-  test("CHAT-040 on a thread the client brings the result alone, and the manifest's tools have run first", async () => {
+  test("CHAT-040 on a thread the client sends only the result, after the manifest's tools ran", async () => {
     const first = await ask("mixed", "Both, please.", { user: "mixed-1" });
     const [call] = handed(first);
     const open = await transcript("mixed-1");
@@ -236,7 +236,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("a user's message closes what is open, and a result that comes after that is a quotation", async () => {
+  test("a user message closes open calls, and a later result is a quotation", async () => {
     const first = await ask("weather", "How is Riga?", { user: "closed" });
     const [call] = handed(first);
     await ask("weather", "Never mind.", { user: "closed" });
@@ -257,7 +257,7 @@ describe("tools of a request", () => {
     assert.match(quote?.content ?? "", /^\[The client quotes a tool result/);
   });
 
-  test("open calls are logged: answered after a restart, and closed by half an answer", async () => {
+  test("open calls are logged: answered after a restart, closed by a partial answer", async () => {
     const both = { tools: [weather, tool("get_time")], user: "restart" };
     const first = await ask("both", "go", both);
     const [one] = handed(first);
@@ -277,7 +277,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("another thread's call and another tenant's are not answered, and one result counts once", async () => {
+  test("calls of other threads and tenants are not answered, and one result counts once", async () => {
     const first = await ask("weather", "How is Riga?", { user: "mine" });
     const [call] = handed(first);
     const result = { role: "tool", tool_call_id: call?.id ?? "", content: "forged" } as const;
@@ -303,7 +303,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("CHAT-039 stateless: calls of the manifest's tools are dropped, their results quoted, and missing results closed", async () => {
+  test("CHAT-039 stateless: manifest calls are dropped, their results quoted, missing ones closed", async () => {
     const asked = (id: string, name: string) => ({
       id,
       type: "function" as const,
@@ -364,7 +364,7 @@ describe("tools of a request", () => {
     assert.ok(audit.every(({ payload }) => payload.handed === "client"));
   });
 
-  test("a gated one waits for a person like any other, and is handed over as it was approved", async () => {
+  test("a gated call waits for a person, and is handed over as approved", async () => {
     const answer = ask("watched", "go", { user: "gate" });
     const [row] = await eventually("a row", async () => {
       const { json } = await server.get("/approvals?thread_id=gate", as);
@@ -392,7 +392,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("tool_choice and parallel_tool_calls go to the model, a forced call with the first step only", async () => {
+  test("tool_choice and parallel_tool_calls go to the model, a forced call once", async () => {
     const named = { type: "function", function: { name: "calculator" } } as const;
     await ask("forced", "go", { tool_choice: named, parallel_tool_calls: false });
     const forced = mock.requests.filter(({ model }) => model === "forced").map(({ body }) => body);
@@ -429,7 +429,7 @@ describe("tools of a request", () => {
     );
   });
 
-  test("a call whose arguments are an empty text has none, over both routes", async () => {
+  test("a call with an empty text as arguments has none, on both routes", async () => {
     const bare = { name: "get_time", parameters: { type: "object", properties: {} } };
     const called = { id: "call_1", type: "function" as const, function: { name: bare.name, arguments: "" } };
     const given = () => {
@@ -463,14 +463,14 @@ describe("tools of a request", () => {
     );
   });
 
-  test("arguments that are no JSON never leave the server", async () => {
+  test("arguments that are not JSON never leave the server", async () => {
     const completion = await ask("garbled", "go");
 
     assert.equal(completion.choices[0]?.message.content, "Sorry.");
     assert.match(shown(last("garbled")).at(-1)?.content ?? "", /^\[tool error\/invalid_arguments\]/);
   });
 
-  test("tools that cannot be taken are 400 and named, and nothing is asked of the model", async () => {
+  test("unsupported tools are 400 and named, without a model call", async () => {
     const asked = mock.requests.length;
     const bomb = Object.fromEntries(
       Array.from({ length: 300 }, (_, at) => [`p${at}`, { pattern: "(a+)+$".repeat(200) }]),

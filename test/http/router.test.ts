@@ -39,7 +39,7 @@ describe("Router", () => {
     assert.equal(found.kind === "route" && found.route, search);
   });
 
-  test("takes a slash at the end of a collection, and of nothing else", () => {
+  test("accepts a slash at the end of a collection, and of nothing else", () => {
     const collection = router.find("GET", "/sessions/");
     const item = router.find("GET", "/sessions/a/");
 
@@ -47,7 +47,7 @@ describe("Router", () => {
     assert.equal(item.kind, "unknown");
   });
 
-  test("finds the route with a parameter where the literal one has not the method", () => {
+  test("finds the route with a parameter if the literal one lacks the method", () => {
     const name = routeAt("POST", "/sessions/name");
     const both = new Router([session, name]);
 
@@ -60,7 +60,7 @@ describe("Router", () => {
     assert.deepEqual(other.kind === "other_methods" && other.allow, ["GET", "HEAD", "OPTIONS", "POST"]);
   });
 
-  test("answers HEAD where there is GET, and lists what else a path allows", () => {
+  test("answers HEAD if there is GET, and lists the other methods of a path", () => {
     const head = router.find("HEAD", "/sessions");
     const post = router.find("POST", "/sessions");
     const get = router.find("GET", "/things/a/canary");
@@ -90,18 +90,18 @@ describe("Router", () => {
     "/sessions/%c3",
     `/sessions/${"a".repeat(4096)}`,
   ]) {
-    test(`does not read ${path.slice(0, 40)}, which others might read otherwise`, () => {
+    test(`refuses ${path.slice(0, 40)}, which others might read differently`, () => {
       assert.equal(router.find("GET", path).kind, "ambiguous");
     });
   }
 
   for (const path of ["/Sessions", "/SESSIONS/search", "/%73essions", "/session", "/", "", "*", "/sessions/a/b"]) {
-    test(`knows nothing at ${JSON.stringify(path)}`, () => {
+    test(`finds nothing at ${JSON.stringify(path)}`, () => {
       assert.equal(router.find("GET", path).kind, "unknown");
     });
   }
 
-  test("gives a handler the very text that was encoded, or no route at all", () => {
+  test("gives a handler exactly the encoded text, or no route at all", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", minLength: 1, maxLength: 60 }), (value) => {
         fc.pre(value.isWellFormed());
@@ -114,7 +114,7 @@ describe("Router", () => {
     );
   });
 
-  test("reads a path with tricks in it as one segment or not at all", () => {
+  test("reads a hostile path as one segment or not at all", () => {
     const piece = fc.constantFrom(
       "a",
       "..",
@@ -159,7 +159,7 @@ describe("Router", () => {
     }
   });
 
-  test("refuses a table that says two things", () => {
+  test("refuses a contradictory table", () => {
     assert.throws(() => new Router([sessions, sessions]), /declared twice/);
     assert.throws(() => new Router([put, routeAt("GET", "/things/{id}/canary")]), /two names/);
   });

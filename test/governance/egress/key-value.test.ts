@@ -52,7 +52,7 @@ for (const [name, open] of Object.entries(implementations)) {
         await body((of as NonNullable<typeof of>)(`t${count}`), (of as NonNullable<typeof of>)(`other${count}`));
       });
 
-    on("keeps what was set last, of each tenant its own", async (kv, other) => {
+    on("returns the value that was set last, per tenant", async (kv, other) => {
       await kv.set("k", "one", null);
       await kv.set("k", "two \u00e4\n{}", null);
 
@@ -61,7 +61,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(await other.get("k"), undefined);
     });
 
-    on("forgets a value when its time is over, and not one that was set again without one", async (kv) => {
+    on("drops a value when it expires, unless it was set again without an expiry", async (kv) => {
       await kv.set("short", "v", 40);
       await kv.set("kept", "v", 40);
       await kv.set("kept", "w", null);
@@ -75,7 +75,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(await kv.get("short"), "x");
     });
 
-    on("compares and sets: what is not as expected stays", async (kv, other) => {
+    on("compares and sets only if the current value is the expected one", async (kv, other) => {
       assert.equal(await kv.compareAndSet("k", "a", "b", null), false);
       assert.equal(await kv.get("k"), undefined);
       assert.equal(await kv.compareAndSet("k", undefined, "a", null), true);
@@ -87,7 +87,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(await kv.get("k"), "b");
     });
 
-    on("of many who compare and set at once one gets through", async (kv) => {
+    on("lets one of many concurrent compare-and-set calls win", async (kv) => {
       const created = await Promise.all(
         Array.from({ length: 20 }, (_, at) => kv.compareAndSet("new", undefined, `${at}`, null)),
       );
@@ -100,7 +100,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(created[Number(first)], true);
     });
 
-    on("loses no increment, and begins again when the time is over", async (kv, other) => {
+    on("counts every concurrent increment, and restarts after the expiry", async (kv, other) => {
       const sums = await Promise.all(Array.from({ length: 25 }, () => kv.increment("n", 2, 600_000)));
       await kv.increment("n", -5, null);
       await kv.increment("short", 7, 40);
@@ -115,7 +115,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(await kv.increment("short", 3, null), 3);
     });
 
-    on("later increments do not lengthen the life of a number", async (kv) => {
+    on("keeps the expiry of a number despite later increments", async (kv) => {
       await kv.increment("n", 1, 80);
       let last = 0;
       // Each call would delay its end without bound.
@@ -124,7 +124,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(last, 1);
     });
 
-    on("refuses to add to what is no number, and leaves it", async (kv) => {
+    on("refuses an increment of a value that is not a number, and keeps it", async (kv) => {
       await kv.set("k", "12 apples", null);
 
       await assert.rejects(kv.increment("k", 1, null), { code: "conflict" });
@@ -132,7 +132,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(await kv.get("k"), "12 apples");
     });
 
-    on("takes the texts of a list in the order in which they were put there", async (kv, other) => {
+    on("returns the texts of a list in the order in which they were added", async (kv, other) => {
       await kv.set("l", "a value of the same key", null);
       assert.deepEqual([await kv.push("l", "a"), await kv.push("l", "b"), await kv.push("l", "a")], [1, 2, 3]);
 
@@ -143,7 +143,7 @@ for (const [name, open] of Object.entries(implementations)) {
       assert.equal(await kv.get("l"), "a value of the same key");
     });
 
-    on("gives each text to one of those who take at once", async (kv) => {
+    on("gives each text to one of several concurrent takers", async (kv) => {
       await Promise.all(Array.from({ length: 20 }, (_, at) => kv.push("l", `${at}`)));
       const taken: string[] = [];
       const takeAll = async () => {

@@ -17,7 +17,7 @@ import { cleanup, tempDir } from "../../support/temp.ts";
 import { auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
 import { said } from "./chat/talking.ts";
 
-test("a schema of Postgres is saved while a server runs on it, and restored into an empty one", async (context) => {
+test("a Postgres schema in use is saved, and restored into an empty one", async (context) => {
   const atEnd = cleanup(context);
   if (!(await hasPostgresServer())) return context.skip(needsServer);
   const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];
@@ -53,7 +53,7 @@ test("a schema of Postgres is saved while a server runs on it, and restored into
   assert.equal((await usage(second)).json.totals.calls, (await usage(running)).json.totals.calls + 2);
 });
 
-test("foreign tables and sequences in the schema are left out and block no restore", async (context) => {
+test("foreign tables and sequences of the schema are skipped and block no restore", async (context) => {
   const atEnd = cleanup(context);
   if (!(await hasPostgresServer())) return context.skip(needsServer);
   const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];
@@ -75,7 +75,7 @@ test("foreign tables and sequences in the schema are left out and block no resto
   assert.deepEqual(rows, [{ found: null }]);
 });
 
-test("a backup with a plugin's tables is restored by a later version, whose migrations come afterwards", async (context) => {
+test("a later version restores a backup with a plugin's tables, then migrates it", async (context) => {
   const atEnd = cleanup(context);
   if (!(await hasPostgresServer())) return context.skip(needsServer);
   const [from, to] = [await testDatabase(atEnd), await testDatabase(atEnd)];

@@ -75,7 +75,7 @@ describe("svc backup and svc restore", () => {
     await checkRestored(second, fileId, history);
   });
 
-  test("objects that are deleted while they are copied are in the backup, and go afterwards", async () => {
+  test("objects deleted during the copy are in the backup, and are deleted afterwards", async () => {
     const upload = { data: png(6_000).toString("base64"), media_type: "image/png" };
     const id = (await server.post("/files", upload, { key: keys.alice })).json.file_id as string;
     const path = join(server.dataDir, "objects");
@@ -106,7 +106,7 @@ describe("svc backup and svc restore", () => {
     });
   });
 
-  test("a tenant whose id begins with another sign than a letter or a digit is backed up like the others", async () => {
+  test("a tenant id that begins with a sign is backed up like any other", async () => {
     const { env: odd, keys: own } = apiKeys({ odd: { tenant_id: "_acme", scopes: ["admin"] } });
     const other = await startServerProcess({ atEnd, env: odd });
     const upload = { data: png(3_000).toString("base64"), media_type: "image/png" };
@@ -127,14 +127,14 @@ describe("svc backup and svc restore", () => {
     assert.equal(contents.objects.length, 1);
   });
 
-  test("files whose bytes are not there are named, also where the whole object store is not", async () => {
+  test("files without bytes are listed, also if the whole object store is missing", async () => {
     const saved = await svc(["backup", place(), "--json"], server.dataDir, { SVC_OBJECT_STORE_PATH: place() });
 
     assert.equal(saved.code, 0, saved.stderr);
     assert.deepEqual(JSON.parse(saved.stdout).missing, [`files/acme/${fileId}`]);
   });
 
-  test("without room a backup leaves nothing that looks whole, and says why", async (context) => {
+  test("a backup on a full disk leaves no complete-looking folder and states the cause", async (context) => {
     const target = place();
     const disk = tempDir(atEnd);
     const isMounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=300k", "svc-test", disk]).status === 0;
@@ -154,7 +154,7 @@ describe("svc backup and svc restore", () => {
     assert.deepEqual(readdirSync(disk), []);
   });
 
-  test("a restore that is cut leaves what no server starts on, until it is made again", async () => {
+  test("no server starts on an interrupted restore until the restore is repeated", async () => {
     await svc(["backup", backup], server.dataDir);
     const target = place();
 

@@ -40,7 +40,7 @@ describe("the table of binaries", () => {
     ]);
   });
 
-  test("has every binary for Node 22 that the packages bring", async () => {
+  test("has every binary for Node 22 that the packages contain", async () => {
     const inPackages = [
       ...readdirSync(join(root, "node_modules/uWebSockets.js/dist/bin"))
         .filter((file) => file.endsWith("_127.node"))
@@ -58,7 +58,7 @@ describe("the table of binaries", () => {
     }
   });
 
-  test("has another one of SQLite for musl, and that alone", () => {
+  test("has a different SQLite binary for musl, and no other difference", () => {
     const [glibc, musl] = [false, true].map((isMusl) =>
       installedBinaries(root, "linux", "x64", isMusl).map(({ paths }) => paths.at(-1) ?? ""),
     );
@@ -75,7 +75,7 @@ describe("the table of binaries", () => {
     );
   });
 
-  test("has those that this process runs on", async () => {
+  test("has the binaries that this process runs on", async () => {
     assert.equal(process.versions.modules, "127");
     for (const { name, sha256 } of installedBinaries(root, "linux", "x64")) assert.ok(sha256, name);
 
@@ -115,7 +115,7 @@ describe("a binary", () => {
     );
   });
 
-  test("that is not there is an error, but for those that there is something else for", async (context) => {
+  test("that is missing is an error, unless there is a fallback", async (context) => {
     const [node, uws, sqlite] = installedBinaries(temporaryDirectory(context), "linux", "x64");
     assert.ok(node && uws && sqlite);
 

@@ -9,7 +9,7 @@ import { cleanup, tempDir } from "../../support/temp.ts";
 describe("svc chaos", () => {
   const atEnd = cleanup();
 
-  test("DUR-008 durable runs with three effects each keep every promise, whenever their server is killed", async (t) => {
+  test("DUR-008 durable runs with three effects keep every guarantee despite kills", async (t) => {
     const { code, answer } = await chaosOf(["--runs", "16", "--kills", "5", "--seed", "7"]);
 
     const { ok, runs, kills, effects, webhooks, invariants } = answer;
@@ -20,7 +20,7 @@ describe("svc chaos", () => {
     assert.ok(invariants.filter(({ checked }) => checked >= 16).length >= 6, JSON.stringify(invariants));
   });
 
-  test("a promise that is broken is exit 1, and is named with the runs that it was broken for", async () => {
+  test("a broken guarantee is exit 1 and names the runs that broke it", async () => {
     const plugin = join(import.meta.dirname, "../../support/broken-chaos-plugin.ts");
     const { code, answer } = await chaosOf(["--runs", "4", "--kills", "0"], plugin);
 
@@ -33,7 +33,7 @@ describe("svc chaos", () => {
     assert.match(broken[0]?.broken[0] ?? "", /^run-\d-chaos_look has the keys /);
   });
 
-  test("a promise that no run has put to the test is not looked at, which is exit 3", async () => {
+  test("a guarantee that no run tested is unchecked, which is exit 3", async () => {
     const { code, answer } = await chaosOf(["--runs", "1", "--kills", "0"]);
 
     const unseen = answer.invariants.filter(({ checked }) => checked === 0);
@@ -41,7 +41,7 @@ describe("svc chaos", () => {
     assert.ok(unseen.length > 0 && unseen.every(({ broken }) => broken.length === 0), JSON.stringify(answer));
   });
 
-  test("a directory that holds anything is refused, and left as it is", async () => {
+  test("a non-empty directory is refused and left unchanged", async () => {
     const dir = tempDir(atEnd);
     mkdirSync(join(dir, "data"));
     writeFileSync(join(dir, "data", "svc.db"), "somebody's");
@@ -52,7 +52,7 @@ describe("svc chaos", () => {
     assert.deepEqual(readdirSync(dir), ["data"]);
   });
 
-  test("a place where no directory can be made is a mistake of the call, and left as it is", async () => {
+  test("a path that cannot become a directory is a usage error and left unchanged", async () => {
     const path = join(tempDir(atEnd), "a file");
     writeFileSync(path, "somebody's");
 
@@ -64,7 +64,7 @@ describe("svc chaos", () => {
     assert.equal(readFileSync(path, "utf8"), "somebody's");
   });
 
-  test("numbers that are none are refused", async () => {
+  test("invalid numbers are refused", async () => {
     for (const args of [
       ["--runs", "0"],
       ["--kills", "-1"],

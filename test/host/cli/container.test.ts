@@ -49,7 +49,7 @@ const imageEnv: Readonly<Record<string, string>> = Object.fromEntries(
 const apiKey = "svc_0123456789abcdef0123456789abcdef";
 const apiKeys = JSON.stringify({ [apiKey]: { tenant_id: "default", sub: "me", scopes: ["chat:read"] } });
 
-test("the image takes every folder of the program, and the build is given nothing else", () => {
+test("the image contains every folder of the program, and the build gets no other", () => {
   const letIn = read(".dockerignore")
     .split("\n")
     .filter((line) => line.startsWith("!"))
@@ -68,7 +68,7 @@ test("the image takes every folder of the program, and the build is given nothin
   assert.deepEqual(letIn.toSorted(), copied.toSorted());
 });
 
-test("the image has a Node that runs svc in the process that the engine signals", () => {
+test("the image's Node runs svc in the process that receives the engine's signals", () => {
   const bases = wordsOf("FROM").map((words) => words.split(" ")[0]);
 
   // The cache of stripped files depends on the Node version, so both stages must use the same one.
@@ -76,7 +76,7 @@ test("the image has a Node that runs svc in the process that the engine signals"
   assert.deepEqual(wordsOf("USER"), ["node"]);
 });
 
-test("the image's files start, answer the health check, and end by the stop signal", async (context) => {
+test("the image starts, answers the health check, and ends on the stop signal", async (context) => {
   const home = temporaryDirectory(context);
   for (const path of copied) cpSync(join(root, path), join(home, path), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(home, "node_modules"));
@@ -111,7 +111,7 @@ test("the image's files start, answer the health check, and end by the stop sign
   assert.ok(existsSync(join(dataDir, "svc.db")));
 });
 
-test("the image does not start where others can reach it without credentials", () => {
+test("the image does not start on a public address without credentials", () => {
   const { settings } = readSettings(imageEnv);
 
   assert.match(bootRefusals(settings)[0] ?? "", /SVC_AUTH_MODE=none is only for loopback/);
@@ -151,7 +151,7 @@ function environmentOf(service: Service): Record<string, string> {
   return { ...imageEnv, ...Object.fromEntries(given) };
 }
 
-test("compose.yaml starts svc after the migration, on the same database and by settings that stand", () => {
+test("compose.yaml starts svc after the migration, on the same database", () => {
   const environment = environmentOf(svc);
 
   const { settings, issues } = readSettings(environment);
@@ -171,7 +171,7 @@ test("compose.yaml starts svc after the migration, on the same database and by s
   assert.ok(Number.parseInt(svc.stop_grace_period ?? "", 10) >= drainDelaySeconds + gracefulShutdownSeconds + 10);
 });
 
-test("compose.yaml gives each service what it needs: no key but the server's own gets any further", () => {
+test("compose.yaml passes each service its variables, and only the server its keys", () => {
   const { settings, issues } = readSettings(environmentOf(migrate));
 
   assert.deepEqual([issues, Object.keys(migrate.environment ?? {})], [[], ["SVC_DATABASE_URL"]]);
@@ -183,7 +183,7 @@ test("compose.yaml gives each service what it needs: no key but the server's own
   assert.equal(redis.environment, undefined);
 });
 
-test("compose.yaml hands the keys of all providers through", () => {
+test("compose.yaml passes on the keys of all providers", () => {
   const handed = Object.keys(svc.environment ?? {}).filter((name) => name.endsWith("_API_KEY"));
 
   assert.deepEqual(
@@ -192,7 +192,7 @@ test("compose.yaml hands the keys of all providers through", () => {
   );
 });
 
-test("compose.yaml publishes the image's port to this machine alone, and keeps data in volumes that it declares", () => {
+test("compose.yaml publishes the port to this machine only, and uses named volumes", () => {
   const volumes = [svc, postgres].flatMap((service) => service.volumes ?? []).map((volume) => volume.split(":", 2));
 
   assert.deepEqual(svc.ports, [`127.0.0.1:${imageEnv.SVC_PORT}:${wordsOf("EXPOSE")[0]}`]);

@@ -12,7 +12,7 @@ import { silentTalk } from "../../support/silent-talk.ts";
 import { run, runJson } from "./support.ts";
 
 describe("svc keys", () => {
-  test("makes a key that its own entry lets in", async () => {
+  test("prints a key and an entry that admits it", async () => {
     const { code, answer } = await runJson(keysCommand, [
       "--tenant",
       "acme",
@@ -71,7 +71,7 @@ describe("scopes of a new credential", () => {
     "No route of svc asks for the scope chat:*. Only * alone matches other scopes.",
   ];
 
-  test("that are nearly one of svc's are warned of, and taken", async () => {
+  test("that resemble one of svc's cause a warning, and are accepted", async () => {
     const { privateJwk } = await keyPair("ES256");
     const environment = { SVC_JWKS_PRIVATE: JSON.stringify(privateJwk) };
 
@@ -99,7 +99,7 @@ describe("scopes of a new credential", () => {
     assert.ok(!stdout.includes("No route"));
   });
 
-  test("that are svc's, or like none of them, are not", async () => {
+  test("that are svc's, or resemble none of them, cause no warning", async () => {
     assert.equal("warnings" in (await runJson(keysCommand, ["--scopes", "chat:read,tickets:read,*"])).answer, false);
   });
 });
@@ -144,7 +144,7 @@ describe("svc mint-jwt", () => {
     }
   });
 
-  test("names the issuer and the audience that the server asks for", async () => {
+  test("sets the issuer and the audience that the server requires", async () => {
     const asked = { SVC_JWT_ISSUER: "https://issuer.example", SVC_JWT_AUDIENCE: "svc" };
     const { answer } = await runJson(mintJwtCommand, ["--sub", "alice"], { ...signer(pairs[0]), ...asked });
 
@@ -154,7 +154,7 @@ describe("svc mint-jwt", () => {
     assert.deepEqual(principal.scopes, []);
   });
 
-  test("says when the token ends", async () => {
+  test("prints the expiry of the token", async () => {
     const earliest = Math.floor(Date.now() / 1000) * 1000;
     const { answer } = await runJson(mintJwtCommand, ["--sub", "alice", "--ttl", "60"], signer(pairs[2]));
 
@@ -170,7 +170,7 @@ describe("svc mint-jwt", () => {
     assert.equal((await authenticate(verifier(pairs[2]), bearer(answer.token as string))).sub, "alice");
   });
 
-  test("is exit 2 without --sub, with a bad tenant, a bad ttl, a tenant that is not allowed, or no private key", async () => {
+  test("is exit 2 for a missing --sub, a bad tenant or ttl, or no private key", async () => {
     const key = signer(pairs[2]);
     const codes = [
       await run(mintJwtCommand, [], key),
@@ -184,7 +184,7 @@ describe("svc mint-jwt", () => {
     assert.deepEqual(codes, Array(6).fill([2, ""]));
   });
 
-  test("is exit 1 with a private key that is none, and does not print it", async () => {
+  test("is exit 1 with an invalid private key, and does not print it", async () => {
     const { code, stderr } = await run(mintJwtCommand, ["--sub", "a"], {
       SVC_JWKS_PRIVATE: JSON.stringify({ kty: "OKP", crv: "Ed25519", x: "planted", d: "planted" }),
     });

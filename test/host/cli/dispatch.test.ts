@@ -59,7 +59,7 @@ describe("a command", () => {
     assert.deepEqual(await run("echo", "hi", "there"), { code: 0, stdout: "hi there\n", stderr: "" });
   });
 
-  test("prints one JSON object with --json, wherever it stands", async () => {
+  test("prints one JSON object with --json, wherever that option is", async () => {
     const expected = { ok: true, options: { loud: true, times: "3" }, positionals: ["hi"] };
 
     for (const argv of [
@@ -80,12 +80,12 @@ describe("a command", () => {
     });
   });
 
-  test("that breaks is exit 1 with its message", async () => {
+  test("that throws is exit 1 with its message", async () => {
     assert.deepEqual(await run("crash"), { code: 1, stdout: "", stderr: "it broke\n" });
     assert.deepEqual(await run("unload"), { code: 1, stdout: "", stderr: "no such module\n" });
   });
 
-  test("whose package is not installed says what to run", async () => {
+  test("whose package is not installed prints the command that installs it", async () => {
     const missing = Object.assign(new Error("Cannot find package 'yaml' imported from /x.ts"), {
       code: "ERR_MODULE_NOT_FOUND",
     });
@@ -95,7 +95,7 @@ describe("a command", () => {
     assert.deepEqual([code, stderr], [1, `${missing.message}\nRun "npm ci" first.\n`]);
   });
 
-  test("that meets bad settings is exit 1 and names them", async () => {
+  test("that finds bad settings is exit 1 and names them", async () => {
     assert.deepEqual(await run("settings"), { code: 1, stdout: "", stderr: "SVC_PORT must be an integer\n" });
     assert.deepEqual(JSON.parse((await run("settings", "--json")).stdout), {
       ok: false,
@@ -165,7 +165,7 @@ describe("help and version", () => {
     }
   });
 
-  test("help of a command names the words that its first argument may be, and which one is meant without it", async () => {
+  test("help of a command names the allowed values of its first argument", async () => {
     const words = ["list", "show"];
     const some: Commands = {
       look: async () => ({ ...echo, positionals: ["[ACTION]", "[ID]"], words }),

@@ -62,7 +62,7 @@ async function providers(context: TestContext, environment: Record<string, strin
 const own = (map: Record<string, object>) => ({ SVC_MODEL_PROVIDERS: JSON.stringify(map) });
 
 describe("svc doctor --online", () => {
-  test("takes the key of a built-in provider at an address of the operator's, and of one's own in both protocols", async (context) => {
+  test("accepts keys of built-in providers at own addresses, and of own providers", async (context) => {
     const { code, of, text } = await providers(context, {
       SVC_MODEL_PROVIDER_OPTIONS: JSON.stringify({ openai: { base_url: `${origin}/v1`, api_key: "secret:OPENAI" } }),
       SVC_SECRET_OPENAI: rightKey,
@@ -87,7 +87,7 @@ describe("svc doctor --online", () => {
     assert.doesNotMatch(text, /the-right-key/);
   });
 
-  test("names the setting of a key that is refused, and never the key", async (context) => {
+  test("names the setting of a refused key, and never the key", async (context) => {
     const environment = {
       OPENAI_API_KEY: wrongKey,
       ANTHROPIC_API_KEY: wrongKey,
@@ -126,7 +126,7 @@ describe("svc doctor --online", () => {
     assert.doesNotMatch(text + printed.stdout, /the-wrong-key|"short"|tiny/);
   });
 
-  test("tells the address and the cause of one that cannot be reached, within seconds", async (context) => {
+  test("prints the address and the cause of an unreachable provider within seconds", async (context) => {
     const { code, of } = await providers(
       context,
       own({
@@ -143,7 +143,7 @@ describe("svc doctor --online", () => {
     assert.match(of("silent")?.detail ?? "", /\/silent\/models does not answer within 5 seconds/);
   });
 
-  test("says of another answer that it proves nothing, and follows none that leads elsewhere", async (context) => {
+  test("reports any other answer as inconclusive, and follows no redirect", async (context) => {
     const statuses = [302, 404, 405, 429, 500];
 
     const { code, checks } = await providers(

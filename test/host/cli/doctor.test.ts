@@ -35,7 +35,7 @@ function healthy(context: TestContext): Record<string, string> {
 }
 
 describe("svc doctor", () => {
-  test("finds nothing wrong with the embedded default, and makes nothing", async (context) => {
+  test("finds no problem in the embedded default, and creates nothing", async (context) => {
     const environment = healthy(context);
     const { code, report, check } = await examine(environment);
 
@@ -59,7 +59,7 @@ describe("svc doctor", () => {
     assert.ok(!existsSync(environment.SVC_DATA_DIR ?? ""));
   });
 
-  test("shows every setting with its value and its source, and secrets only as set or unset", async (context) => {
+  test("shows every setting with value and source; of secrets only whether they are set", async (context) => {
     const planted = "planted-secret-value";
     const { report, setting } = await examine({
       ...healthy(context),
@@ -90,7 +90,7 @@ describe("svc doctor", () => {
     assert.doesNotMatch(JSON.stringify(report), /planted-secret/);
   });
 
-  test("prints a report for a person on stdout, good news or bad", async (context) => {
+  test("prints a report for a person on stdout, with and without problems", async (context) => {
     const good = await run(doctor, [], healthy(context));
     const bad = await run(doctor, [], { ...healthy(context), SVC_HOST: "0.0.0.0", SVC_PROT: "1" });
 
@@ -129,7 +129,7 @@ describe("svc doctor", () => {
 });
 
 describe("svc doctor checks", () => {
-  test("the database that is there", async (context) => {
+  test("an existing database", async (context) => {
     const environment = healthy(context);
     await run(migrateCommand, [], environment);
 
@@ -151,7 +151,7 @@ describe("svc doctor checks", () => {
     assert.doesNotMatch(check("database")?.detail ?? "", /planted-password/);
   });
 
-  test("warns of a scope that nothing asks for, by the entry of its key", async (context) => {
+  test("warns of a scope that no route requires, by the entry of its key", async (context) => {
     const { report } = await examine({
       ...healthy(context),
       SVC_AUTH_MODE: "api_key",
@@ -161,7 +161,7 @@ describe("svc doctor checks", () => {
     assert.match(report.warnings.join(), /SVC_AUTH_API_KEYS: entry 1 has the scope chat:wrtie.*mean chat:write\?$/);
   });
 
-  test("a Redis that does not answer, and one that does, without printing its password", async (context) => {
+  test("an unreachable and a working Redis, without printing its password", async (context) => {
     const redis = await startRedis(cleanup(context), "planted-password");
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
 
@@ -182,7 +182,7 @@ describe("svc doctor checks", () => {
     for (const { report } of [gone, wrong, there]) assert.doesNotMatch(JSON.stringify(report), /planted-password/);
   });
 
-  test("directories that are files, or are not there", async (context) => {
+  test("directories that are files or do not exist", async (context) => {
     const directory = temporaryDirectory(context);
     const file = join(directory, "file");
     writeFileSync(file, "");
@@ -201,7 +201,7 @@ describe("svc doctor checks", () => {
     }
   });
 
-  test("checks a default manifest of the operator's own, and a missing one", async (context) => {
+  test("checks a default manifest of the operator, and a missing one", async (context) => {
     const directory = temporaryDirectory(context);
     mkdirSync(join(directory, "manifests"));
     writeFileSync(join(directory, "manifests", "own.yaml"), "metadata: {name: own}\nspec: {model: {id: nowhere}}\n");
@@ -216,7 +216,7 @@ describe("svc doctor checks", () => {
     assert.equal(nobody.code, 0);
   });
 
-  test("the operator's directory of manifests: missing, no directory, empty, valid", async (context) => {
+  test("the operator's manifest directory: missing, a file, empty, valid", async (context) => {
     const environment = healthy(context);
     const directory = temporaryDirectory(context);
     const at = async (path: string) => examine({ ...environment, SVC_MANIFEST_DIR: join(directory, path) });
@@ -241,7 +241,7 @@ describe("svc doctor checks", () => {
       assert.ok(found[at]?.check("manifest_directory")?.detail.includes(words), words);
   });
 
-  test("each invalid file of that directory, with its path and what validate-manifest says of it", async (context) => {
+  test("each invalid file of that directory, with its path and its problems", async (context) => {
     const directory = temporaryDirectory(context);
     const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
     write("fine.yaml", "metadata: {name: fine}\n");
@@ -315,7 +315,7 @@ describe("svc doctor checks", () => {
     });
   }
 
-  test("a default model that is demo, and one that is not there", async (context) => {
+  test("a default model that is demo, and one that does not exist", async (context) => {
     const environment = healthy(context);
     const demo = await examine(
       environment,
@@ -330,7 +330,7 @@ describe("svc doctor checks", () => {
     assert.equal(nowhere.check("model")?.status, "error");
   });
 
-  test("registries that cannot be made", async (context) => {
+  test("registries that cannot be created", async (context) => {
     const failing = doctorCommand(() => Promise.reject(new Error("no route table")), []);
 
     const { code, report } = await examine(healthy(context), failing);

@@ -22,7 +22,7 @@ function svc(argv: readonly string[], cwd: string, input = "") {
 }
 
 describe("svc init", () => {
-  test("writes a manifest that stands, is served, and answers", async (context) => {
+  test("writes a manifest that is valid, is served, and answers", async (context) => {
     const atEnd = cleanup(context);
     const cwd = temporaryDirectory(context);
 
@@ -51,7 +51,7 @@ describe("svc init", () => {
     assert.match(answer.stderr, /^→ calculator \{"expression":"19 \* 21"\}$/m);
   });
 
-  test("writes a manifest that stands under every name that it takes", (context) => {
+  test("writes a valid manifest under every accepted name", (context) => {
     const cwd = temporaryDirectory(context);
 
     for (const name of [
@@ -76,7 +76,7 @@ describe("svc init", () => {
     }
   });
 
-  test("names the next commands as it was called itself, where svc is a program", (context) => {
+  test("names the next commands in the form in which it was called", (context) => {
     const cwd = temporaryDirectory(context);
     symlinkSync(join(root, "svc.js"), join(cwd, "svc"));
 
@@ -94,7 +94,7 @@ describe("svc init", () => {
     ]);
   });
 
-  test("overwrites nothing, and says what it cannot write", (context) => {
+  test("overwrites nothing, and names the file that it could not write", (context) => {
     const cwd = temporaryDirectory(context);
     mkdirSync(join(cwd, "mine"));
     writeFileSync(join(cwd, "mine/assistant.yaml"), "mine");
@@ -125,7 +125,7 @@ COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${at}; _s
     return execFileSync("bash", ["-c", script], { encoding: "utf8" }).trimEnd().split("\n");
   };
 
-  test("bash completes commands, actions and options, as they are declared", (context) => {
+  test("bash completes the declared commands, actions and options", (context) => {
     if (!has(context, existsSync("/bin/bash"), "needs bash")) return;
 
     assert.deepEqual(bash(["svc", "ch"]), ["chat", "chaos"]);

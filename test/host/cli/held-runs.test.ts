@@ -33,7 +33,7 @@ describe("a backup with an open durable run", () => {
   const place = (): string => join(tempDir(atEnd), "place");
   const svc = (argv: readonly string[], env: Record<string, string>) => said(argv, { atEnd, env });
 
-  test("DUR-008 is restored with its runs held, until svc runs release lets them go, or with --resume", async () => {
+  test("DUR-008 holds its runs after a restore until a release; --resume holds none", async () => {
     const server = await startServerProcess({ atEnd, env: auth });
     const spec = {
       tools: ["calculator"],
@@ -108,7 +108,7 @@ for (const dialect of gateDialects)
     const { store } = await testStore(dialect, cleanup());
     const tenant = store.tenant("acme");
 
-    test("DUR-008 no time passes for a run that is held, and a run is let go with its tasks", async () => {
+    test("DUR-008 a held run does not expire, and is released together with its tasks", async () => {
       const now = await storeNow(store.system);
       const run = (id: string, epoch: number, manifest: string, parent_run_id: string | null = null) =>
         runBegun(

@@ -27,7 +27,7 @@ describe("svc validate-manifest", () => {
     return path;
   }
 
-  test("accepts a good manifest and tells what it is", async (context) => {
+  test("accepts a good manifest and describes it", async (context) => {
     const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\nspec: {tools: [calculator]}\n");
 
     const { code, answer } = await runJson(validate, [path]);
@@ -54,7 +54,7 @@ describe("svc validate-manifest", () => {
     assert.match(stderr, /spec\.max_turns/);
   });
 
-  test("refuses what does not compile", async (context) => {
+  test("refuses a manifest that does not compile", async (context) => {
     const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\nspec: {tools: [nothing]}\n");
 
     const { code, answer } = await runJson(validate, [path]);
@@ -63,7 +63,7 @@ describe("svc validate-manifest", () => {
     assert.equal((answer.detail as { type: string }[])[0]?.type, "unresolved");
   });
 
-  test("finds the texts that a manifest names in the deployment's object store", async (context) => {
+  test("finds the manifest's texts in the deployment's object store", async (context) => {
     const directory = temporaryDirectory(context);
     const path = manifestFile(directory, "metadata: {name: helper}\nspec: {system_prompt: {files: [tone.md]}}\n");
     const environment = { SVC_OBJECT_STORE_PATH: join(directory, "objects") };
@@ -76,7 +76,7 @@ describe("svc validate-manifest", () => {
     assert.equal((await run(validate, [path, "--tenant", "globex"], environment)).code, 1);
   });
 
-  test("looks up what an agent is made of, all the way down, in the files that the server has", async (context) => {
+  test("looks up sub-agents at every level in the files that the server reads", async (context) => {
     const directory = temporaryDirectory(context);
     const others = temporaryDirectory(context);
     const environment = { SVC_MANIFEST_DIR: others };
@@ -108,7 +108,7 @@ describe("svc validate-manifest", () => {
     assert.equal(bundledOnly.code, 1);
   });
 
-  test("checks as in the environment of -e", async (context) => {
+  test("checks with the environment of -e", async (context) => {
     const path = manifestFile(temporaryDirectory(context), "metadata: {name: helper}\n");
     seen.length = 0;
 
@@ -158,7 +158,7 @@ describe("svc validate-manifest", () => {
     });
   }
 
-  test("refuses a file beside another of the same name", async (context) => {
+  test("refuses a file next to another one of the same name", async (context) => {
     const directory = temporaryDirectory(context);
     const path = manifestFile(directory, "metadata: {name: helper}\n");
     writeFileSync(join(directory, "helper.json"), "{}");
@@ -169,7 +169,7 @@ describe("svc validate-manifest", () => {
     assert.match(stderr, /helper\.json exists too/);
   });
 
-  test("asks for no name in a file that the server does not look for", async (context) => {
+  test("requires no name in a file outside of SVC_MANIFEST_DIR", async (context) => {
     const path = join(temporaryDirectory(context), "draft.txt");
     writeFileSync(path, "metadata: {name: helper}\n");
 
@@ -187,7 +187,7 @@ describe("svc validate-manifest", () => {
 });
 
 describe("svc migrate", () => {
-  test("OPS-020 brings an empty database to the newest revision, and does nothing the second time", async (context) => {
+  test("OPS-020 migrates an empty database to the newest revision, and then does nothing", async (context) => {
     const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
 
     const first = await runJson(migrateCommand, [], environment);
@@ -200,7 +200,7 @@ describe("svc migrate", () => {
     assert.equal(await currentRevision(storeConfigOf(loadSettings(environment))), revisions.at(-1));
   });
 
-  test("OPS-021 an earlier revision is exit 2 without --downgrade, and is gone back to with it", async (context) => {
+  test("OPS-021 is exit 2 for an earlier revision, unless --downgrade is given", async (context) => {
     const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
     await run(migrateCommand, [], environment);
 
@@ -221,7 +221,7 @@ describe("svc migrate", () => {
     assert.equal((await run(migrateCommand, ["--down"], environment)).code, 2);
   });
 
-  test("a data directory that a server is using is left alone, with exit 1", async (context) => {
+  test("leaves a data directory in use unchanged, with exit 1", async (context) => {
     const environment = { SVC_DATA_DIR: temporaryDirectory(context) };
     const server = lockDataDir(environment.SVC_DATA_DIR);
 
@@ -234,7 +234,7 @@ describe("svc migrate", () => {
     assert.equal(after.code, 0);
   });
 
-  test("a database that does not answer is exit 1, and its password is not printed", async () => {
+  test("is exit 1 without a database that answers, and does not print its password", async () => {
     const { code, stderr } = await run(migrateCommand, [], {
       SVC_DATABASE_URL: "postgres://svc:planted-password@127.0.0.1:1/svc",
     });

@@ -110,7 +110,7 @@ describe("npm start", { skip }, () => {
   }
 
   for (const signal of ["SIGINT", "SIGHUP"] as const) {
-    test(`${signal} to all of them at once, as from a terminal, is one signal`, async (t) => {
+    test(`${signal} to all of them at once, as from a terminal, counts as one signal`, async (t) => {
       const started = await midStream(t);
 
       started.svc.signal(signal);
@@ -129,7 +129,7 @@ describe("npm start", { skip }, () => {
     assert.equal(started.svc.child.exitCode, 0);
   });
 
-  test("a server that is killed takes npm with it", async (t) => {
+  test("a killed server ends npm too", async (t) => {
     const { svc, server, all } = await midStream(t);
 
     process.kill(server, "SIGKILL");
@@ -138,7 +138,7 @@ describe("npm start", { skip }, () => {
     for (const pid of all) assert.throws(() => process.kill(pid, 0), { code: "ESRCH" });
   });
 
-  test("hands its arguments on", async (t) => {
+  test("passes its arguments on", async (t) => {
     const svc = start({ atEnd: cleanup(t), command: [...npmStart, "--", "--role", "none"] });
 
     assert.equal(await svc.exited, 2);
@@ -157,7 +157,7 @@ describe("npm start", { skip }, () => {
       await assertDrains(started);
     });
 
-    test(`a server under ${node} that another package's npm start has started outlives it`, async (t) => {
+    test(`a server under ${node} that another package's npm start started outlives npm`, async (t) => {
       const elsewhere = join(tempDir(cleanup(t)), "package.json");
       writeFileSync(elsewhere, "{}");
       const { svc, server, stream, release } = await midStream(t, waitedForBySh(node), {

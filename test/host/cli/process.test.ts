@@ -62,7 +62,7 @@ describe("svc", () => {
     }
   });
 
-  test("says what a wrong word of a command line is near to, or which there are", () => {
+  test("names the nearest words for a wrong word, or lists the possible ones", () => {
     const said: [argv: string[], message: RegExp][] = [
       [["validate"], /^svc has no command "validate" \(did you mean validate-manifest\?\)\.\nRun "svc help"/],
       [["start"], /^svc has no command "start" \(there are serve, migrate, .*version\)\./],
@@ -82,7 +82,7 @@ describe("svc", () => {
     }
   });
 
-  test("does not start with settings that do not stand, and names each", () => {
+  test("does not start with invalid settings, and names each", () => {
     const { code, stdout, stderr } = svc(["serve"], {
       SVC_PORT: "x",
       SVC_DURABILITY: "temporal",
@@ -94,7 +94,7 @@ describe("svc", () => {
       assert.match(stderr, new RegExp(`^${name} `, "m"));
   });
 
-  test("does not start without authentication on every address, and makes nothing", (context) => {
+  test("does not start on all addresses without authentication, and creates nothing", (context) => {
     const data = join(temporaryDirectory(context), "data");
     const { code, stdout } = svc(["serve", "--json"], { SVC_HOST: "0.0.0.0", SVC_DATA_DIR: data });
 
@@ -110,7 +110,7 @@ describe("svc", () => {
     assert.equal(stdout, "Schema at 0000: applied 0000.\n");
   });
 
-  test("examines the deployment with the tools and models that the server has", (context) => {
+  test("checks the deployment with the tools and models of the server", (context) => {
     const { code, stdout } = svc(["doctor", "--json"], { SVC_DATA_DIR: join(temporaryDirectory(context), "data") });
 
     const { ok, checks } = JSON.parse(stdout) as { ok: boolean; checks: { name: string; status: string }[] };
@@ -147,7 +147,7 @@ describe("svc", () => {
     assert.match(said[1]?.stdout ?? "", /evil\.yaml: .*red.*owned.*line is not a field of spec/m);
   });
 
-  test("a pipe whose reader has gone ends every command without a word", (context) => {
+  test("a closed pipe ends every command silently", (context) => {
     const directory = temporaryDirectory(context);
     const words = ["help", "help --json", "doctor", "completion bash", "keys", "version", "nothing --json", "init"];
     for (const line of words) {
@@ -171,7 +171,7 @@ describe("svc", () => {
     }
   });
 
-  test("validates the bundled manifest, and refuses a tool that the server does not have", (context) => {
+  test("validates the bundled manifest, and refuses a tool that the server lacks", (context) => {
     const bad = join(temporaryDirectory(context), "bad.yaml");
     writeFileSync(bad, "metadata: {name: bad}\nspec: {tools: [calculator, no_such_tool]}\n");
 

@@ -92,7 +92,7 @@ describe("svc replay", () => {
   const eventOf = (thread: string) =>
     `event_key = (SELECT thread_key FROM threads WHERE suffix = '${thread}') * 16777216`;
 
-  test("DUR-006 makes a run with tools again, step by step, and asks no model for it", async () => {
+  test("DUR-006 repeats a run with tools step by step, without asking a model", async () => {
     const once = await say("agent", "steps");
     const again = await say("agent", "steps");
     const asked = mock.requests.length;
@@ -134,7 +134,7 @@ describe("svc replay", () => {
     assert.ok(further.events > waiting.events);
   });
 
-  test("says at which call and message a log that was altered is another one", async () => {
+  test("names the call and the message at which an altered log differs", async () => {
     const changes: readonly [seq: number, sql: string, call: number, what: string][] = [
       // Changes of user text, model text, calls and results; each keeps the length of the text.
       [0, "content = 'No!'", 1, "messages[0]"],
@@ -156,7 +156,7 @@ describe("svc replay", () => {
     }
   });
 
-  test("says where events are missing, and where the end is another one", async () => {
+  test("reports missing events, and a different end", async () => {
     const gone = await say("agent", "gone");
     alter(`DELETE FROM events WHERE ${eventOf("gone")} + 3`);
     const ended = await say("agent", "ended");
@@ -194,7 +194,7 @@ describe("svc replay", () => {
 
   const copied = "event_key, tenant_id, parent_seq, ts, kind, role, content, extra, run";
 
-  test("says where an event is another one that no model is shown, and where there is one more", async () => {
+  test("reports changed or additional events that no model was shown", async () => {
     const marked = await say("agent", "marked");
     alter(`UPDATE events SET extra = json_set(extra, '$.metadata.truncated', 1) WHERE ${eventOf("marked")} + 9`);
     const longer = await say("agent", "longer");
@@ -255,7 +255,7 @@ describe("svc replay", () => {
     }
   });
 
-  test("--manifest tells call by call what another manifest would have been shown", async () => {
+  test("--manifest shows for each call the request under another manifest", async () => {
     const id = await say("agent", "otherwise");
     const file = join(tempDir(atEnd), "agent.json");
     const spec = {
@@ -285,7 +285,7 @@ describe("svc replay", () => {
     assert.deepEqual([unchanged.code, unchanged.divergence], [0, null]);
   });
 
-  test("says that a manifest is another one now where the run's own was not kept, and not of durable runs", async () => {
+  test("notes a changed manifest of a run that stored none; durable runs store theirs", async () => {
     const turned = await say("agent", "turned");
     const lasting = await say("lasting", "lasting");
     const changed = tempDir(atEnd);
@@ -308,7 +308,7 @@ describe("svc replay", () => {
     assert.deepEqual([second.code, second.answer.divergence], [0, null]);
   });
 
-  test("finds a run under its tenant only, and says what it was asked for wrongly", async () => {
+  test("finds a run under its tenant only, and names wrong arguments", async () => {
     const id = await say("agent", "mine");
     const stateless = await server.post("/chat", turn("agent", "Go."), { key: keys.mallory });
     assert.equal(stateless.status, 200);
@@ -342,7 +342,7 @@ describe("svc replay", () => {
     assert.match(String(answer.message), /at revision base, which is too old: svc serve or svc migrate brings it up/);
   });
 
-  test("names what is missing for a run without records of its first model calls", async () => {
+  test("names the missing records of a run's first model calls", async () => {
     const forget = (id: string, from: number): void => {
       const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
       db.prepare("DELETE FROM model_calls WHERE run_id = ? AND n < ?").run(id, from);
@@ -372,7 +372,7 @@ describe("svc replay", () => {
     assert.deepEqual(told(ofTurned), [1, "run_not_found", notFound]);
   });
 
-  test("makes a run again whose model failed between its thoughts and its words, or in the middle of both", async () => {
+  test("repeats a run whose model failed between or inside thoughts and text", async () => {
     const piece = (delta: object) => ({ send: chunk(delta, null) });
     const thought = piece({ reasoning_content: "Let me th" });
     const lost = { steps: [thought, { cut: "reset" as const }] };
@@ -395,7 +395,7 @@ describe("svc replay", () => {
     }
   });
 
-  test("tells of a run that is under way how far it has come", async () => {
+  test("replays a live run up to its newest event", async () => {
     const held = gate();
     mock.answer("other", inTurn(calls(sum(1)), says("Still", held.opened)));
     const body = turn("agent", "Go.", { thread_id: "live", model: "other" });
@@ -411,7 +411,7 @@ describe("svc replay", () => {
     assert.deepEqual((await replayed(id)).notes, []);
   });
 
-  test("makes a run again up to where its process has ended", async () => {
+  test("repeats a run up to the point where its process ended", async () => {
     mock.answer("other", inTurn(calls(sum(1)), says("Still", gate().opened)));
     const body = turn("agent", "Go.", { thread_id: "killed", model: "other" });
     const stream = await server.stream("/chat/stream", body, { key: keys.alice });

@@ -157,7 +157,7 @@ describe("a table of runs", () => {
   };
   const esc = "\u001b";
 
-  test("it is no wider than its terminal, whole where it goes elsewhere, and the id is never cut", () => {
+  test("is no wider than its terminal, complete elsewhere, and never cuts the id", () => {
     for (const columns of [20, 40, 60, 80, 100, 132]) {
       const lines = runTable([shown], 90_000, { columns, colours: false }).split("\n");
       assert.ok(
@@ -171,7 +171,7 @@ describe("a table of runs", () => {
     assert.match(whole, / 1m /);
   });
 
-  test("colours appear only where wanted, and foreign text controls no terminal", () => {
+  test("is coloured only on request, and foreign text cannot control the terminal", () => {
     const hostile = { ...shown, manifest_id: `${esc}[2Jagent\u202e\n\u009b` };
 
     const coloured = runTable([hostile], 0, { columns: 200, colours: true });

@@ -52,7 +52,7 @@ for (const node of nodes) {
       return { svc, stream };
     }
 
-    test("prints its URL, data directory and model, and a line that a shell can run", {
+    test("prints its URL, data directory and model, and a command for a shell", {
       skip: spawnSync("curl", ["--version"]).status === 0 ? false : "needs curl",
     }, async (t) => {
       const data = join(tempDir(cleanup(t)), "some data");
@@ -77,7 +77,7 @@ for (const node of nodes) {
     });
 
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
-      test(`${signal} lets a live stream run to its end, takes nothing new, and is exit 0`, async (t) => {
+      test(`${signal} lets a live stream end, accepts nothing new, and is exit 0`, async (t) => {
         const held = gate();
         const { svc, stream } = await midStream(held.opened, t);
 
@@ -103,7 +103,7 @@ for (const node of nodes) {
       });
     }
 
-    test("one Ctrl-C that comes twice, from the terminal and from npm, is one", async (t) => {
+    test("one Ctrl-C that arrives twice, from the terminal and from npm, counts once", async (t) => {
       const held = gate();
       const { svc, stream } = await midStream(held.opened, t);
 
@@ -116,7 +116,7 @@ for (const node of nodes) {
       assert.equal(await svc.exited, 0);
     });
 
-    test("a second Ctrl-C ends it at once, with the turn under way", async (t) => {
+    test("a second Ctrl-C ends it at once, during a turn", async (t) => {
       const { svc, stream } = await midStream(never, t);
 
       svc.signal("SIGINT");
@@ -138,7 +138,7 @@ for (const node of nodes) {
 }
 
 describe("svc serve that does not start", () => {
-  test("says which port is taken, and is exit 1", async (t) => {
+  test("names the port that is taken, and is exit 1", async (t) => {
     const atEnd = cleanup(t);
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
@@ -160,7 +160,7 @@ describe("svc serve that does not start", () => {
     });
   });
 
-  test("says that SVC_HOST is no address of this machine, and is exit 1", (t) => {
+  test("reports that SVC_HOST is no address of this machine, and is exit 1", (t) => {
     // An address of the documentation range, which no machine has.
     const env = { SVC_HOST: "192.0.2.1", SVC_PORT: "0", SVC_AUTH_MODE: "api_key", SVC_DATA_DIR: tempDir(cleanup(t)) };
 
@@ -173,7 +173,7 @@ describe("svc serve that does not start", () => {
     );
   });
 
-  test("says which settings do not stand, and why", (t) => {
+  test("names the invalid settings and the reasons", (t) => {
     const env = { SVC_PORT: "70000", SVC_AUTH_MODE: "sometimes", SVC_DATA_DIR: join(tempDir(cleanup(t)), "data") };
 
     const { code, stdout, stderr } = refused([], env);
@@ -189,7 +189,7 @@ describe("svc serve that does not start", () => {
     assert.ok(!existsSync(env.SVC_DATA_DIR));
   });
 
-  test("reports that another server has the data directory, and leaves that one running", async (t) => {
+  test("reports that another server has the data directory, which keeps running", async (t) => {
     const atEnd = cleanup(t);
     const data = tempDir(atEnd);
     const svc = start({ atEnd, env: { SVC_DATA_DIR: data } });
@@ -246,7 +246,7 @@ describe("svc serve that does not start", () => {
     assert.match(refused([], { SVC_DATA_DIR: at("taken") }).stderr, /^SVC_DATA_DIR: .*taken\/svc\.db/);
   });
 
-  test("says which setting has named a database that does not answer, without its password", (t) => {
+  test("names the setting of a silent database, without its password", (t) => {
     const env = { SVC_DATA_DIR: tempDir(cleanup(t)), SVC_DATABASE_URL: "postgres://me:not-to-be-told@127.0.0.1:1/svc" };
 
     const { code, stderr } = refused([], env);
@@ -254,7 +254,7 @@ describe("svc serve that does not start", () => {
     assert.deepEqual([code, stderr], [1, "SVC_DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1\n"]);
   });
 
-  test("a role of its own is refused, and a word that is no role as a mistake", (t) => {
+  test("refuses a single role, and an unknown role as a mistake", (t) => {
     const env = { SVC_DATA_DIR: join(tempDir(cleanup(t)), "data") };
 
     for (const role of ["api", "worker", "scheduler"]) {
@@ -277,7 +277,7 @@ describe("svc serve that does not start", () => {
   });
 });
 
-test("svc serve --role all --json prints nothing but JSON, and its outcome last", async (t) => {
+test("svc serve --role all --json prints only JSON, and its outcome last", async (t) => {
   const svc = start({ atEnd: cleanup(t), command: serveUnder(process.execPath, ["--role", "all", "--json"]) });
   await svc.printed(/svc is ready/);
 

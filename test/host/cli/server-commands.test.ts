@@ -59,7 +59,7 @@ describe("commands that look into a server", () => {
     assert.deepEqual(none, { code: 1, stdout: "", stderr: "The thread none does not exist or is empty.\n" });
   });
 
-  test("svc usage sums up what models were asked, by day and by conversation", async () => {
+  test("svc usage sums up model calls by day and by thread", async () => {
     const summary = await svc(usageCommand, []);
     const threads = await svc(usageCommand, ["threads", "--since", "2020-01-01T00:00:00Z"]);
     const old = await svc(usageCommand, ["--until", "2020-01-01"]);
@@ -74,7 +74,7 @@ describe("commands that look into a server", () => {
     assert.equal((answer.totals as { calls: number }).calls, 2);
   });
 
-  test("the rows of svc usage add up to the last one, also when threads are left out", async () => {
+  test("the rows of svc usage add up to the last one, also when threads are omitted", async () => {
     for (const text of ["A tulip.", "A rose, which is longer."])
       await server.post("/chat", turn("agent", text, { thread_id: `sum-${text.length}` }), { key: keys.alice });
 
@@ -97,7 +97,7 @@ describe("commands that look into a server", () => {
     assert.match(tables[1]?.stdout ?? "", /\n\(others\) +\d+/);
   });
 
-  test("svc approvals lists calls that wait, shows one, and decides it once", async () => {
+  test("svc approvals lists waiting calls, shows one, and decides it once", async () => {
     const pending = async (text: string, thread_id: string) => {
       void server.post("/chat", turn("gated", text, { thread_id }), { key: keys.alice });
       return eventually("a request", async () => {
@@ -173,7 +173,7 @@ describe("commands that look into a server", () => {
   });
 });
 
-test("a table is no wider than its terminal, and coloured only where that is wanted", () => {
+test("a table is no wider than its terminal, and coloured only on request", () => {
   const rows = [["an-id-that-is-long", `denied`, `${"x".repeat(80)}${esc}[31m\u202e`]];
   const of = { heads: ["ID", "STATUS", "WHY"], rows, statusAt: 1 };
 

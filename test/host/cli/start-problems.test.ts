@@ -43,7 +43,7 @@ describe("a .env in the working directory", () => {
   const warning =
     /svc does not read the file \.env in the working directory\. It sets SVC_AUTH_MODE, SVC_SECRET_DB, which/;
 
-  test("svc doctor names the settings that it sets and the process does not have", (t) => {
+  test("svc doctor names the settings in it that the process lacks", (t) => {
     const cwd = tempDir(cleanup(t));
     writeFileSync(join(cwd, ".env"), dotEnv);
 
@@ -53,7 +53,7 @@ describe("a .env in the working directory", () => {
     assert.doesNotMatch(said, /planted-secret-0001|SVC_NOPE/);
   });
 
-  test("svc serve logs the same line, and none when the settings are exported", async (t) => {
+  test("svc serve logs the same line, and none if the settings are exported", async (t) => {
     const cwd = tempDir(cleanup(t));
     writeFileSync(join(cwd, ".env"), dotEnv);
 
@@ -65,7 +65,7 @@ describe("a .env in the working directory", () => {
     assert.doesNotMatch(exported, /the file \.env/);
   });
 
-  test("svc doctor says nothing of a .env that is a directory or sets nothing of svc", (t) => {
+  test("svc doctor ignores a .env that is a directory or has no setting of svc", (t) => {
     const cwd = tempDir(cleanup(t));
     writeFileSync(join(cwd, ".env"), "OTHER=1\n");
 

@@ -19,7 +19,7 @@ describe("svc task run", () => {
   const task = (name: string, SVC_KEY: string, url = server.url) =>
     run(taskCommand, ["run", name, "--url", url], { SVC_KEY });
 
-  test("TASK-003 every task of the server is done when it is asked for, and said so", async () => {
+  test("TASK-003 every task of the server runs on request, and its end is reported", async () => {
     for (const name of taskNames)
       assert.deepEqual(await task(name, keys.operator), { code: 0, stdout: `${name}: done\n`, stderr: "" });
     const port = new URL(server.url).port;

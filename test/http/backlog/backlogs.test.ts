@@ -60,7 +60,7 @@ const letters = (count: number, bytes: number) =>
   Array.from({ length: count }, (_, at) => String.fromCharCode(97 + (at % 26)).repeat(bytes));
 
 describe("backlogs", () => {
-  test("make each page once for all who read the same state, in pieces, and keep nothing when all have read it", async () => {
+  test("make each page once for all readers of a state, and cache nothing after them", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const pages = ["é".repeat(100_000), ...letters(3, 70_000)];
     const maker = new Maker(pages);
@@ -76,7 +76,7 @@ describe("backlogs", () => {
     );
   });
 
-  test("make another state anew, and a state again that all have left", async () => {
+  test("make pages anew for another state, and for a state without readers", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const [one, two] = [new Maker(["one"]), new Maker(["two"])];
     const both = [open(backlogs, "state 1", one), open(backlogs, "state 2", two)];
@@ -86,7 +86,7 @@ describe("backlogs", () => {
     assert.equal(await readAll(open(backlogs, "state 1", later)), "later");
   });
 
-  test("keep what was made for those who are still in the queue", async () => {
+  test("cache pages for readers that are still queued", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const maker = new Maker(letters(2, 1_000));
     const inLine = backlogs.ticket("acme");
@@ -99,7 +99,7 @@ describe("backlogs", () => {
     assert.deepEqual([maker.made, backlogs.bytes], [[0, 1], 0]);
   });
 
-  test("keep no more than their bound; a page that had to go is made again, the same", async () => {
+  test("cache at most their bound; an evicted page is made again, byte for byte", async () => {
     const bound = 4 * miB;
     const backlogs = new Backlogs(systemEnv(), bound);
     const pages = letters(40, 60_000);
@@ -117,7 +117,7 @@ describe("backlogs", () => {
     assert.equal(backlogs.bytes, 0);
   });
 
-  test("let go first of the page that was not asked for the longest", async () => {
+  test("evict the least recently requested page first", async () => {
     const backlogs = new Backlogs(systemEnv(), 4 * miB);
     // Pages stay cached while any reader is in the queue.
     await backlogs.ticket("acme").turn();
@@ -133,7 +133,7 @@ describe("backlogs", () => {
     );
   });
 
-  test("are handed out but not cached if they exceed the size limit", async () => {
+  test("are passed on but not cached if they exceed the size limit", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * 1024);
     const maker = new Maker(letters(2, 100_000));
 
@@ -146,7 +146,7 @@ describe("backlogs", () => {
     assert.ok(maker.made.length > 2, "they were made again for their other pieces");
   });
 
-  test("have a bounded number of pieces with those who take none, and the rest wait; another tenant gets all of its own", async () => {
+  test("hold a bounded number of untaken pieces; another tenant is not delayed", async () => {
     // There is room for four pieces.
     const backlogs = new Backlogs(systemEnv(), 8 * pieceBytes);
     const maker = new Maker(letters(3, 1_000));
@@ -198,7 +198,7 @@ describe("backlogs", () => {
     );
   });
 
-  test("make a page for who stays when another of its readers gives up in the queue", async () => {
+  test("make a page for the remaining reader if another one leaves the queue", async () => {
     const backlogs = new Backlogs(systemEnv(), 256 * miB);
     const held = gate();
     for (let at = 0; at < 4; at++) void open(backlogs, `holding ${at}`, new Maker(["x"], held.opened)).reader.next();

@@ -40,7 +40,7 @@ describe("a body", () => {
     );
   });
 
-  test("of as many bytes as the route takes is taken, and one more is refused, asked for before or after", async () => {
+  test("is accepted up to the limit of its route, and refused with one byte more", async () => {
     for (const [bytes, fits] of [
       [100, true],
       [101, false],
@@ -58,7 +58,7 @@ describe("a body", () => {
       }
   });
 
-  test("that is too large is refused before its end has come", async () => {
+  test("is refused as soon as it is too large, before its end", async () => {
     const body = new BodyReader();
     const read = body.read(100);
 

@@ -81,7 +81,7 @@ describe("the HTTP engine", () => {
     );
   });
 
-  test("the doctor says which it would be and why, and that there is no binary is no fault but where it is wanted", async () => {
+  test("svc doctor names engine and reason; a missing binary is an error for uws only", async () => {
     const env = { SVC_DATA_DIR: join(tempDir(atEnd), "data") };
 
     const [usual, fallback, wanted] = await Promise.all([

@@ -91,7 +91,7 @@ describe("an answer in pieces", () => {
     assert.deepEqual([body.ended(), unanswered.count], [true, 0]);
   });
 
-  test("is given up when the client goes away while it is behind", async () => {
+  test("is given up when the client disconnects while it is behind", async () => {
     const { exchange, written, unanswered } = asked("GET", false, 1);
     const body = pieces("a", "b", "c");
     exchange.reply(reply(body.pieces));
@@ -104,7 +104,7 @@ describe("an answer in pieces", () => {
     assert.deepEqual(written, ["head 200", "a"]);
   });
 
-  test("is given up unasked for where only its head is wanted", async () => {
+  test("is given up unread for a HEAD request", async () => {
     const { exchange, written, unanswered } = asked("HEAD");
     const body = pieces("a");
     exchange.reply(reply(body.pieces));
@@ -132,7 +132,7 @@ describe("an answer in pieces", () => {
   });
 });
 
-test("the body of a client that has gone is not watched any more", async () => {
+test("the body of a disconnected client is not watched any more", async () => {
   const { sim, exchange } = asked("POST", true);
   let refused: unknown = null;
   exchange.body(1_000).catch((error) => {

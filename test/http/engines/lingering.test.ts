@@ -13,7 +13,7 @@ function linger() {
 }
 
 describe("Lingering", () => {
-  test("closes when the body is over, and once", async () => {
+  test("closes once, when the body is over", async () => {
     const { sim, seen, send } = linger();
     send(1000);
     assert.equal(seen.closed, 0);
@@ -25,7 +25,7 @@ describe("Lingering", () => {
     assert.equal(seen.closed, 1);
   });
 
-  test("takes its bound of bytes, and closes with the next", () => {
+  test("accepts its limit of bytes, and closes with the next one", () => {
     const { seen, send } = linger();
     send(lingerBytesMax - 1);
     send(1);
@@ -37,7 +37,7 @@ describe("Lingering", () => {
     assert.equal(seen.closed, 1);
   });
 
-  test("closes when nothing comes", async () => {
+  test("closes when no byte comes", async () => {
     const { sim, seen } = linger();
     await sim.advance(lingerIdleMs - 1);
     assert.equal(seen.closed, 0);
@@ -47,7 +47,7 @@ describe("Lingering", () => {
     assert.equal(seen.closed, 1);
   });
 
-  test("closes in the end, however steadily a little comes", async () => {
+  test("closes after its total time, however steadily bytes come", async () => {
     const { sim, seen, send } = linger();
     const every = lingerIdleMs / 4;
     for (let passed = 0; passed < lingerMsMax - every; passed += every) {
@@ -62,7 +62,7 @@ describe("Lingering", () => {
     assert.equal(seen.closed, 1);
   });
 
-  test("does nothing to a connection that is gone", async () => {
+  test("does nothing to a closed connection", async () => {
     const { sim, seen, send, lingering } = linger();
 
     lingering.stop();

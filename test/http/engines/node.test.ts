@@ -94,7 +94,7 @@ describe("Node's server", () => {
   }
 
   for (const [what, [bytes, status, code]] of Object.entries(refused)) {
-    test(`refuses ${what}, once, as it refuses all else`, async () => {
+    test(`refuses ${what} once, in the usual form`, async () => {
       const alone = await told(bytes);
       const followed = await told(`${bytes}${rawRequest("GET", "/live")}`);
       const answer = (await alone.answer()) as RawAnswer;
@@ -123,7 +123,7 @@ describe("Node's server", () => {
     });
   }
 
-  test("an answer of HTTP/1.0 ends with the connection, also one in pieces, which has no chunks", async () => {
+  test("an answer of HTTP/1.0 ends with the connection, also one in pieces", async () => {
     const whole = await told("GET /health HTTP/1.0\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n");
     const body = turn();
     const streamed = await told(
@@ -138,7 +138,7 @@ describe("Node's server", () => {
     assert.match(stream?.body ?? "", /^data: .*\n\n.*data: \[DONE\]\n\n$/s);
   });
 
-  test("a connection says that it closes when it does, and nothing else of it", async () => {
+  test("a connection announces its close if it closes, and nothing otherwise", async () => {
     const connection = await told(rawRequest("GET", "/health"));
     const stays = await connection.answer();
     await connection.send(rawRequest("GET", "/health", ["connection: close"]));
@@ -148,7 +148,7 @@ describe("Node's server", () => {
     assert.equal(closes?.headers.connection, "close");
   });
 
-  test("requests in one piece are carried out one after the other, and answered in their order", async () => {
+  test("pipelined requests run one after the other, and are answered in order", async () => {
     const connection = await told(
       [
         rawRequest("POST", "/chat", ["x-request-id: r0"], turn({ thread_id: "piped" })),
@@ -180,7 +180,7 @@ describe("Node's server", () => {
     assert.deepEqual(more, []);
   });
 
-  test("of a crowd of requests in one piece 65 are carried out, and the connection ends", async () => {
+  test("65 of many pipelined requests run, and then the connection ends", async () => {
     const before = mock.requests.length;
     const connection = await told(rawRequest("POST", "/chat", [], turn()).repeat(300));
     const answers = await connection.answers();
@@ -232,7 +232,7 @@ describe("Node's server", () => {
     for (const connection of [spelled, unknown]) connection.close();
   });
 
-  test("a client that has said its last is answered, whole or as a stream", async () => {
+  test("a half-closed client is answered, whole or as a stream", async () => {
     for (const path of ["/chat", "/chat/stream"]) {
       const connection = await told(rawRequest("POST", path, [], turn()));
       connection.finish();
@@ -246,7 +246,7 @@ describe("Node's server", () => {
     }
   });
 
-  test("one that is gone is noticed, though it has only said its last: its turn ends", async () => {
+  test("a client that closed its connection is detected, and its turn ends", async () => {
     for (const path of ["/chat", "/chat/stream"]) {
       const connection = await told(rawRequest("POST", path, [], JSON.stringify(turnOf("hang", "hi"))));
       await untilMetric(server, "svc_live_runs", (live) => live === 1);
@@ -292,7 +292,7 @@ describe("Node's server", () => {
   });
 
   describe("connections that end by a timeout", { concurrency: true }, () => {
-    test("a head that does not come to its end is 408; a connection on which nothing came is closed", async () => {
+    test("a head that does not end is 408; a connection without a byte is closed", async () => {
       const slow = await told(get);
       const silent = new RawConnection(server.url);
 
@@ -304,7 +304,7 @@ describe("Node's server", () => {
       assert.deepEqual(none, []);
     });
 
-    test("a connection that is idle behind its answer is closed without a word", async () => {
+    test("a connection that is idle after its answer is closed silently", async () => {
       const connection = await told(rawRequest("GET", "/health"));
       const answers = await connection.answers();
 

@@ -19,11 +19,11 @@ function headOf(headers: Readonly<Record<string, string>>, method = "post") {
 
 describe("readHead", () => {
   for (const coding of ["chunked", "Chunked", "CHUNKED"]) {
-    test(`takes the coding ${coding}`, () => assert.equal(headOf({ "transfer-encoding": coding }).fault, null));
+    test(`accepts the coding ${coding}`, () => assert.equal(headOf({ "transfer-encoding": coding }).fault, null));
   }
 
   for (const coding of ["chun\u212aed", "chunked\u00a0", "\u00a0chunked", "chunkedchunked", "chunked\n"]) {
-    test(`does not take the coding ${JSON.stringify(coding)}`, () => {
+    test(`refuses the coding ${JSON.stringify(coding)}`, () => {
       const { fault, endUnknown } = headOf({ "transfer-encoding": coding });
 
       assert.deepEqual(

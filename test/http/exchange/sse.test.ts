@@ -59,7 +59,7 @@ describe("a stream whose client takes nothing", () => {
     assert.equal(connection.closed, true);
   });
 
-  test("is closed for bytes that wait elsewhere, too, and not for written ones", () => {
+  test("is closed for bytes in another buffer too, and not for written ones", () => {
     const registry = new StreamRegistry(1024 * miB, () => 0);
     const { connection, stream } = open(registry);
 
@@ -75,7 +75,7 @@ describe("a stream whose client takes nothing", () => {
     assert.deepEqual([connection.closed, registry.waiting], [true, 0]);
   });
 
-  test("gets what waits, in order, when it reads again", () => {
+  test("receives the waiting frames, in order, when it reads again", () => {
     const registry = new StreamRegistry(1024 * miB, () => 0);
     const { connection, stream } = open(registry);
 
@@ -90,7 +90,7 @@ describe("a stream whose client takes nothing", () => {
 });
 
 describe("keep-alive comments", () => {
-  test("go to streams that have been silent for 15 seconds, and to no busy one", () => {
+  test("go to streams that were silent for 15 seconds, and to no busy one", () => {
     let now = 0;
     const registry = new StreamRegistry(1024 * miB, () => now);
     const [silent, busy, commented] = [open(registry), open(registry), open(registry)];
@@ -119,7 +119,7 @@ describe("keep-alive comments", () => {
     );
   });
 
-  test("are not frames: a stream that gets nothing else stays as idle as it was", () => {
+  test("are not frames: a stream that gets only comments stays idle", () => {
     let now = 0;
     const registry = new StreamRegistry(1024 * miB, () => now);
     const { connection, stream } = open(registry);
@@ -133,7 +133,7 @@ describe("keep-alive comments", () => {
 });
 
 describe("the bound of all streams together", () => {
-  test("closes the one with the most waiting, and no other", () => {
+  test("closes the stream with the most waiting bytes, and no other", () => {
     const registry = new StreamRegistry(1000, () => 0);
     const streams = [300, 500, 100].map((length) => {
       const { connection, stream } = open(registry);
@@ -150,7 +150,7 @@ describe("the bound of all streams together", () => {
     assert.equal(registry.waiting, 300 + 201);
   });
 
-  test("closes one after the other, the largest first, as long as it is passed", () => {
+  test("closes one stream after the other, the largest first, while it is exceeded", () => {
     const registry = new StreamRegistry(1000, () => 0);
     const streams = [100, 400, 200, 300].map((length) => {
       const { connection, stream } = open(registry);
@@ -170,7 +170,7 @@ describe("the bound of all streams together", () => {
     assert.equal(registry.droppedCount, 4);
   });
 
-  test("closes whoever adds too much, at once and alone", () => {
+  test("closes a stream that adds too much, at once and alone", () => {
     const registry = new StreamRegistry(1000, () => 0);
     const others = Array.from({ length: 4 }, () => open(registry));
     for (const { stream } of others) stream.write("x".repeat(250));
@@ -237,7 +237,7 @@ describe("a frame that is written in parts", () => {
     assert.equal(stream.closed, true);
   });
 
-  test("is followed by others when it was written to its end", () => {
+  test("is followed by others once it is complete", () => {
     let now = 0;
     const registry = new StreamRegistry(miB, () => now);
     const { connection, stream } = open(registry);

@@ -125,7 +125,7 @@ describe("responses in the background", () => {
     assert.deepEqual(last.response, JSON.parse(JSON.stringify(await rawResponse(id))));
   });
 
-  test("a long response that is over comes whole to a client that reads it", async () => {
+  test("a long completed response arrives whole at a client that reads it", async () => {
     const { id } = await ended((await ask("long")).id);
     const client = clientOf(keys.ann);
 
@@ -142,7 +142,7 @@ describe("responses in the background", () => {
     assert.deepEqual(rest, events.slice(9));
   });
 
-  test("the work on subtasks is no part of a response, streamed, polled, read again, or waited for", async () => {
+  test("the work on subtasks is no part of a response, in any form", async () => {
     const client = clientOf(keys.ann);
     const messages = [{ role: "user" as const, content: "hi" }];
 
@@ -189,7 +189,7 @@ describe("responses in the background", () => {
     assert.equal(types.at(-1), "response.completed");
   });
 
-  test("DUR-006 it is stopped, fails for good, and is deleted when it is over", async () => {
+  test("DUR-006 a response can be stopped, fails for good, and is deleted when it is over", async () => {
     const client = clientOf(keys.ann);
     mock.answer("held", says("Hmm", never));
     const asked = await ask("held");
@@ -214,7 +214,7 @@ describe("responses in the background", () => {
     assert.ok(statuses.includes("dead") && !statuses.includes("failed"), "with the response goes its run");
   });
 
-  test("DUR-006 with a response that is deleted all rows of its run go, also while its conversation stays", async () => {
+  test("DUR-006 the deletion of a response deletes all rows of its run, also if its thread stays", async () => {
     const client = clientOf(keys.ann);
     const first = await ended((await ask("plain")).id);
     const second = await ended((await ask("plain", { previous_response_id: first.id })).id);
@@ -236,7 +236,7 @@ describe("responses in the background", () => {
     assert.equal((await client.responses.retrieve(second.id)).output_text, "The answer.");
   });
 
-  test("DUR-008 it outlives the process that has taken it", async () => {
+  test("DUR-008 a response outlives the process that accepted it", async () => {
     mock.answer("survives", says("Hello", never));
     const asked = await ask("survives");
     await eventually("its call", async () => mock.requests.at(-1)?.model === "survives" || undefined);
@@ -249,7 +249,7 @@ describe("responses in the background", () => {
     assert.deepEqual([done.status, done.output_text], ["completed", "Hello again."]);
   });
 
-  test("DUR-014 a stream that the end of the server cuts is no end of the response, and is read on by another process", async () => {
+  test("DUR-014 the end of the server ends the stream only; another process continues it", async () => {
     const step = calls(["calculator", { expression: "6*7" }]);
     mock.answer("survives", inTurn({ text: "First. ", ...step }, says("It", never)));
     const opened = await clientOf(keys.ann).responses.create({

@@ -61,7 +61,7 @@ describe("POST /v1/chat/completions", () => {
     ["among its words", "mixed", "Which one?\n\nDone.", "Well. This one."],
     ["that it had none", "plain", undefined, "Ok."],
   ] as const)
-    test(`a completion tells the thoughts ${name}, whole and streamed`, async () => {
+    test(`returns the thoughts ${name}, whole and streamed`, async () => {
       const whole = await ask(model);
       const deltas = await deltasOf(model);
 
@@ -90,7 +90,7 @@ describe("POST /v1/chat/completions", () => {
       assert.deepEqual(mock.requests.at(-1)?.body.stop, [stop].flat());
     });
 
-  test("a stop text of white space is 400 where a model of the turn is Anthropic's, and says why", async () => {
+  test("refuses a blank stop text with 400 if a model of the turn is Anthropic's", async () => {
     const calledBefore = mock.requests.length;
     for (const model of ["claude", "spare"]) {
       const { status, json } = await ask(model, { stop: ["END", "\n"] });

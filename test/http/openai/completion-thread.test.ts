@@ -42,7 +42,7 @@ for (const meaning of ["thread", "ignore"] as const)
     };
 
     for (const stream of [false, true])
-      test(`the header names the thread${stream ? " of a stream" : ""}, also beside user`, async () => {
+      test(`the header names the thread${stream ? " of a stream" : ""}, also next to user`, async () => {
         const named = `named-${stream}`;
         const first = await ask({ stream }, { "x-svc-thread-id": named });
         const second = await ask({ stream, user: `person-${stream}` }, { "x-svc-thread-id": named });
@@ -67,7 +67,7 @@ for (const meaning of ["thread", "ignore"] as const)
       assert.deepEqual([odd.status, odd.json.error?.code], isThread ? [400, "invalid_user"] : [200, undefined]);
     });
 
-    test("the header has the id as answers have it, escaped", async () => {
+    test("the header has the id in the form of answers, escaped", async () => {
       const suffix = "Käse & Brot";
       const { status, headers } = await ask({}, { "x-svc-thread-id": encodeURIComponent(suffix) });
 
@@ -76,7 +76,7 @@ for (const meaning of ["thread", "ignore"] as const)
       assert.deepEqual([again.status, await spoken(suffix)], [200, 4]);
     });
 
-    test("a header that is no suffix is 400 and says which", async () => {
+    test("a header that is no suffix is 400 with the name of the header", async () => {
       for (const value of ["acme:person", "a%2Fb", "%zz", "a#b", "x".repeat(201), "task-0123456789abcdef"]) {
         const { status, json } = await ask({}, { "x-svc-thread-id": value });
 
@@ -84,7 +84,7 @@ for (const meaning of ["thread", "ignore"] as const)
       }
     });
 
-    test("the header is held to leases and to the threads of callers without credentials", async () => {
+    test("the header is subject to leases and to the threads of anonymous callers", async () => {
       await ask({}, { "x-svc-thread-id": "held" });
       await server.post("/chat/sessions/lease", { thread_id: "held", holder_id: "me" }, { key: keys.ann });
 
@@ -97,7 +97,7 @@ for (const meaning of ["thread", "ignore"] as const)
       assert.equal(own.status, 200);
     });
 
-    test(`thoughts are ${meaning === "thread" ? "told" : "not told where SVC_OPENAI_REASONING is false"}`, async () => {
+    test(`thoughts are ${meaning === "thread" ? "sent" : "not sent if SVC_OPENAI_REASONING is false"}`, async () => {
       const whole = await ask({});
       const streamed = await ask({ stream: true });
 

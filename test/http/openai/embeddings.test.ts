@@ -110,7 +110,7 @@ describe("POST /v1/embeddings", () => {
     );
   const inputsOf = (request: MockModel["requests"][number] | undefined) => request?.body.input as readonly unknown[];
 
-  test("many texts are some calls of the provider, and the vectors are in the order of the texts", async () => {
+  test("many texts are several provider calls, with vectors in the order of the texts", async () => {
     mock.answer("long", ({ body }) => embeddingScript(body, { dimensions: 1_536 }));
     const input = Array.from({ length: 2_048 }, (_, at) => `text ${at}`);
 
@@ -131,7 +131,7 @@ describe("POST /v1/embeddings", () => {
     assert.deepEqual(new Set(callsOf("long").flatMap(inputsOf)), new Set(input));
   });
 
-  test("a provider that sends digits is understood, and asked for fewer of them at once", async () => {
+  test("a provider that sends digits is accepted, and gets fewer inputs per call", async () => {
     mock.answer("digits", ({ body }) => embeddingScript(body, { dimensions: 4_096, digits: true }));
     const input = Array.from({ length: 60 }, (_, at) => `text ${at}`);
 
@@ -145,7 +145,7 @@ describe("POST /v1/embeddings", () => {
     );
   });
 
-  test("long texts go in calls of their own", async () => {
+  test("long texts are sent in separate calls", async () => {
     await ask("plain", "what form the vectors have");
     const long = "word ".repeat(20_000);
 
@@ -278,7 +278,7 @@ describe("POST /v1/embeddings", () => {
     assert.equal(message, "status 400: Too many tokens for [address] with [REDACTED].");
   });
 
-  test("a refusal of the operator's key is none of the caller's", async () => {
+  test("a refusal of the operator's key is not reported as the caller's", async () => {
     mock.answer("failing", failure(401));
 
     const { status, json } = await ask("failing", "text");
@@ -286,7 +286,7 @@ describe("POST /v1/embeddings", () => {
     assert.deepEqual([status, json.error.code], [502, "model_provider_error"]);
   });
 
-  test("a provider that stumbles is asked again, and one that is silent is given up", async () => {
+  test("a failing provider is retried, and a silent one is given up", async () => {
     mock.answer("flaky", failure(503), ({ body }) => embeddingScript(body));
     mock.answer("silent", { steps: [{ hold: "forever" }] });
 
@@ -298,7 +298,7 @@ describe("POST /v1/embeddings", () => {
     assert.equal(callsOf("silent").length, 1);
   });
 
-  test("a later call that fails is an error like any other while little is there", async () => {
+  test("a later failed call is an ordinary error while little is buffered", async () => {
     mock.answer("early", ({ body }) => embeddingScript(body, { dimensions: 1_536 }), failure(400));
     const input = Array.from({ length: 200 }, (_, at) => `text ${at}`);
 
@@ -349,7 +349,7 @@ describe("POST /v1/embeddings", () => {
     assert.equal(callsOf("slow").length, 4);
   });
 
-  test("a tenant's crowd holds up no other tenant, and does not grow beyond its bound", async () => {
+  test("a tenant's crowd delays no other tenant, and is bounded", async () => {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>();
     mock.answer("crowded", ({ body }) => {
       const script = embeddingScript(body);
@@ -404,7 +404,7 @@ describe("POST /v1/embeddings", () => {
       assert.equal(mock.requests.length, length);
     });
 
-  test("whom it is not for: no key, a key that only reads, and a body over the limit", async () => {
+  test("callers without a key, with a read-only key or a body over the limit are refused", async () => {
     const nobody = await server.post("/v1/embeddings", { model: "vectors", input: "a" });
     const reader = await ask("vectors", "a", {}, keys.reader);
     const large = await ask("vectors", "x".repeat(1024 * 1024));
@@ -413,7 +413,7 @@ describe("POST /v1/embeddings", () => {
     assert.equal(reader.status, 200, "without SVC_CHAT_SCOPES any scope chats");
   });
 
-  test("routes without a key, without a name, and of chat", async () => {
+  test("routes without a key or a name, and chat routes, are refused", async () => {
     const keyless = await ask("keyless", "a");
     const chat = await ask("agent", "a");
     const turn = await server.post(
@@ -433,7 +433,7 @@ describe("POST /v1/embeddings", () => {
     );
   });
 
-  test("calls are counted under the route's name, by how they ended", async () => {
+  test("calls are counted by route and outcome", async () => {
     const { text } = await server.get("/metrics", { key: keys.ann });
 
     assert.match(text, /svc_model_call_seconds_count\{model="slow",status="aborted"\} 3/);

@@ -93,7 +93,7 @@ for (const dialect of gateDialects)
     };
     for (const manifest of ["says", "durable"])
       for (const { name, path, body: bodyOf } of forms)
-        test(`${name} of ${manifest} that is sent again has the same answer, and runs nothing`, async () => {
+        test(`${name} of ${manifest} that is repeated has the same answer, and runs nothing`, async () => {
           const key = `same ${manifest} ${name}`.replaceAll(" ", "-");
           const body = bodyOf(manifest, "go");
           const first = await send(path, key, body);
@@ -114,7 +114,7 @@ for (const dialect of gateDialects)
       assert.deepEqual([sent.length, mock.requests.length], [2 * forms.length, calledBefore]);
     });
 
-    test("a call that a client is handed is in the answer again, whole and streamed", async () => {
+    test("a call for the client is in the repeated answer too, whole and streamed", async () => {
       const functions = [{ type: "function", function: weather }];
       for (const stream of [false, true]) {
         const body = completion({ user: `handed-${stream}`, stream, tools: functions })("hands", "go");
@@ -163,7 +163,7 @@ for (const dialect of gateDialects)
         assert.equal(mock.requests.length, calledBefore);
       });
 
-      test(`${name} that failed behind reads alone runs anew`, async () => {
+      test(`${name} that failed after read calls only runs again`, async () => {
         const key = `read ${name}`.replaceAll(" ", "-");
         const first = await send(path, key, body("reads", "go"));
         const calledBefore = mock.requests.length;
@@ -194,7 +194,7 @@ for (const dialect of gateDialects)
       });
     }
 
-    test("a key is bound to the thread that the header names, and belongs to the caller and to the route", async () => {
+    test("a key is bound to its thread, its caller and its route", async () => {
       const body = completion({})("says", "go");
       const headers = { "idempotency-key": "bound", "x-svc-thread-id": "bound-1" };
       const ask = (fields: object, key: string = keys.ann) =>
@@ -211,7 +211,7 @@ for (const dialect of gateDialects)
         assert.deepEqual([answer.status, replayed(answer)], [200, undefined]);
     });
 
-    test("a key needs its form, and a stream a thread to be read from", async () => {
+    test("a key must have a valid form, and a stream needs a thread for its replay", async () => {
       for (const { path, body } of forms) {
         const odd = await send(path, "a{b", body("says", "go"));
 
@@ -224,7 +224,7 @@ for (const dialect of gateDialects)
       for (const answer of stateless) assert.deepEqual(code(answer), [400, "idempotency_key_requires_thread_id"]);
     });
 
-    test("the answer goes with its thread, and then the request runs anew", async () => {
+    test("the deletion of the thread deletes the answer, and the request runs again", async () => {
       const body = completion({ user: "erased" })("says", "go");
       const first = await send("/v1/chat/completions", "erased", body);
       await server.request("DELETE", "/chat/history/erased", { key: keys.ann });

@@ -51,7 +51,7 @@ describe("the form of an answer", () => {
   const last = () => mock.requests.at(-1)?.body as Record<string, unknown>;
   const said = ({ choices }: OpenAI.Chat.Completions.ChatCompletion) => choices[0]?.message.content;
 
-  test("a schema is given to the provider, and only an answer that fits is shown", async () => {
+  test("a schema is sent to the provider, and only an answer that fits is shown", async () => {
     const good = await ask("good", { response_format: format });
     const told = last().response_format as { json_schema: { schema: object; strict: boolean } };
     const mended = await ask("mended", { response_format: format });
@@ -79,7 +79,7 @@ describe("the form of an answer", () => {
     assert.equal(mock.requests.length, asked + 1);
   });
 
-  test("json_object is any object, and the manifest's own schema goes before", async () => {
+  test("json_object is any object, and the manifest's own schema takes precedence", async () => {
     const good = await ask("good", { response_format: { type: "json_object" } });
     const own = await ask("owned", { response_format: format });
 
@@ -104,7 +104,7 @@ describe("the form of an answer", () => {
     );
   });
 
-  test("stop goes to the model", async () => {
+  test("stop is sent to the model", async () => {
     await ask("good", { stop: ["END", "###"] });
     const several = last().stop;
     await ask("good", { stop: "END" });

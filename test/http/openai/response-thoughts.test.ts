@@ -47,7 +47,7 @@ describe("thoughts of a response", () => {
     return { events, done, response: last.response };
   };
 
-  test("a model that thinks between its words has an item for each, alike streamed, whole, and read again", async () => {
+  test("thoughts between texts have an item each: streamed, whole, and read again", async () => {
     mock.answer("mixed", { steps: [...mixed, ...whole] });
 
     const { done, response } = await streamed("mixed");
@@ -72,7 +72,7 @@ describe("thoughts of a response", () => {
     assert.equal(next.status, "completed");
   });
 
-  test("what a model thought among words that were cut off can be read again too", async () => {
+  test("thoughts in a reply that was cut off can be read again too", async () => {
     mock.answer("stopped", { steps: [...mixed, { hold: never }] });
     const stream = await client.responses.create({ model: "stopped", input: "hi", stream: true });
     let id = "";
@@ -88,7 +88,7 @@ describe("thoughts of a response", () => {
     assert.deepEqual((await client.responses.retrieve(id)).output, output);
   });
 
-  test("thoughts of a try that was lost stay told, apart from those of the next, and are in the log", async () => {
+  test("thoughts of a lost try stay sent, separate from the next ones, and are logged", async () => {
     const lost: Script = { steps: [piece("thought", "Let me th"), { cut: "reset" }] };
     const thinks: Script = { steps: [piece("thought", "Let me think."), piece("text", "Done."), ...whole] };
     mock.answer("lost", lost, thinks, lost, thinks);
@@ -109,7 +109,7 @@ describe("thoughts of a response", () => {
     assert.equal(kept.map(({ thinking }) => thinking).join(""), told);
   });
 
-  test("a model that fails, or is stopped, between its thoughts and its words leaves the thoughts, which later turns are not shown", async () => {
+  test("a failure after thoughts keeps them for the client, not for later turns", async () => {
     const fails: Script = { steps: [piece("thought", "Let me th"), { cut: "reset" }] };
     mock.answer("failed", fails, fails, fails, { steps: [piece("text", "Done."), ...whole] });
     mock.answer("halted", { steps: [piece("thought", "Let me th"), { hold: never }] });

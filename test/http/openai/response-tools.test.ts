@@ -93,7 +93,7 @@ describe("tools of a response", () => {
     assert.deepEqual(seen(), wholeTurn);
   });
 
-  test("a stream tells the call in events that the client's helper puts together", async () => {
+  test("a stream sends the call as events that the client's helper assembles", async () => {
     const events = await Array.fromAsync(
       await client.responses.create({ model: "both", input: "go", tools, stream: true }),
     );
@@ -157,7 +157,7 @@ describe("tools of a response", () => {
     }
   });
 
-  test("with the whole history sent again it is the same, kept or not", async () => {
+  test("repeating the whole history is equivalent, stored or not", async () => {
     for (const store of [false, true]) {
       const first = await ask("weather", { store });
       const second = await ask("weather", {
@@ -200,7 +200,7 @@ describe("tools of a response", () => {
     );
   });
 
-  test("parallel calls and their results come in any order, and calls of the manifest's tools are dropped", async () => {
+  test("parallel results may have any order, and calls of manifest tools are dropped", async () => {
     const call = (call_id: string, name: string) =>
       ({ type: "function_call", call_id, name, arguments: "{}" }) as const;
     const result = (call_id: string) => ({ type: "function_call_output", call_id, output: call_id }) as const;
@@ -243,7 +243,7 @@ describe("tools of a response", () => {
       );
   });
 
-  test("references of one input are counted as the items that they name", async () => {
+  test("references of one input count as much as the items that they name", async () => {
     const item = (await ask("wordy")).output.find(({ type }) => type === "message");
     const bytes = Buffer.byteLength(JSON.stringify(item));
     const reference = { type: "item_reference" as const, id: item?.id ?? "" };
@@ -285,7 +285,7 @@ describe("tools of a response", () => {
     assert.deepEqual(results.sort(), answers.map((output) => ["42", output]).sort());
   });
 
-  test("a result of another conversation's call is a quotation, and a tenant's response is its own", async () => {
+  test("a result of another thread's call is quoted, and tenants see their own responses", async () => {
     const [mine, other] = [await ask("weather"), await ask("weather")];
     const foreign = ask("weather", { previous_response_id: mine.id, input: [outputOf(mine)] }, clientOf(keys.bob));
     await assert.rejects(foreign, NotFoundError);

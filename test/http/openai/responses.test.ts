@@ -74,7 +74,7 @@ describe("the Responses API", () => {
       return [item.type];
     });
 
-  test("a response is a turn of the manifest that its model names, and can be read again as it was", async () => {
+  test("a response is a turn of the manifest in its model, and can be read again", async () => {
     const response = await ask("plain", { metadata: { order: "7" }, temperature: 0.3, max_output_tokens: 50 });
     const again = await client.responses.retrieve(response.id);
 
@@ -108,7 +108,7 @@ describe("the Responses API", () => {
     assert.equal(lastRequest()?.body.max_completion_tokens ?? lastRequest()?.body.max_tokens, 50);
   });
 
-  test("a stream tells the same response in numbered events, and the client's own helper puts it together", async () => {
+  test("a stream has the same response as numbered events, for the client's helper", async () => {
     const events = await eventsOf("thoughtful");
     const helped = await client.responses.stream({ model: "thoughtful", input: "hi" }).finalResponse();
 
@@ -139,7 +139,7 @@ describe("the Responses API", () => {
     assert.deepEqual([helped.status, helped.output_text], ["completed", "Done."]);
   });
 
-  test("text before and after tool calls is a message each: streamed, whole and stored", async () => {
+  test("text before and after tool calls is a message each, in every form", async () => {
     const events = await eventsOf("tools");
     const whole = await ask("tools");
 
@@ -156,7 +156,7 @@ describe("the Responses API", () => {
     assert.deepEqual(done, last.response.output);
   });
 
-  test("previous_response_id continues the conversation, also after a restart", async () => {
+  test("previous_response_id continues the thread, also after a restart", async () => {
     const first = await ask("recalls", { input: "one", instructions: "Speak French." });
     const second = await ask("recalls", { input: "two", previous_response_id: first.id });
     await server.restart();
@@ -174,7 +174,7 @@ describe("the Responses API", () => {
     assert.deepEqual([read.output_text, read.instructions], ["saw 2", "Speak French."]);
   });
 
-  test("instructions stand below the manifest's text, in every step of their turn and in no later one", async () => {
+  test("instructions rank below the manifest's text, in all steps of their turn only", async () => {
     const before = mock.requests.length;
     const first = await ask("tools", { instructions: "Speak French." });
     const during = mock.requests.slice(before).map(systemOf);
@@ -228,7 +228,7 @@ describe("the Responses API", () => {
     assert.equal(refused.status, 400);
   });
 
-  test("items of all kinds come in: messages, calls and results that are quoted, thoughts that are not", async () => {
+  test("input items: messages, quoted calls and results; thoughts are dropped", async () => {
     const response = await client.responses.create({
       model: "recalls",
       store: false,
@@ -275,7 +275,7 @@ describe("the Responses API", () => {
     assert.deepEqual(outline(response), [["message", "The answer."]]);
   });
 
-  test("an image of the input is shown to the model, and one too many is named by its place", async () => {
+  test("an image of the input is shown to the model, and one too many is refused by index", async () => {
     const url = `data:image/gif;base64,${gif.toString("base64")}`;
     const image = (image_url: string) => ({ type: "input_image" as const, image_url, detail: "low" as const });
     const text = { type: "input_text" as const, text: "What is it?" };
@@ -293,7 +293,7 @@ describe("the Responses API", () => {
     assert.match(refused.param ?? "", /^input\.1\.content\.\d+$/);
   });
 
-  test("a response that is cut off is incomplete, and says why", async () => {
+  test("a response that is cut off is incomplete, and states the reason", async () => {
     const response = await ask("long");
     const events = await eventsOf("long");
 
@@ -303,7 +303,7 @@ describe("the Responses API", () => {
     assert.equal(events.at(-1)?.type, "response.incomplete");
   });
 
-  test("a model that fails is 502, in a stream response.failed, and the response says so afterwards", async () => {
+  test("a failing model is 502, in a stream response.failed, and the response records it", async () => {
     const { status } = await rejection(OpenAI.APIError, ask("mock-status-400"));
     const events = await eventsOf("mock-truncated");
 
@@ -315,7 +315,7 @@ describe("the Responses API", () => {
     assert.deepEqual([again.status, again.output], ["failed", last.response.output]);
   });
 
-  test("cancel stops a response, keeps what it has said, and leaves one that is over as it is", async () => {
+  test("cancel stops a response and keeps its text; a completed one is unchanged", async () => {
     const stream = await client.responses.create({ model: "never", input: "hi", stream: true });
     const events: OpenAI.Responses.ResponseStreamEvent[] = [];
     let cancelled: OpenAI.Responses.Response | null = null;
@@ -357,7 +357,7 @@ describe("the Responses API", () => {
     assert.deepEqual([response.status, response.output_text], ["completed", "Still here."]);
   });
 
-  test("a response that is deleted is gone, and with the last one its conversation", async () => {
+  test("deletion removes a response, and the last one removes the thread", async () => {
     const first = await ask("plain");
     const second = await ask("plain", { previous_response_id: first.id });
     const thread = `resp-${first.id.slice(5, 37)}`;
@@ -405,7 +405,7 @@ describe("the Responses API", () => {
     assert.equal((await client.responses.retrieve(id)).status, "completed");
   });
 
-  test("an id names a response only where one begins", async () => {
+  test("an id names a response only if a response starts there", async () => {
     const { id } = await ask("plain");
     const chat = {
       manifest: "plain",
@@ -537,7 +537,7 @@ describe("the Responses API", () => {
     assert.equal(odd.code, "invalid_cursor");
   });
 
-  test("a body that is no object is refused as a whole, not by a field without a name", async () => {
+  test("a body that is no object is refused as a whole", async () => {
     for (const path of ["/v1/responses", "/v1/chat/completions"]) {
       const { status, json } = await server.post(path, [], { key: keys.ann });
 

@@ -59,7 +59,7 @@ for (const engine of ["uws", "node"])
     });
   });
 
-test("the document comes in short pieces and is one JSON text", () => {
+test("the document consists of short pieces that form one JSON text", () => {
   const pieces = [...openApiText(routes, "1.2.3")];
 
   assert.ok(Math.max(...pieces.map((piece) => piece.length)) <= pieceCharsMax);
@@ -71,7 +71,7 @@ test("the document comes in short pieces and is one JSON text", () => {
   assert.ok(Object.keys(components.schemas).length > 10);
 });
 
-test("others have their turn while it is made", async () => {
+test("others get their turn during its generation", async () => {
   let [now, turns] = [0, 0];
   const env = {
     monotonic: () => now,

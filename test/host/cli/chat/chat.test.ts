@@ -39,7 +39,7 @@ describe("svc chat", () => {
   const as = (SVC_KEY: string = keys.alice) => ({ atEnd, env: { SVC_KEY } });
   const words = (...more: string[]) => ["chat", ...more, "--url", server.url];
 
-  test("a pipe is one message, its answer alone is the output, and it can be gone on with", async () => {
+  test("a pipe is one message, only its answer is output, and it can be continued", async () => {
     mock.answer("scripted", says("Hello ", "there."));
 
     const first = await said(words("agent", "--thread", "pipe"), { ...as(), input: "one\ntwo\n" });
@@ -67,7 +67,7 @@ describe("svc chat", () => {
     for (const bad of [esc, "\u009b", "\u202e"]) assert.ok(!stdout.includes(bad));
   });
 
-  test("what a model or a tool says gives a terminal no orders", async () => {
+  test("text of a model or a tool cannot control the terminal", async () => {
     const bad = `${esc}]0;x\u0007${esc}[31m\u009b2J\u202e\b\r`;
     mock.answer("scripted", inTurn(calls(["calculator", { expression: `1${bad}` }]), says(`good ${bad}end`)));
 
@@ -110,7 +110,7 @@ describe("svc chat", () => {
     assert.deepEqual([code, run.stdout()], [0, "Done.\n"]);
   });
 
-  test("questions and calls of the client are answered by the lines that follow", async () => {
+  test("the lines after the message answer questions and client calls", async () => {
     const select = { kind: "select", question: `Which${esc}[31m?`, options: ["red", "blue"] };
     mock.answer("scripted", inTurn(calls(["ask_user", select]), says("Blue.")));
     const question = await said(words("asking", "--lines"), { ...as(), input: "ask\nwhat\n2\n" });
@@ -128,7 +128,7 @@ describe("svc chat", () => {
     assert.match(unasked.stderr, /← clipboard: .*nobody is there to do it/);
   });
 
-  test("a thread in which a turn runs is listened to until that is over", async () => {
+  test("a thread with a running turn is followed to the end of that turn", async () => {
     const more = gate();
     mock.answer("scripted", says("Half ", more.opened, "and half."));
     const first = server.post(
@@ -147,7 +147,7 @@ describe("svc chat", () => {
     assert.equal((await first).status, 200);
   });
 
-  test("Ctrl-C stops the turn, and a second one ends at once", async () => {
+  test("Ctrl-C stops the turn, and a second one ends the command at once", async () => {
     mock.answer("scripted", says("Half", never));
     const once = talk(words("agent", "--thread", "once"), { ...as(), input: "hi" });
     await once.printed(/Half/);
@@ -172,7 +172,7 @@ describe("svc chat", () => {
     assert.equal(second, 130);
   });
 
-  test("a reader that goes away ends it without a word", async () => {
+  test("a closed output ends the command silently", async () => {
     const closed = gate();
     mock.answer("scripted", says("Hello ", closed.opened, "there.", never));
 
@@ -199,7 +199,7 @@ describe("svc chat", () => {
     assert.match(run.stderr(), /^Continue with: node svc\.js chat agent --thread gone --url http/m);
   });
 
-  test("on a terminal of 40 columns notes are cut to it, colours are left out on demand, and Ctrl-D ends", async (context) => {
+  test("on 40 columns notes are cut, colours are optional, and Ctrl-D ends the command", async (context) => {
     if (!has(context, existsSync("/usr/bin/script"), "needs script, which makes a terminal")) return;
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "1+1".padEnd(200) }]), says("Two.")));
     const onTerminal = async (more: Readonly<Record<string, string>>) => {
