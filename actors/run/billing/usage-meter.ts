@@ -1,9 +1,10 @@
 import type { Env } from "../../../bus/env.ts";
 import type { TokenCount, TurnUsage } from "../../../bus/protocol/model-reply.ts";
 import { costOf } from "../../../governance/usage.ts";
-import type { ModelPrice, RouteTarget } from "../../../manifests/registries.ts";
+import type { ModelPrice, ModelRoute, RouteTarget } from "../../../manifests/registries.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { insertUsageOp, type UsageRow, usageMeta } from "../../../storage/tables/usage.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
 
 /** Sums the usage of a turn's model calls, and collects a usage row for each. */
 export class UsageMeter {
@@ -97,4 +98,28 @@ function sumOf(before: TurnUsage | null, last: TurnUsage): TurnUsage {
       total: cost.total + last.cost.total,
     },
   };
+}
+
+/** The prices of a route in this run. Prices of the manifest apply to the manifest's own model only. */
+export function priceOf(spec: RunSpec, route: ModelRoute): ModelPrice | null {
+  return route.id === spec.agent.model.route.id && !route.decides ? spec.agent.model.price : route.price;
+}
+
+/** The highest prices among the routes, for reservations: no candidate costs more. */
+export function highestPrice(spec: RunSpec, routes: readonly ModelRoute[]): ModelPrice | null {
+  let price: ModelPrice | null = null;
+  for (const route of routes) {
+    const candidate = priceOf(spec, route);
+    if (candidate === null) continue;
+    price =
+      price === null
+        ? candidate
+        : {
+            input: Math.max(price.input, candidate.input),
+            output: Math.max(price.output, candidate.output),
+            cache_read: Math.max(price.cache_read, candidate.cache_read),
+            cache_write: Math.max(price.cache_write, candidate.cache_write),
+          };
+  }
+  return price;
 }

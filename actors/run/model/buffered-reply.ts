@@ -3,8 +3,9 @@ import type { Denial } from "../../../governance/controls/denial.ts";
 import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { Spoken } from "../../../governance/controls/verdicts.ts";
 import { stretchesOf } from "../../../storage/frames/stretches.ts";
-import type { ModelReply } from "../../models/provider.ts";
+import type { ModelEvents, ModelReply } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
+import type { MeteredCall } from "./metered-call.ts";
 
 /** A reply of the model after the controls have released it. */
 export interface ReleasedReply extends ModelReply {
@@ -78,6 +79,43 @@ async function released(
   const { agent, principal } = runContext.spec;
   const final = reply.tool_calls.length === 0;
   return runContext.pipeline.releaseReply({ kind, text, final, agent, principal, now: runContext.deps.env.now() });
+}
+
+/** Publishes output as it arrives, within the limits. */
+export function streamedOutput(runContext: RunContext, metered: MeteredCall, sent: SentThoughts): ModelEvents {
+  return {
+    text(delta, pieces) {
+      const shown = metered.takeText(delta, pieces);
+      if (shown === "") return;
+      sent.say(shown);
+      runContext.stream.say(shown);
+    },
+    reasoning(delta, pieces) {
+      const shown = metered.take(delta, pieces);
+      if (shown !== "") runContext.stream.think(sent.think(shown));
+    },
+    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
+  };
+}
+
+/** Buffers output in the provider. Clients get one progress frame when the output starts. */
+export function bufferedOutput(runContext: RunContext, metered: MeteredCall): ModelEvents {
+  let isAnnounced = false;
+  const tell = (): void => {
+    if (!isAnnounced) runContext.stream.progress({ phase: "held" });
+    isAnnounced = true;
+  };
+  return {
+    text(delta, pieces) {
+      metered.takeText(delta, pieces);
+      tell();
+    },
+    reasoning(delta, pieces) {
+      metered.take(delta, pieces);
+      tell();
+    },
+    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
+  };
 }
 
 /** A published thought, as the log stores it. */

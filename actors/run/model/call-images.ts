@@ -1,5 +1,6 @@
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { ContextMessage } from "../../log/message.ts";
+import { refusedImagesEntry, showsImages } from "../../log/refused-images.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { takesImages } from "../intake/admission.ts";
@@ -28,6 +29,17 @@ export function estimatedImageTokens(images: ImagesOfCall): number {
   let count = 0;
   for (const shown of images.values()) count += shown.images.length;
   return count * imageTokens;
+}
+
+/** Notes that later requests must omit the images of the newest message that has some. */
+export async function refuseImages({ eventLog, branch, askedBy, run }: RunContext): Promise<void> {
+  const newest = branch.messages.findLast(showsImages);
+  // Images from the tools of a sub-agent are not shown in later turns, so no note is needed.
+  const isOfSubAgent = askedBy !== null && newest?.role === "tool" && newest.entry !== null;
+  if (newest === undefined || isOfSubAgent || run.hasRefusedImages) return;
+  // Parallel sub-agents share the message, so one note is enough.
+  run.hasRefusedImages = true;
+  await eventLog.append([refusedImagesEntry()], []);
 }
 
 /** Deleted files are logged once per run. */

@@ -1,9 +1,7 @@
 import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
-import { costOf } from "../../../governance/usage.ts";
-import type { ModelPrice, ModelRoute } from "../../../manifests/registries.ts";
+import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { CallFacts, CallTry, ShownFiles } from "../../../storage/tables/model-calls.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import type { CallObserver } from "../../models/call.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { ModelReply, ToolUse } from "../../models/provider.ts";
 import type { Thinking } from "../../models/thinking.ts";
@@ -12,8 +10,8 @@ import type { Contribution } from "../prompt/context-source.ts";
 import { shownItems } from "../prompt/shown-items.ts";
 import { digestOf, type PromptPrefix } from "../spec/prompt-prefix.ts";
 
-// The context record of a model call (decision 86: a call can be rebuilt from its record and the log). During the call little more than
-// times is noted. Positions in the log are computed at the end, and the row commits with the reply.
+// The context record of a model call (decision 86: a call can be rebuilt from its record and the log). Positions in the log are computed
+// at the end of the call, and the row commits with the reply.
 
 /** Max characters of texts in one row. A text beyond the bound is recorded by its digest alone. */
 const bodiesMax = 1024 * 1024;
@@ -43,118 +41,80 @@ export interface CallWords {
   readonly keepsReply: boolean;
 }
 
-/** Records one call, from its first try to its end. */
-export class CallRecord {
-  readonly #runContext: RunContext;
-  readonly #words: CallWords;
-  readonly #tries: CallTry[] = [];
-  readonly #step: number;
-  #started = 0;
-  #firstToken: number | null = null;
-  #route: ModelRoute | null = null;
-  #told: number | null = null;
-  #images: ImagesOfCall | null = null;
-  #usage: TokenCount | null = null;
-  #isEstimated = false;
-  #cost: number | null = null;
-  #isOver = false;
+/** The course of a call: little more than its times and its usage. */
+export interface CallCourse {
+  /** Number of the step that made the call. */
+  readonly step: number;
+  readonly tries: CallTry[];
+  /** The route and the max_tokens of the newest try; null before the first one. */
+  route: ModelRoute | null;
+  max_tokens: number | null;
+  images: ImagesOfCall | null;
+  started: number;
+  /** Time of the first output; null for none. */
+  first_token: number | null;
+  /** Usage of the newest try that has any, and the cost of all tries. */
+  usage: TokenCount | null;
+  estimated: boolean;
+  cost_usd: number | null;
+}
 
-  constructor(runContext: RunContext, words: CallWords) {
-    this.#runContext = runContext;
-    this.#words = words;
-    this.#step = runContext.step.number;
-  }
-
-  /** Wraps an observer to also record the outcome of each try. */
-  observed(observer: CallObserver): CallObserver {
-    return {
-      ...observer,
-      finished: (route, outcome, seconds) => {
-        this.#tries.push({ route: route.id, outcome, ms: Math.round(seconds * 1000) });
-        observer.finished(route, outcome, seconds);
-      },
-    };
-  }
-
-  /** Records the start of a try. `told` is the max_tokens in the request. */
-  begin(route: ModelRoute, told: number | null): void {
-    if (this.#route === null) this.#started = this.#runContext.deps.env.now();
-    this.#route = route;
-    this.#told = told;
-  }
-
-  /** Records the images of the call. */
-  shows(images: ImagesOfCall): void {
-    this.#images = images;
-  }
-
-  /** Records the time of the first output. */
-  spoke(): void {
-    this.#firstToken ??= this.#runContext.deps.env.now();
-  }
-
-  /** Records the usage of a try. */
-  used(tokens: TokenCount, estimated: boolean, price: ModelPrice | null): void {
-    this.#usage = tokens;
-    this.#isEstimated = estimated;
-    this.#cost = (this.#cost ?? 0) + costOf(tokens, price).total;
-  }
-
-  /** Ends the record. `limited`: a limit has ended the call. */
-  end(reply: ModelReply | null, limited: boolean): void {
-    const route = this.#route;
-    if (route === null || this.#isOver) return;
-    this.#isOver = true;
-    const { spec, billing, eventLog, deps } = this.#runContext;
-    const { context = null, ephemeralInstruction } = this.#words;
-    const { purpose, prefix, isOwn, instructions, shown, chars, digest, temperature, thinking, stop, choice } =
-      this.#words;
-    const isKept = spec.thread_key >= 0;
-    const bodies = new Bodies(isKept ? billing.calls.given : null);
-    if (isOwn) bodies.add(prefix.body, prefix.digest);
-    const digests: CallFacts["digests"] = {
-      ...prefix.digests,
-      messages: digest,
-      ...(instructions !== null && instructions !== "" && { instructions: bodies.add(instructions) }),
-      ...(context && { context: bodies.add(JSON.stringify(context)) }),
-      ...(ephemeralInstruction !== null && { nudge: bodies.add(ephemeralInstruction) }),
-      ...(reply !== null && keepsReply(this.#words, reply) && { reply: bodies.add(reply.text) }),
-    };
-    const facts: CallFacts = {
-      purpose,
-      agent: spec.agent.name,
-      step: this.#step,
-      at: eventLog.nextSeq,
-      route: route.id,
-      parameters: {
-        temperature,
-        max_tokens: this.#told,
-        ...(thinking !== null && { thinking }),
-        ...(stop.length > 0 && { stop }),
-        ...(choice !== null && choice.tool_choice !== null && { tool_choice: choice.tool_choice }),
-        ...(choice !== null &&
-          choice.parallel_tool_calls !== null && { parallel_tool_calls: choice.parallel_tool_calls }),
-      },
-      digests,
-      shown: isKept ? shownItems(shown, (message) => bodies.add(JSON.stringify(partsOf(message)))) : null,
-      messages: shown.length,
-      ...clearedOf(spec.agent.context.clear_tool_results, shown),
-      ...filesOf(shown, this.#images),
-      chars,
-      tries: this.#tries,
-      started: this.#started,
-      first_token: this.#firstToken,
-      ended: deps.env.now(),
-      outcome: limited ? "limited" : (this.#tries.at(-1)?.outcome ?? "error"),
-      stop_reason: reply?.stop_reason ?? null,
-      usage: this.#usage,
-      ...(this.#isEstimated && { estimated: true as const }),
-      cost_usd: this.#cost,
-    };
-    const thread_key = isKept ? spec.thread_key : null;
-    const row = { run_id: spec.run_id, thread_key, frame: prefix.digest, facts, bodies: bodies.texts };
-    billing.calls.add(row, isOwn ? null : prefix);
-  }
+/** Adds the record of a call that has ended to the rows of the run. `limited`: a limit has ended the call. */
+export function recordCall(
+  { spec, billing, eventLog, deps }: RunContext,
+  words: CallWords,
+  { step, tries, route, max_tokens, images, started, first_token, usage, estimated, cost_usd }: CallCourse,
+  reply: ModelReply | null,
+  limited: boolean,
+): void {
+  if (route === null) return;
+  const { purpose, prefix, isOwn, instructions, shown, context = null, ephemeralInstruction } = words;
+  const { chars, digest, temperature, thinking, stop, choice } = words;
+  const isKept = spec.thread_key >= 0;
+  const bodies = new Bodies(isKept ? billing.calls.given : null);
+  if (isOwn) bodies.add(prefix.body, prefix.digest);
+  const digests: CallFacts["digests"] = {
+    ...prefix.digests,
+    messages: digest,
+    ...(instructions !== null && instructions !== "" && { instructions: bodies.add(instructions) }),
+    ...(context && { context: bodies.add(JSON.stringify(context)) }),
+    ...(ephemeralInstruction !== null && { nudge: bodies.add(ephemeralInstruction) }),
+    ...(reply !== null && keepsReply(words, reply) && { reply: bodies.add(reply.text) }),
+  };
+  const facts: CallFacts = {
+    purpose,
+    agent: spec.agent.name,
+    step,
+    at: eventLog.nextSeq,
+    route: route.id,
+    parameters: {
+      temperature,
+      max_tokens,
+      ...(thinking !== null && { thinking }),
+      ...(stop.length > 0 && { stop }),
+      ...(choice !== null && choice.tool_choice !== null && { tool_choice: choice.tool_choice }),
+      ...(choice !== null &&
+        choice.parallel_tool_calls !== null && { parallel_tool_calls: choice.parallel_tool_calls }),
+    },
+    digests,
+    shown: isKept ? shownItems(shown, (message) => bodies.add(JSON.stringify(partsOf(message)))) : null,
+    messages: shown.length,
+    ...clearedOf(spec.agent.context.clear_tool_results, shown),
+    ...filesOf(shown, images),
+    chars,
+    tries,
+    started,
+    first_token,
+    ended: deps.env.now(),
+    outcome: limited ? "limited" : (tries.at(-1)?.outcome ?? "error"),
+    stop_reason: reply?.stop_reason ?? null,
+    usage,
+    ...(estimated && { estimated: true as const }),
+    cost_usd,
+  };
+  const thread_key = isKept ? spec.thread_key : null;
+  const row = { run_id: spec.run_id, thread_key, frame: prefix.digest, facts, bodies: bodies.texts };
+  billing.calls.add(row, isOwn ? null : prefix);
 }
 
 /** A reply with tool calls is always in the log. */

@@ -2,15 +2,15 @@ import { cutText } from "../../../bus/cut-text.ts";
 import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
 import { type Borrowed, type Breach, isBreach, type Reservation } from "../../../governance/budget.ts";
 import { OutputCount } from "../../../governance/output-count.ts";
-import type { ModelPrice, ModelRoute } from "../../../manifests/registries.ts";
+import { costOf } from "../../../governance/usage.ts";
+import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { UsageRow } from "../../../storage/tables/usage.ts";
-import type { CallObserver } from "../../models/call.ts";
+import { type CallObserver, type CallPlan, type CallResult, callModel } from "../../models/call.ts";
 import { callObserver } from "../../models/call-observer.ts";
-import type { ImagesOfCall } from "../../models/images.ts";
-import type { ModelReply } from "../../models/provider.ts";
+import type { ModelReply, ModelRequest } from "../../models/provider.ts";
+import { highestPrice, priceOf } from "../billing/usage-meter.ts";
 import type { RunContext } from "../context/run-context.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
-import { CallRecord, type CallWords } from "./call-record.ts";
+import { type CallCourse, type CallWords, recordCall } from "./call-record.ts";
 
 /** Max output tokens of a model whose route does not state a bound. */
 const assumedOutputTokens = 32_768;
@@ -33,7 +33,9 @@ export class MeteredCall {
   readonly #runContext: RunContext;
   readonly #inputTokens: number;
   readonly #asked: CallBounds;
-  readonly #record: CallRecord;
+  readonly #words: CallWords;
+  /** Null once the call is recorded. */
+  #course: CallCourse | null;
   #try: Try | null = null;
   #borrowed: Borrowed | null = null;
   #shownLength = 0;
@@ -43,18 +45,43 @@ export class MeteredCall {
     this.#runContext = runContext;
     this.#inputTokens = inputTokens;
     this.#asked = asked;
-    this.#record = new CallRecord(runContext, words);
+    this.#words = words;
+    this.#course = {
+      step: runContext.step.number,
+      tries: [],
+      route: null,
+      max_tokens: null,
+      images: null,
+      started: 0,
+      first_token: null,
+      usage: null,
+      estimated: false,
+      cost_usd: null,
+    };
   }
 
-  /** Receives the outcome of each try, for metrics and the record. */
-  get observer(): CallObserver {
-    return this.#record.observed(callObserver(this.#runContext.metrics));
-  }
-
-  /** Records the images of the call and returns them. */
-  shows(images: ImagesOfCall): ImagesOfCall {
-    this.#record.shows(images);
-    return images;
+  /** Calls the model. `answered` or `failed` must follow. Rejects like `callModel`, and with LimitReached, which ends the call. */
+  call({ request, ...plan }: OwnPlan): Promise<CallResult> {
+    const { deps, cancellation, billing, stream } = this.#runContext;
+    const asked: CallPlan = {
+      routes: this.#asked.routes,
+      provider: (route) => deps.models.provider(route),
+      cancellation,
+      ...plan,
+      request: (route) => {
+        const sent = request(route, this.#begin(route));
+        if (this.#course !== null) this.#course.images = sent.images;
+        return sent;
+      },
+      observer: this.#observer,
+      isCut: () => this.breach !== null,
+      ...(billing.budget.parentBudget !== null && { again: () => this.#again() }),
+      onCall: (call) => {
+        stream.call = call;
+        if (this.breach !== null) call?.abort();
+      },
+    };
+    return callModel(asked, deps.env);
   }
 
   /** The limit that ended the call during its output; null for none. */
@@ -73,7 +100,7 @@ export class MeteredCall {
     const { budget } = this.#runContext.billing;
     const { max_tokens, routes } = this.#asked;
     const largest = max_tokens ?? routes[0]?.max_output_tokens ?? assumedOutputTokens;
-    const borrowed = await budget.borrow(this.#inputTokens, largest, dearest(spec, routes));
+    const borrowed = await budget.borrow(this.#inputTokens, largest, highestPrice(spec, routes));
     if (borrowed === "gone" || "limit" in borrowed) return borrowed;
     this.#borrowed = borrowed;
     return null;
@@ -96,33 +123,37 @@ export class MeteredCall {
    * Prepares another try. A reservation from the parent covers one prompt, and a paid try has used it up. Throws LimitReached. If the
    * parent is gone, this run is already being stopped.
    */
-  async again(): Promise<void> {
+  async #again(): Promise<void> {
     this.#endTry();
     if (this.#borrowed === null || this.#borrowed.input === 0) return;
     this.repay();
     const breach = await this.borrow();
     if (breach === null || breach === "gone") return;
-    this.#record.end(null, true);
+    this.#record(null, true);
     throw new LimitReached(breach);
   }
 
   /** Starts a try and returns the max_tokens for the provider, null for none. Throws LimitReached. */
-  begin(route: ModelRoute): number | null {
+  #begin(route: ModelRoute): number | null {
     this.#endTry();
     const { spec, deps } = this.#runContext;
     const { budget } = this.#runContext.billing;
     const { max_tokens, routes } = this.#asked;
-    const price = dearest(spec, routes);
+    const price = highestPrice(spec, routes);
     const reserved = budget.reserve(this.#inputTokens, max_tokens, price, deps.env.monotonic(), this.#borrowed);
     if (isBreach(reserved)) {
-      this.#record.end(null, true);
+      this.#record(null, true);
       throw new LimitReached(reserved);
     }
-    const told = boundFor(route, max_tokens, reserved);
+    const bound = boundFor(route, max_tokens, reserved);
     this.#shownLength = 0;
-    this.#try = { route, reserved, count: new OutputCount(budget, reserved, told), isSettled: false };
-    this.#record.begin(route, told);
-    return told;
+    this.#try = { route, reserved, count: new OutputCount(budget, reserved, bound), isSettled: false };
+    const course = this.#course;
+    if (course === null) return bound;
+    if (course.route === null) course.started = deps.env.now();
+    course.route = route;
+    course.max_tokens = bound;
+    return bound;
   }
 
   /** Counts received text and returns the part within the limits. Aborts the call if that is not all of it. */
@@ -141,7 +172,7 @@ export class MeteredCall {
   /** Like `take`, for output that is not published. Returns the number of characters within the limits. */
   takeCharacters(characters: number, pieces = 1): number {
     if (this.#try === null) return 0;
-    this.#record.spoke();
+    if (this.#course !== null) this.#course.first_token ??= this.#runContext.deps.env.now();
     const { count } = this.#try;
     const kept = count.take(characters, pieces);
     if (count.breach !== null) this.#runContext.stream.call?.abort();
@@ -164,13 +195,32 @@ export class MeteredCall {
       called.count.complete(text.length + reasoning.length + ofCalls);
       this.#settle(called, this.#estimate(called), true);
     }
-    this.#record.end(reply, called.count.breach !== null);
+    this.#record(reply, called.count.breach !== null);
   }
 
   /** Settles a call that has failed. */
   failed(): void {
     this.#endTry();
-    this.#record.end(null, this.breach !== null);
+    this.#record(null, this.breach !== null);
+  }
+
+  /** Counts the outcome of each try in the metrics, and notes it for the record. */
+  get #observer(): CallObserver {
+    const counting = callObserver(this.#runContext.metrics);
+    return {
+      ...counting,
+      finished: (route, outcome, seconds) => {
+        this.#course?.tries.push({ route: route.id, outcome, ms: Math.round(seconds * 1000) });
+        counting.finished(route, outcome, seconds);
+      },
+    };
+  }
+
+  /** Records the call, once. */
+  #record(reply: ModelReply | null, limited: boolean): void {
+    const course = this.#course;
+    this.#course = null;
+    if (course !== null) recordCall(this.#runContext, this.#words, course, reply, limited);
   }
 
   /** Settles a try that has failed. Its output so far is counted; a try without any output counts as unused. */
@@ -192,7 +242,12 @@ export class MeteredCall {
     called.isSettled = true;
     budget.settle(called.reserved, tokens, price);
     if (tokens === null) return;
-    this.#record.used(tokens, estimated, price);
+    const course = this.#course;
+    if (course !== null) {
+      course.usage = tokens;
+      course.estimated = estimated;
+      course.cost_usd = (course.cost_usd ?? 0) + costOf(tokens, price).total;
+    }
     // With estimated usage the limits are approximate, and without prices the limit on cost has no effect.
     if (estimated) this.#degraded("svc_model_unmetered_total", "unmetered", route);
     if (price === null) this.#degraded("svc_model_unpriced_total", "unpriced", route);
@@ -217,6 +272,11 @@ export class MeteredCall {
     metrics.count(name, { model: route.id });
     metrics.count("svc_control_degraded_total", { control: "limits", reason });
   }
+}
+
+/** The parts of a call that differ between callers. `request` gets the max_tokens for the provider, null for none. */
+interface OwnPlan extends Pick<CallPlan, "events" | "mendsOverflow">, Partial<Pick<CallPlan, "cancellation">> {
+  request(route: ModelRoute, max_tokens: number | null): ModelRequest;
 }
 
 /** The candidate routes of a call, and its bounds. */
@@ -248,28 +308,4 @@ function boundFor(route: ModelRoute, wanted: number | null, reserved: Reservatio
   if (wanted !== null) return Math.min(wanted, left, largest ?? left);
   if (largest === null || left >= largest) return null;
   return reserved.inputTokens + left <= context_window ? left : null;
-}
-
-/** The prices of a route in this run. Prices of the manifest apply to the manifest's own model only. */
-function priceOf(spec: RunSpec, route: ModelRoute): ModelPrice | null {
-  return route.id === spec.agent.model.route.id && !route.decides ? spec.agent.model.price : route.price;
-}
-
-/** The highest prices among the routes, for reservations: no candidate costs more. */
-function dearest(spec: RunSpec, routes: readonly ModelRoute[]): ModelPrice | null {
-  let price: ModelPrice | null = null;
-  for (const route of routes) {
-    const candidate = priceOf(spec, route);
-    if (candidate === null) continue;
-    price =
-      price === null
-        ? candidate
-        : {
-            input: Math.max(price.input, candidate.input),
-            output: Math.max(price.output, candidate.output),
-            cache_read: Math.max(price.cache_read, candidate.cache_read),
-            cache_write: Math.max(price.cache_write, candidate.cache_write),
-          };
-  }
-  return price;
 }

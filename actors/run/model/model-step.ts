@@ -1,27 +1,28 @@
 import type { Breach } from "../../../governance/budget.ts";
 import { estimatedTokens } from "../../../governance/output-count.ts";
+import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import { type ContextMessage, thoughtsLength } from "../../log/message.ts";
-import { refusedImagesEntry, showsImages } from "../../log/refused-images.ts";
-import { callModel } from "../../models/call.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
-import { type ModelEvents, ModelFailure, type ModelReply } from "../../models/provider.ts";
+import { ModelFailure, type ModelReply, type ToolUse } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
-import { contributions, withContributed, withLast } from "../prompt/context-source.ts";
+import { type Contribution, contributions, withContributed, withLast } from "../prompt/context-source.ts";
 import { systemText } from "../prompt/working-set.ts";
 import { digestOf, prefixOfAgent, toolListJson } from "../spec/prompt-prefix.ts";
 import { toolUse } from "../spec/request-tools.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import {
   auditRefused,
+  bufferedOutput,
   type ReleasedReply,
   releaseReply,
   type SentThought,
   SentThoughts,
+  streamedOutput,
   tellReply,
   unheld,
 } from "./buffered-reply.ts";
-import { estimatedImageTokens, imagesFor, imagesOf } from "./call-images.ts";
+import { estimatedImageTokens, imagesFor, imagesOf, refuseImages } from "./call-images.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
 
 /**
@@ -46,157 +47,210 @@ export type MendOverflow = (runContext: RunContext) => Promise<readonly ContextM
  * Calls the model with the given messages within the run's budget, and meters the call. `ephemeralInstruction` is the last message and is
  * not logged. With `mend`, a prompt that is too long is shortened once. The unused part of a parent's reservation is returned.
  */
-export function modelStep(
+export async function modelStep(
   runContext: RunContext,
   shown: readonly ContextMessage[],
   ephemeralInstruction: string | null,
   mend: MendOverflow | null = null,
 ): Promise<StepOutcome> {
-  let metered: MeteredCall | null = null;
-  const step = callOnce(runContext, shown, ephemeralInstruction, mend, (call) => {
-    metered = call;
-  });
-  return runContext.billing.budget.parentBudget === null ? step : step.finally(() => metered?.repay());
+  runContext.branch.show(shown);
+  const prepared = preparePrompt(runContext, shown, ephemeralInstruction);
+  const prompt = prepared instanceof Promise ? await prepared : prepared;
+  if (prompt === null) return unspoken;
+  const call: StepCall = {
+    runContext,
+    prompt,
+    metered: meterOf(runContext, prompt),
+    sent: new SentThoughts(),
+    isBuffered: isBuffered(runContext),
+    mend,
+  };
+  try {
+    const refused = runContext.billing.budget.parentBudget === null ? null : await borrowShare(call);
+    if (refused !== null) return refused;
+    let reply: ModelReply;
+    try {
+      reply = await replyTo(call);
+    } catch (error) {
+      return await outcomeOfFailure(call, error);
+    }
+    return await outcomeOfReply(call, reply);
+  } finally {
+    call.metered.repay();
+  }
 }
 
-async function callOnce(
+/** One model call of a step. */
+interface StepCall {
+  readonly runContext: RunContext;
+  readonly prompt: Prompt;
+  readonly metered: MeteredCall;
+  /** The thoughts that clients have received. */
+  readonly sent: SentThoughts;
+  /** True if clients receive nothing of the reply before it is complete. */
+  readonly isBuffered: boolean;
+  readonly mend: MendOverflow | null;
+}
+
+/** The content of the request, before a route is chosen. */
+interface Prompt {
+  /** Messages of the branch, then those that are not logged. */
+  readonly shown: readonly ContextMessage[];
+  readonly messages: readonly ContextMessage[];
+  readonly context: Contribution | null;
+  readonly ephemeralInstruction: string | null;
+  readonly system: string;
+  /** System text and messages as JSON, without images. */
+  readonly json: string;
+  readonly images: ImagesOfCall;
+  readonly choice: ToolUse | null;
+  readonly answer: AnswerSchema | null;
+}
+
+/** Returns the prompt of a step; null if the run is stopped while its images are read. */
+function preparePrompt(
   runContext: RunContext,
   shown: readonly ContextMessage[],
   ephemeralInstruction: string | null,
-  mend: MendOverflow | null,
-  onBorrow: (call: MeteredCall) => void,
-): Promise<StepOutcome> {
-  const { spec, deps } = runContext;
-  runContext.branch.show(shown);
+): Prompt | Promise<Prompt | null> {
+  const { spec, step, store, eventLog, deps, answerSchema } = runContext;
   const contributed = contributions(deps.contextSources, () => ({
     agent: spec.agent,
     principal: spec.principal,
-    store: runContext.store,
-    threadId: runContext.eventLog.threadId,
+    store,
+    threadId: eventLog.threadId,
     shown,
   }));
-  const context = contributed instanceof Promise ? await contributed : contributed;
-  const instructed = withLast(shown, context, ephemeralInstruction);
-  const own = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
-  const system = context === null ? own : withContributed(own, context);
-  const words = chatMessages(system, instructed);
+  const choice = spec.options === null ? null : toolUse(spec.options, !step.hasCalledModel);
+  step.hasCalledModel = true;
+  const answer = step.replyMode === "hidden" ? null : answerSchema;
+  const promptOf = (context: Contribution | null, images: ImagesOfCall): Prompt => {
+    const messages = withLast(shown, context, ephemeralInstruction);
+    const own = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
+    const system = context === null ? own : withContributed(own, context);
+    const json = chatMessages(system, messages);
+    return { shown, messages, context, ephemeralInstruction, system, json, images, choice, answer };
+  };
   const found = shown.some(({ attachments }) => attachments !== null) ? imagesOf(runContext, shown) : noImages;
-  const images = found instanceof Promise ? await found : found;
-  if (images === null) return { kind: "stopped", partial: "" };
-  const tools = toolListJson(spec.agent);
-  const stop = spec.options?.stop ?? noStop;
-  const choice = spec.options === null ? null : toolUse(spec.options, !runContext.step.hasCalledModel);
-  runContext.step.hasCalledModel = true;
-  const characters = words.length + (tools?.length ?? 0) + thoughtCharacters(shown);
+  // Most prompts have neither, and waiting for nothing would cost a turn of the microtask queue.
+  if (!(contributed instanceof Promise) && !(found instanceof Promise)) return promptOf(contributed, found);
+  return Promise.all([contributed, found]).then(([context, images]) => images && promptOf(context, images));
+}
+
+/** Returns the meter of the call, which also records it. */
+function meterOf(runContext: RunContext, prompt: Prompt): MeteredCall {
+  const { spec, step } = runContext;
+  const { shown, context, ephemeralInstruction, json, images, choice, answer } = prompt;
+  const characters = json.length + (toolListJson(spec.agent)?.length ?? 0) + thoughtCharacters(shown);
   const estimate = estimatedTokens(characters) + (images.size === 0 ? 0 : estimatedImageTokens(images));
-  const answer = runContext.step.replyMode === "hidden" ? null : runContext.answerSchema;
-  const isHeld = runContext.pipeline.holdsReplies || runContext.step.replyMode !== "streamed";
-  const bounds = { routes: runContext.step.routes, max_tokens: spec.max_tokens };
-  const metered = new MeteredCall(runContext, runContext.step.promptTokens ?? estimate, bounds, {
+  const bounds = { routes: step.routes, max_tokens: spec.max_tokens };
+  return new MeteredCall(runContext, step.promptTokens ?? estimate, bounds, {
     purpose: "step",
     prefix: prefixOfAgent(spec.agent, spec.systemPrompt, answer),
     isOwn: hasOwnPrefix(spec),
     instructions: spec.response?.instructions ?? null,
-    ...{ shown, context, ephemeralInstruction, stop, choice },
-    chars: words.length,
-    digest: digestOf(words),
+    ...{ shown, context, ephemeralInstruction, choice },
+    stop: spec.options?.stop ?? noStop,
+    chars: json.length,
+    digest: digestOf(json),
     temperature: spec.temperature,
     thinking: spec.thinking,
     // A buffered reply may be discarded for another one, so that only the record has it.
-    keepsReply: isHeld,
+    keepsReply: isBuffered(runContext),
   });
-  if (runContext.billing.budget.parentBudget !== null) {
-    onBorrow(metered);
-    const breach = await metered.borrow();
-    if (runContext.cancellation.cancelled || breach === "gone") return { kind: "stopped", partial: "" };
-    if (breach !== null) return { kind: "breach", breach, partial: "" };
-  }
-  const told = new SentThoughts();
-  let reply: ModelReply;
+}
+
+/** Reserves the share of the parent's budget. Null on success. */
+async function borrowShare({ runContext, metered }: StepCall): Promise<StepOutcome | null> {
+  const breach = await metered.borrow();
+  if (runContext.cancellation.cancelled || breach === "gone") return unspoken;
+  return breach === null ? null : { kind: "breach", breach, partial: "" };
+}
+
+/** Calls the model. Rejects like `MeteredCall.call`. */
+async function replyTo({ runContext, prompt, metered, sent, isBuffered, mend }: StepCall): Promise<ModelReply> {
+  const { spec } = runContext;
+  const { system, messages, json, images, choice, answer } = prompt;
+  const stop = spec.options?.stop ?? noStop;
   try {
-    const called = await callModel(
-      {
-        routes: runContext.step.routes,
-        provider: (wanted) => deps.models.provider(wanted),
-        request: (wanted) => {
-          const given = images.size === 0 ? images : metered.shows(imagesFor(runContext, wanted, images));
-          told.begin();
-          return {
-            route: wanted,
-            messages: images.size === 0 ? words : chatMessages(system, instructed, given),
-            images: given,
-            tools,
-            temperature: spec.temperature,
-            max_tokens: metered.begin(wanted),
-            system,
-            shown: instructed,
-            offers: spec.agent.tools,
-            thinking: spec.thinking,
-            cache: spec.agent.model.cache,
-            answer,
-            ...(choice !== null && { choice }),
-            ...(stop.length > 0 && { stop }),
-          };
-        },
-        events: isHeld ? held(runContext, metered) : shownAtOnce(runContext, metered, told),
-        cancellation: runContext.cancellation,
-        observer: metered.observer,
-        isCut: () => metered.breach !== null,
-        ...(runContext.billing.budget.parentBudget !== null && { again: () => metered.again() }),
-        mendsOverflow: mend !== null,
-        onCall: (call) => {
-          runContext.stream.call = call;
-          if (metered.breach !== null) call?.abort();
-        },
+    const { reply, route } = await metered.call({
+      request: (route, max_tokens) => {
+        const given = images.size === 0 ? images : imagesFor(runContext, route, images);
+        sent.begin();
+        return {
+          route,
+          messages: images.size === 0 ? json : chatMessages(system, messages, given),
+          images: given,
+          tools: toolListJson(spec.agent),
+          temperature: spec.temperature,
+          max_tokens,
+          system,
+          shown: messages,
+          offers: spec.agent.tools,
+          thinking: spec.thinking,
+          cache: spec.agent.model.cache,
+          answer,
+          ...(choice !== null && { choice }),
+          ...(stop.length > 0 && { stop }),
+        };
       },
-      deps.env,
-    );
+      events: isBuffered ? bufferedOutput(runContext, metered) : streamedOutput(runContext, metered, sent),
+      mendsOverflow: mend !== null,
+    });
+    runContext.step.route = route;
+    return reply;
+  } finally {
     runContext.stream.flush();
-    runContext.step.route = called.route;
-    reply = called.reply;
-  } catch (error) {
-    runContext.stream.flush();
-    if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
-    metered.failed();
-    if (!(error instanceof ModelFailure)) throw error;
-    // Buffered text that was not released was never published.
-    const partial = isHeld ? "" : metered.shownOf(error.partial);
-    const thoughts = told.all;
-    if (runContext.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
-    if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, error.partial, thoughts);
-    if (error.overflow && error.partial === "" && mend !== null) {
-      // The summary and the repeated call reserve their own shares.
-      metered.repay();
-      const shorter = await mend(runContext);
-      if (runContext.cancellation.cancelled) return { kind: "stopped", partial, thoughts };
-      // Without a shortened prompt, other models may still have a larger window.
-      if (shorter !== null || runContext.step.routes.length > 1)
-        return modelStep(runContext, shorter ?? shown, ephemeralInstruction);
-    }
-    if (error.refusesImage && images.size > 0) await refuseImages(runContext);
-    return { kind: "failure", failure: error, partial, thoughts };
   }
+}
+
+/** Settles a complete reply. A buffered one passes the controls before it is published. */
+async function outcomeOfReply(
+  { runContext, metered, sent, isBuffered }: StepCall,
+  reply: ModelReply,
+): Promise<StepOutcome> {
   metered.answered(reply);
-  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, reply.text, told.all);
-  if (!isHeld) return { kind: "reply", reply: unheld(reply, told) };
+  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, reply.text, sent.all);
+  if (!isBuffered) return { kind: "reply", reply: unheld(reply, sent) };
   const released = await runContext.cancellation.orStopped(releaseReply(runContext, reply));
-  if (released === null) return { kind: "stopped", partial: "" };
+  if (released === null) return unspoken;
   auditRefused(runContext, released);
   // In the other modes the pattern publishes the reply itself, if at all.
   if (runContext.step.replyMode === "streamed") tellReply(runContext, released);
   return { kind: "reply", reply: released };
 }
 
-/** Notes that later requests must omit the images of the newest message that has some. */
-async function refuseImages({ eventLog, branch, askedBy, run }: RunContext): Promise<void> {
-  const newest = branch.messages.findLast(showsImages);
-  // Images from the tools of a sub-agent are not shown in later turns, so no note is needed.
-  const isOfSubAgent = askedBy !== null && newest?.role === "tool" && newest.entry !== null;
-  if (newest === undefined || isOfSubAgent || run.hasRefusedImages) return;
-  // Parallel sub-agents share the message, so one note is enough.
-  run.hasRefusedImages = true;
-  await eventLog.append([refusedImagesEntry()], []);
+/** Settles a call without a complete reply. Throws a defect again. */
+async function outcomeOfFailure(call: StepCall, error: unknown): Promise<StepOutcome> {
+  const { runContext, prompt, metered, sent, isBuffered, mend } = call;
+  const { cancellation, step } = runContext;
+  if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
+  metered.failed();
+  if (!(error instanceof ModelFailure)) throw error;
+  // Buffered text that was not released was never published.
+  const partial = isBuffered ? "" : metered.shownOf(error.partial);
+  const thoughts = sent.all;
+  if (cancellation.cancelled) return { kind: "stopped", partial, thoughts };
+  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, error.partial, thoughts);
+  if (error.overflow && error.partial === "" && mend !== null) {
+    // The summary and the repeated call reserve their own shares.
+    metered.repay();
+    const shorter = await mend(runContext);
+    if (cancellation.cancelled) return { kind: "stopped", partial, thoughts };
+    // Without a shortened prompt, other models may still have a larger window.
+    if (shorter !== null || step.routes.length > 1)
+      return modelStep(runContext, shorter ?? prompt.shown, prompt.ephemeralInstruction);
+  }
+  if (error.refusesImage && prompt.images.size > 0) await refuseImages(runContext);
+  return { kind: "failure", failure: error, partial, thoughts };
 }
+
+function isBuffered({ pipeline, step }: RunContext): boolean {
+  return pipeline.holdsReplies || step.replyMode !== "streamed";
+}
+
+/** A stop before any output. */
+const unspoken: StepOutcome = { kind: "stopped", partial: "" };
 
 /** Ends a reply at a limit. The text so far is released like any other. */
 async function cutOff(
@@ -224,43 +278,6 @@ const noImages: ImagesOfCall = new Map();
 /** True if the request has added tools or a reply format to the prompt prefix. */
 function hasOwnPrefix({ options }: RunSpec): boolean {
   return options !== null && (options.tools.length > 0 || options.response_format !== null);
-}
-
-/** Publishes output as it arrives, within the limits. */
-function shownAtOnce(runContext: RunContext, metered: MeteredCall, told: SentThoughts): ModelEvents {
-  return {
-    text(delta, pieces) {
-      const shown = metered.takeText(delta, pieces);
-      if (shown === "") return;
-      told.say(shown);
-      runContext.stream.say(shown);
-    },
-    reasoning(delta, pieces) {
-      const shown = metered.take(delta, pieces);
-      if (shown !== "") runContext.stream.think(told.think(shown));
-    },
-    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
-  };
-}
-
-/** Buffers output in the provider. Clients get one progress frame when the output starts. */
-function held(runContext: RunContext, metered: MeteredCall): ModelEvents {
-  let isAnnounced = false;
-  const tell = (): void => {
-    if (!isAnnounced) runContext.stream.progress({ phase: "held" });
-    isAnnounced = true;
-  };
-  return {
-    text(delta, pieces) {
-      metered.takeText(delta, pieces);
-      tell();
-    },
-    reasoning(delta, pieces) {
-      metered.take(delta, pieces);
-      tell();
-    },
-    calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),
-  };
 }
 
 /** Characters of the thoughts that are sent back to their model. */

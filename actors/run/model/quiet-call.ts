@@ -2,7 +2,6 @@ import { estimatedTokens } from "../../../governance/output-count.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { ContextMessage } from "../../log/message.ts";
-import { callModel } from "../../models/call.ts";
 import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import type { DecisionAsked } from "../../models/provider.ts";
@@ -38,7 +37,7 @@ const noImages: ImagesOfCall = new Map();
  * `LimitReached`, also if a limit cut the reply off.
  */
 export async function callQuietly(runContext: RunContext, asked: QuietCall): Promise<string> {
-  const { deps, cancellation } = runContext;
+  const { cancellation } = runContext;
   const { budget } = runContext.billing;
   const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
   const messages = chatMessages(task, shown);
@@ -62,41 +61,29 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
   const count = (characters: number, pieces?: number): void => void metered.takeCharacters(characters, pieces);
   try {
     if (budget.parentBudget !== null) await metered.borrowed();
-    const { reply } = await callModel(
-      {
-        routes,
-        provider: (wanted) => deps.models.provider(wanted),
-        request: (wanted) => ({
-          route: wanted,
-          messages,
-          system: task,
-          shown,
-          images: noImages,
-          tools: null,
-          offers: [],
-          temperature,
-          max_tokens: metered.begin(wanted),
-          thinking: null,
-          cache: false,
-          ...(answer && { answer }),
-          ...(decision && { decision }),
-        }),
-        events: {
-          text: (delta, pieces) => count(delta.length, pieces),
-          reasoning: (delta, pieces) => count(delta.length, pieces),
-          calls: count,
-        },
-        cancellation: until ?? cancellation,
-        observer: metered.observer,
-        isCut: () => metered.breach !== null,
-        ...(budget.parentBudget !== null && { again: () => metered.again() }),
-        onCall: (call) => {
-          runContext.stream.call = call;
-          if (metered.breach !== null) call?.abort();
-        },
+    const { reply } = await metered.call({
+      request: (route, bound) => ({
+        route,
+        messages,
+        system: task,
+        shown,
+        images: noImages,
+        tools: null,
+        offers: [],
+        temperature,
+        max_tokens: bound,
+        thinking: null,
+        cache: false,
+        ...(answer && { answer }),
+        ...(decision && { decision }),
+      }),
+      events: {
+        text: (delta, pieces) => count(delta.length, pieces),
+        reasoning: (delta, pieces) => count(delta.length, pieces),
+        calls: count,
       },
-      deps.env,
-    );
+      ...(until && { cancellation: until }),
+    });
     metered.answered(reply);
     if (metered.breach === null) return reply.text;
   } catch (error) {
