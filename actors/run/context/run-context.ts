@@ -5,7 +5,7 @@ import type { AbortReason } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import type { AuditType } from "../../../governance/audit-types.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
-import type { AskModel, GovernedCall } from "../../../governance/controls/control.ts";
+import type { ControlQuestion, GovernedCall } from "../../../governance/controls/control.ts";
 import { type Denial, recordDenial } from "../../../governance/controls/denial.ts";
 import { type AskedOutcome, askOutcome } from "../../../governance/controls/outcome-unknown.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
@@ -59,8 +59,8 @@ export class RunContext {
   readonly attended: boolean;
   /** The schema of the answer; null for any text. */
   readonly answerSchema: AnswerSchema | null;
-  /** How the controls ask a model; set before the first step. */
-  askModel: AskModel | null = null;
+  /** Asks a model for a control of this agent; set before the first step. */
+  askForControl: ((runContext: RunContext, question: ControlQuestion) => Promise<unknown>) | null = null;
   /** The agent that called this sub-agent; null for the agent that the caller asked. */
   readonly #of: Delegated | null;
 
@@ -87,6 +87,11 @@ export class RunContext {
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
     // The text of a sub-agent that answers for its parent agent passes that agent's reply controls too.
     this.pipeline = pipelineOf(this, deps, of?.answers ? of.over.pipeline.ofReplies : []);
+  }
+
+  /** Asks a model for a control. Null without a usable answer. */
+  async askModel(question: ControlQuestion): Promise<unknown> {
+    return this.askForControl?.(this, question) ?? null;
   }
 
   /** Asks a person for the outcome of an interrupted call. */

@@ -18,7 +18,7 @@ import { RunContext } from "../context/run-context.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { askedApprovals } from "../event-log/asked-approvals.ts";
 import type { EventLog } from "../event-log/event-log.ts";
-import { askModelOf } from "../model/control-question.ts";
+import { askForControl } from "../model/side-question.ts";
 import { clientMessages } from "../prompt/working-set.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { answeredBefore, type Finished } from "../steps/endings.ts";
@@ -58,7 +58,7 @@ export class Run implements LiveRun {
 
   constructor(start: RunStart, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
     this.#runContext = new RunContext(start, eventLog, output, deps);
-    this.#runContext.askModel = askModelOf(this.#runContext);
+    this.#runContext.askForControl = askForControl;
     this.#output = output;
     this.#patterns = deps.patterns;
     this.#durable = this.#runContext.durableRun && new DurableSteps(this.#runContext, this.#runContext.durableRun);

@@ -1,4 +1,5 @@
 import { checkAnswer } from "../../../governance/answer-problem.ts";
+import type { ControlQuestion } from "../../../governance/controls/control.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
@@ -57,6 +58,13 @@ export async function askAside<V>(runContext: RunContext, asked: SideQuestion): 
       contextMessage({ role: "user", content: correctionWords(checked.problem, asked.answer) }),
     );
   }
+}
+
+/** Asks the run's model for a control, within the limits and the budget of the run. Null without a usable answer. */
+export async function askForControl(runContext: RunContext, question: ControlQuestion): Promise<unknown> {
+  const { task, given, answer } = question;
+  const asked = await askAside<unknown>(runContext, { routes: runContext.step.routes, task, given, answer });
+  return asked.kind === "answer" ? asked.value : null;
 }
 
 /** Prepares messages as material: role, shortened text, and names of calls. */
