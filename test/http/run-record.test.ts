@@ -36,7 +36,7 @@ async function acceptedRun(t: TestContext) {
   return { tenant, run };
 }
 
-test("DUR-003 a run that ends during a read is shown as before, and then with its answer", async (t) => {
+test("DUR-003 a run that ends while its record is read shows as running, then with its answer", async (t) => {
   const { tenant, run } = await acceptedRun(t);
   const end = async (): Promise<void> => {
     const ended = { status: "completed", ended_at: 9, last_seq: 2, stop_reason: "end_turn", error: null } as const;
@@ -61,7 +61,7 @@ test("DUR-003 a run that ends during a read is shown as before, and then with it
   assert.equal(ending.reads(), 2, "a record is of one moment when it is read at once");
 });
 
-test("DUR-013 a run whose step fails while its record is read runs, and then says when it is tried again", async (t) => {
+test("DUR-013 a record that is read while a step of its run fails then shows the retry time", async (t) => {
   const { tenant, run } = await acceptedRun(t);
   await tenant.write([claimDurableOp(tenant, run.run_id)]);
   const { store } = behindRead(tenant, async () => {
@@ -89,7 +89,7 @@ test("DUR-013 a run that lost its step and backs off shows when it will resume",
   assert.deepEqual(waiting_on, { kind: "retry", id: run.run_id, until: found.durable.wake_at });
 });
 
-test("a record is that of its own run, in its own tenant", async (t) => {
+test("a record belongs to its own run and its own tenant", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const first_key = await reserveThreadKeys(store.system, 3);
   const tenants = ["acme", "acme", "umbrella"].map((name) => store.tenant(name));

@@ -14,7 +14,7 @@ function drip(connection: RawConnection): void {
   const timer = setInterval(() => (connection.over ? clearInterval(timer) : void connection.send(" ")), 200);
 }
 
-describe("a body that comes too slowly", { concurrency: true }, () => {
+describe("a request body that arrives too slowly", { concurrency: true }, () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   before(async () => {
@@ -27,7 +27,7 @@ describe("a body that comes too slowly", { concurrency: true }, () => {
     ["in chunks, and nothing more comes", "transfer-encoding: chunked", "5\r\n{", false],
     ["in chunks, in the form of the OpenAI protocol", "transfer-encoding: chunked", "5\r\n{", false],
   ] as const) {
-    test(`${what}: 408, and the connection ends`, async () => {
+    test(`${what}: the answer is 408, and the connection ends`, async () => {
       const path = what.includes("OpenAI") ? "/v1/chat/completions" : "/chat";
       const connection = new RawConnection(server.url);
       await connection.send(rawRequest("POST", path, [framing, "x-request-id: slow"], begin));

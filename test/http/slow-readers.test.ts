@@ -31,7 +31,7 @@ const closedCount = (server: ProcessServer) => metric(server, "svc_slow_streams_
 const say = (server: ProcessServer, thread_id: string, model: string) =>
   server.post("/chat", turn("agent", "go", { thread_id, model }));
 
-describe("readers that take nothing", () => {
+describe("readers that read nothing", () => {
   test("are closed at 1 MiB each; other readers, and they on return, get everything", async (t) => {
     const atEnd = cleanup(t);
     const server = await start(atEnd);
@@ -70,7 +70,7 @@ describe("readers that take nothing", () => {
     await reads;
   });
 
-  test("two hundred delay no conversation, and the process limit holds", async (t) => {
+  test("delay no conversation at two hundred, and the process limit holds", async (t) => {
     const atEnd = cleanup(t);
     const bound = miB;
     const server = await start(atEnd, {
@@ -134,7 +134,7 @@ describe("readers that take nothing", () => {
     assert.equal(json.transcript[0].content, long);
   });
 
-  test("of their own turn do not stop it: it is committed in full, and the next one finds the thread free", async (t) => {
+  test("do not stop their own turn: it is committed in full, and the next turn starts", async (t) => {
     const atEnd = cleanup(t);
     const server = await start(atEnd);
     const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "own", model: "endless" }));
@@ -152,7 +152,7 @@ describe("readers that take nothing", () => {
     own.close();
   });
 
-  test("of long answers that are no streams keep no more than a piece of them", async (t) => {
+  test("of long answers without a stream keep at most one piece of them in memory", async (t) => {
     const atEnd = cleanup(t);
     const server = await start(atEnd);
     for (let number = 0; number < 30; number++)

@@ -83,7 +83,7 @@ describe("a snapshot", () => {
       }
     });
 
-    test(`SESS-018 does not show a list of a call that was ${status}, though another of its id went well`, async () => {
+    test(`SESS-018 does not show the list of a call that was ${status}, though a call of the same id succeeded`, async () => {
       const { todos } = await snapshotOf(
         ...[user, asks(list("call_1", "never")), result("call_1", status), says],
         ...[user, asks(["call_1", "calculator"]), result("call_1", "ok"), says],
@@ -93,7 +93,7 @@ describe("a snapshot", () => {
     });
   }
 
-  test("SESS-018 shows the last of several lists that one reply has written", async () => {
+  test("SESS-018 shows the last successful list of one reply", async () => {
     const { todos } = await snapshotOf(
       ...[user, asks(list("a", "first"), list("b", "second"), list("c", "third"))],
       ...[result("a", "ok"), result("b", "ok"), result("c", "denied")],
@@ -102,7 +102,7 @@ describe("a snapshot", () => {
     assert.deepEqual(todos, ["second"]);
   });
 
-  test("has the calls of the newest reply that wait for a result, though earlier ones of their ids have one", async () => {
+  test("has the waiting calls of the newest reply, though their ids have older results", async () => {
     const { pending } = await snapshotOf(
       ...[user, asks(["call_1", "calculator"], ["call_2", "calculator"])],
       ...[result("call_1", "ok"), result("call_2", "ok"), says],
@@ -113,7 +113,7 @@ describe("a snapshot", () => {
   });
 });
 
-test("a snapshot changes when a client starts to watch or drive the thread", () => {
+test("changes when a client starts to watch or drive the thread", () => {
   const queued = { queued_steers: 0, queued_follow_ups: 0 };
   const at = { next_seq: 0, leaf_seq: -1, summarizing: false, compacting: false, continuing: false, ...queued };
   const of = { threadId: "acme:t", thread: null, isLive: false, ...at };

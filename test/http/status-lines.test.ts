@@ -3,7 +3,7 @@ import { STATUS_CODES } from "node:http";
 import { test } from "node:test";
 import { statusLine } from "../../http/exchange/status-lines.ts";
 
-test("status lines equal Node's, and an unknown status is its number alone", () => {
+test("status lines equal Node's, and an unknown status is only its number", () => {
   const statuses = Object.keys(STATUS_CODES).map(Number);
 
   const lines = [...statuses, 299].map(statusLine);

@@ -175,7 +175,7 @@ function takesId(route: Route): boolean {
   return fields.some((field) => idFields.test(field));
 }
 
-describe("another tenant's id", () => {
+describe("an id of another tenant", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let ownersFile: string;
@@ -230,7 +230,7 @@ describe("another tenant's id", () => {
     };
   }
 
-  test("every route that takes an id is under test here", () => {
+  test("is tested here on every route that takes an id", () => {
     const known = new Set(samples.map(({ route }) => route));
 
     assert.deepEqual(routes.filter(takesId).map(nameOf).sort(), [...known].sort());
@@ -239,7 +239,7 @@ describe("another tenant's id", () => {
   for (const sample of samples) {
     const { route, query } = sample;
     const what = sample.theirs === "response" && sample.body ? " after a response" : "";
-    test(`AUTH-010 ${route}${query ? `?${query("")}` : ""}${what} answers it byte for byte as one that does not exist`, async () => {
+    test(`AUTH-010 ${route}${query ? `?${query("")}` : ""}${what} answers another tenant's id and an unknown id with the same bytes`, async () => {
       const told: Readonly<Record<string, string>> = { file: ownersFile, run: ownersRun, response: ownersResponse };
       const isResponse = sample.theirs === "response";
       const [nobodys1, nobodys2] = isResponse ? nobodysResponses : sample.theirs in told ? nobodysIds : nobodys;
@@ -254,7 +254,7 @@ describe("another tenant's id", () => {
     });
   }
 
-  test("AUTH-010 the owner's things are as they were after all that", async () => {
+  test("AUTH-010 changes nothing of its owner's", async () => {
     const as = { key: keys.owner };
 
     const history = await server.get(`/chat/history/${ownersThread}`, as);
@@ -288,7 +288,7 @@ describe("another tenant's id", () => {
     ]);
   });
 
-  test("AUTH-010 the lists of a tenant show nothing of another", async () => {
+  test("AUTH-010 is in no list of the asking tenant", async () => {
     const as = { key: keys.stranger };
     for (const path of [
       "/audit",
@@ -311,7 +311,7 @@ describe("another tenant's id", () => {
     }
   });
 
-  test("AUTH-010 one suffix in two tenants is two threads", async () => {
+  test("AUTH-010 with the same suffix is another thread", async () => {
     const own = [{ role: "user", content: "the stranger's own" }];
 
     const turn = await server.request("POST", "/chat", {
@@ -325,7 +325,7 @@ describe("another tenant's id", () => {
     assert.ok(!theirs.text.includes("the stranger's own"));
   });
 
-  test("AUTH-001 the tenant is the credentials': one that a request names elsewhere is refused, or changes nothing", async () => {
+  test("AUTH-001 a request that names another tenant is refused or changes nothing", async () => {
     const own = { manifest: "quick", thread_id: "named-elsewhere", messages };
     const elsewhere = {
       key: keys.stranger,
@@ -351,7 +351,7 @@ describe("another tenant's id", () => {
     assert.deepEqual((await sessionsOf(keys.owner)).sort(), [ofResponse, `acme:${ownersThread}`]);
   });
 
-  test("AUTH-010 a full id of another tenant is refused alike, whether there is such a thread or not", async () => {
+  test("AUTH-010 is refused alike as a full id, whether the thread exists or not", async () => {
     for (const suffix of [ownersThread, ...nobodys]) {
       for (const path of [
         `/usage?thread_id=acme:${suffix}`,

@@ -39,7 +39,7 @@ class SlowListener implements ThreadListener {
   lost(): void {}
 }
 
-test("slow streams closed in mid-frame withhold it from no other, and all close", async () => {
+test("slow streams closed mid-frame delay no other stream, and all close", async () => {
   const { sim, bus, fanOut } = start();
   const registry = new StreamRegistry(2 ** 30, () => 0);
   const heard: string[][] = [[], []];
@@ -68,7 +68,7 @@ test("slow streams closed in mid-frame withhold it from no other, and all close"
   assert.deepEqual([registry.droppedCount, registry.size, registry.waiting], [5, 0, 0]);
 });
 
-test("a listener that has left hears nothing, and the last one ends the subscription", async () => {
+test("a listener that has left gets nothing, and the last one ends the subscription", async () => {
   const { sim, bus, fanOut } = start();
   const heard: string[] = [];
   const listener = { frames: (text: string) => heard.push(text), forget() {}, rewound() {}, lost() {} };
@@ -91,7 +91,7 @@ test("a listener that has left hears nothing, and the last one ends the subscrip
   assert.deepEqual(heard, ["data: 2\n\n"]);
 });
 
-test("a rewind reaches every listener anywhere between frames, and is not forwarded", async () => {
+test("a rewind reaches every listener between frames, and is not forwarded", async () => {
   const { sim, bus, fanOut } = start();
   const heard: string[] = [];
   for (const name of ["a", "b"])
@@ -114,7 +114,7 @@ test("a rewind reaches every listener anywhere between frames, and is not forwar
   assert.deepEqual(heard, ["a rewound", "b rewound", `a ${quoted}`, `b ${quoted}`]);
 });
 
-test("a listener hears the id of the last frame that has one, and null where none has", async () => {
+test("a listener gets the id of the last frame that has one, else null", async () => {
   const { sim, bus, fanOut } = start();
   const cursors: (number | null)[] = [];
   fanOut.join(address, { frames: (_, cursor) => cursors.push(cursor), forget() {}, rewound() {}, lost() {} });
@@ -134,7 +134,7 @@ test("a listener hears the id of the last frame that has one, and null where non
   assert.deepEqual(cursors, [7, null, null, 12, 13]);
 });
 
-describe("where a conversation stands", () => {
+describe("the state of a conversation", () => {
   /** A bus on which the test answers asks and publishes frames. */
   function startAnswering() {
     const asked: { type: string; answer(value: unknown): Promise<void>; refuse(): void }[] = [];
@@ -165,7 +165,7 @@ describe("where a conversation stands", () => {
     return { fanOut, asked, forgotten, join, publish: (text: string) => publish(text) };
   }
 
-  test("asks once for all early listeners, and again for later ones", async () => {
+  test("is asked for once for all early listeners, and again for later ones", async () => {
     const { fanOut, asked, forgotten, join } = startAnswering();
     const positions = ["a", "b"].map((name) => fanOut.position(address, join(name)));
     assert.deepEqual(
@@ -189,7 +189,7 @@ describe("where a conversation stands", () => {
     assert.deepEqual(forgotten, ["a", "b", "c"]);
   });
 
-  test("has the run's text once for all, without text that the log has by then", async () => {
+  test("has the run's text once for all, without text that is in the log by then", async () => {
     for (const [heard, next_seq, words] of [
       ["data: text\n\n", 3, true],
       ["id: 4\ndata: event\n\n", 4, false],
@@ -212,7 +212,7 @@ describe("where a conversation stands", () => {
     }
   });
 
-  test("a failed answer reaches no listener, and the next one asks again", async () => {
+  test("reaches no listener when the answer failed, and is asked for again", async () => {
     const { fanOut, asked, join } = startAnswering();
     const both = ["a", "b"].map((name) => fanOut.position(address, join(name)));
     asked[0]?.refuse();

@@ -60,7 +60,7 @@ describe("ids of threads", () => {
   const snapshotAt = (id: string) => (id === "search" ? "/chat/sessions/%73earch" : at("/chat/sessions", id));
 
   for (const id of older) {
-    test(`the thread ${id} from before is read, heard, taken on and deleted`, async () => {
+    test(`the thread ${id} from before is read, watched, continued and deleted`, async () => {
       const history = await server.get(at("/chat/history", id));
       const snapshot = await server.get(snapshotAt(id));
       const stream = await server.listen(at("/chat/stream", id));
@@ -84,7 +84,7 @@ describe("ids of threads", () => {
   }
 
   for (const id of [...older, "100%", "b%41", "%2e", "a%2fb", "%", "%zz", "x%00", "%2525", "é%"]) {
-    test(`SESS-002 no new thread is called ${id}`, async () => {
+    test(`SESS-002 no new thread may have the id ${id}`, async () => {
       const messages = [{ role: "user", content: "hi" }];
 
       const refusals = [
@@ -106,7 +106,7 @@ describe("ids of threads", () => {
   }
 
   for (const id of near) {
-    test(`a new thread may be called ${id}`, async () => {
+    test(`a new thread may have the id ${id}`, async () => {
       const { status, json } = await server.post("/chat", turn("quick", "hi", { thread_id: id }));
       const history = await server.get(at("/chat/history", id));
       const snapshot = await server.get(at("/chat/sessions", id));

@@ -37,7 +37,7 @@ describe("an actor thread that dies", () => {
     messages: [{ role: "user", content: "hi" }],
   });
 
-  test("ends its turns with an error that may pass, and the next turn of the thread runs", async () => {
+  test("ends its turns with a transient error, and the thread's next turn runs", async () => {
     const waiting = server.request("POST", "/chat", { body: body("hanging", "one") });
     await mock.next();
     const stream = await server.stream("/chat/stream", body("hanging", "two"));
@@ -64,7 +64,7 @@ describe("an actor thread that dies", () => {
     );
   });
 
-  test("is replaced though the one that replaced it dies before it has answered", async () => {
+  test("is replaced though its first replacement died before it answered", async () => {
     await server.system.kill(actorNode);
     await server.system.kill(actorNode);
 
@@ -76,7 +76,7 @@ describe("an actor thread that dies", () => {
   });
 });
 
-test("OPS-007 a server whose actor threads die again and again ends, and says why", async (t) => {
+test("OPS-007 a server whose actor threads die repeatedly ends and states the cause", async (t) => {
   const atEnd = cleanup(t);
   const mortal = join(tempDir(atEnd), "mortal.js");
   writeFileSync(

@@ -28,7 +28,7 @@ before(async () => {
   ({ store } = await testStore("sqlite", atEnd));
 });
 
-test("TRIG-010 a delivery that a store does not count is 503, and one beyond the minute's limit 429", async () => {
+test("TRIG-010 a delivery that the store cannot count is 503, one above the minute's limit 429", async () => {
   const refusing = refusingStore(store);
   const env = { ...systemEnv(), now: () => 1_700_000_000_000 };
   const bus = { ask: async () => ({}), channel: () => ({ close() {} }) };

@@ -104,7 +104,7 @@ test("an unknown field is reported with the nearest one and its object's fields"
   ]);
 });
 
-test("where nothing may stand, nothing is offered", () => {
+test("an unknown field of an empty object is reported without suggestions", () => {
   assert.deepEqual(
     detailOf(Type.Object({}, closed), { any: 1 }).map(({ msg }) => msg),
     ["any is not a field of this request"],

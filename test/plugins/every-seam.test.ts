@@ -80,7 +80,7 @@ describe("the parts of a plugin", () => {
     assert.deepEqual(await bodies(keys.writer), ["milk"]);
   });
 
-  test("a route answers for the tenant of its caller, asks for its scopes, and validates", async () => {
+  test("a route serves its caller's tenant, checks its scopes, and validates", async () => {
     const added = await server.post("/notes", { body: "tea" }, { key: keys.stranger });
     const seen = await bodies(keys.stranger);
     const anonymous = await server.get("/notes");
@@ -125,7 +125,7 @@ describe("the parts of a plugin", () => {
     );
   });
 
-  test("an actor is one for its key, whichever thread it is asked from", async () => {
+  test("an actor is one instance per key, whichever thread asks it", async () => {
     await server.post("/notes", { body: "coffee" }, { key: keys.stranger });
 
     // Connections are spread over both http threads.
@@ -161,7 +161,7 @@ describe("the parts of a plugin", () => {
     assert.equal(json.model, "polly");
   });
 
-  test("SPEC-022 a model provider makes vectors for its embedding routes", async () => {
+  test("SPEC-022 a model provider embeds for its embedding routes", async () => {
     const asked = { model: "lengths", input: ["Pretty", "bird."] };
     const { json } = await server.post("/v1/embeddings", asked, { key: keys.writer });
 
@@ -225,7 +225,7 @@ describe("the parts of a plugin", () => {
     assert.ok(server.logs.some(({ msg, hook }) => msg === "a hook of a plugin failed" && hook === "notes_guard"));
   });
 
-  test("runs of an agent share one opened tool source, and its tools are offered and counted", async () => {
+  test("runs of an agent share one open tool source, whose tools are offered and counted", async () => {
     const search = calls(["search_archive", { word: "milk" }]);
     const first = await talk(keys.writer, "archivist", [search, { text: "Nothing." }], "archive-1");
     await talk(keys.writer, "archivist", [{ text: "Hello." }], "archive-2");
@@ -254,7 +254,7 @@ describe("the parts of a plugin", () => {
     assert.ok(opened >= 1 && opened <= 2, text);
   });
 
-  test("a source that cannot be opened is left out, and the model reads that its tools are missing", async () => {
+  test("a source that cannot be opened is skipped, and the model is told so", async () => {
     const frames = await talk(keys.writer, "stranded", [{ text: "Alone." }], "stranded");
 
     assert.equal(wordsOf(frames), "Alone.");
@@ -262,7 +262,7 @@ describe("the parts of a plugin", () => {
     assert.match(system?.content ?? "", /Some tools are missing in this run: notes_unreachable is unavailable\.$/);
   });
 
-  test("a source of context adds to the system text and to the messages of a call, and the record of the call has both", async () => {
+  test("a context source adds to the prompt, and the call's record shows it", async () => {
     await talk(keys.writer, "archivist", [{ text: "Yes." }], "context");
 
     const messages = (mock.requests.at(-1)?.body.messages ?? []) as { role: string; content: string }[];
@@ -270,7 +270,7 @@ describe("the parts of a plugin", () => {
     assert.deepEqual(messages.at(-1), { role: "user", content: "The newest note: milk" });
   });
 
-  test("a control of input refuses a turn before anything runs, and replaces words", async () => {
+  test("an input control refuses a turn before anything runs, and replaces words", async () => {
     const before = mock.requests.length;
     const denied = await server.post("/chat", turn("agent", "The forbidden word."), { key: keys.writer });
     mock.answer("scripted", inTurn({ text: "Fine." }));
@@ -284,7 +284,7 @@ describe("the parts of a plugin", () => {
     assert.deepEqual(asked, ["A soft word."]);
   });
 
-  test("a control asks the model of the run, and its denial has its own words, audit type and counter", async () => {
+  test("a control asks the run's model; its denial has its own audit type and counter", async () => {
     const note = calls(["add_note", { body: "perhaps rude" }]);
     const frames = await talk(
       keys.stranger,
@@ -317,13 +317,13 @@ describe("the parts of a plugin", () => {
     );
   });
 
-  test("the imports of a plugin do not load the server before the head size is set", async () => {
+  test("a plugin's imports do not load the server before the header limit is set", async () => {
     const { status } = await server.get("/health", { headers: { "x-long": "x".repeat(10_000) } });
 
     assert.equal(status, 200);
   });
 
-  test("a plugin's setting holds, and its secret is masked like a built-in one", async () => {
+  test("a plugin's setting applies, and its secret is masked like a built-in one", async () => {
     for (const body of ["two", "three"]) await server.post("/notes", { body }, { key: keys.writer });
 
     const full = await server.post("/notes", { body: "four" }, { key: keys.writer });
@@ -339,7 +339,7 @@ describe("the parts of a plugin", () => {
 
 const noServer = (await hasPostgresServer()) ? false : needsServer;
 
-test("its table is made by svc migrate on Postgres, which is behind without it", {
+test("its table is created by svc migrate on Postgres, which is behind without it", {
   skip: noServer,
 }, async (t) => {
   const atEnd = cleanup(t);
@@ -360,7 +360,7 @@ test("its table is made by svc migrate on Postgres, which is behind without it",
   assert.deepEqual([added.status, listed.json.items.length], [201, 1]);
 });
 
-test("a server without the plugin runs on its data, and finds it again with it", async (t) => {
+test("a server without the plugin runs on its data, which returns with the plugin", async (t) => {
   const atEnd = cleanup(t);
   const server = await startServerProcess({ atEnd, env: loaded });
   await server.post("/notes", { body: "milk" }, { key: keys.writer });

@@ -113,7 +113,7 @@ describe("calls that wait for a durable run", () => {
   const nobody = { turns: 0, listens: false };
   const nothing = { reads: 0, planned: 0 };
 
-  test("DUR-002 the end of the run's topic ends the call before the next check", async () => {
+  test("DUR-002 end at the end of the run's topic, before the next check", async () => {
     const { sim, context, awaited, isOver } = await begun("openai");
     let answered = false;
     const answer = answerOfRun(context, awaited, connection().onGone).then(() => {
@@ -127,7 +127,7 @@ describe("calls that wait for a durable run", () => {
     await answer;
   });
 
-  test("DUR-002 who was answered is a turn under way no longer, hears nothing and reads nothing", async () => {
+  test("DUR-002 are no longer a live turn once answered, and receive and read nothing more", async () => {
     const { sim, context, awaited, left, doneLater } = await begun("openai");
     const answer = sim.until(answerOfRun(context, awaited, connection().onGone), 60_000);
     await sim.advance(100);
@@ -141,7 +141,7 @@ describe("calls that wait for a durable run", () => {
     assert.deepEqual(await doneLater(), nothing);
   });
 
-  test("DUR-002 a streamed call ends that way too, and only once", async () => {
+  test("DUR-002 end in the same way when streamed, and only once", async () => {
     const { sim, context, awaited, left, doneLater } = await begun("openai_stream");
     const reply = await sim.until(streamOfRun(context, awaited));
     assert.ok(reply.kind === "stream");
@@ -184,7 +184,7 @@ describe("calls that wait for a durable run", () => {
       assert.doesNotMatch(heard.text, /Done/);
     });
 
-  test("DUR-002 a closing server answers waiting calls and keeps none", async () => {
+  test("DUR-002 are answered by a closing server, which keeps none", async () => {
     const { sim, context, awaited, left, turns } = await begun("openai");
     const answer = outcomeOf(answerOfRun(context, awaited, connection().onGone));
     await sim.advance(100);

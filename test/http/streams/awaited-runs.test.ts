@@ -58,7 +58,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.equal(status, 200);
   };
 
-  test("DUR-002 a completion waits for the run, and says what a turn would say", async () => {
+  test("DUR-002 a completion waits for the run and answers like a turn", async () => {
     const asked = { messages, user: "lasting" };
     const answer = await client.chat.completions.create({ model: "tools", ...asked });
     const turn = await client.chat.completions.create({ model: "transient", ...asked, user: "passing" });
@@ -73,7 +73,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.ok((answer.usage?.total_tokens ?? 0) > 0);
   });
 
-  test("DUR-002 a completion streams it, a step at a time, with its usage", async () => {
+  test("DUR-002 a streamed completion sends each step of the run, and its usage", async () => {
     const of = async (model: string) => {
       const asked = { model, messages, stream: true as const, stream_options: { include_usage: true } };
       const chunks = [];
@@ -91,7 +91,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.equal(new Set(answer.map(({ id }) => id)).size, 1);
   });
 
-  test("DUR-002 a response waits for the run, is kept, and is gone on from; one that is not kept answers alike", async () => {
+  test("DUR-002 a response waits for the run, and is stored and continued only where asked", async () => {
     const response = await client.responses.create({ model: "tools", input: "hi" });
     const read = await client.responses.retrieve(response.id);
     const next = await client.responses.create({
@@ -125,7 +125,7 @@ describe("durable agents on the OpenAI surface", () => {
     );
   });
 
-  test("DUR-002 an answer names its thread, streamed or not, waited for to its end or not; one without a thread names none", async () => {
+  test("DUR-002 an answer names its thread, if it has one, streamed or not", async () => {
     const headerOf = async (path: string, body: object) => {
       const stream = (body as { stream?: boolean }).stream === true;
       if (!stream) return (await server.post(path, body, { key: keys.ann })).headers["x-svc-thread-id"];
@@ -151,7 +151,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.equal(named.messages.length, 4);
   });
 
-  test("DUR-002 a response that continues an older one names the copy of its thread", async () => {
+  test("DUR-002 a response that continues an older one names the copied thread", async () => {
     const asked = async (previous_response_id: string | null) => {
       const { json, headers } = await server.post(
         "/v1/responses",
@@ -191,7 +191,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.equal(answer.choices[0]?.message.content, "It is rain.");
   });
 
-  test("DUR-002 the call waits while a person is asked, and a client that goes away leaves the run running", async () => {
+  test("DUR-002 a call waits while a person is asked; the run outlives its client", async () => {
     const answer = client.chat.completions.create({ model: "careful", messages });
     await approve(await pending());
     assert.equal((await answer).choices[0]?.message.content, "42.");
@@ -225,7 +225,7 @@ describe("durable agents on the OpenAI surface", () => {
     assert.match(streamed.text, /"code":"run_goes_on"\}\}\n\ndata: \[DONE\]\n\n$/);
   });
 
-  test("DUR-002 a run that has failed answers as a turn that has, and is begun once", async () => {
+  test("DUR-002 a failed run answers like a failed turn, and starts once", async () => {
     const errors = [];
     const model = "broken";
     errors.push(await client.chat.completions.create({ model, messages }).catch((thrown: unknown) => thrown));
@@ -242,7 +242,7 @@ describe("durable agents on the OpenAI surface", () => {
     );
   });
 
-  test("DUR-002 a server that dies takes the call with it and not the run: its response is there afterwards", async () => {
+  test("DUR-002 a run outlives a server that dies with the call, and its response is stored", async () => {
     const held = gate();
     mock.answer("held", says("It ", held.opened, "is."));
     const stream = await client.responses.create({ model: "held", input: "hi", stream: true }, { maxRetries: 0 });

@@ -37,7 +37,7 @@ const rows = (suffix: string, key: number, events: number, content: string) => (
   }),
 });
 
-describe("a crowd that reattaches", () => {
+describe("many readers that reattach", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   before(async () => {
@@ -62,7 +62,7 @@ describe("a crowd that reattaches", () => {
 
   const pagesMade = () => metric(server, "svc_history_pages_total", crowd);
 
-  test("STREAM-008 all get the snapshot of their thread as a whole, and it is made for all at once", async () => {
+  test("STREAM-008 all get the whole snapshot of their thread, which is built once", async () => {
     let made = Number.POSITIVE_INFINITY;
     // Only simultaneous readers share pages, and a busy machine may spread them out, so retry.
     for (let crowds = 0; crowds < 5 && made >= 60; crowds++) {
@@ -90,7 +90,7 @@ describe("a crowd that reattaches", () => {
     assert.equal(await metric(server, "svc_history_readers_waiting", crowd), 0);
   });
 
-  test("STREAM-009 readers with a cursor get the later events, encoded once for all", async () => {
+  test("STREAM-009 with a cursor get the later events, encoded once for all", async () => {
     const headers = { "last-event-id": "36" };
     let made = Number.POSITIVE_INFINITY;
     // As above: retry until the readers coincide.
@@ -113,14 +113,14 @@ describe("a crowd that reattaches", () => {
     assert.ok(made < 40, `${made} pages were made for 80 that were sent`);
   });
 
-  test("GET /chat/sessions/{thread_id} gives the same bytes to all, though letters are cut between pieces", async () => {
+  test("GET /chat/sessions/{thread_id} sends the same bytes to all, even split letters", async () => {
     const answers = await Promise.all(Array.from({ length: 40 }, () => server.get("/chat/sessions/long-1", crowd)));
 
     for (const { status, text } of answers) assert.deepEqual([status, text === answers[0]?.text], [200, true]);
     assert.equal(answers[0]?.json.transcript[0].content, `1 ${longText}`);
   });
 
-  test("that stalls is bounded and metered, and another tenant is served", async () => {
+  test("are bounded and metered when they stall, and another tenant is served", async () => {
     const readers = await StalledReaders.open(server, 150, () => "endless", atEnd, "id: ", crowd.key);
     await untilMetric(server, "svc_stream_waiting_bytes", (bytes) => bytes > 0, crowd);
 
@@ -139,7 +139,7 @@ describe("a crowd that reattaches", () => {
     await untilMetric(server, "svc_stream_waiting_bytes", (bytes) => bytes === 0, crowd);
   });
 
-  test("that goes away leaves its places: nothing is made for it any more", async () => {
+  test("free their places when they leave, and nothing more is built for them", async () => {
     const connections = await Promise.all(
       Array.from({ length: 100 }, async () => {
         const connection = new RawConnection(server.url);
@@ -174,7 +174,7 @@ describe("a crowd that reattaches", () => {
     later.close();
   });
 
-  test("a server that ends does not wait for those who are slow, and tells them nothing in the middle of a frame", async () => {
+  test("do not delay a server's end when slow, and get no broken frame", async () => {
     const connection = new RawConnection(server.url);
     await connection.send(rawRequest("GET", "/chat/stream/endless", asCrowd));
     await connection.until("id: ");

@@ -54,7 +54,7 @@ class ReadingStream {
   onClose(): void {}
 }
 
-describe("a listener that comes at any moment of a turn", () => {
+describe("a listener that attaches at any moment of a turn", () => {
   const atEnd = cleanup();
   let disk: SimDisk;
   let settings: ReturnType<typeof processSettings>;
@@ -63,7 +63,7 @@ describe("a listener that comes at any moment of a turn", () => {
     disk = await SimDisk.open(atEnd);
   });
 
-  test("and stays holds neither its place in the queue nor what has made its backlog", async () => {
+  test("holds, while it stays, neither its place in the queue nor its backlog's maker", async () => {
     const sim = new Sim(1);
     const env = sim.env();
     const store = disk.store(sim, env);
@@ -84,7 +84,7 @@ describe("a listener that comes at any moment of a turn", () => {
     process.close();
   });
 
-  test("STREAM-032 STREAM-035 hears every event once and every word once, at 300 seeded moments", async () => {
+  test("STREAM-032 STREAM-035 gets every event and every word once, at 300 seeded moments", async () => {
     const seen = new Set<string>();
     for (let seed = 1; seed <= seeds; seed++) {
       const where = `seed ${seed}`;

@@ -12,7 +12,7 @@ for (const [since_seq, told] of [
   [1, []],
   [2, ["Said."]],
 ] as const)
-  test(`STREAM-032 words said after event ${since_seq} of 2 are ${told.length === 0 ? "not " : ""}told again`, async () => {
+  test(`STREAM-032 words after event ${since_seq} of 2 are ${told.length === 0 ? "not " : ""}sent again`, async () => {
     const written: string[] = [];
     const { promise: over, resolve } = Promise.withResolvers<void>();
     const stream = {

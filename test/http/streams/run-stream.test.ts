@@ -34,7 +34,7 @@ const standing = (run_id: string, status: string) =>
 
 const text = (words: string): string => `data: ${JSON.stringify({ event: "text_delta", data: { text: words } })}\n\n`;
 
-test("where runs stand is taken out of frames in its order, and nothing else is", () => {
+test("status frames of runs are removed in order, and no other frames", () => {
   const looksAlike = text('data: {"event":"run_status","data":{"fiber_id":"r9"}}\n\n');
   const frames = [
     `id: 3\n${text("one")}`,
@@ -58,7 +58,7 @@ test("where runs stand is taken out of frames in its order, and nothing else is"
   assert.deepEqual(standingsApart(looksAlike), { text: looksAlike, standings: [] });
 });
 
-test("DUR-005 the stream of a run that was accepted before and is swept is 404, of one accepted now it needs no reading", async (t) => {
+test("DUR-005 the stream of a new run needs no store read; a resent run that is swept is 404", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const context = { store } as HttpContext;
 
@@ -144,7 +144,7 @@ test("DUR-005 a run that ends while its stream opens ends the stream with one fi
   assert.deepEqual(it.events(), ["run_accepted", "text_delta", "run_status completed", "final completed"]);
 });
 
-test("DUR-005 a stream says nothing of where other runs of the conversation stand, and ends with its own", async (t) => {
+test("DUR-005 a stream omits the status of the thread's other runs, and ends with its own", async (t) => {
   const it = await streamed(t, async () => {});
   await eventually("what it says first", async () => it.events().includes("run_status running") || undefined);
 
@@ -159,7 +159,7 @@ test("DUR-005 a stream says nothing of where other runs of the conversation stan
   assert.deepEqual(it.events().slice(3), ["run_status completed", "final completed"]);
 });
 
-test("DUR-014 a run that is over in the store before its last words are heard is not over for its stream, which waits for them", async (t) => {
+test("DUR-014 a stream waits for the last words of a run that has ended in the store", async (t) => {
   let it: Awaited<ReturnType<typeof streamed>> | undefined;
   const { promise: made, resolve } = Promise.withResolvers<void>();
   const { promise: ended, resolve: ends } = Promise.withResolvers<void>();

@@ -181,7 +181,7 @@ test("a turn fails with the node that runs it, and with no other", async () => {
   assert.equal(turns.size, 0);
 });
 
-test("a turn that was answered before is none under way", async () => {
+test("a turn that was answered before does not count as live", async () => {
   const sim = new Sim(5);
   const actor = runActor(() => ({ kind: "answer", status: 200, body: "{}" }));
   const { bus, env } = new SimNet(sim, { actorNodes: [1], otherNodes: [10], definitions: [actor] }).node(10);
