@@ -53,7 +53,7 @@ describe("anomalies", () => {
     return (await get(`/audit?event_type=${type}&manifest_id=${name}`, who)).json.items;
   };
 
-  test("TASK-011 the scan rolls back a failing canary and keeps that of another tenant", async () => {
+  test("TASK-011 the scan rolls back a failing canary, and keeps that of another tenant", async () => {
     for (const who of ["alice", "eve"] as const) {
       await put(who, "helper", "good");
       await put(who, "helper", who === "alice" ? "bad" : "good", { anomaly: { min_rate: 0.3 }, activate: false });
@@ -105,7 +105,7 @@ describe("anomalies", () => {
     assert.match(text, /^svc_anomaly_detected_total\{kind="canary"\} 1$/m);
   });
 
-  test("TASK-011 what failed before a canary was set again does not take it back", async () => {
+  test("TASK-011 failures from before a canary was set again do not roll it back", async () => {
     await put("alice", "again", "good");
     await put("alice", "again", "bad", { activate: false });
     await canary("alice", "again");
@@ -126,7 +126,7 @@ describe("anomalies", () => {
     );
   });
 
-  test("TASK-011 a manifest that fails more often than usually is audited, unless it does not want that", async () => {
+  test("TASK-011 a manifest that fails more often than usual is audited, unless it opted out", async () => {
     await put("alice", "broken", "bad");
     await put("alice", "silent", "bad", { anomaly: { enabled: false } });
     for (const name of ["broken", "silent"]) for (let n = 0; n < 4; n++) await ask("alice", name);

@@ -54,7 +54,7 @@ for (const dialect of gateDialects)
     const askOpenAi = (model: string, fields: object = {}, options: Omit<RequestOptions, "body"> = {}) =>
       server.post("/v1/chat/completions", { model, messages: [{ role: "user", content: "hi" }], ...fields }, options);
 
-    test("AUTH-033 AUTH-008 they reach manifests that allow them, on each chat route, as anonymous of the tenant", async () => {
+    test("AUTH-033 AUTH-008 they reach manifests that allow them as anonymous of the tenant, on every route", async () => {
       const thread_id = idOf("a");
 
       const chat = await ask("open", { thread_id });
@@ -71,7 +71,7 @@ for (const dialect of gateDialects)
       assert.equal(json.transcript.filter(({ role }: { role: string | null }) => role === "user").length, 3);
     });
 
-    test("AUTH-033 AUTH-008 manifests that do not allow them are 401, and so are names that are not there", async () => {
+    test("AUTH-033 AUTH-008 manifests that forbid them are 401, and so are unknown names", async () => {
       for (const manifest of ["closed", "no-such-manifest"]) {
         const chat = await ask(manifest);
         const openAi = await askOpenAi(manifest);
@@ -82,14 +82,14 @@ for (const dialect of gateDialects)
       assert.equal((await ask("no-such-manifest", {}, { key: keys.public })).status, 404);
     });
 
-    test("AUTH-033 schemes and scopes that a manifest asks for hold for them too", async () => {
+    test("AUTH-033 schemes and scopes that a manifest asks for apply to them too", async () => {
       const statuses = [];
       for (const manifest of ["scoped", "keyed", "named"]) statuses.push((await ask(manifest)).status);
 
       assert.deepEqual(statuses, [403, 403, 200]);
     });
 
-    test("AUTH-033 credentials that are shown and not good are 401 and not anonymous", async () => {
+    test("AUTH-033 invalid credentials are 401 and not anonymous", async () => {
       for (const headers of [
         { authorization: "Bearer key-of-nobody-0001" },
         { "x-api-key": "key-of-nobody-0001" },
@@ -125,7 +125,7 @@ for (const dialect of gateDialects)
       assert.equal((await ask("open", { thread_id: "t1" }, { key: keys.public })).status, 200);
     });
 
-    test("AUTH-033 an Idempotency-Key of theirs is 400, wherever it is sent", async () => {
+    test("AUTH-033 their Idempotency-Key is 400 on every route", async () => {
       const headers = { "idempotency-key": "once" };
 
       const chat = await ask("open", {}, { headers });
@@ -139,7 +139,7 @@ for (const dialect of gateDialects)
       assert.equal((await ask("open", {}, { headers, key: keys.public })).status, 200);
     });
 
-    test("AUTH-033 they reach nothing else: no session, stream, abort, continuation, manifest, record or document", async () => {
+    test("AUTH-033 they reach no session, stream, abort, continuation, manifest, record or document", async () => {
       const thread_id = idOf("c");
       assert.equal((await ask("open", { thread_id })).status, 200);
       const tried: readonly (readonly [method: string, path: string, body?: object])[] = [
@@ -172,7 +172,7 @@ for (const dialect of gateDialects)
       assert.equal((await server.get(`/chat/sessions/${thread_id}`, { key: keys.public })).status, 200);
     });
 
-    test("AUTH-033 what one tenant has under a thread's name another has not, nor the anonymous", async () => {
+    test("AUTH-033 a thread name of one tenant is another thread for other tenants and anonymous", async () => {
       const thread_id = idOf("d");
       await server.post("/chat", turn("open", "a secret of acme", { thread_id }), { key: keys.acme });
 
@@ -186,7 +186,7 @@ for (const dialect of gateDialects)
       assert.ok(!chat.text.includes("a secret of acme"));
     });
 
-    test("AUTH-033 of plans they reach those of their own conversation: none that people have made, or others without one", async () => {
+    test("AUTH-033 they reach plans of their own conversation only, and none that people made", async () => {
       const steps = [{ title: "Look" }];
       const owner = { key: keys.public };
       const plan = async (id: string) => (await server.get(`/plans/${id}`, owner)).json.plan;
@@ -281,7 +281,7 @@ for (const dialect of gateDialects)
       assert.deepEqual(outputs(approved), ["42"]);
     });
 
-    test("AUTH-033 a manifest that another tenant has stored is none of theirs", async () => {
+    test("AUTH-033 a manifest that another tenant has stored does not exist for them", async () => {
       const stored = { metadata: { name: "shop" }, spec: open };
       const put = await server.request("PUT", "/manifests/shop", { body: { manifest: stored }, key: keys.acme });
       assert.ok(put.status < 300, put.text);
@@ -294,7 +294,7 @@ for (const dialect of gateDialects)
       assert.equal(after.status, 200, after.text);
     });
 
-    test("AUTH-033 /v1/models shows them what they may talk to", async () => {
+    test("AUTH-033 /v1/models lists the manifests that allow them", async () => {
       const theirs = await server.get("/v1/models");
       const all = await server.get("/v1/models", { key: keys.public });
 
@@ -305,7 +305,7 @@ for (const dialect of gateDialects)
       assert.ok(!theirs.text.includes("allowAnonymous"));
     });
 
-    test("AUTH-033 audit and usage say who it was", async () => {
+    test("AUTH-033 audit and usage record them as anonymous", async () => {
       await ask("open", { thread_id: idOf("e") });
       await server.restart();
 
@@ -317,7 +317,7 @@ for (const dialect of gateDialects)
     });
   });
 
-describe("anonymous callers and the rate", () => {
+describe("anonymous callers and the rate limit", () => {
   const atEnd = cleanup();
   const limit = {
     SVC_RATE_LIMIT: "5",
@@ -325,7 +325,7 @@ describe("anonymous callers and the rate", () => {
     SVC_TRUSTED_CLIENT_IP_HEADER: "x-client",
   };
 
-  test("LIM-002 each counts by its address first, and then all of them by the tenant", async () => {
+  test("LIM-002 count first by their address, and then together by the tenant", async () => {
     const { server } = await startChatProcess(atEnd, {
       models,
       manifests,
@@ -351,7 +351,7 @@ describe("anonymous callers and the rate", () => {
 describe("a server without SVC_ANONYMOUS_TENANT", () => {
   const atEnd = cleanup();
 
-  test("AUTH-033 refuses whatever the manifest says, and warns of manifests that expect such callers", async () => {
+  test("AUTH-033 refuses them whatever the manifest says, and warns of manifests that allow them", async () => {
     const { server } = await startChatProcess(atEnd, { models: ["test-model"], manifests: { open, closed: {} }, env });
     await server.request("PUT", "/manifests/shop", {
       body: { manifest: { metadata: { name: "shop" }, spec: open } },
@@ -371,7 +371,7 @@ describe("a server without SVC_ANONYMOUS_TENANT", () => {
     );
   });
 
-  test("AUTH-033 says nothing where no manifest expects them", async () => {
+  test("AUTH-033 does not warn where no manifest allows them", async () => {
     const { server } = await startChatProcess(atEnd, { models: ["test-model"], manifests: { closed: {} }, env });
     await server.stop();
 

@@ -184,7 +184,7 @@ describe("approvals", () => {
     ]);
   });
 
-  test("APPR-002 APPR-011 APPR-012 the answer says what came of each gate, and the model reads why", async () => {
+  test("APPR-002 APPR-011 APPR-012 the answer has the outcome of each gate, and the model reads the reason", async () => {
     for (const [manifest, body, status, note] of [
       ["plain", { status: "denied", note: "too\ndear" }, "denied", "too dear"],
       ["plain", { status: "denied" }, "denied", "denied"],
@@ -218,7 +218,7 @@ describe("approvals", () => {
     }
   });
 
-  test("APPR-005 APPR-007 the reason is the rule's description, and without ttl_seconds there is no expires_at", async () => {
+  test("APPR-005 APPR-007 the reason is the rule's description; without ttl_seconds there is no expires_at", async () => {
     const thread = fresh();
     say(calls(sum(unique())), { text: "Done." });
     const streamed = await stream("plain", thread);
@@ -242,7 +242,7 @@ describe("approvals", () => {
     assert.equal(rest.at(-1)?.name, "[DONE]");
   });
 
-  test("LIM-003 the question of a rule stands as long as it says, and five minutes where it says nothing", async () => {
+  test("LIM-003 a request stays open for its rule's time, five minutes by default", async () => {
     for (const [manifest, seconds] of [
       ["plain", 300],
       ["timed", 600],
@@ -272,7 +272,7 @@ describe("approvals", () => {
     }
   });
 
-  test("APPR-006 a stateless turn waits too, in memory; it ends with its client, and the request with it", async () => {
+  test("APPR-006 a stateless turn waits in memory; its client's leaving ends it and its request", async () => {
     const [first, second] = [unique(), unique()];
     say(calls(sum(first)), { text: "Done." });
     const answer = ask("plain", null);
@@ -324,7 +324,7 @@ describe("approvals", () => {
     assert.deepEqual(results(told), ["wrote notes.txt (14 bytes)", `${ran}\nwrote notes.txt (15 bytes)`]);
   });
 
-  test("APPR-008 APPR-021 a tool's own argument of that name is shown, edited and given to the tool like any other", async () => {
+  test("APPR-008 APPR-021 a tool's own argument named diff is shown, editable and passed to the tool", async () => {
     say(calls(["publish", { text: "draft", preview: true }]), { text: "Done." });
     const asking = await stream("publishing", fresh(), "admin");
     const { json } = await asking.until("approval_required");
@@ -340,7 +340,7 @@ describe("approvals", () => {
     asking.close();
   });
 
-  test("APPR-009 equal calls of two threads share a request, and one decision serves both", async () => {
+  test("APPR-009 equal calls of two threads share a request, and one decision applies to both", async () => {
     const [one, two, expression] = [fresh(), fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
     const first = ask("plain", one);
@@ -398,7 +398,7 @@ describe("approvals", () => {
     assert.match(results(await other).join(), /\[approval denied\]/);
   });
 
-  test("APPR-014 an approval for one call is one call's, of two that wait at once and of those that follow", async () => {
+  test("APPR-014 an approval for one call admits one of several waiting and later calls", async () => {
     const [thread, expression] = [fresh(), unique()];
     say(calls(sum(expression), sum(expression)), calls(sum(expression)), { text: "Done." });
     const answer = ask("once", thread);
@@ -429,7 +429,7 @@ describe("approvals", () => {
     assert.ok(used.json.consumed_at >= used.json.decided_at);
   });
 
-  test("APPR-015 a caller-bound request and its approval serve no other caller", async () => {
+  test("APPR-015 a caller-bound request and its approval apply to no other caller", async () => {
     const [one, two, three, expression] = [fresh(), fresh(), fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
     const first = ask("bound", one);
@@ -448,7 +448,7 @@ describe("approvals", () => {
     await foreign;
   });
 
-  test("APPR-017 APPR-018 requests are listed by status and thread, a page at a time", async () => {
+  test("APPR-017 APPR-018 requests are listed by status and thread, in pages", async () => {
     const [one, two] = [fresh(), fresh()];
     say(calls(sum(unique()), sum(unique())), { text: "Done." });
     const first = ask("plain", one);
@@ -476,7 +476,7 @@ describe("approvals", () => {
     assert.deepEqual(await listed(`thread_id=${one}`), []);
   });
 
-  test("APPR-019 APPR-020 AUTH-012 a request shows itself to its readers and deciders, and validates decisions", async () => {
+  test("APPR-019 APPR-020 AUTH-012 a request is visible to its readers and deciders, and decisions are validated", async () => {
     const thread = fresh();
     say(calls(sum(unique())), { text: "Done." });
     const answer = ask("plain", thread);
@@ -526,7 +526,7 @@ describe("approvals", () => {
     assert.equal(told.json.approvals[0].status, won?.json.status);
   });
 
-  test("APPR-020 edited arguments that take too many steps to check do not fit, and the request stays pending", async () => {
+  test("APPR-020 edited arguments too costly to check are refused; the request stays pending", async () => {
     const thread = fresh();
     say(calls(["post", { list: [1] }]), { text: "Done." });
     const answer = ask("costly", thread);
@@ -583,7 +583,7 @@ describe("approvals", () => {
     for (const told of await Promise.all([first, second])) assert.deepEqual(results(told), [totalOf(expression)]);
   });
 
-  test("APPR-020 whoever has asked first may not decide, also once that call waits no more", async () => {
+  test("APPR-020 the first requester may not decide, even after its call stopped waiting", async () => {
     const [one, two, expression] = [fresh(), fresh(), unique()];
     say(calls(sum(expression)), { text: "Done." });
     const first = ask("other", one, "alice");
@@ -638,7 +638,7 @@ describe("approvals", () => {
     assert.deepEqual(seen, [false, true, false, false, false, false]);
   });
 
-  test("APPR-021 edited arguments take the place of the model's, for equal calls too, and pass policies again", async () => {
+  test("APPR-021 edited arguments replace the model's, for equal calls too, and pass policies", async () => {
     const [thread, expression, edited] = [fresh(), unique(), unique()];
     say(calls(sum(expression)), calls(sum(expression)), { text: "Done." });
     const answer = ask("policed", thread);
@@ -660,7 +660,7 @@ describe("approvals", () => {
     assert.match(results(refused).join(), /^denied by policy/);
   });
 
-  test("GOV-017 a name goes before a glob, and only calls that carry the arguments wait", async () => {
+  test("GOV-017 an exact name has priority over a glob, and only matching arguments wait", async () => {
     const thread = fresh();
     say(
       calls(["write_file", { path: "a", content: "x", append: false }]),
@@ -688,7 +688,7 @@ describe("approvals", () => {
     assert.match(unknown.text, /names the argument expresion/);
   });
 
-  test("STREAM-033 listeners hear of a gate once, those who come later too, and without the scope not at all", async () => {
+  test("STREAM-033 early and late listeners get a gate once, and none without the scope", async () => {
     const thread = fresh();
     say(calls(sum(unique())), { text: "Done." });
     const early = await server.listen(`/chat/stream/${thread}`, as("alice"));
@@ -711,7 +711,7 @@ describe("approvals", () => {
     for (const each of [blind, after]) assert.ok(!each.text.includes('"event":"approval_required"'));
   });
 
-  test("STREAM-033 a listener hears of every gate, though models give the calls of each turn the same ids", async () => {
+  test("STREAM-033 a listener gets every gate, though each turn's calls have the same ids", async () => {
     const thread = fresh();
     const listener = await server.listen(`/chat/stream/${thread}`, as("reader"));
     await listener.until("snapshot");
@@ -729,7 +729,7 @@ describe("approvals", () => {
     assert.equal(new Set(ids).size, 2);
   });
 
-  test("STREAM-033 approval_required keeps the order of ids when parallel calls end before it is sent", async () => {
+  test("STREAM-033 approval_required keeps the order of ids when parallel calls end before it", async () => {
     say(
       calls(
         ["write_file", { path: "a", content: "b" }],
@@ -746,7 +746,7 @@ describe("approvals", () => {
     assert.equal(frames.at(-1)?.name, "[DONE]");
   });
 
-  test("APPR-010 the server is killed while a call waits: it is decided after, runs once, and the log has it all", async () => {
+  test("APPR-010 a call that waits over a SIGKILL is decided, runs once, and is fully logged", async () => {
     const thread = fresh();
     const expired = fresh();
     const expression = unique();
@@ -778,7 +778,7 @@ describe("approvals", () => {
     assert.deepEqual((await done(expired)).slice(-2), ["[approval timeout] tool=calculator rule=sums", "Done."]);
   });
 
-  test("APPR-009 a request whose run is cut off in another call is closed with it: nothing would come of a decision", async () => {
+  test("APPR-009 a request is closed when its run is cut off in another call", async () => {
     const thread = fresh();
     say(calls(sum(unique()), ["task", { agent: "slow", prompt: "Take your time." }]), { text: "Never." });
     mock.answer("slow", says("I am at", never));
@@ -815,7 +815,7 @@ describe("approvals", () => {
     assert.deepEqual([denied.payload.control, denied.payload.reason], ["approvals", "no"]);
   });
 
-  test("APPR-012 the time of the run ends a wait too, and a thread that is deleted leaves no arguments", async () => {
+  test("APPR-012 the run's time ends a wait too, and a deleted thread leaves no arguments", async () => {
     const thread = fresh();
     const expression = unique();
     say(calls(sum(expression)), { text: "Done." });

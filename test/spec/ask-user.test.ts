@@ -142,7 +142,7 @@ describe("ask_user", () => {
     assert.match(outputs(await (await stream("guarded", fresh())).rest())[0], /^denied by policy/);
   });
 
-  test("STREAM-006 the agent sees cancelled true with note timeout when no answer comes", async () => {
+  test("STREAM-006 the agent gets cancelled true with note timeout when no answer comes", async () => {
     for (const thread of [fresh(), null]) {
       say(asks({ timeout_seconds: 0.3 }), { text: "Done." });
       const streamed = await stream("agent", thread);
@@ -175,7 +175,7 @@ describe("ask_user", () => {
     }
   });
 
-  test("STREAM-016 the body is thread_id, request_id of at most 64 characters, value, cancelled and note", async () => {
+  test("STREAM-016 the body has thread_id, request_id (64 characters), value, cancelled and note", async () => {
     const ids = { thread_id: "t", request_id: "r" };
     for (const [fields, status] of [
       [ids, 200],
@@ -195,7 +195,7 @@ describe("ask_user", () => {
     assert.equal((await ui(ids, "reader")).status, 403);
   });
 
-  test("STREAM-017 an answer for another thread, of a stranger, by a call's id, or a second one is ok and reaches nothing", async () => {
+  test("STREAM-017 an answer of a wrong thread, caller or id, or a second one, is ok without effect", async () => {
     const [thread, other] = [fresh(), fresh()];
     say(calls(["ask_user", { question: "Which?" }], ["say", {}]), { text: "Done." });
     const [first, second] = [await stream("parallel", thread), await stream("parallel", other)];

@@ -39,7 +39,7 @@ describe("a side question to a thread", () => {
   const snapshot = async (thread: string) => (await server.get(`/chat/sessions/${thread}`, as())).json;
   const usageOf = async (thread: string) => (await server.get(`/usage?thread_id=${thread}`, as())).json.items;
 
-  test("SESS-006 is answered by one call without tools, and leaves the thread byte for byte as it was", async () => {
+  test("SESS-006 is answered by one call without tools, and leaves the thread unchanged", async () => {
     const usage = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 };
     mock.answer("plain", { text: "It is blue.", usage }, { text: "Blue.", usage });
     await server.post("/chat", turn("plain", "Which colour?", { thread_id: "asked" }), as());
@@ -62,7 +62,7 @@ describe("a side question to a thread", () => {
     assert.equal((await usageOf("asked")).length, 2);
   });
 
-  test("SESS-006 what the thread does not say is not_in_context", async () => {
+  test("SESS-006 that the thread does not answer is not_in_context", async () => {
     mock.answer("plain", { text: "It is blue." }, { text: " NOT_IN_CONTEXT. " });
     await server.post("/chat", turn("plain", "Which colour?", { thread_id: "unknown" }), as());
     const { json } = await ask("unknown", "And the size?");
@@ -70,7 +70,7 @@ describe("a side question to a thread", () => {
     assert.deepEqual([json.status, json.answer], ["not_in_context", ""]);
   });
 
-  test("SESS-006 a question neither disturbs a live run nor resumes a suspended one", async () => {
+  test("SESS-006 neither disturbs a live run nor resumes a suspended one", async () => {
     const held = gate();
     mock.answer("live", says("One.", held.opened), { text: "Go." });
     const stream = await server.stream("/chat/stream", turn("live", "go", { thread_id: "live" }), as());
@@ -97,7 +97,7 @@ describe("a side question to a thread", () => {
     await waiting.rest();
   });
 
-  test("SESS-006 an agent that plans has no tool either", async () => {
+  test("SESS-006 has no tools for an agent that plans either", async () => {
     mock.answer("planner", { text: "Planned." });
     await server.post("/chat", turn("planner", "go", { thread_id: "planner" }), as());
     const { status } = await ask("planner", "What?");
@@ -106,7 +106,7 @@ describe("a side question to a thread", () => {
     assert.equal(mock.requests.at(-1)?.body.tools, undefined);
   });
 
-  test("SESS-006 a missing thread is unknown even if another tenant has the same id", async () => {
+  test("SESS-006 to a missing thread is 404 even if another tenant has the same id", async () => {
     await server.post("/chat/steer", { thread_id: "only-steered", text: "hi" }, as());
     mock.answer("plain", { text: "Mine." });
     await server.post("/chat", turn("plain", "go", { thread_id: "of-one" }), as());
@@ -124,7 +124,7 @@ describe("a side question to a thread", () => {
     assert.deepEqual([status, json.error], [400, "manifest_required"]);
   });
 
-  test("SESS-006 the question is held to its shape, and a provider that fails is a 502", async () => {
+  test("SESS-006 is validated, and a provider that fails is a 502", async () => {
     for (const question of ["", "a".repeat(8001)])
       assert.equal((await ask("asked", question)).status, 422, question.slice(0, 9));
     assert.equal((await ask("a:b", "What?")).status, 400);

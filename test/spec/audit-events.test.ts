@@ -92,7 +92,7 @@ describe("audit events", () => {
   }
   const brief = (events: readonly Event[]) => events.map(({ event_type, status }) => `${event_type} ${status}`);
 
-  test("AUDIT-015 AUDIT-018 a turn without tools leaves user_input and final_response, once each, with who and what", async () => {
+  test("AUDIT-015 AUDIT-018 a turn without tools leaves user_input and final_response once, with origin", async () => {
     const [input, final, ...more] = await eventsOf("mock-text", "plain", { text: "hello there" });
 
     assert.deepEqual(more, []);
@@ -108,7 +108,7 @@ describe("audit events", () => {
     assert.ok((input?.ts ?? 0) <= (final?.ts ?? 0));
   });
 
-  test("AUDIT-015 user_input is once per turn, and keeps no more than 2,000 characters", async () => {
+  test("AUDIT-015 user_input is written once per turn, with at most 2,000 characters", async () => {
     await eventsOf("mock-text", "two-turns", { text: "a".repeat(5_000) });
 
     const events = await eventsOf("mock-text", "two-turns", { text: "again", turns: 2 });
@@ -120,7 +120,7 @@ describe("audit events", () => {
     );
   });
 
-  test("AUDIT-016 a call that works is tool_call ok, with its tool, its id and how long it took", async () => {
+  test("AUDIT-016 a call that succeeds is tool_call ok, with its tool, id and duration", async () => {
     const events = await eventsOf("mock-tools", "calls");
 
     assert.deepEqual(brief(events), ["user_input ok", "tool_call ok", "final_response ok"]);
@@ -150,7 +150,7 @@ describe("audit events", () => {
     assert.ok(calculator.tool === "calculator" && calculator.calls >= 2 && calculator.avg_latency_ms > 0);
   });
 
-  test("AUDIT-003 AUDIT-017 AUDIT-022 a call that a policy refuses is policy_deny denied, says so, and is no tool_call", async () => {
+  test("AUDIT-003 AUDIT-017 AUDIT-022 a call that a policy refuses is policy_deny denied and no tool_call", async () => {
     const events = await eventsOf("guarded", "denied");
 
     assert.deepEqual(brief(events), [
@@ -163,7 +163,7 @@ describe("audit events", () => {
       assert.deepEqual([payload.control, payload.tool], ["policy", "calculator"]);
   });
 
-  test("AUDIT-017 whoever has the policy's scope is not denied", async () => {
+  test("AUDIT-017 a caller with the policy's scope is not denied", async () => {
     const events = await eventsOf("guarded", "admitted", { key: keys.operator });
 
     assert.deepEqual(brief(events), ["user_input ok", "tool_call ok", "tool_call ok", "final_response ok"]);
@@ -186,7 +186,7 @@ describe("audit events", () => {
     assert.deepEqual(brief(events), ["user_input ok", "final_response error"]);
   });
 
-  test("AUDIT-004 secret values are masked before they are written, wherever they stand", async () => {
+  test("AUDIT-004 secret values are masked before they are written, in every field", async () => {
     await eventsOf("leak", "leaking", { text: `my key is ${planted}, keep it` });
 
     const { text } = await server.get("/audit/export", { key: keys.operator });
@@ -195,7 +195,7 @@ describe("audit events", () => {
     assert.ok(!text.includes(planted));
   });
 
-  test("AUDIT-001 what an operator does to manifests leaves an event, with who did it", async () => {
+  test("AUDIT-001 an operator's change of manifests leaves an event with its author", async () => {
     const as = { key: keys.operator };
     const body = (description: string) => ({ manifest: { metadata: { name: "clerk", description } } });
     await server.request("PUT", "/manifests/clerk", { ...as, body: body("one") });
@@ -225,7 +225,7 @@ describe("audit events", () => {
 describe("the buffer of audit events", () => {
   const atEnd = cleanup();
 
-  test("AUDIT-005 AUDIT-012 what was just done is in no list and no export until it is flushed, and SIGTERM loses nothing of it", async () => {
+  test("AUDIT-005 AUDIT-012 recent events are in no list or export until the flush; SIGTERM loses none", async () => {
     const dataDir = tempDir(atEnd);
     const server = await startServer({ atEnd, dataDir, env: { SVC_AUDIT_FLUSH_SECONDS: "3600" } });
     const messages = [{ role: "user", content: "What is 6 * 7?" }];

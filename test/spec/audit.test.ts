@@ -69,7 +69,7 @@ describe("the audit routes", () => {
           .map((line) => JSON.parse(line));
   };
 
-  test("AUTH-011 audit:read grants /audit, /audit/export and /audit/metrics, and nothing else does", async () => {
+  test("AUTH-011 only audit:read grants /audit, /audit/export and /audit/metrics", async () => {
     for (const path of ["/audit", "/audit/export", "/audit/metrics"]) {
       const without = await get(path, keys.other);
 
@@ -78,7 +78,7 @@ describe("the audit routes", () => {
     }
   });
 
-  test("AUDIT-002 an event has its type, status, manifest, time and payload, and the payload under both keys", async () => {
+  test("AUDIT-002 an event has its type, status, manifest, time, and its payload under both keys", async () => {
     const { json } = await get("/audit?limit=1&event_type=tool_call");
 
     assert.deepEqual(json.items, [
@@ -97,7 +97,7 @@ describe("the audit routes", () => {
     assert.deepEqual(json.events, json.items);
   });
 
-  test("AUDIT-006 pages of 50 by default, newest first, without a gap or a double to the end", async () => {
+  test("AUDIT-006 pages have 50 events by default, newest first, without gaps or repeats", async () => {
     const seen: string[] = [];
     const sizes = new Set<number>();
     let cursor: string | null = null;
@@ -114,7 +114,7 @@ describe("the audit routes", () => {
     assert.deepEqual([...sizes], [50, 3]);
   });
 
-  test("AUDIT-006 a limit of 1 to 500 is taken, 0 and 501 are refused", async () => {
+  test("AUDIT-006 a limit of 1 to 500 is accepted, 0 and 501 are refused", async () => {
     assert.equal((await get("/audit?limit=1")).json.items.length, 1);
     assert.equal((await get("/audit?limit=500")).json.items.length, 500);
     for (const limit of ["0", "501", "-1", "1.5", "x", ""]) {
@@ -123,7 +123,7 @@ describe("the audit routes", () => {
     }
   });
 
-  test("AUDIT-006 each filter narrows the page, and all of them together", async () => {
+  test("AUDIT-006 each filter narrows the page, alone and combined", async () => {
     const errors = (await get("/audit?status=error&limit=500")).json.items;
     const clerks = (await get("/audit?manifest_id=clerk&limit=500")).json.items;
     const all = (
@@ -144,14 +144,14 @@ describe("the audit routes", () => {
     assert.deepEqual(idsOf(json.items), ["00000012", "00000011", "00000010"]);
   });
 
-  test("AUDIT-006 a cursor that no list has made is refused", async () => {
+  test("AUDIT-006 a cursor that no list returned is refused", async () => {
     for (const cursor of ["x", "", "e30", Buffer.from('["1","2"]').toString("base64url"), "%00", "a".repeat(3000)]) {
       const { status, json } = await get(`/audit?cursor=${cursor}`);
       assert.deepEqual([status, json], [400, { error: "invalid_cursor", detail: "invalid_cursor" }], cursor);
     }
   });
 
-  test("AUDIT-006 a cursor of another tenant leads to nothing of it", async () => {
+  test("AUDIT-006 a cursor of another tenant shows none of its events", async () => {
     const { next_cursor } = (await get("/audit?limit=1")).json;
 
     const { json } = await get(`/audit?cursor=${next_cursor}`, keys.stranger);
@@ -162,7 +162,7 @@ describe("the audit routes", () => {
     );
   });
 
-  test("AUDIT-007 the export has every event of the window on a line of its own, newest first, as items of the list", async () => {
+  test("AUDIT-007 the export has one line per event of the window, newest first, as in the list", async () => {
     const { status, headers, text } = await get(`/audit/export?since=${start}&until=${start + 9999}`);
     const lines = text.trimEnd().split("\n");
 
@@ -174,7 +174,7 @@ describe("the audit routes", () => {
     assert.ok(text.endsWith("}\n"));
   });
 
-  test("AUDIT-007 the export has the filters of the list, and no window is from the beginning until now", async () => {
+  test("AUDIT-007 the export has the list's filters, and without a window covers everything", async () => {
     const { headers } = await get("/audit/export");
 
     assert.equal((await exported("")).length, rows.length);
@@ -187,14 +187,14 @@ describe("the audit routes", () => {
     assert.match(String(headers["content-disposition"]), /^attachment; filename="audit-0-\d{13}\.jsonl"$/);
   });
 
-  test("AUDIT-007 the export of a window in which nothing was is an empty text", async () => {
+  test("AUDIT-007 the export of a window without events is an empty text", async () => {
     const { status, text, headers } = await get("/audit/export?since=1&until=2");
 
     assert.deepEqual([status, text], [200, ""]);
     assert.equal(headers["content-type"], "application/x-ndjson");
   });
 
-  test("AUDIT-008 metrics are tools, each with calls, errors and mean latency, and the start of their window", async () => {
+  test("AUDIT-008 metrics list tools with calls, errors and mean latency, and their window's start", async () => {
     const { status, json } = await get(`/audit/metrics?since=${start}`);
 
     assert.equal(status, 200);
@@ -203,7 +203,7 @@ describe("the audit routes", () => {
     assert.deepEqual(Object.keys(json.tools[0]), ["tool", "calls", "errors", "avg_latency_ms"]);
   });
 
-  test("AUDIT-008 a limit of 1 to 2000 tools is taken, 0 and 2001 are refused, and a day is the window by default", async () => {
+  test("AUDIT-008 a limit of 1 to 2000 tools is accepted, not 0 or 2001; the default is a day", async () => {
     const { json } = await get("/audit/metrics");
 
     assert.equal((await get(`/audit/metrics?since=${start}&limit=1`)).json.tools.length, 1);
@@ -224,7 +224,7 @@ describe("the audit routes", () => {
     ]);
   });
 
-  test("AUDIT-010 a window that ends where it begins, or before, is 400 on the list and the export", async () => {
+  test("AUDIT-010 a window that is empty or reversed is 400 on the list and the export", async () => {
     for (const path of ["/audit", "/audit/export"]) {
       for (const until of [start, start - 1]) {
         const { status, json } = await get(`${path}?since=${start}&until=${until}`);
@@ -233,7 +233,7 @@ describe("the audit routes", () => {
     }
   });
 
-  test("AUDIT-011 windows that follow each other tile the history, also where several events share their millisecond", async () => {
+  test("AUDIT-011 consecutive windows cover every event once, also within one millisecond", async () => {
     for (const cut of [start + 500, start + 1_100, start + 1_101]) {
       const older = await exported(`since=${start}&until=${cut}`);
       const newer = await exported(`since=${cut}&until=${start + 9999}`);
@@ -242,7 +242,7 @@ describe("the audit routes", () => {
     }
   });
 
-  test("AUDIT-014 an event type is matched literally, and one that is not there is an empty page", async () => {
+  test("AUDIT-014 an event type is matched literally, and an unknown one gives an empty page", async () => {
     for (const type of ["nope", "tool_cal", "tool%25", "TOOL_CALL", "tool_call'%20OR%20'1'='1", "%00", ""]) {
       const { status, json } = await get(`/audit?event_type=${type}`);
       assert.deepEqual([status, json], [200, { items: [], events: [], next_cursor: null }], type);
@@ -253,7 +253,7 @@ describe("the audit routes", () => {
 describe("an export whose database goes away", { skip: noServer }, () => {
   const atEnd = cleanup();
 
-  test("AUDIT-013 is an ordinary error before the first row, and ends with export_incomplete after it", async () => {
+  test("AUDIT-013 is an ordinary error before the first row, and export_incomplete after it", async () => {
     const database = await testDatabase(atEnd);
     // One page exceeds what the connection buffers without a reader, so the server has not read the second page yet.
     const payload = JSON.stringify({ text: "x".repeat(30_000) });

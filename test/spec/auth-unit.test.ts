@@ -54,7 +54,7 @@ describe("modes and credentials", () => {
     }
   });
 
-  test("AUTH-003 mode none boots on loopback outside production only", () => {
+  test("AUTH-003 mode none starts only on loopback and outside production", () => {
     assert.deepEqual(bootRefusals(loadSettings({ SVC_AUTH_MODE: "none" })), []);
     assert.equal(bootRefusals(loadSettings({ SVC_AUTH_MODE: "none", SVC_HOST: "0.0.0.0" })).length, 1);
     assert.equal(bootRefusals(loadSettings({ SVC_AUTH_MODE: "none", SVC_ENVIRONMENT: "production" })).length, 1);
@@ -91,7 +91,7 @@ describe("modes and credentials", () => {
     });
   });
 
-  test("AUTH-029 SVC_AUTH_API_KEYS maps each key to its tenant, subject and scopes; malformed it stops the boot", () => {
+  test("AUTH-029 SVC_AUTH_API_KEYS maps keys to tenant, subject and scopes, or stops the start", () => {
     assert.deepEqual(authenticate(authenticator(keys), bearer("second-key-0123456789")), {
       tenant_id: "globex",
       sub: "metrics",
@@ -104,7 +104,7 @@ describe("modes and credentials", () => {
     }
   });
 
-  test("AUTH-035 in jwt mode a token signed by SVC_JWKS_PUBLIC is accepted; another key's, and an expired one, is 401", async () => {
+  test("AUTH-035 jwt mode accepts a token signed by SVC_JWKS_PUBLIC; others and expired are 401", async () => {
     const verifier = jwtAuthenticator(clockEnv(), [pair]);
     const stranger = await keyPair("RS256", "one");
 
@@ -114,7 +114,7 @@ describe("modes and credentials", () => {
     }
   });
 
-  test("AUTH-036 keys are what they were at the start", () => {
+  test("AUTH-036 keys stay as they were at the start", () => {
     const environment: Record<string, string | undefined> = { ...keys };
     const running = authenticator(environment);
 
@@ -172,7 +172,7 @@ describe("spec.auth.inbound", () => {
     assert.throws(() => admit(caller("anonymous"), anybody), { status: 401 });
   });
 
-  test("AUTH-030 schemes are enforced and jwt covers every JWT scheme", () => {
+  test("AUTH-030 schemes are enforced, and jwt covers every JWT scheme", () => {
     const jwtOnly = { ...anybody, schemes: ["jwt"] };
 
     assert.throws(() => admit(caller("api_key", "admin"), jwtOnly), { code: "auth_scheme_not_allowed", status: 403 });
@@ -181,7 +181,7 @@ describe("spec.auth.inbound", () => {
     }
   });
 
-  test("AUTH-032 lacking one of required_scopes is 403", () => {
+  test("AUTH-032 a caller without one of required_scopes is 403", () => {
     const scoped = { ...anybody, required_scopes: ["chat:write", "calc:use"] };
 
     assert.throws(() => admit(caller("jwt", "chat:write"), scoped), {

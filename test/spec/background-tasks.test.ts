@@ -26,7 +26,7 @@ const task = (agent: string, prompt = "Do it.") => ["task", { agent, prompt }] a
 const resultOf = (task_id: string, wait_seconds?: number) =>
   ["task_result", { task_id, ...(wait_seconds !== undefined && { wait_seconds }) }] as const;
 
-test("DEL-002 DEL-003 background binds a second tool and an argument of the first; neither is there without it", () => {
+test("DEL-002 DEL-003 delegation.background alone adds the argument and the tool task_result", () => {
   const given = (delegation: object) => ({ delegation: { agents: [{ name: "y" }], ...delegation } });
   const toolsOf = (delegation: object) => compileSpec(given(delegation)).tools;
   const propertiesOf = (delegation: object) => Object.keys(toolsOf(delegation)[0]?.parameters.properties ?? {});
@@ -183,7 +183,7 @@ describe("tasks in the background", () => {
     assert.deepEqual(JSON.parse(await told(thread, task_id, 60)).status, "completed");
   });
 
-  test("DEL-003 only a task of this conversation can be asked for, and only one in the background", async () => {
+  test("DEL-003 only a background task of this conversation can be asked for", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(beside("helper"), task("helper")), { text: "Begun." }));
     mock.answer("worker", { text: "A secret." });
@@ -200,7 +200,7 @@ describe("tasks in the background", () => {
       assert.match(await told(where, id ?? ""), /^\[tool error\/not_found\] this conversation has no task/);
   });
 
-  test("DEL-007 as many are in flight as may, also when they are asked for at once; one that is over makes room", async () => {
+  test("DEL-007 the bound on running tasks holds for simultaneous calls; an ended task frees one", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(...Array.from({ length: 5 }, () => beside("helper"))), { text: "Begun." }));
@@ -226,7 +226,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-006 a task in the background begins no other there, nor does one below it; where it is not declared it is refused", async () => {
+  test("DEL-006 a background task starts no other, itself or below, and needs its declaration", async () => {
     mock.answer("boss", inTurn(calls(beside("nesting")), { text: "Begun." }));
     mock.answer("other", inTurn(calls(beside("helper"), task("helper")), { text: "Nested." }));
     mock.answer("worker", { text: "Helped." });
@@ -242,7 +242,7 @@ describe("tasks in the background", () => {
     assert.match(JSON.stringify(stateless.json.messages), /a task needs a conversation/);
   });
 
-  test("DEL-004 DEL-006 a task that its caller may not give, or whose agent is gone, is refused as it is handed out", async () => {
+  test("DEL-004 DEL-006 a task that its caller may not start, or whose agent is gone, fails at once", async () => {
     mock.answer("boss", inTurn(calls(beside("guarded"), beside("gone")), { text: "Well." }));
 
     const all = await frames("lead", fresh(), "chatter");
@@ -253,7 +253,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-006 with the worker off a task is pending, and begins when it is on again", async () => {
+  test("DEL-006 with the worker off a task is pending, and starts when it is on again", async () => {
     const thread = fresh();
     await server.restart({ SVC_FIBER_POLL_SECONDS: "0" });
     mock.answer("boss", inTurn(calls(beside("helper")), { text: "Begun." }));
@@ -269,7 +269,7 @@ describe("tasks in the background", () => {
     assert.match(await told(thread, task_id), /Helped\./);
   });
 
-  test("DEL-006 what a task asks is asked on the conversation, also when its run is over, and survives a SIGKILL", async () => {
+  test("DEL-006 a task's question reaches the conversation after its run, and over a SIGKILL", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(beside("gated"), beside("asker"), beside("middle")), { text: "Begun." }));
     mock.answer("worker", ({ body }) =>
@@ -372,7 +372,7 @@ describe("tasks in the background", () => {
     assert.equal(used, written);
   });
 
-  test("DEL-006 a run that was killed leaves its tasks, which are asked for by the next turn", async () => {
+  test("DEL-006 a killed run's tasks remain, and the next turn can ask for them", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(beside("helper"), beside("gated")), says("I am at", held.opened)));
@@ -445,7 +445,7 @@ describe("tasks in the background", () => {
     held.open();
   });
 
-  test("DEL-004 DEL-006 the transcript of a task is read by its tenant, in no list, and nothing else is done with it", async () => {
+  test("DEL-004 DEL-006 a task's transcript is readable by its tenant, is in no list, and is read-only", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(beside("helper", "A needle.")), { text: "Begun." }));
     mock.answer("worker", { text: "Found." });
@@ -489,7 +489,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-005 DEL-006 below a bound on money a model without a price is not called", async () => {
+  test("DEL-005 DEL-006 under a money limit, a model without a price is not called", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(beside("unpriced")), { text: "Begun." }));
     const [{ task_id } = { task_id: "" }] = begun(await frames("priced", thread));
@@ -500,7 +500,7 @@ describe("tasks in the background", () => {
     assert.equal(mock.requests.filter(({ model }) => model === "costless").length, 0);
   });
 
-  test("DEL-005 DEL-006 tool calls of a task count with those of its run, which is over", async () => {
+  test("DEL-005 DEL-006 tool calls of a task count with those of its run, which has ended", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(beside("counter")), { text: "Begun." }));
     mock.answer("worker", calls(sum()));
@@ -516,7 +516,7 @@ describe("tasks in the background", () => {
     await noBudgets();
   });
 
-  test("DEL-005 DEL-006 a run, its tasks beside each other and those that it waits for never pass its bound together", async () => {
+  test("DEL-005 DEL-006 a run, its parallel tasks and its awaited ones never pass its limit together", async () => {
     const shapes = fc.record({
       max_output_tokens: fc.integer({ min: 20, max: 400 }),
       agents: fc.array(fc.constantFrom("helper", "second", "through"), { minLength: 1, maxLength: 3 }),

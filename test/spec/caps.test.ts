@@ -123,7 +123,7 @@ describe("caps", () => {
   });
 
   for (const manifest of ["tokens", "tokens-unknown"]) {
-    test(`GOV-025 USAGE-001 max_output_tokens 5000, a provider that writes on (${manifest}): its stream is ended there`, async () => {
+    test(`GOV-025 USAGE-001 max_output_tokens 5000 ends the stream of a provider that ignores it (${manifest})`, async () => {
       const { thread, frames, done, rows, requests } = await run(manifest, heedless);
 
       const written = wordsBefore(done.final.content, "max_output_tokens");
@@ -153,7 +153,7 @@ describe("caps", () => {
     assert.equal(asked.requests[0]?.body.max_tokens, 4_096);
   });
 
-  test("GOV-025 the bound goes out under the name that the route's model takes, at every provider", async () => {
+  test("GOV-025 the bound has the parameter name of the route's model, at every provider", async () => {
     const newer = await run("newer", { text: "Ok." });
     const older = await run("older", { text: "Ok." });
     const boundless = await run("boundless", heedless);
@@ -167,7 +167,7 @@ describe("caps", () => {
     assert.equal(boundless.rows[0]?.tokens_output, 5_000);
   });
 
-  test("GOV-026 max_cost_usd 0.005, a provider that keeps to its bound: it costs no more", async () => {
+  test("GOV-026 max_cost_usd 0.005 bounds the cost at an obedient provider", async () => {
     const { done, rows, requests } = await run("money", honest);
 
     const told = Number(requests[0]?.body.max_tokens);
@@ -178,7 +178,7 @@ describe("caps", () => {
   });
 
   for (const manifest of ["money", "money-unknown"]) {
-    test(`GOV-026 USAGE-001 max_cost_usd 0.005, a provider that writes on (${manifest}): its stream is ended there`, async () => {
+    test(`GOV-026 USAGE-001 max_cost_usd 0.005 ends the stream of a provider that ignores it (${manifest})`, async () => {
       const { done, rows } = await run(manifest, heedless);
 
       const written = wordsBefore(done.final.content, "max_cost_usd");
@@ -189,7 +189,7 @@ describe("caps", () => {
     });
   }
 
-  test("GOV-025 a provider that keeps to its bound in long tokens is not ended before it ends", async () => {
+  test("GOV-025 an obedient provider that writes long tokens is not cut early", async () => {
     const long = "extraordinarily ".slice(0, 7);
     const { done, rows } = await run("fifty", ({ body }) => {
       const bound = Number(body.max_tokens);
@@ -200,7 +200,7 @@ describe("caps", () => {
     assert.deepEqual([rows[0]?.tokens_output, rows[0]?.estimated], [50, undefined]);
   });
 
-  test("GOV-025 one event with everything in it is cut where the limit is, and so is an answer that is not streamed", async () => {
+  test("GOV-025 one event beyond the limit is cut at the limit, streamed or not", async () => {
     const text = "x".repeat(400_000);
     const oneEvent = await run("tokens-unknown", { text });
     const body = { choices: [{ message: { content: text }, finish_reason: "stop" }], usage: reported(100_000) };
@@ -217,7 +217,7 @@ describe("caps", () => {
     }
   });
 
-  test("GOV-025 reasoning and the arguments of tool calls count too, and half a call is none", async () => {
+  test("GOV-025 reasoning and tool arguments count too, and a cut call is dropped", async () => {
     const thought = await run("tokens", {
       reasoning: Array.from({ length: 6_000 }, () => "hm "),
       text: "Never said.",
@@ -236,7 +236,7 @@ describe("caps", () => {
     }
   });
 
-  test("GOV-025 tool calls without a word in them count as pieces, so that they have an end", async () => {
+  test("GOV-025 tool calls without text count per piece, so that they are bounded", async () => {
     const empty = chunk({ tool_calls: [{ index: 0, function: { arguments: "" } }] }, null).repeat(100);
     const { done, rows, requests } = await run("tokens-unknown", {
       steps: [{ endless: empty, gapMs: 1, bytesMax: empty.length * 1_000 }],
@@ -310,7 +310,7 @@ describe("caps", () => {
     assert.deepEqual(refused.rows, []);
   });
 
-  test("GOV-025 USAGE-001 what a try has thought before it failed counts against the next one, at the fallback too", async () => {
+  test("GOV-025 USAGE-001 reasoning of a failed attempt counts against the next, also at the fallback", async () => {
     const thinks = chunk({ reasoning_content: "x".repeat(4_000) }, null);
     mock.answer("failing", { steps: [{ send: thinks }, { cut: "reset" }] });
 
@@ -325,7 +325,7 @@ describe("caps", () => {
     assert.equal(requests.at(-1)?.body.max_tokens, 5_000 - 1_000 * tries);
   });
 
-  test("GOV-025 runs side by side, of one tenant and of another, each have their own limit", async () => {
+  test("GOV-025 parallel runs, of one tenant or two, each have their own limit", async () => {
     mock.answer("known", heedless);
     const ask = (key: string, thread_id: string) => server.post("/chat", turn("tokens", "go", { thread_id }), { key });
 
@@ -344,7 +344,7 @@ describe("caps", () => {
     assert.deepEqual([theirs[0].tenant_id, theirs[0].tokens_output, theirs[0].estimated], ["globex", 5_000, true]);
   });
 
-  test("USAGE-001 what was estimated survives the server's death, in rows and in sums", async () => {
+  test("USAGE-001 estimated usage is kept in rows and sums after the server's death", async () => {
     const { thread, rows } = await run("tokens", heedless);
     await server.kill();
     await server.restart();

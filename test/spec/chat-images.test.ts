@@ -70,7 +70,7 @@ describe("images", () => {
     );
   }
 
-  test("CHAT-023 CHAT-021 both spellings of an image reach the model as one, with its detail, on all three routes", async () => {
+  test("CHAT-023 CHAT-021 both spellings of an image reach the model as one, with detail, on all routes", async () => {
     const parts = [
       { text: "look" },
       image(https, { detail: "low" }),
@@ -94,7 +94,7 @@ describe("images", () => {
     }
   });
 
-  test("CHAT-024 a URL is https: or data:, which is a PNG when it does not say; others are dropped with a warning", async () => {
+  test("CHAT-024 a URL is https: or data:, PNG by default; others are dropped with a warning", async () => {
     const dropped = [
       "http://images.example/cat.png",
       "ftp://images.example/cat.png",
@@ -132,7 +132,7 @@ describe("images", () => {
     }
   });
 
-  test("CHAT-024 the type of an image is that of its bytes, and its URL is given as it was judged", async () => {
+  test("CHAT-024 the type of an image is that of its bytes, and its URL is passed as checked", async () => {
     for (const [bytes, type, said] of [
       [png(), "image/png", "image/jpeg"],
       [jpeg, "image/jpeg", "image/jpg"],
@@ -158,7 +158,7 @@ describe("images", () => {
     }
   });
 
-  test("what of a message no model is given is named in X-Svc-Dropped-Parts, on all three routes", async () => {
+  test("parts that no model gets are named in X-Svc-Dropped-Parts, on all three routes", async () => {
     const odd = { type: "a, b\r\n\u00e9%" };
     const parts = [{ text: "look" }, { type: "input_audio" }, image("http://images.example/cat.png"), odd];
     const gone = { type: "file", file_id: "0".repeat(32) };
@@ -219,7 +219,7 @@ describe("images", () => {
     }
   });
 
-  test("CHAT-028 CHAT-032 SESS-017 the log keeps the reference, which each model call is given as bytes, also after a restart", async () => {
+  test("CHAT-028 CHAT-032 SESS-017 the log keeps the reference, and each call gets the bytes, also after a restart", async () => {
     const file_id = await upload(png(), "image/png");
     const attachments = [{ url: fileUrl(file_id), media_type: "image/png", filename: "p" }];
     const sent = {
@@ -246,7 +246,7 @@ describe("images", () => {
     for (const { text } of [session, history]) assert.ok(!text.includes(png().toString("base64")));
   });
 
-  test("CHAT-029 an inline data: URL is stored whole in the log, and given to the model in later turns", async () => {
+  test("CHAT-029 an inline data: URL is stored whole, and sent to the model in later turns", async () => {
     const url = data(png(40_000));
     await server.post("/chat", { manifest: "sees", thread_id: "inline", messages: content(image(url)) }, as);
 
@@ -324,7 +324,7 @@ describe("images", () => {
     ]);
   });
 
-  test("the images of a message that the provider refuses are left out of later requests, and those before it stay", async () => {
+  test("refused images are omitted from later requests, and earlier images stay", async () => {
     const part = (bytes: Buffer, type: string) => image(data(bytes, type));
     const bad = gif.toString("base64");
     const isBad = (body: object) => JSON.stringify(body).includes(bad);
@@ -376,7 +376,7 @@ describe("images", () => {
     mock.answer("eyes", { text: "said by eyes" });
   });
 
-  test("CHAT-031 what is no list of attachments, and more than 20 images, are 422 and name the place", async () => {
+  test("CHAT-031 attachments that are no list or have more than 20 images are 422 with the place", async () => {
     const bad: [object, unknown[]][] = [
       [{ attachments: {} }, ["attachments"]],
       [{ attachments: ["x"] }, ["attachments", 0]],
@@ -400,7 +400,7 @@ describe("images", () => {
     }
   });
 
-  test("CHAT-031 only a user's images are images: those of other roles are dropped", async () => {
+  test("CHAT-031 images of other roles than the user's are dropped", async () => {
     const messages = ["assistant", "system", "tool"].map((role) => ({ role, content: [{ text: role }, image(https)] }));
 
     const { status } = await server.post(
@@ -413,7 +413,7 @@ describe("images", () => {
     assert.ok(!lastOf("eyes")?.text.includes(https));
   });
 
-  test("SPEC-017 ERR-009 a turn with an image goes to the vision route where the model takes text only, or is 422", async () => {
+  test("SPEC-017 ERR-009 an image goes to the vision route if the model takes text only, or is 422", async () => {
     const messages = content({ text: "look" }, image(https));
     const thread = { thread_id: "routed" };
 
@@ -443,7 +443,7 @@ describe("images", () => {
     assert.equal(mock.requests.filter(({ model }) => model === "blind").length, before);
   });
 
-  test("SPEC-017 a continued turn that has an image goes to the vision route as well", async () => {
+  test("SPEC-017 a continued turn with an image goes to the vision route too", async () => {
     mock.answer(
       "eyes",
       { steps: [{ cut: "reset" }] },
@@ -490,7 +490,7 @@ describe("images", () => {
     return { end, given: shown(lastOf(model)) as unknown as { role: string; content: string | Given[] }[] };
   }
 
-  test("STREAM-031 images of a tool are files of the tenant, at most four of a call, told in tool_end and shown to the model", async () => {
+  test("STREAM-031 a tool's images are files of the tenant, four per call, in tool_end and prompt", async () => {
     const { end, given } = await draw("draws", ["png", "gif", "jpeg", "webp", "png", "png"], "drawn");
     const reader = { key: keys.ann };
     const read = await Promise.all(
@@ -528,7 +528,7 @@ describe("images", () => {
     );
   });
 
-  test("STREAM-031 an empty, large or non-image result is left out with a note to the model", async () => {
+  test("STREAM-031 an empty, large or non-image result is omitted with a note to the model", async () => {
     const { end } = await draw("draws", ["svg", "png", "large", "empty"], "odd");
     const nothing = await draw("draws", ["nothing"], "nothing");
 
@@ -549,7 +549,7 @@ describe("images", () => {
     assert.deepEqual(blind.given.at(-1)?.content, [{ type: "text", text: "[1 image omitted]" }]);
   });
 
-  test("STREAM-031 the images of a conversation's tools go with it, and uploads stay", async () => {
+  test("STREAM-031 images of tools are deleted with the conversation, and uploads stay", async () => {
     const { end } = await draw("draws", ["png", "gif"], "erased");
     const file_id = await upload(webp, "image/webp");
     await server.post(
@@ -565,7 +565,7 @@ describe("images", () => {
     assert.equal((await server.get(`/files/${file_id}`, as)).status, 200);
   });
 
-  test("SESS-009 a fork keeps the images that it shows, for as long as it is there", async () => {
+  test("SESS-009 a fork keeps the images that it shows, for as long as it exists", async () => {
     const first = await draw("draws", ["png"], "forked");
     const { json: before } = await server.get("/chat/sessions/forked", as);
     const second = await draw("draws", ["gif"], "forked");
@@ -601,7 +601,7 @@ describe("images", () => {
 describe("the operator's vision route", () => {
   const atEnd = cleanup();
 
-  test("SPEC-017 null is SVC_DEFAULT_VISION_MODEL_ID, where the manifest lets it be called", async () => {
+  test("SPEC-017 null is SVC_DEFAULT_VISION_MODEL_ID, if the manifest's allowlist has it", async () => {
     const { server, mock } = await startChatProcess(atEnd, {
       models: ["blind"],
       routes: {

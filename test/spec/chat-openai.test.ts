@@ -129,7 +129,7 @@ describe("the OpenAI surface", () => {
       assert.equal((await post({ messages: [{ role: "user", content: "hi", name }] })).status, 400);
   });
 
-  test("CHAT-039 a completion of the official client is a turn of the manifest that its model names", async () => {
+  test("CHAT-039 a completion of the official client is a turn of the manifest named as model", async () => {
     const completion = await ask("plain");
 
     const { id, created, ...rest } = completion;
@@ -219,7 +219,7 @@ describe("the OpenAI surface", () => {
     assert.deepEqual([whole.choices[0]?.message.content, text], ["Hello from the mock.", "Hello from the mock."]);
   });
 
-  test("CHAT-039 prompt_tokens have the cached ones in them; without a report of the provider all counts are 0", async () => {
+  test("CHAT-039 prompt_tokens include cached ones, and counts are 0 without a provider's report", async () => {
     const cached = await ask("mock-usage-cached");
     const none = await ask("mock-no-usage");
 
@@ -228,7 +228,7 @@ describe("the OpenAI surface", () => {
     assert.deepEqual([none.usage?.prompt_tokens, none.usage?.completion_tokens, none.usage?.total_tokens], [0, 0, 0]);
   });
 
-  test("CHAT-040 user names the thread: a conversation whose history the client sends again is kept once", async () => {
+  test("CHAT-040 user names the thread: a conversation that the client sends again is kept once", async () => {
     const messages: OpenAI.Chat.Completions.ChatCompletionMessageParam[] = [{ role: "system", content: "Be kind." }];
     for (const content of ["one", "two", "three"]) {
       messages.push({ role: "user", content });
@@ -252,7 +252,7 @@ describe("the OpenAI surface", () => {
     );
   });
 
-  test("CHAT-040 a client that sends only what is new is understood too, and shares the thread with POST /chat", async () => {
+  test("CHAT-040 a client may send only its new messages, and shares the thread with POST /chat", async () => {
     await ask("plain", { user: "openai-new" });
     await server.post("/chat", turn("plain", "from /chat", { thread_id: "openai-new" }), { key: keys.ann });
 
@@ -261,7 +261,7 @@ describe("the OpenAI surface", () => {
     assert.equal(choices[0]?.message.content, "saw 5");
   });
 
-  test("CHAT-040 on a new thread everything that is sent is kept, and without user the turn is stateless", async () => {
+  test("CHAT-040 a new thread keeps all that is sent, and without user the turn is stateless", async () => {
     const messages = [
       { role: "user", content: "earlier" },
       { role: "assistant", content: "said" },
@@ -278,7 +278,7 @@ describe("the OpenAI surface", () => {
     assert.equal((await historyOf("openai-first")).length, 4);
   });
 
-  test("CHAT-040 a request that ends on the assistant's message has nothing to say on a thread", async () => {
+  test("CHAT-040 a request that ends with the assistant's message is refused on a thread", async () => {
     await ask("plain", { user: "openai-nothing" });
     const messages = [...hi, { role: "assistant", content: "The answer." }];
 
@@ -307,7 +307,7 @@ describe("the OpenAI surface", () => {
     }
   });
 
-  test("CHAT-042 CHAT-043 CHAT-044 CHAT-045 SPEC-005 SPEC-007 models.list shows every manifest that can be talked to", async () => {
+  test("CHAT-042 CHAT-043 CHAT-044 CHAT-045 SPEC-005 SPEC-007 models.list lists every manifest that can be called", async () => {
     const listed = await Array.fromAsync(client.models.list());
 
     const ids = listed.map(({ id }) => id);
@@ -330,7 +330,7 @@ describe("the OpenAI surface", () => {
     }
   });
 
-  test("CHAT-039 max_tokens only lowers the manifest's bound, under either name, and temperature is passed on", async () => {
+  test("CHAT-039 max_tokens only lowers the manifest's bound, and temperature is passed on", async () => {
     await ask("bounded");
     await ask("bounded", { max_tokens: 10, temperature: 0.9 });
     await ask("bounded", { max_completion_tokens: 20, max_tokens: 10 });
@@ -349,7 +349,7 @@ describe("the OpenAI surface", () => {
     assert.equal(mock.requests.at(-1)?.body.max_tokens, 30);
   });
 
-  test("CHAT-039 what has no effect is accepted, known fields and unknown ones", async () => {
+  test("CHAT-039 fields without effect are accepted, known and unknown ones", async () => {
     const { choices } = await ask("plain", {
       n: 1,
       seed: 7,
@@ -371,7 +371,7 @@ describe("the OpenAI surface", () => {
     for (const field of ["seed", "top_p", "metadata", "something_new"]) assert.ok(!(field in body), field);
   });
 
-  test("CHAT-039 what would change the answer and is not honoured is 400 unsupported_parameter and names it", async () => {
+  test("CHAT-039 fields that would change the answer are 400 unsupported_parameter by name", async () => {
     const fields = {
       function_call: { name: "f" },
       functions: [{ name: "f" }],
@@ -422,7 +422,7 @@ describe("the OpenAI surface", () => {
     }
   });
 
-  test("CHAT-039 refusals have the status of POST /chat, the form of the protocol, and the client's own classes", async () => {
+  test("CHAT-039 refusals have POST /chat's status, the protocol's form and the client's classes", async () => {
     const unknown = await rejection(NotFoundError, ask("nobody"));
     const forbidden = await rejection(PermissionDeniedError, ask("guarded"));
     const part = [{ role: "user", content: [{ type: "image_url", image_url: { url: "https://x.example/a.png" } }] }];
@@ -453,7 +453,7 @@ describe("the OpenAI surface", () => {
     assert.deepEqual([large.status, large.text], [413, '{"error":"payload_too_large"}']);
   });
 
-  test("CHAT-039 409 on a busy thread carries x-should-retry: false, and the client does not send it again", async () => {
+  test("CHAT-039 a busy thread's 409 has x-should-retry: false, and the client does not retry", async () => {
     const more = gate();
     mock.answer("held", says("So far", more.opened, "."));
     const stream = await client.chat.completions.create({
@@ -481,7 +481,7 @@ describe("the OpenAI surface", () => {
     assert.equal((await historyOf("openai-busy")).length, 2);
   });
 
-  test("CHAT-039 a model failure is 502 model_unavailable, in a stream an error that the client throws", async () => {
+  test("CHAT-039 a failing model is 502 model_unavailable; in a stream an error the client throws", async () => {
     const whole = await rejection(
       InternalServerError,
       client.chat.completions.create({ model: "mock-status-400", messages: [...hi] }, { maxRetries: 0 }),

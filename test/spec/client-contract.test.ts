@@ -83,7 +83,7 @@ describe("the web client's contract", () => {
   const pending = (thread: string) =>
     eventually("a request", async () => (await get(`/approvals?status=pending&thread_id=${thread}`)).requests[0]);
 
-  test("OPS-013 every call of the client is a path of its own, without a slash at its end, and one of the reference", async () => {
+  test("OPS-013 every path of the client is distinct, without a trailing slash, in the reference", async () => {
     const paths = [
       "GET /v1/models",
       ..."chat chat/stream chat/tool_result chat/steer chat/abort chat/continue chat/thinking chat/fork"
@@ -125,7 +125,7 @@ describe("the web client's contract", () => {
     }
   });
 
-  test("OPS-013 409 and its detail tell watchers and unleased clients apart; the token opens", async () => {
+  test("OPS-013 409 details tell watchers from clients without a lease; the token admits", async () => {
     const thread = fresh();
     await say(thread);
     const lease = (fields: object) => post("/chat/sessions/lease", { thread_id: thread, ...fields });
@@ -162,7 +162,7 @@ describe("the web client's contract", () => {
     await post("/chat/sessions/feedback", { thread_id: thread, event_id, rating: "up" });
   });
 
-  test("OPS-013 a keyed stream is awaited when it is in progress, replayed when it is over, and always ends with [DONE]", async () => {
+  test("OPS-013 a keyed stream is awaited while it runs, replayed after, and ends with [DONE]", async () => {
     const thread = fresh();
     const more = gate();
     mock.answer("held", says("First", more.opened, " and last."));
@@ -200,7 +200,7 @@ describe("the web client's contract", () => {
     );
   });
 
-  test("OPS-013 a keyed stream that fails tells it before its [DONE], live and replayed", async () => {
+  test("OPS-013 a keyed stream that fails says so before its [DONE], live and replayed", async () => {
     const headers = { "idempotency-key": "key-2" };
     const thread = fresh();
     mock.answer("scripted", { text: [], wire: { done: false }, finishReason: null });
@@ -229,7 +229,7 @@ describe("the web client's contract", () => {
     assert.equal(data.find(({ id }: { id: string }) => id === "thinker").svc.contextWindow, 200_000);
   });
 
-  test("OPS-013 a row of the list is found by the part after the last colon of its id", async () => {
+  test("OPS-013 a list row is found by the part after the last colon of its id", async () => {
     const [thread, fork] = [fresh(), fresh()];
     await say(thread);
     await post("/chat/sessions/name", { thread_id: thread, name: "A name" });
@@ -248,7 +248,7 @@ describe("the web client's contract", () => {
       assert.ok(Number.isInteger(createdAt) && createdAt <= updatedAt && updatedAt <= Date.now());
   });
 
-  test("OPS-013 history, snapshot and session events draw the same conversation, each in its own spelling", async () => {
+  test("OPS-013 history, snapshot and session events show the same conversation", async () => {
     const thread = fresh();
     mock.answer("scripted", inTurn(calls(sum), { text: "A moment. ", ...calls(sum) }, { text: "It is 42." }));
     await say(thread, { model: "scripted" });
@@ -308,7 +308,7 @@ describe("the web client's contract", () => {
     assert.equal(snapshot.phase, "idle");
   });
 
-  test("OPS-013 thinking is read as text blocks, and signatures are never sent", async () => {
+  test("OPS-013 thinking is readable as text blocks, and signatures are never sent", async () => {
     const thread = fresh();
     claude.answer("claude-a", {
       parts: [{ thinking: "Six by seven." }, { redacted: true }, { text: "42." }],
@@ -327,7 +327,7 @@ describe("the web client's contract", () => {
     assert.ok(!/SIGNED-|signature|redacted_thinking/.test(all), all);
   });
 
-  test("OPS-013 max_turns has its limit, done has final, messages and usage, and a failure is an error frame", async () => {
+  test("OPS-013 max_turns is bounded, done has final, messages and usage, a failure is a frame", async () => {
     mock.answer("scripted", calls(sum));
 
     const frames = await (await stream(fresh(), "hasty")).rest();
@@ -343,7 +343,7 @@ describe("the web client's contract", () => {
     assert.deepEqual([error?.event, error?.json.error.type, end?.name], ["error", "stream_error", "[DONE]"]);
   });
 
-  test("OPS-013 a pending approval is read from requests with thread, reason, call and deadline, and decided by status", async () => {
+  test("OPS-013 a pending approval has thread, reason, call and deadline, and a status decides", async () => {
     for (const [manifest, hasDeadline] of [
       ["gated", false],
       ["brief", true],
@@ -406,7 +406,7 @@ describe("the web client's contract", () => {
     await own.rest();
   });
 
-  test("OPS-013 plans are read from items or plans, with their thread, and steps that have an id, a title and a status", async () => {
+  test("OPS-013 plans are read from items or plans, with thread, and steps with id and status", async () => {
     const thread = fresh();
     const steps = [{ title: "Look" }, { title: "Leap", note: "carefully" }];
     mock.answer("scripted", inTurn(calls(["plan_create", { title: "T", goal: "G", steps }]), { text: "Done." }));
@@ -430,7 +430,7 @@ describe("the web client's contract", () => {
     assert.deepEqual((await get(`/plans?thread_id=${thread}`)).plans, []);
   });
 
-  test("OPS-013 statuses tell apart upload errors, and data is the sent bytes", async () => {
+  test("OPS-013 statuses tell upload errors apart, and data is the sent bytes", async () => {
     const upload = (to: TestServer, media_type = "image/gif") =>
       to.post("/files", { data: gif.toString("base64"), media_type }, as());
     const full = await startServer({ atEnd, env: { ...env, SVC_ATTACHMENTS_MAX_BYTES_PER_TENANT: "1" } });

@@ -84,7 +84,7 @@ describe("client tools", () => {
   };
   const snapshotOf = async (thread: string) => (await server.get(`/chat/sessions/${thread}`, as("reader"))).json;
 
-  test("STREAM-032 STREAM-014 GOV-020 the client is asked between tool_start and tool_end, and its answer is the result", async () => {
+  test("STREAM-032 STREAM-014 GOV-020 the client is asked between tool_start and tool_end, and answers the result", async () => {
     const thread = fresh();
     say(asks(), { text: "Done." });
     const streamed = await stream("agent", thread);
@@ -130,7 +130,7 @@ describe("client tools", () => {
     assert.deepEqual(kinds.slice(-5), ["tool_call", "wait_opened", "wait_ended", "tool_result", "message"]);
   });
 
-  test("STREAM-013 content is text, an object or a list; an error is a tool error; without content it is empty", async () => {
+  test("STREAM-013 content is text, object, list or empty, and an error is a tool error", async () => {
     for (const [fields, output] of [
       [{ content: { lines: [1, "é"] } }, '{"lines":[1,"é"]}'],
       [{ content: [1, null] }, "[1,null]"],
@@ -151,7 +151,7 @@ describe("client tools", () => {
     }
   });
 
-  test("STREAM-013 what is no answer is refused: another type, no ids, too long, too large", async () => {
+  test("STREAM-013 malformed answers are refused: wrong type, no ids, too long, too large", async () => {
     const ids = { thread_id: "t", tool_call_id: "c" };
     for (const [fields, status] of [
       [{ ...ids, content: 7 }, 422],
@@ -173,7 +173,7 @@ describe("client tools", () => {
     assert.equal((await result(ids, "reader")).status, 403);
   });
 
-  test("STREAM-015 the wait is that of one call of one thread: others, strangers and second answers reach nothing", async () => {
+  test("STREAM-015 a wait accepts one answer for one call of one thread, and no others", async () => {
     const [thread, other] = [fresh(), fresh()];
     say(asks(), { text: "Done." });
     const first = await stream("agent", thread);
@@ -219,7 +219,7 @@ describe("client tools", () => {
     }
   });
 
-  test("GOV-020 a stateless stream is asked under a name of its own, which no conversation can have", async () => {
+  test("GOV-020 a stateless stream is asked under a name that no conversation can have", async () => {
     say(asks(), { text: "Done." });
     const streamed = await stream("agent", null);
     const { id, thread_id } = await asked(streamed);
@@ -300,7 +300,7 @@ describe("client tools", () => {
     assert.match(answer.json.detail, /^tool pick_file failed: .* no client connected$/);
   });
 
-  test("GOV-020 arguments, policies, limits and approvals hold for it as for any tool", async () => {
+  test("GOV-020 arguments, policies, limits and approvals apply to it as to any tool", async () => {
     const thread = fresh();
     say(calls(["pick_file", { path: "" }], ["pick_file", {}], ["say", { input: 7 }]), { text: "Done." });
     const misfits = outputs(await (await stream("agent", thread)).rest());
@@ -329,7 +329,7 @@ describe("client tools", () => {
     assert.deepEqual([request.args, outputs(await gated.rest())], [edited_args, [ran]]);
   });
 
-  test("GOV-020 an abort takes the call back: it may have run, and a late answer reaches nothing", async () => {
+  test("GOV-020 an abort withdraws the call: it may have run, and a late answer has no effect", async () => {
     for (const [manifest, replies] of [
       ["agent", asks()],
       ["parallel", calls(["pick_file", { path: "a" }], ["calculator", { expression: "1+1" }])],
@@ -357,7 +357,7 @@ describe("client tools", () => {
     }
   });
 
-  test("GOV-020 the run's own time ends the wait too", async () => {
+  test("GOV-020 the run's own time limit ends the wait too", async () => {
     say(asks(), { text: "Never." });
     const streamed = await stream("short", fresh());
     const frames = await streamed.rest();
@@ -400,7 +400,7 @@ describe("client tools", () => {
     assert.deepEqual(shownResults(), ["A", "B"]);
   });
 
-  test("STREAM-032 over a SIGKILL the open call is announced, once, and its answer ends the turn", async () => {
+  test("STREAM-032 an open call is sent once more after a SIGKILL, and its answer ends the turn", async () => {
     const thread = fresh();
     say(asks(), { text: "Done." });
     const streamed = await stream("agent", thread);

@@ -151,7 +151,7 @@ describe("a conversation that is compacted", () => {
   const lastAsked = () => shown(mock.requests.at(-1));
   const summary = "[Summary of the conversation before this point.]\nThey spoke of tea";
 
-  test("SESS-026 SESS-025 STREAM-025 past the window the older part is summed up, once, and the log has all of it", async () => {
+  test("SESS-026 SESS-025 STREAM-025 a full window's older part is summarized once, and the log keeps all of it", async () => {
     for (const word of ["one", "two"]) await say("small", "threshold", long(word));
     assert.deepEqual(await compactionsOf("threshold"), []);
     const asked = summaryPrompts.length;
@@ -182,7 +182,7 @@ describe("a conversation that is compacted", () => {
     assert.deepEqual(words(json.messages.filter(({ role }: Message) => role === "user")), ["one", "two", "three"]);
   });
 
-  test("SESS-026 what a turn is shown is the same after a restart, and a second compaction builds on the first", async () => {
+  test("SESS-026 a turn's prompt is the same after a restart, and a second compaction adds to it", async () => {
     for (const word of ["one", "two", "three"]) await say("small", "again", long(word));
     await say("small", "again", "short");
     const before = lastAsked();
@@ -200,7 +200,7 @@ describe("a conversation that is compacted", () => {
     assert.equal(lastAsked().filter(({ content }) => content.startsWith(summary)).length, 1);
   });
 
-  test("SESS-026 a turn that is cut through keeps what it began with, and each call its result", async () => {
+  test("SESS-026 a turn cut through keeps its first messages, and each call its result", async () => {
     const from = mock.requests.length;
     await say("small", "cut", "hello");
 
@@ -277,7 +277,7 @@ describe("a conversation that is compacted", () => {
     assert.equal(final.content, "run limit reached: max_input_tokens");
   });
 
-  test("SESS-007 POST /chat/compact shortens what the model is shown; the snapshot says compaction, then idle", async () => {
+  test("SESS-007 POST /chat/compact shortens the prompt; the snapshot says compaction, then idle", async () => {
     for (const word of ["one", "two", "three"]) await say("plain", "asked", word);
     held = gate();
 
@@ -305,7 +305,7 @@ describe("a conversation that is compacted", () => {
     assert.ok(lastAsked().length < 7, `${lastAsked().length} messages`);
   });
 
-  test("SESS-007 while it compacts the thread is taken, and free when it is stopped; nothing has changed then", async () => {
+  test("SESS-007 a thread is busy while it compacts; stopping it frees it and changes nothing", async () => {
     for (const word of ["one", "two"]) await say("plain", "busy", word, { model: "plain" });
     await server.request("PUT", "/manifests/holding", {
       body: { manifest: { metadata: { name: "holding" }, spec: { model: { id: "held" } } } },
@@ -334,7 +334,7 @@ describe("a conversation that is compacted", () => {
     held.open();
   });
 
-  test("SESS-007 under a run it is 409, for an unknown manifest or thread 404, and one message is not summed up", async () => {
+  test("SESS-007 /chat/compact is 404 for unknown names and leaves a single message as it is", async () => {
     await say("plain", "little", "one");
     const nothing = await compact("little", "plain");
     const short = await server.post("/chat/compact", { thread_id: "little" });
@@ -371,7 +371,7 @@ describe("a conversation that is compacted", () => {
         assert.equal((await compactionsOf(thread)).length, 1);
       });
 
-  test("SESS-026 a second refusal fails the turn, and so does one that compaction cannot cure", async () => {
+  test("SESS-026 a second refusal fails the turn, as does one that compaction cannot cure", async () => {
     for (const word of ["one", "two", "three", "four", "five", "six"]) await say("plain", "over", word);
 
     const twice = await server.post("/chat", turn("plain", "three", { thread_id: "over", model: "always-over" }));
@@ -419,7 +419,7 @@ describe("a conversation that is compacted", () => {
     assert.deepEqual(words(lastAsked()), ["one", "The", "two", "The", "five"]);
   });
 
-  test("SESS-007 SESS-026 STREAM-025 a first question that is the bulk of its thread is shortened as well", async () => {
+  test("SESS-007 SESS-026 STREAM-025 a first question that fills most of its thread is shortened too", async () => {
     const bulk = `Look: ${"x".repeat(66_000)}`;
     for (const thread of ["bulk", "bulk-over"]) {
       await say("never", thread, bulk, { model: "plain" });
@@ -440,7 +440,7 @@ describe("a conversation that is compacted", () => {
     assert.equal((await itemsOf("bulk"))[0]?.content, bulk, "the log has all of it");
   });
 
-  test("SESS-026 images of a first question go with its older part", async () => {
+  test("SESS-026 images of a first question are compacted with its older part", async () => {
     const url = `data:image/gif;base64,${gif.toString("base64")}`;
     const content = [
       { type: "text", text: "Which dots?" },
@@ -460,7 +460,7 @@ describe("a conversation that is compacted", () => {
     assert.ok(lastAsked()[0]?.content.startsWith(summary));
   });
 
-  test("SESS-026 results that are longer than the window are cut with a note, and the log has all of them", async () => {
+  test("SESS-026 results longer than the window are cut with a note, and the log has all of them", async () => {
     const { final } = await say("reads", "reads-many", `Read them. ${"x".repeat(19_000)}`);
 
     assert.equal(final.content, "Read.");
@@ -473,7 +473,7 @@ describe("a conversation that is compacted", () => {
     for (const { content } of logged) assert.ok(content.length > 50_000, `${content.length}`);
   });
 
-  test("SESS-026 a durable run does not try again what cannot fit", async () => {
+  test("SESS-026 a durable run does not retry a prompt that cannot fit", async () => {
     const from = mock.requests.length;
     const { status, json } = await server.post("/chat", turn("lasting", "one", { thread_id: "lasting" }));
     assert.equal(status, 202);

@@ -106,7 +106,7 @@ describe("context records of model calls", () => {
     return `${JSON.stringify(messages)} ${tools === undefined ? null : JSON.stringify(tools)}`;
   }
 
-  test("the continuation's instruction, which is not logged", async () => {
+  test("a continuation's instruction, which is not logged, is recorded", async () => {
     mock.answer("nudged", inOrder({ text: "One moment.", ...calls(sum(1)) }, { text: "Done." }));
     await say("nudged", "Go.");
 
@@ -119,7 +119,7 @@ describe("context records of model calls", () => {
     assert.ok(JSON.stringify(mock.requests.findLast(({ model }) => model === "nudged")?.body).includes("[continue]"));
   });
 
-  test("an answer that was not taken is asked for again, in words that quote it", async () => {
+  test("a rejected answer is quoted in the record of the repeated request", async () => {
     mock.answer("shaped", inOrder({ text: "seven" }, json({ n: 7 })));
     await say("shaped", "How many?");
 
@@ -130,7 +130,7 @@ describe("context records of model calls", () => {
     assert.match(String(first?.digests.answer), /^[0-9a-f]{64}$/);
   });
 
-  test("messages that were chosen are named one by one", async () => {
+  test("selected messages are named one by one", async () => {
     mock.answer("semantic", { text: "Noted." });
     for (const words of ["The harbour is in Bergen.", "Tea is brown.", "Cats sleep.", "Dogs bark.", "Rain is wet."])
       await say("semantic", words);
@@ -141,7 +141,7 @@ describe("context records of model calls", () => {
     assert.ok((last?.shown ?? []).filter((item) => Array.isArray(item)).length > 1, JSON.stringify(last?.shown));
   });
 
-  test("sub-agents: their instructions are in no log, and their replies are events", async () => {
+  test("sub-agents: unlogged instructions are recorded, and replies refer to events", async () => {
     mock.answer("chatty", (request) =>
       JSON.stringify(request.body.messages).includes("You are chatty-a") && request.earlier === 0
         ? calls(sum(1))
@@ -154,7 +154,7 @@ describe("context records of model calls", () => {
     assert.deepEqual([...new Set(facts.map(({ agent }) => agent))].toSorted(), ["chatty", "chatty-a", "chatty-b"]);
   });
 
-  test("questions that a pattern asks, with the answers that no event has", async () => {
+  test("questions that a pattern asks are recorded, with answers that have no event", async () => {
     mock.answer(
       "planner",
       inOrder(
@@ -192,7 +192,7 @@ describe("context records of model calls", () => {
     assert.match(String((await rebuilt(server.dataDir, question, "one")).reply), /"subtasks"/);
   });
 
-  test("instructions and tools that a request has brought along", async () => {
+  test("instructions and tools of a request are recorded", async () => {
     mock.answer("instructed", { text: "Yes." });
     mock.answer("equipped", { text: "Yes." });
     const response = await server.post(
@@ -227,7 +227,7 @@ describe("context records of model calls", () => {
     assert.ok(JSON.stringify(sent).includes("Be brief."));
   });
 
-  test("calls that fail, are made again and go to another model; and the figures of each", async () => {
+  test("failed, repeated and fallback calls are recorded with each one's figures", async () => {
     mock.answer("failing", failure(500));
     mock.answer("other", { text: "Here.", usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 } });
     await say("failing", "Go.");
@@ -248,7 +248,7 @@ describe("context records of model calls", () => {
     assert.deepEqual([failed?.outcome, failed?.first_token, failed?.usage], ["error", null, null]);
   });
 
-  test("an aborted call", async () => {
+  test("an aborted call is recorded", async () => {
     const held = gate();
     mock.answer("stopped", says("Once upon", held.opened));
     const stream = await server.stream("/chat/stream", turn("stopped", "Go.", { thread_id: "stopped" }), as);
@@ -285,7 +285,7 @@ describe("context records of model calls", () => {
     await checkAll("added");
   });
 
-  test("a prompt that was too long, the summaries that have shortened it, and the call that went through", async () => {
+  test("a prompt that was too long is recorded, with its summaries and the next call", async () => {
     const words = `part ${"x".repeat(3_000)}`;
     let refuses = false;
     mock.answer("long", (request) => {

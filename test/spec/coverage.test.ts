@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { idsInTests, readRequirements, testTexts } from "./coverage.ts";
 
-test("every requirement that is built, also in part, has a test named after it", () => {
+test("every built requirement, whole or in part, has a test with its id", () => {
   const tested = idsInTests(testTexts());
 
   const bare = readRequirements().filter(({ id, status }) => status !== "later" && !tested.has(id));
@@ -13,7 +13,7 @@ test("every requirement that is built, also in part, has a test named after it",
   );
 });
 
-test("no test is named after a requirement that is not in the list", () => {
+test("every id in a test name is in the list of requirements", () => {
   const known = new Set(readRequirements().map(({ id }) => id));
   const prefixes = new Set([...known].map((id) => id.slice(0, -4)));
 
@@ -22,7 +22,7 @@ test("no test is named after a requirement that is not in the list", () => {
   assert.deepEqual(unknown, []);
 });
 
-test("ids count where a name begins with them, one or several, and nowhere else", () => {
+test("ids count only at the beginning of a name, one or several", () => {
   const names = [
     "test(`QQQ-001 a field`)",
     'test("RRR-004, RRR-005 and more")',
@@ -35,7 +35,7 @@ test("ids count where a name begins with them, one or several, and nowhere else"
   assert.deepEqual([...ids], ["QQQ-001", "RRR-004", "RRR-005", "QQQ-002"]);
 });
 
-test("a list that is not in its form is refused", () => {
+test("a malformed list is refused", () => {
   const head = "id\tarea\tdoc\trequirement\tcheck\tstatus\tmissing";
   const row = "QQQ-001\truntime\t1\tit answers\task it\tbuilt";
   const part = row.replace("built", "part");

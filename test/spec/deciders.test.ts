@@ -105,7 +105,7 @@ describe("deciders", () => {
   const usageOf = async (thread: string) => (await server.get(`/usage?thread_id=one:${thread}`, as)).json.items;
   const agentOf = (json: Record<string, Record<string, Record<string, unknown>>>) => json.final?.content;
 
-  test("SPEC-060 the decider of a router is sent the message and the agents, and who it chooses answers", async () => {
+  test("SPEC-060 a router's decider is sent the message and agents, and its choice answers", async () => {
     const count = script({
       clef: [enveloped("one-b", 0.8, { "one-a": 0.1, "one-b": 0.9 })],
       b: [{ text: ["B says."] }],
@@ -159,7 +159,7 @@ describe("deciders", () => {
     assert.match(json.final.content, /run limit reached: max_cost_usd/);
   });
 
-  test("jev and a decider of the operator's own are asked by their protocol, without an envelope", async () => {
+  test("jev and an operator's decider are called by their protocol, without an envelope", async () => {
     script({
       "jev-latest": [decides("one-b", 1)],
       "own-1": [decides("good", 1, { good: 1 })],
@@ -177,7 +177,7 @@ describe("deciders", () => {
     }
   });
 
-  test("SPEC-059 a decision below min_confidence is not followed: the router's own model chooses", async () => {
+  test("SPEC-059 a decision below min_confidence is ignored: the router's own model chooses", async () => {
     const boss = [{ text: ['{"agent":"one-a"}'] }];
     for (const [manifest, confidence, said, method] of [
       ["clef", 0.49, "A.", "decider_unsure"],
@@ -205,7 +205,7 @@ describe("deciders", () => {
     }
   });
 
-  test("a decider that fails, or says nothing that can be followed, is passed over and counted", async () => {
+  test("a decider that fails or answers unusably is skipped and counted", async () => {
     const result = (body: unknown) => jsonScript(200, body);
     for (const [broken, outcome] of [
       [failure(400), "error"],
@@ -226,7 +226,7 @@ describe("deciders", () => {
     assert.ok((await counted("svc_router_choice_total", 'method="decider_error"')) >= 6);
   });
 
-  test("figures that are no probabilities are not believed", async () => {
+  test("invalid probabilities are ignored", async () => {
     for (const [confidence, probabilities] of [
       [7, { good: 0.9 }],
       [-1, { good: 9 }],
@@ -247,7 +247,7 @@ describe("deciders", () => {
       assert.ok(row.tokens_input > 0 && row.tokens_output < 1_000, JSON.stringify(row));
   });
 
-  test("keyword matches words of agents' descriptions, asks no model, and may be unsure", async () => {
+  test("keyword matches words of agents' descriptions without a model, or is unsure", async () => {
     const of = (text: string) => server.post("/chat", turn("words", text), as);
     const count = script({ boss: [{ text: ['{"agent":"one-a"}'] }], a: [{ text: ["A."] }], b: [{ text: ["B."] }] });
 
@@ -258,7 +258,7 @@ describe("deciders", () => {
     assert.deepEqual(count("boss"), [1]);
   });
 
-  test("a chat model decides without confidence, is asked once more for the form, and its rows are a decider's", async () => {
+  test("a chat model decides without confidence, with one repair; its rows say decider", async () => {
     const count = script({
       verifier: [{ text: ["The second."] }, { text: ['{"choice":"one-b"}'] }],
       boss: [{ text: ['{"choice":"one-b"}'] }],
@@ -284,7 +284,7 @@ describe("deciders", () => {
     assert.deepEqual(unread("verifier", "boss"), [2, 1]);
   });
 
-  test("SPEC-018 SPEC-060 a decider replaces markers and length, which hold if it is unsure or fails", async () => {
+  test("SPEC-018 SPEC-060 a decider replaces markers and length, which apply if it is unsure or fails", async () => {
     const hedged = "I don't know whether that is what anybody would want to hear of me.";
     for (const [first, answer, read, method] of [
       [long, enveloped("doubtful", 0.9), "Strong.", "decider"],
@@ -306,7 +306,7 @@ describe("deciders", () => {
     }
   });
 
-  test("the decider of an escalation is shown the reply and neither tools nor their results", async () => {
+  test("the decider of an escalation gets the reply and neither tools nor their results", async () => {
     script({
       a: [inTurn(calls(["calculator", { expression: "6*7" }]), { text: [`${long} 42. ${"y".repeat(5_000)}`] })],
       clef: [enveloped("sure", 1)],
@@ -338,7 +338,7 @@ describe("deciders", () => {
     assert.deepEqual(count("clef", "strong"), [0, 0]);
   });
 
-  test("SPEC-062 SPEC-060 the decider is the judge of reflect: the probability of good is the score, unsure is for the verifier", async () => {
+  test("SPEC-062 SPEC-060 the decider scores for reflect by its probability; unsure asks the verifier", async () => {
     const good = (p: number, confidence: number) =>
       decides(p >= 0.5 ? "good" : "poor", confidence, { good: p, poor: 1 - p });
     const count = script({
@@ -374,7 +374,7 @@ describe("deciders", () => {
     assert.deepEqual(count("a", "own-1"), [2, 1]);
   });
 
-  test("an abort while a decider is asked ends the turn", async () => {
+  test("an abort during a decision ends the turn", async () => {
     const hold = new Promise<never>(() => {});
     script({ clef: [says("", hold)] });
     const stream = await server.stream("/chat/stream", turn("clef", "go", { thread_id: "abort" }), as);
@@ -386,7 +386,7 @@ describe("deciders", () => {
     assert.ok((await stream.rest()).some(({ name }) => name === "aborted"));
   });
 
-  test("SPEC-059 what a decider may be is checked when the manifest is compiled", () => {
+  test("SPEC-059 the fields of a decider are checked when the manifest is compiled", () => {
     assert.deepEqual(parseProblems(spec({ decider: { min_confidence: 1.1 } })), [
       "out_of_range spec.decider.min_confidence",
     ]);

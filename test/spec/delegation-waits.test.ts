@@ -122,7 +122,7 @@ describe("tasks that wait", () => {
   };
   const childOf = ({ text }: TestStream): string => /task-[0-9a-f]{16}/.exec(text)?.[0] ?? "";
 
-  test("DEL-004 a run and its task that wait for a person survive a SIGKILL: the decision wakes the task, its end the run", async () => {
+  test("DEL-004 a run and its task wait for a person over a SIGKILL; the decision resumes both", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("gated")), { text: "All done." }));
     mock.answer("worker", inTurn(calls(unique()), { text: "Counted." }));
@@ -147,7 +147,7 @@ describe("tasks that wait", () => {
     assert.match(JSON.stringify(child.json.messages), /Counted/);
   });
 
-  test("DEL-005 DUR-008 a drain that cuts a tree of tasks in mid-stream leaves what each has used, and not all that it was lent", async () => {
+  test("DEL-005 DUR-008 a drain mid-stream records each task's usage, and not its whole reservation", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(task("middle")), { text: "It lasted." }));
@@ -200,7 +200,7 @@ describe("tasks that wait", () => {
     );
   });
 
-  test("DEL-004 SESS-017 a snapshot tells what a task asks, of requests for approval to those who may read them", async () => {
+  test("DEL-004 SESS-017 a snapshot has a task's questions, and approvals for those who may read them", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("gated"), task("asker")), { text: "Well." }));
     mock.answer("worker", inTurn(calls(unique()), { text: "Counted." }));
@@ -238,7 +238,7 @@ describe("tasks that wait", () => {
     assert.deepEqual(await asked(thread), []);
   });
 
-  test("DEL-004 STREAM-032 a client tool of a task is the caller's to carry out, before a SIGKILL and after", async () => {
+  test("DEL-004 STREAM-032 a task's client tool runs at the caller, before a SIGKILL and after", async () => {
     for (const isKilled of [false, true]) {
       const thread = fresh();
       mock.answer("boss", inTurn(calls(task("clicker")), { text: "Done." }));
@@ -286,7 +286,7 @@ describe("tasks that wait", () => {
     assert.ok(messages.some(({ content }: { content: string }) => content === "Middle done."));
   });
 
-  test("DEL-005 STREAM-048 usage of an answer is that of the run and all its tasks, also of those that waited", async () => {
+  test("DEL-005 STREAM-048 usage of an answer is that of the run and all its tasks, also of waiting ones", async () => {
     const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
     const counted = (reply: object) => ({ ...reply, usage });
     const used = async (thread: string) => {
@@ -342,7 +342,7 @@ describe("tasks that wait", () => {
     }
   });
 
-  test("DEL-005 under a task that runs or waits nothing else is done with the conversation", async () => {
+  test("DEL-005 a conversation whose task runs or waits refuses everything else", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(task("gated")), { text: "Done." }));
@@ -419,7 +419,7 @@ describe("tasks that wait", () => {
     assert.notEqual(row.status, "pending");
   });
 
-  test("DEL-005 a run that a kill has cut off leaves no question of its tasks open", async () => {
+  test("DEL-005 a run cut off by a kill leaves no open question of its tasks", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(task("gated"), task("helper")), { text: "Never." }));
@@ -470,7 +470,7 @@ describe("tasks that wait", () => {
     assert.equal(messages.at(-1).content, "Done.");
   });
 
-  test("PAT-008 DEL-004 a member that hands out a task waits with it, and the others are asked no second time", async () => {
+  test("PAT-008 DEL-004 a member that delegates waits with its task, and the others run only once", async () => {
     for (const [manifest, last] of [
       ["team", "boss"],
       ["chat", "boss"],

@@ -81,7 +81,7 @@ describe("tasks", () => {
     return thread_id.slice("acme:".length);
   };
 
-  test("DEL-003 DEL-004 STREAM-038 STREAM-039 a task is done with fresh context and its own prompt, between its frames", async () => {
+  test("DEL-003 DEL-004 STREAM-038 STREAM-039 a task runs with fresh context and its own prompt, between its frames", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("helper", "Add 2 and 3.")), { text: "It is 5." }));
     mock.answer("worker", inTurn(calls(sum("2+3")), { text: "Five." }));
@@ -114,7 +114,7 @@ describe("tasks", () => {
     assert.ok(tools[0]?.function.parameters.properties.agent.enum.includes("helper"));
   });
 
-  test("DEL-004 its transcript is read by its tenant, and nothing else is done with it; it is in no list and goes with its thread", async () => {
+  test("DEL-004 a task's transcript is read-only, is in no list and is deleted with its thread", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("helper", "A needle.")), { text: "Done." }));
     mock.answer("worker", { text: "Found." });
@@ -150,7 +150,7 @@ describe("tasks", () => {
     assert.deepEqual((await server.get(`/chat/history/${child}`, as("alice"))).json.messages, []);
   });
 
-  test("DEL-004 a task that its caller may not give, whose agent is gone, or that comes round is a tool error", async () => {
+  test("DEL-004 a task that is forbidden, without agent or circular is a tool error", async () => {
     mock.answer(
       "boss",
       inTurn(calls(task("guarded"), task("gone"), task("middle"), task("nobody")), { text: "Well." }),
@@ -192,7 +192,7 @@ describe("tasks", () => {
     assert.match(outputs(hops)[2] ?? "", /max_peer_hops/);
   });
 
-  test("DEL-005 tasks side by side spend one budget, and never pass it", async () => {
+  test("DEL-005 parallel tasks share one budget, and never pass it", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("helper"), task("second"), task("helper")), { text: "ok" }));
     const words = says(
@@ -212,7 +212,7 @@ describe("tasks", () => {
     assert.ok(written <= 40, `${written} tokens`);
   });
 
-  test("DEL-005 whatever is left, and however many share it, no limit of the run above is passed", async () => {
+  test("DEL-005 tasks pass no limit of the run above, however much is left and many they are", async () => {
     const shapes = fc.record({
       max_output_tokens: fc.integer({ min: 5, max: 120 }),
       max_tool_calls: fc.integer({ min: 1, max: 6 }),
@@ -263,7 +263,7 @@ describe("tasks", () => {
     steps: [{ send: chunk({ reasoning_content: "Let me see." }, null) }, { cut: "reset" }],
   });
 
-  test("DEL-005 a task's call that is lost while its model thinks is made again, and of a fallback, with a loan for each try", async () => {
+  test("DEL-005 a lost model call of a task is repeated, each attempt with a reservation", async () => {
     let tries = 0;
     mock.answer("boss", inTurn(calls(task("helper"), task("second")), { text: "Both have." }));
     mock.answer("worker", () => (++tries === 1 ? brokenOff() : { text: "The second time." }));
@@ -275,7 +275,7 @@ describe("tasks", () => {
     assert.deepEqual(outputs(all), ["The second time.", "In its place."]);
   });
 
-  test("DEL-005 what a task's pattern asks beside its conversation has a loan for each try too", async () => {
+  test("DEL-005 unlogged questions of a task's pattern have a reservation for each attempt too", async () => {
     let asked = 0;
     mock.answer("boss", inTurn(calls(task("judged")), { text: "Judged." }));
     mock.answer("worker", () => {
@@ -290,7 +290,7 @@ describe("tasks", () => {
     assert.equal(asked, 3);
   });
 
-  test("DEL-005 a task's call that a limit keeps from being retried is recorded with its usage", async () => {
+  test("DEL-005 a call that a limit keeps from a retry is recorded with its usage", async () => {
     let asked = 0;
     mock.answer("boss", inTurn(calls(task("helper", "word ".repeat(1_600))), { text: "Never." }));
     mock.answer("worker", () => {
@@ -308,7 +308,7 @@ describe("tasks", () => {
     );
   });
 
-  test("DEL-005 a task that goes round in circles ends by the limits of the run above", async () => {
+  test("DEL-005 a task that repeats itself ends at the limits of the run above", async () => {
     mock.answer("boss", inTurn(calls(task("helper")), { text: "Enough." }));
     mock.answer("worker", calls(sum("1+1")));
     const thread = fresh();
@@ -321,7 +321,7 @@ describe("tasks", () => {
     assert.equal(all.filter(({ name }) => name === "tool_end").length, 1);
   });
 
-  test("DEL-005 tasks of one answer run side by side where the manifest says so", async () => {
+  test("DEL-005 tasks of one answer run in parallel if the manifest says so", async () => {
     const [first, second] = [gate(), gate()];
     mock.answer("boss", inTurn(calls(task("helper"), task("second")), { text: "Both." }));
     mock.answer("worker", says("a", first.opened));
@@ -336,7 +336,7 @@ describe("tasks", () => {
     assert.deepEqual(outputs(await running).toSorted(), ["a", "b"]);
   });
 
-  test("DEL-004 a gate of a task carries the conversation's thread, reaches its reader and is decided like any other", async () => {
+  test("DEL-004 a task's gate carries the conversation's thread and is decided like any other", async () => {
     const thread = fresh();
     mock.answer("boss", inTurn(calls(task("gated")), { text: "It is 9." }));
     mock.answer("worker", inTurn(calls(sum("4+5")), { text: "Nine." }));
@@ -373,7 +373,7 @@ describe("tasks", () => {
     assert.equal((await server.request("DELETE", `/chat/history/${thread}`, as("alice"))).status, 200);
   });
 
-  test("DEL-005 a kill while a task runs closes both: the call may have run, and the task was interrupted", async () => {
+  test("DEL-005 a kill during a task closes both: the call may have run, the task is interrupted", async () => {
     const thread = fresh();
     const held = gate();
     mock.answer("boss", inTurn(calls(task("helper")), { text: "Never." }));

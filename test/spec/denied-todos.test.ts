@@ -52,7 +52,7 @@ describe("a denied todo_write", () => {
     assert.deepEqual(await todosOf("guarded"), [itemOf("Allowed")]);
   });
 
-  test("SESS-018 makes no list where there was none", async () => {
+  test("SESS-018 creates no list", async () => {
     mock.answer("scripted", inTurn(calls(list("Denied")), { text: "Not listed." }));
 
     const frames = await framesOf("guarded", "empty", keys.caller);
@@ -61,7 +61,7 @@ describe("a denied todo_write", () => {
     assert.deepEqual(await todosOf("empty"), []);
   });
 
-  test("SESS-018 by a limit is like one by a policy", async () => {
+  test("SESS-018 behaves alike by a limit and by a policy", async () => {
     mock.answer("scripted", inTurn(calls(list("First")), calls(list("Second")), { text: "Listed." }));
 
     const frames = await framesOf("one-call", "limited", keys.caller);

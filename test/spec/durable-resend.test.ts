@@ -37,7 +37,7 @@ describe("a durable run whose client comes back", () => {
   const abort = (token: string, options: object = alice) =>
     server.post(`/chat/runs/${token}/abort`, undefined, options);
 
-  test("IDEM-011 a stream request with the same key joins the live run and gets all its frames", async () => {
+  test("IDEM-011 joins the live run and gets all its frames with the same key", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello", held.opened, " there."));
     const body = turn("agent", "hi", { thread_id: "joined" });
@@ -68,7 +68,7 @@ describe("a durable run whose client comes back", () => {
     assert.equal(asked() - before, 1);
   });
 
-  test("IDEM-011 a stream that is asked for again joins the run on a server that has begun anew", async () => {
+  test("IDEM-011 joins its run after a restart of the server", async () => {
     mock.answer("scripted", says("Hello", never));
     const body = turn("agent", "hi", { thread_id: "anew" });
     const first = await server.stream("/chat/stream", body, keyed("k2"));
@@ -86,7 +86,7 @@ describe("a durable run whose client comes back", () => {
     assert.equal(frames.at(-2)?.json.data.run.resume_token, accepted?.json.data.resume_token);
   });
 
-  test("DUR-006 a run without a thread is cancelled once, by its token and with chat scope", async () => {
+  test("DUR-006 can cancel a run without a thread once, by its token and with chat scope", async () => {
     mock.answer("scripted", says("Hello", never));
     const { json } = await server.post("/chat", turn("agent", "hi"), alice);
     const token = json.resume_token;
@@ -111,7 +111,7 @@ describe("a durable run whose client comes back", () => {
     assert.deepEqual([twice.status, twice.json.aborted, twice.json.run], [200, false, await record(token)]);
   });
 
-  test("LEASE-003 a run of a conversation that another client drives is not stopped by its token", async () => {
+  test("LEASE-003 cannot stop a run of a conversation that another client drives by its token", async () => {
     mock.answer("scripted", says("Hello", never));
     const { json } = await server.post("/chat", turn("agent", "hi", { thread_id: "driven" }), alice);
     const token = json.resume_token;

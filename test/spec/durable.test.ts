@@ -85,7 +85,7 @@ describe("durable runs", () => {
     }));
   });
 
-  test("DUR-002 SPEC-054 a durable manifest is answered 202 with its token, a transient one with the reply", async () => {
+  test("DUR-002 SPEC-054 a durable manifest answers 202 with a token, a transient one the reply", async () => {
     mock.answer("scripted", says("Hello."));
     const before = Date.now();
 
@@ -126,7 +126,7 @@ describe("durable runs", () => {
     }
   });
 
-  test("DUR-003 DUR-006 the record shows the run's status and its answer", async () => {
+  test("DUR-003 DUR-006 the record has the run's status and its answer", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello ", held.opened, "there."));
     const token = await accept("agent", "hi");
@@ -149,7 +149,7 @@ describe("durable runs", () => {
     });
   });
 
-  test("SESS-017 a snapshot tells of the durable run in flight, and of none when it is over", async () => {
+  test("SESS-017 a snapshot has the durable run in flight, and none after its end", async () => {
     const held = gate();
     mock.answer("scripted", says("Hello", held.opened, "."));
     const token = await accept("agent", "go", { thread_id: "active" });
@@ -172,7 +172,7 @@ describe("durable runs", () => {
     assert.equal(await shown(), null);
   });
 
-  test("DUR-005 a token that there is not, or that is another tenant's, is 404 run_not_found", async () => {
+  test("DUR-005 a token that is unknown or another tenant's is 404 run_not_found", async () => {
     mock.answer("scripted", says("Hello."));
     const token = await accept("agent", "mine", { thread_id: "owned" });
     await client.ended(token);
@@ -204,7 +204,7 @@ describe("durable runs", () => {
     }
   });
 
-  test("DUR-014 a stream begins with run_accepted, shows text and status, and ends with final", async () => {
+  test("DUR-014 a stream begins with run_accepted, has text and status, and ends with final", async () => {
     // A run that finishes at once may publish its completed state alone, so hold the reply.
     const held = gate();
     mock.answer("scripted", inTurn(calls(sum("6*7")), says(held.opened, "It is 42.")));
@@ -287,7 +287,7 @@ describe("durable runs", () => {
     assert.deepEqual(later.at(-2)?.json, rest.at(-2)?.json);
   });
 
-  test("DUR-014 the stream of a run is silent of what other runs of its thread say", async () => {
+  test("DUR-014 the stream of a run has no text of other runs of its thread", async () => {
     mock.answer("scripted", ({ body }) => says(`said ${(body.messages as { content: string }[]).at(-1)?.content}`));
     const first = await accept("agent", "1", { thread_id: "two-runs" });
     await client.ended(first);
@@ -320,7 +320,7 @@ describe("durable runs", () => {
     assert.deepEqual(frames.at(-2)?.json.error, { message: "aborted", type: "run_error" });
   });
 
-  test("IDEM-011 a resent request gets the stored 202, or joins the run's stream, and nothing runs twice", async () => {
+  test("IDEM-011 a resent request gets the stored 202, or joins the run's stream; nothing reruns", async () => {
     mock.answer("scripted", says("Hello."));
     const asked = mock.requests.length;
     const keyed = { key: keys.alice, headers: { "idempotency-key": "k1" } };
@@ -346,7 +346,7 @@ describe("durable runs", () => {
     assert.equal(mock.requests.length - asked, 2);
   });
 
-  test("DUR-014 STREAM-050 what a run without a conversation asks is answered under the thread_id of its frame, by whoever of the tenant", async () => {
+  test("DUR-014 STREAM-050 a question without a conversation is answered under its frame's thread_id", async () => {
     mock.answer(
       "scripted",
       inTurn(calls(["click", {}]), calls(["ask_user", { question: "Sure?" }]), calls(sum("6*7")), says("Done.")),
@@ -460,7 +460,7 @@ describe("durable runs", () => {
     assert.deepEqual([twice.status, twice.json.error], [409, "run_finished"]);
   });
 
-  test("DUR-008 a run without a conversation is in no list of conversations, and no client can name its thread", async () => {
+  test("DUR-008 a run without a conversation is in no list, and no client can name its thread", async () => {
     mock.answer("scripted", says("Hello."));
     const token = await accept("agent", "a word that nobody has said before: xylograph");
     await client.ended(token);
@@ -475,7 +475,7 @@ describe("durable runs", () => {
     assert.deepEqual([named.status, driven.status], [400, 400]);
   });
 
-  test("STREAM-050 POST /chat/continue of a durable manifest is a durable run as well", async () => {
+  test("STREAM-050 POST /chat/continue of a durable manifest is a durable run too", async () => {
     mock.answer("scripted", says("Hello ", never));
     const token = await accept("agent", "hi", { thread_id: "continued" });
     await client.until(token, "running");
