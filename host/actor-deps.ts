@@ -54,6 +54,7 @@ import { holds } from "../governance/settings/duties.ts";
 import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/object-store-config.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { createResolver } from "../manifests/resolve/resolve.ts";
+import { ArtifactStore } from "../storage/files/artifact-store.ts";
 import { FileStore } from "../storage/files/file-store.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import type { StoreConfig } from "../storage/store/config.ts";
@@ -194,6 +195,7 @@ export function createActorDeps(
       settings.tenantStoredBytes,
       settings.maxUploadBytes,
     ),
+    artifacts: new ArtifactStore(objectsAreShared(settings) ? objects : null, env, settings.tenantStoredBytes),
     threadKeys: new ThreadKeys(store),
     audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
       metrics.count("svc_buffer_dropped_total", { buffer: "audit" }),

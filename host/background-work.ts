@@ -65,9 +65,9 @@ export class BackgroundWork {
   startTasks(isMigrated: boolean): void {
     const { settings, env, log, plugins } = this.#boot;
     const { bus, context } = this.#threads.main;
-    const { store, files, redis, mask } = context;
+    const { store, files, artifacts, redis, mask } = context;
     const services = { env, settings, store, bus, log, mask };
-    const own = { lease: this.#lease, files, redis, host: this.#threads.bootId };
+    const own = { lease: this.#lease, files, artifacts, redis, host: this.#threads.bootId };
     const tasks = [
       ...periodicTasks({ ...services, ...own, flush: (what) => this.#threads.flush(what) }),
       ...pluginTasks(plugins, services),

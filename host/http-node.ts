@@ -26,6 +26,7 @@ import { Probe } from "../http/probe.ts";
 import { allRoutes } from "../http/routes/all.ts";
 import { ThreadFanOut } from "../http/thread-fan-out.ts";
 import { openStore } from "../storage/client.ts";
+import { ArtifactStore } from "../storage/files/artifact-store.ts";
 import { FileStore } from "../storage/files/file-store.ts";
 import { openObjectStore } from "../storage/objects/open.ts";
 import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
@@ -123,6 +124,7 @@ export function createHttpNode(
       settings.tenantStoredBytes,
       settings.maxUploadBytes,
     ),
+    artifacts: new ArtifactStore(objectsAreShared(settings) ? objects : null, env),
     redis,
     streams,
     fanOut: new ThreadFanOut(bus),

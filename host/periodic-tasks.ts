@@ -8,6 +8,7 @@ import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Redis } from "../governance/egress/redis.ts";
 import type { Settings } from "../governance/settings/settings.ts";
+import type { ArtifactStore } from "../storage/files/artifact-store.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
 import { deleteExpired, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/expired.ts";
@@ -58,6 +59,7 @@ export interface TaskDeps {
   readonly env: Env;
   readonly bus: Bus;
   readonly files: FileStore;
+  readonly artifacts: ArtifactStore;
   /** Null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command"> | null;
   /** Makes every thread write its buffered rows. Returns false if the store does not accept all of them. */
@@ -141,8 +143,8 @@ const ofScheduler: TaskTable = {
   },
   anomaly_scan: (deps, why) => deps.halfHourly.run(why, deps, () => scanForAnomalies(deps)),
   retention_sweep: (deps, why) => deps.nightly.run(why, deps, () => sweepEverything(deps)),
-  async dropped_files({ files, store }) {
-    await files.sweep(store);
+  async dropped_files({ files, artifacts, store }) {
+    await Promise.all([files.sweep(store), artifacts.sweep(store)]);
     return minuteMs;
   },
   async thread_bytes({ settings: { tenantThreadBytes, workspaceRoot }, store, env }) {
@@ -172,17 +174,18 @@ async function flushEverywhere({ flush }: RunDeps, what: Flushed): Promise<numbe
 
 /** Deletes expired rows, and data older than its retention. */
 async function sweepEverything(deps: RunDeps): Promise<void> {
-  const { store, env, files, log } = deps;
+  const { store, env, files, artifacts, log } = deps;
   const expired = await deleteExpired(store, env.now());
   await sweepRuns(deps);
   const byRetention = await deleteByRetention(deps);
   log.info({ ...expired, ...byRetention }, "expired rows were deleted");
   // A file that cannot be deleted must not repeat the whole sweep; `dropped_files` retries it each minute.
-  await files
-    .sweep(store)
-    .catch((error: unknown) =>
-      log.warn({ err: error }, "some deleted files are still in the object store; the sweep tries again"),
-    );
+  for (const swept of [files, artifacts])
+    await swept
+      .sweep(store)
+      .catch((error: unknown) =>
+        log.warn({ err: error }, "some deleted files are still in the object store; the sweep tries again"),
+      );
 }
 
 async function sweepRuns(deps: RunDeps): Promise<void> {

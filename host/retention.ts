@@ -10,6 +10,7 @@ import {
   deleteOldApprovals,
   deleteOldAudit,
   deleteOldUsage,
+  dropOldArtifacts,
   dropOldUploads,
   eraseIdleThreads,
 } from "../storage/tables/retention.ts";
@@ -29,6 +30,7 @@ export type Retention = Pick<
   | "usageRetentionDays"
   | "approvalRetentionDays"
   | "attachmentRetentionDays"
+  | "artifactRetentionDays"
   | "sessionRetentionDays"
 >;
 
@@ -52,6 +54,7 @@ export async function deleteByRetention(deps: RetentionDeps): Promise<Readonly<R
     conversations: [settings.sessionRetentionDays, (until: number) => eraseIdle(deps, until)],
     approvals: [settings.approvalRetentionDays, (until: number) => deleteOldApprovals(store, until)],
     uploads: [settings.attachmentRetentionDays, (until: number) => dropOldUploads(store, until)],
+    artifacts: [settings.artifactRetentionDays, (until: number) => dropOldArtifacts(store, until)],
     usage: [settings.usageRetentionDays, (until: number) => deleteOldUsage(store, Math.floor(until / dayMs))],
     audit: [settings.auditRetentionDays, (until: number) => deleteOldAudit(store, until)],
   } as const;

@@ -8,6 +8,7 @@ import type { Redis } from "../governance/egress/redis.ts";
 import type { MetricSnapshot, Metrics } from "../governance/metrics.ts";
 import type { SecretMask } from "../governance/secret-mask.ts";
 import type { Settings } from "../governance/settings/settings.ts";
+import type { ArtifactStore } from "../storage/files/artifact-store.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { ObjectStore } from "../storage/objects/object-store.ts";
 import type { Store } from "../storage/store/store.ts";
@@ -37,6 +38,7 @@ export interface HttpContext {
   readonly store: Store;
   readonly objects: ObjectStore;
   readonly files: FileStore;
+  readonly artifacts: ArtifactStore;
   readonly streams: StreamRegistry;
   readonly fanOut: ThreadFanOut;
   /** Agents whose turns recently became durable runs; see early-listener.ts. */

@@ -5,6 +5,7 @@ import type { Env } from "../bus/env.ts";
 import { type Contents, contentsName, newContents, objectsFolder, type SavedFile } from "./backup/contents.ts";
 import type { DatabaseSnapshot } from "./backup/database.ts";
 import { FileBeingSaved, flush } from "./backup/saved-file.ts";
+import { artifactKey, artifactsFolder } from "./files/artifact-store.ts";
 import { fileKey, filesFolder } from "./files/file-store.ts";
 import type { ObjectStore } from "./objects/object-store.ts";
 import type { StoreConfig } from "./store/config.ts";
@@ -30,8 +31,10 @@ export class TargetTaken extends Error {
 /** Number of objects that are copied in parallel. */
 const objectsAtOnce = 8;
 const keysAtOnce = 1_000;
-/** Sorts after the keys of all files, because it ends in a character that sorts after every character of a key. */
-const afterFiles = `${filesFolder}\x7f`;
+/** The folders whose objects have rows. */
+const foldersWithRows = [artifactsFolder, filesFolder];
+/** Sorts after every character of a key. */
+const afterKeys = "\x7f";
 
 /**
  * Copies a database as of one moment, and then the objects that it refers to, while a server may use both. The backup
@@ -122,17 +125,21 @@ async function copyObjects(draft: string, store: ObjectStore | null, snapshot: D
       objects.push(await file.close());
     }
   };
-  for await (const page of snapshot.keptFiles())
-    await sideBySide(page, ({ tenant_id, file_id }) => copy(fileKey(tenant_id, file_id), true));
+  for await (const page of snapshot.keptObjects())
+    await sideBySide(page, ({ tenant_id, id, manifest }) =>
+      copy(manifest === null ? fileKey(tenant_id, id) : artifactKey(tenant_id, { artifact_id: id, manifest }), true),
+    );
   if (store === null) return { objects, missing };
-  // Copies the operator's own objects. Files are copied from the snapshot's list only: others are newer, or already
-  // deleted.
+  // Copies the operator's own objects. Files and artifacts are copied from the snapshot's list only: others are newer, or
+  // already deleted.
   for (let after = ""; ; ) {
     const keys = await store.list("", keysAtOnce, after);
-    await sideBySide(keys, async (key) => (key.startsWith(filesFolder) ? undefined : copy(key, false)));
+    const folderOf = (key: string) => foldersWithRows.find((folder) => key.startsWith(folder));
+    await sideBySide(keys, async (key) => (folderOf(key) === undefined ? copy(key, false) : undefined));
     const last = keys.at(-1);
     if (last === undefined) break;
-    after = last.startsWith(filesFolder) ? afterFiles : last;
+    const folder = folderOf(last);
+    after = folder === undefined ? last : folder + afterKeys;
   }
   return { objects, missing };
 }

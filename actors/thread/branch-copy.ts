@@ -1,5 +1,7 @@
+import { isArtifactId } from "../../storage/files/artifact-store.ts";
 import { isFileId } from "../../storage/files/file-store.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { shareArtifactsOps } from "../../storage/tables/artifacts.ts";
 import { labelOp } from "../../storage/tables/event-marks.ts";
 import {
   appendOp,
@@ -57,6 +59,8 @@ export class BranchCopy {
   #chars = 0;
   /** Files that the events in `#ops` refer to. */
   readonly #files = new Set<string>();
+  /** Artifacts of the results in `#ops`. */
+  readonly #artifacts = new Set<string>();
 
   /** With `keepsHanded` the copy includes the events for calls that were sent to a client. */
   constructor(store: TenantStore, into: CopyPlace, from: CopyPlace, keepsHanded: boolean) {
@@ -83,7 +87,7 @@ export class BranchCopy {
 
   /** Number of statements to write. */
   get waiting(): number {
-    return this.#ops.length + this.#files.size;
+    return this.#ops.length + this.#files.size + this.#artifacts.size;
   }
 
   /** Characters of the events in them. */
@@ -93,9 +97,15 @@ export class BranchCopy {
 
   takeOps(): WriteOp[] {
     const { thread_key } = this.into;
-    const ops = [...this.#ops, ...shareFilesOps(this.#store, thread_key, this.#from.thread_key, [...this.#files])];
+    const from = this.#from.thread_key;
+    const ops = [
+      ...this.#ops,
+      ...shareFilesOps(this.#store, thread_key, from, [...this.#files]),
+      ...shareArtifactsOps(this.#store, thread_key, from, [...this.#artifacts]),
+    ];
     this.#ops = [];
     this.#files.clear();
+    this.#artifacts.clear();
     this.#chars = 0;
     return ops;
   }
@@ -110,6 +120,8 @@ export class BranchCopy {
       const id = fileIdOf(url);
       if (id !== null && isFileId(id)) this.#files.add(id);
     }
+    const { artifact_id } = extra?.metadata ?? {};
+    if (typeof artifact_id === "string" && isArtifactId(artifact_id)) this.#artifacts.add(artifact_id);
     const { origin_request: _origin, ...metadata } = { ...extra?.metadata, ...moved };
     this.#seqs.push(event.seq);
     this.#append({

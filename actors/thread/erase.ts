@@ -4,6 +4,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { rewoundMark } from "../../bus/frames/frames.ts";
 import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import { deleteApprovalsOp } from "../../storage/tables/approvals.ts";
+import { dropArtifactsOfThreadOps } from "../../storage/tables/artifacts.ts";
 import { dropFilesOfThreadOps } from "../../storage/tables/files.ts";
 import { deleteJobRunsOfThreadOp } from "../../storage/tables/job-runs.ts";
 import { deletePlansOps } from "../../storage/tables/plans.ts";
@@ -25,7 +26,7 @@ const longMs = 600_000;
 const taskPage = 64;
 
 /**
- * Deletes the thread with all its data (decision 105: log, runs, waits, tasks, files; audit and usage stay), workspace files
+ * Deletes the thread with all its data (decision 105: log, runs, waits, tasks, files, artifacts; audit and usage stay), workspace files
  * first. It disappears with the first batch. A long log follows in pages, and the rest after a crash is deleted later.
  */
 export async function eraseThread(
@@ -53,6 +54,7 @@ export async function eraseThread(
     ...deleteBudgetsOps(store, thread_key),
     deleteInputsOp(store, thread_key),
     ...dropFilesOfThreadOps(store, thread_key),
+    ...dropArtifactsOfThreadOps(store, thread_key),
     deleteLeasesOp(store, thread_key),
     ...deletePlansOps(store, key),
     ...(isJobSuffix(state.suffix) ? [deleteJobRunsOfThreadOp(store, state.suffix)] : []),

@@ -37,7 +37,7 @@ export const dataSettings = {
     "TENANT_STORED_BYTES",
     1_073_741_824,
     [0, Number.MAX_SAFE_INTEGER],
-    "Maximum bytes of a tenant's manifests (every version), files, plans and jobs; 0 is no limit.",
+    "Maximum bytes of a tenant's manifests (every version), files, artifacts, plans and jobs; 0 is no limit.",
   ),
   threadBytes: int(
     "THREAD_BYTES",
@@ -72,6 +72,7 @@ export const dataSettings = {
     0,
     "uploads are kept; images made by tools are deleted with their thread",
   ),
+  artifactRetentionDays: kept("ARTIFACT", 30, "long tool results that were stored separately are kept"),
   sessionRetentionDays: kept("SESSION", 0, "threads without new events and without an open run are kept"),
   workspaceRoot: optionalPath("WORKSPACE_ROOT", "The folder for workspace tools; unset, they fail."),
   workspaceDeploymentTenants: list(

@@ -95,7 +95,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
   ...withDefaults("the s3 object store", { S3_REGION: "us-east-1" }),
   ...unset("the gcs object store", "GCS_BUCKET"),
   ...withDefaults("an old name of SVC_ATTACHMENT_RETENTION_DAYS", { ATTACHMENTS_RETENTION_DAYS: "0" }),
-  ...withDefaults("artifacts", { ARTIFACT_RETENTION_DAYS: "30" }),
   ...withDefaults("the document corpus", { DOCUMENTS_MAX_PER_TENANT: "5000" }),
 
   ...unset("repositories of threads", "REPO_CHECKOUT_ROOT", "REPO_HOSTS", "REPO_MAX_BYTES"),

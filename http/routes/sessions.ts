@@ -87,16 +87,17 @@ const eraseHistory = route({
     schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
   },
   fails: ["invalid_thread_id", "run_in_progress", "workspace_io_error", ...actorFails],
-  async handle({ params, principal }, { bus, files, store, log }) {
+  async handle({ params, principal }, { bus, files, artifacts, store, log }) {
     const address = threadAddress(principal.tenant_id, checkErasedSuffix(params.thread_id));
     // The thread actor deletes a long log in pages, and answers after the last one.
     await bus.ask(address, "erase", {}, { deadlineMs: longMs });
     // If the bytes of its files cannot be deleted now, the sweep deletes them later.
-    await files
-      .removeGone(store.tenant(principal.tenant_id))
-      .catch((error: unknown) =>
-        log.warn({ err: error }, "the files of a deleted thread could not be deleted; the sweep deletes them later"),
-      );
+    for (const stored of [files, artifacts])
+      await stored
+        .removeGone(store.tenant(principal.tenant_id))
+        .catch((error: unknown) =>
+          log.warn({ err: error }, "the files of a deleted thread could not be deleted; the sweep deletes them later"),
+        );
     return json({ status: "deleted", thread_id: address.key });
   },
 });

@@ -43,7 +43,7 @@ export interface Contents {
   /** Last values of the Postgres sequences, by name. */
   readonly sequences?: Readonly<Record<string, string>>;
   readonly objects: readonly SavedFile[];
-  /** Keys of files that have a row but no object, so that no bytes could be copied. */
+  /** Keys of files and artifacts that have a row but no object, so that no bytes could be copied. */
   readonly missing: readonly string[];
 }
 

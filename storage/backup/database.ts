@@ -2,11 +2,28 @@ import type { Contents } from "./contents.ts";
 
 // The interfaces that each database engine implements for backup and restore.
 
-/** A file of a tenant whose bytes are in the object store. */
-export interface KeptFile {
+/** A file or an artifact of a tenant, whose bytes are in the object store. */
+export interface KeptObject {
   readonly tenant_id: string;
-  readonly file_id: string;
-  readonly size_bytes: number;
+  readonly id: string;
+  /** The manifest of an artifact; null for a file. */
+  readonly manifest: string | null;
+}
+
+/** The tables whose rows have an object, each with the query for a page of rows after a tenant and an id. */
+export const objectTables: readonly {
+  readonly table: string;
+  query(after: readonly [tenant: string, id: string], limit: string): string;
+}[] = [
+  { table: "files", query: pageOf("files", "file_id", "NULL") },
+  { table: "artifacts", query: pageOf("artifacts", "artifact_id", "manifest") },
+];
+
+/** Returns a function that writes the query with the engine's own placeholders. */
+function pageOf(table: string, id: string, manifest: string) {
+  return ([tenant, after]: readonly [string, string], limit: string) =>
+    `SELECT tenant_id, ${id} AS id, ${manifest} AS manifest FROM ${table}
+     WHERE state = 'kept' AND (tenant_id, ${id}) > (${tenant}, ${after}) ORDER BY tenant_id, ${id} LIMIT ${limit}`;
 }
 
 /** The part of a backup's contents that describes the database. */
@@ -16,8 +33,8 @@ export type SavedDatabase = Pick<Contents, "engine" | "revisions" | "tables" | "
 export interface DatabaseSnapshot {
   /** Writes the database into the directory of the backup. */
   save(directory: string): Promise<SavedDatabase>;
-  /** Yields pages of the files that the snapshot refers to. */
-  keptFiles(): AsyncIterable<readonly KeptFile[]>;
+  /** Yields pages of the files and artifacts that the snapshot refers to. */
+  keptObjects(): AsyncIterable<readonly KeptObject[]>;
   /** Extends the hold: until it expires, deletions leave the objects in place. */
   hold(): Promise<void>;
   /** Ends the snapshot and the hold, so that deleted objects may be removed. */

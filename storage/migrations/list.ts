@@ -1,5 +1,6 @@
 import type { Migration } from "../store/migration.ts";
 import { migration as baseline } from "./0000_baseline.ts";
+import { migration as artifacts } from "./0100_artifacts.ts";
 
 /** Every migration, in the order of their revisions. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, artifacts];

@@ -1,6 +1,6 @@
 import type { Client } from "pg";
 import type { SavedTable } from "../backup/contents.ts";
-import type { DatabaseSnapshot, KeptFile } from "../backup/database.ts";
+import { type DatabaseSnapshot, type KeptObject, objectTables } from "../backup/database.ts";
 import { FileBeingSaved } from "../backup/saved-file.ts";
 import type { PostgresConfig } from "../store/config.ts";
 import { holdMs, holdsOfObjects } from "../store/object-hold.ts";
@@ -8,7 +8,7 @@ import { connectToSchema } from "./connection.ts";
 
 /** Rows that are held in memory at once. */
 const rowsAtOnce = 200;
-const filesAtOnce = 1_000;
+const objectsAtOnce = 1_000;
 
 /**
  * Takes a snapshot of a schema that a server may use: one transaction that sees the state at its start. The database
@@ -80,18 +80,19 @@ export async function openPostgresSnapshot(config: PostgresConfig, id: string): 
       const revisions = applied.map(({ revision }) => revision);
       return { engine: "postgres", revisions, tables, sequences: await sequencesOf(reader) };
     },
-    async *keptFiles() {
-      let after: Pick<KeptFile, "tenant_id" | "file_id"> = { tenant_id: "", file_id: "" };
-      for (;;) {
-        const { rows } = await reader.query<KeptFile>(
-          `SELECT tenant_id, file_id, CAST(size_bytes AS DOUBLE PRECISION) AS size_bytes FROM files
-           WHERE state = 'kept' AND (tenant_id, file_id) > ($1, $2) ORDER BY tenant_id, file_id LIMIT ${filesAtOnce}`,
-          [after.tenant_id, after.file_id],
-        );
-        if (rows.length > 0) yield rows;
-        const last = rows.at(-1);
-        if (last === undefined || rows.length < filesAtOnce) return;
-        after = last;
+    async *keptObjects() {
+      // A table is absent until its migration has run.
+      const names = await tablesOf(reader);
+      for (const { query } of objectTables.filter(({ table }) => names.includes(table))) {
+        let last: Pick<KeptObject, "tenant_id" | "id"> | undefined = { tenant_id: "", id: "" };
+        while (last !== undefined) {
+          const { rows }: { rows: KeptObject[] } = await reader.query<KeptObject>(
+            query(["$1", "$2"], String(objectsAtOnce)),
+            [last.tenant_id, last.id],
+          );
+          if (rows.length > 0) yield rows;
+          last = rows.length < objectsAtOnce ? undefined : rows.at(-1);
+        }
       }
     },
     hold,

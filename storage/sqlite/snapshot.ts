@@ -2,14 +2,14 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { databaseName } from "../backup/contents.ts";
-import type { DatabaseSnapshot, KeptFile } from "../backup/database.ts";
+import { type DatabaseSnapshot, type KeptObject, objectTables } from "../backup/database.ts";
 import { savedFile } from "../backup/saved-file.ts";
 import { holdMs, holdsOfObjects } from "../store/object-hold.ts";
 import { makePrivate } from "./private-files.ts";
 
 /** Pages per step of a copy; the process does other work between the steps. */
 const pagesAtOnce = 2_048;
-const filesAtOnce = 1_000;
+const objectsAtOnce = 1_000;
 const busyMs = 30_000;
 
 /**
@@ -55,18 +55,16 @@ export async function openSqliteSnapshot(path: string, id: string): Promise<Data
       const tables = names.map((name) => ({ name, rows: countRows(reader, name) }));
       return { engine: "sqlite", revisions, tables, database: await savedFile(directory, databaseName) };
     },
-    async *keptFiles() {
-      const page = reader.prepare<[string, string, number], KeptFile>(
-        `SELECT tenant_id, file_id, size_bytes FROM files WHERE state = 'kept' AND (tenant_id, file_id) > (?, ?)
-         ORDER BY tenant_id, file_id LIMIT ?`,
-      );
-      let after: Pick<KeptFile, "tenant_id" | "file_id"> = { tenant_id: "", file_id: "" };
-      for (;;) {
-        const files = page.all(after.tenant_id, after.file_id, filesAtOnce);
-        if (files.length > 0) yield files;
-        const last = files.at(-1);
-        if (last === undefined || files.length < filesAtOnce) return;
-        after = last;
+    async *keptObjects() {
+      // A table is absent until its migration has run.
+      for (const { query } of objectTables.filter(({ table }) => names.includes(table))) {
+        const page = reader.prepare<[string, string, number], KeptObject>(query(["?", "?"], "?"));
+        let last: Pick<KeptObject, "tenant_id" | "id"> | undefined = { tenant_id: "", id: "" };
+        while (last !== undefined) {
+          const objects: KeptObject[] = page.all(last.tenant_id, last.id, objectsAtOnce);
+          if (objects.length > 0) yield objects;
+          last = objects.length < objectsAtOnce ? undefined : objects.at(-1);
+        }
       }
     },
     async hold() {

@@ -53,6 +53,14 @@ const dropUploads = tenantSql(
   `UPDATE files SET state = 'gone' WHERE tenant_id = :tenant AND file_id IN
      (SELECT file_id FROM files WHERE tenant_id = :tenant AND ${isUpload} ORDER BY created_at, file_id LIMIT ?) RETURNING created_at`,
 );
+const isArtifact = "state = 'kept' AND created_at < ?";
+const artifactTenants = declareTenants("artifacts", "artifacts", isArtifact);
+const dropArtifacts = tenantSql(
+  "artifacts_drop_old",
+  `UPDATE artifacts SET state = 'gone' WHERE tenant_id = :tenant AND artifact_id IN
+     (SELECT artifact_id FROM artifacts WHERE tenant_id = :tenant AND ${isArtifact} ORDER BY created_at, artifact_id LIMIT ?)
+   RETURNING created_at`,
+);
 const threadTenants = declareTenants("threads", "threads", "updated_at > 0 AND updated_at < ?");
 const selectIdle = declareIdle("threads_idle", "updated_at", "updated_at > 0");
 // Threads of tasks, and logs of runs without a thread, have the time 0 too; they are deleted with their owner.
@@ -98,6 +106,11 @@ export function deleteOldApprovals(store: Store, until: number): Promise<number>
 /** Marks uploads older than `until` as deleted; the file sweep deletes their bytes. Returns their number. */
 export function dropOldUploads(store: Store, until: number): Promise<number> {
   return ofTenants(store, uploadTenants, until, (tenant) => inBatches(tenant, dropUploads, until));
+}
+
+/** Marks artifacts older than `until` as deleted; the artifact sweep deletes their texts. Returns their number. */
+export function dropOldArtifacts(store: Store, until: number): Promise<number> {
+  return ofTenants(store, artifactTenants, until, (tenant) => inBatches(tenant, dropArtifacts, until));
 }
 
 /**

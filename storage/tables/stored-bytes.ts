@@ -7,7 +7,7 @@ import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 // together.
 
 /** Kinds with a row of their own. A new kind needs only a name. */
-export type StoredKind = "manifests" | "files" | "plans" | "jobs";
+export type StoredKind = "manifests" | "files" | "artifacts" | "plans" | "jobs";
 
 /** Kinds that are summed periodically, against a separate quota; see thread-quota.ts. */
 export type SummedKind = "threads" | "workspaces";

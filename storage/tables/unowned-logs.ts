@@ -1,6 +1,7 @@
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, table } from "../store/table.ts";
+import { dropArtifactsOfThreadOps } from "./artifacts.ts";
 import { deleteDurablesOp } from "./durable-rows.ts";
 import { deleteMarksOps } from "./event-marks.ts";
 import { deleteEventsOp, type SeqRange } from "./events.ts";
@@ -85,8 +86,9 @@ export async function eraseUnowned(store: TenantStore, { thread_key, events, run
     await store.write([touch, ...pageOps(store, thread_key, { from, to: Math.min(events, from + batchEvents) })]);
   for (let from = 0; from < runs; from += batchEvents)
     await store.write([touch, ...runsOps(store, thread_key, { from, to: Math.min(runs, from + batchEvents) })]);
-  // An interrupted fork may have shared files, or own those of a thread that was deleted since.
-  await store.write([...dropFilesOfThreadOps(store, thread_key), ownOp(store, thread_key)]);
+  // An interrupted fork may have shared files and artifacts, or own those of a thread that was deleted since.
+  const dropped = [...dropFilesOfThreadOps(store, thread_key), ...dropArtifactsOfThreadOps(store, thread_key)];
+  await store.write([...dropped, ownOp(store, thread_key)]);
 }
 
 /** Deletes the logs of interrupted forks and deletions. Returns their number. */

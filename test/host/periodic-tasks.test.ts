@@ -12,6 +12,7 @@ import { HostLease } from "../../host/host-lease.ts";
 import { periodicTasks } from "../../host/periodic-tasks.ts";
 import { type PeriodicTask, startTasks } from "../../host/task-runner.ts";
 import { cronTicks } from "../../host/ticks.ts";
+import { ArtifactStore } from "../../storage/files/artifact-store.ts";
 import { FileStore } from "../../storage/files/file-store.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
@@ -286,7 +287,17 @@ function builtIn(store: Store, env: Env, settings: Readonly<Record<string, strin
   const node = nodeId("here", 0);
   const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
   return periodicTasks({
-    ...{ store, lease, env, bus, log, redis: null, host: "here", files: new FileStore(null, env, 0) },
+    ...{
+      store,
+      lease,
+      env,
+      bus,
+      log,
+      redis: null,
+      host: "here",
+      files: new FileStore(null, env, 0),
+      artifacts: new ArtifactStore(null, env),
+    },
     settings: loadSettings(settings),
     flush: async () => true,
   });

@@ -45,7 +45,7 @@ async function owned(t: TestContext) {
   });
   const sweep = (of: Record<string, string>) => {
     const settings = loadSettings({
-      ...{ SVC_AUDIT_RETENTION_DAYS: "0", SVC_USAGE_RETENTION_DAYS: "0" },
+      ...{ SVC_AUDIT_RETENTION_DAYS: "0", SVC_USAGE_RETENTION_DAYS: "0", SVC_ARTIFACT_RETENTION_DAYS: "0" },
       ...of,
     });
     return deleteByRetention({ store, bus, env, log, settings });

@@ -8,6 +8,7 @@ import { allStatements, type Param, type Statement, statementNamed } from "../..
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { sampledTables } from "../../storage/store/table.ts";
 import { decideOps } from "../../storage/tables/approvals.ts";
+import { draftArtifactOp, dropArtifactsOfThreadOps, shareArtifactsOps } from "../../storage/tables/artifacts.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
 import { outboxOps } from "../../storage/tables/deliveries.ts";
 import { acceptDurableOp, endDurableOp } from "../../storage/tables/durable-rows.ts";
@@ -246,6 +247,13 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     ),
   ]);
   await tenant.write(sampledTables().map(({ name, row }) => tenant.op(addingTo(name), [...row({ text, threadKey })])));
+  // An artifact that another thread shows, and a deleted one.
+  const deleted = { artifact_id: text, manifest: text, tool: text, chars: 5, size_bytes: 5, created_at: 5 };
+  await tenant.write([
+    ...shareArtifactsOps(tenant, threadKey + 1, threadKey, ["row"]),
+    draftArtifactOp(tenant, { ...deleted, thread_key: threadKey + 5 }),
+    ...dropArtifactsOfThreadOps(tenant, threadKey + 5),
+  ]);
   await writeJob(
     tenant,
     undefined,

@@ -8,6 +8,7 @@ import type { Redis } from "../../../governance/egress/redis.ts";
 import type { Metrics } from "../../../governance/metrics.ts";
 import type { SecretMask } from "../../../governance/secret-mask.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
+import type { ArtifactStore } from "../../../storage/files/artifact-store.ts";
 import type { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import type { ManifestLibrary } from "../../library/manifest-library.ts";
@@ -34,6 +35,8 @@ export interface RunDeps {
   readonly contexts: ContextMemory;
   /** Stores images of callers and tools. */
   readonly files: FileStore;
+  /** Stores long tool results. */
+  readonly artifacts: ArtifactStore;
   readonly models: Models;
   readonly tokens: TokenCounter;
   /** Vectors of messages that `semantic:N` has compared. */

@@ -9,6 +9,7 @@ import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
+import { ArtifactStore } from "../../../storage/files/artifact-store.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { decideOps } from "../../../storage/tables/approvals.ts";
@@ -145,6 +146,7 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
       env,
       bus: process.bus,
       files,
+      artifacts: new ArtifactStore(null, env),
       host: bootId,
       redis: null,
       flush: async () => true,

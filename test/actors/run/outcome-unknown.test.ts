@@ -10,6 +10,7 @@ import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
+import { ArtifactStore } from "../../../storage/files/artifact-store.ts";
 import { FileStore } from "../../../storage/files/file-store.ts";
 import { type ApprovalRow, approvalById, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { type DurableRunRow, durableRowById } from "../../../storage/tables/durable-rows.ts";
@@ -103,6 +104,7 @@ async function world(atEnd: Cleanup, seed: number) {
       env,
       bus: process.bus,
       files,
+      artifacts: new ArtifactStore(null, env),
       host: bootId,
       redis: null,
       flush: async () => true,

@@ -60,9 +60,9 @@ describe("svc backup and svc restore", () => {
     assert.equal(saved.code, 0, saved.stderr);
     assert.match(
       saved.stdout,
-      /\d+ rows of \d+ tables and 2 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nIt does not contain settings and keys/,
+      /\d+ rows of \d+ tables and 3 objects, \d+\.\d MiB, as of .*Z, in \d+\.\d s\.\nIt does not contain settings and keys/,
     );
-    assert.deepEqual([whole.code, JSON.parse(whole.stdout).objects], [0, 2]);
+    assert.deepEqual([whole.code, JSON.parse(whole.stdout).objects], [0, 3]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.match(restored.stdout, /^Restored and verified: /);
     assert.deepEqual([again.code, again.stderr], [2, `Refused: ${target}/svc.db already exists.\n`]);
@@ -131,7 +131,9 @@ describe("svc backup and svc restore", () => {
     const saved = await svc(["backup", place(), "--json"], server.dataDir, { SVC_OBJECT_STORE_PATH: place() });
 
     assert.equal(saved.code, 0, saved.stderr);
-    assert.deepEqual(JSON.parse(saved.stdout).missing, [`files/acme/${fileId}`]);
+    const [file, artifact, ...others] = JSON.parse(saved.stdout).missing;
+    assert.deepEqual([file, others], [`files/acme/${fileId}`, []]);
+    assert.match(artifact, /^artifacts\/acme\/own\/[0-9a-f-]{36}\.txt$/);
   });
 
   test("a backup on a full disk leaves no complete-looking folder and states the cause", async (context) => {

@@ -38,6 +38,8 @@ const scanning = [
 /** The service's own statements across tenants: recovery and sweeps. */
 const acrossTenants = [
   "approvals_next_tenant",
+  "artifacts_dropped",
+  "artifacts_next_tenant",
   "audit_next_tenant",
   "backlog_oldest_wait",
   "backlog_runs",
