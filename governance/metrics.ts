@@ -75,6 +75,11 @@ export const metricTable = {
     help: "Tool results in which a secret was masked.",
     labels: ["manifest_id", "tool"],
   },
+  svc_artifacts_stored_total: {
+    type: "counter",
+    help: "Long tool results that were stored separately.",
+    labels: ["manifest_id"],
+  },
   svc_run_stop_reason_total: {
     type: "counter",
     help: "Runs that ended at a token limit, with a refusal, or at the step limit.",

@@ -8,6 +8,9 @@ const pathCharsMax = 4096;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses these characters
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
+/** A reference below this path is unknown if it could be read in two ways: a malformed one names no artifact (document 2). */
+const references = "/artifacts/";
+
 /** Parameters with free text, which may contain a literal percent escape. */
 const ownTexts: ReadonlySet<string> = new Set(["thread_id"]);
 
@@ -49,7 +52,8 @@ export class Router {
       const found = pick(literal, method, noParams);
       return found.kind === "other_methods" ? this.#beside(literal, found, method, path) : found;
     }
-    if (path.length > pathCharsMax || ambiguous.test(path)) return { kind: "ambiguous" };
+    const refused = { kind: path.startsWith(references) ? "unknown" : "ambiguous" } as const;
+    if (path.length > pathCharsMax || ambiguous.test(path)) return refused;
     const params: Record<string, string> = {};
     const segments = path.split("/").slice(1);
     // A path may end with a slash.
@@ -59,7 +63,7 @@ export class Router {
       return node ? pick(node, method, noParams) : { kind: "unknown" };
     }
     const node = walk(this.#root, segments, 0, params);
-    if (node === "ambiguous") return { kind: "ambiguous" };
+    if (node === "ambiguous") return refused;
     return node ? pick(node, method, params) : { kind: "unknown" };
   }
 

@@ -22,17 +22,26 @@ export interface ToolOutcome {
   readonly isEdited?: boolean;
 }
 
-/** Returns the outcome of a call, with its log entry and the verdicts of controls. */
+/** What belongs to a result besides its text. */
+interface OfResult {
+  /** Verdicts of controls. */
+  readonly spoken?: readonly Spoken[];
+  readonly attachments?: readonly Attachment[];
+  /** The stored whole, of which the text is the beginning. */
+  readonly artifact_id?: string;
+}
+
+/** Returns the outcome of a call, with its log entry. */
 export function toolOutcome(
   call: ToolCall,
   text: string,
   status: ToolOutcome["status"],
-  spoken: readonly Spoken[] = [],
-  attachments: readonly Attachment[] = none,
+  { spoken = none, attachments = none, artifact_id }: OfResult = {},
 ): ToolOutcome {
   const sound = soundText(text);
   const metadata: Record<string, unknown> = { status };
   if (spoken.length > 0) metadata.controls = spoken;
+  if (artifact_id !== undefined) metadata.artifact_id = artifact_id;
   if (attachments.length > 0) metadata.attachments = attachments;
   return {
     call,
@@ -48,7 +57,7 @@ export function toolOutcome(
   };
 }
 
-const none: readonly Attachment[] = [];
+const none: readonly never[] = [];
 
 /** Returns a result as text for the model. */
 export function resultText(result: GovernedResult): string {

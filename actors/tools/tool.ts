@@ -85,6 +85,15 @@ export interface ToolServices {
   readonly secrets: Pick<Secrets, "resolve">;
 }
 
+/** A window of a stored result. Positions are UTF-16 code units. */
+export interface ArtifactPage {
+  readonly text: string;
+  readonly offset: number;
+  readonly end: number;
+  /** Characters of the whole. */
+  readonly chars: number;
+}
+
 /** The outcome of an interrupted call: its result, or `not_made`. Null if unknown. */
 export type Found = ToolResult | "not_made" | null;
 
@@ -129,6 +138,8 @@ export interface ToolContext {
   /** Returns the result of a task after a wait. */
   delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
   readonly services: ToolServices;
+  /** The stored results of the conversation. `read` returns null for any other id; `length` null is the manifest's window. */
+  readonly artifacts: { read(id: string, offset: number, length: number | null): Promise<ArtifactPage | null> };
   /** Reports the progress of the call to clients, at most once a second. Reports in between are dropped. */
   progress(progress: ToolProgress): void;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */

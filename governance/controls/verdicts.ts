@@ -1,3 +1,4 @@
+import type { WriteOp } from "../../storage/store/store.ts";
 import type { NewApproval } from "../../storage/tables/approvals.ts";
 import type { ControlName, Layer } from "./order.ts";
 
@@ -63,6 +64,15 @@ export interface GovernedResult {
   readonly error?: string;
   /** A replaced text keeps its images; a blocked result loses them too. */
   readonly images?: readonly ResultImage[];
+  /** Set if `text` only begins the result, and ends in the marker of the stored whole. */
+  readonly artifact?: StoredText;
+}
+
+/** A result that is stored apart from the log. */
+export interface StoredText {
+  readonly artifact_id: string;
+  /** Make it visible; written with the result. */
+  readonly ops: readonly WriteOp[];
 }
 
 /** An image that a tool made. Its bytes determine its type. */

@@ -24,6 +24,7 @@ const ownTags: Readonly<Record<string, string>> = {
   Chat: "Turns of a thread, and streams of its events.",
   Sessions: "Stored threads.",
   Workspace: "Workspace files of a thread.",
+  Artifacts: "Long tool results that were stored separately.",
   Files: "Images for messages.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
   Audit: "The audit log: actions, refusals and findings.",

@@ -3,6 +3,7 @@ import type { Settings } from "../../governance/settings/settings.ts";
 import { bodyBytesDefault, type Route } from "../route.ts";
 import { answerRoutes } from "./answers.ts";
 import { approvalRoutes } from "./approvals.ts";
+import { artifactRoutes } from "./artifacts.ts";
 import { askRoutes } from "./ask.ts";
 import { auditRoutes } from "./audit.ts";
 import { chatRoutes } from "./chat.ts";
@@ -82,6 +83,7 @@ export function allRoutes(
     ...embeddingRoutes,
     ...(triggers?.length === 0 ? [] : triggerRoutes(triggers ?? [])),
     ...fileRoutes(maxUploadBytes),
+    ...artifactRoutes,
     ...approvalRoutes,
     ...planRoutes,
     ...jobRoutes,

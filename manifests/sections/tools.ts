@@ -3,6 +3,7 @@ import { list, text } from "../fields/fields.ts";
 import { type Rule, when } from "../fields/rules.ts";
 import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
 import type { Registries, ToolSpec } from "../registries.ts";
+import { type ArtifactsSpec, artifactTools } from "./artifacts.ts";
 import { type DelegationSpec, delegationTools } from "./delegation.ts";
 import type { PatternSpec } from "./pattern.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
@@ -40,11 +41,11 @@ const toolsOfPattern: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns the named tools in their order without duplicates, then those of the pattern and of spec.delegation. The
+ * Returns the named tools in their order without duplicates, then those of the pattern, of spec.delegation and of spec.artifacts. The
  * manifest's tool_effects are applied.
  */
 export function bindTools(
-  spec: Spec & ToolEffectsSpec & DelegationSpec & { readonly pattern: string },
+  spec: Spec & ToolEffectsSpec & DelegationSpec & ArtifactsSpec & PatternSpec,
   { tools: known }: Registries,
   refuse: Refuse,
 ): ToolSpec[] {
@@ -67,5 +68,6 @@ export function bindTools(
     if (bound.has(tool.name)) refuse(["spec", "delegation"], `adds a second tool ${tool.name}`, "conflict");
     bound.set(tool.name, asDeclared(tool, spec));
   }
+  for (const tool of artifactTools(spec)) bound.set(tool.name, asDeclared(tool, spec));
   return [...bound.values()];
 }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
+import Database from "better-sqlite3";
 import type { Route } from "../../http/route.ts";
 import { gif } from "../support/image-bytes.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
@@ -20,6 +21,7 @@ const ownersManifest = "agent-of-acme-01";
 const ownersDurable = "a-durable-of-acme";
 const ownersPlan = "a-plan-of-acme-1";
 const ownersJob = "a-job-of-acme-01";
+const ownersArtifact = "01234567-89ab-4cde-8f01-23456789abcd";
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
 /** Ids of responses contain their position. */
 const nobodysResponses = [
@@ -160,11 +162,25 @@ const samples: readonly Sample[] = [
   { route: "POST /tasks/{name}/run", theirs: ownersJob },
   { route: "GET /files/{file_id}", theirs: "file" },
   { route: "DELETE /files/{file_id}", theirs: "file" },
+  { route: "GET /artifacts/{manifest_id}/{artifact_id}", theirs: ownersArtifact },
 ];
 /** Ids of files and of runs are random. */
 const nobodysIds = ["0".repeat(32), "f".repeat(32)] as const;
 const idFields =
   /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id|resume_token|run_id)$/;
+
+/** Stores an artifact of the owner, whose manifest has the name of its id. */
+function storeArtifact(dataDir: string): void {
+  const folder = join(dataDir, "objects/artifacts/acme", ownersArtifact);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, `${ownersArtifact}.txt`), "the owner's secret");
+  const db = new Database(join(dataDir, "svc.db"), { timeout: 10_000 });
+  db.prepare("INSERT INTO artifacts VALUES ('acme', ?, ?, 'report', 18, 18, 5, 'kept', NULL)").run(
+    ownersArtifact,
+    ownersArtifact,
+  );
+  db.close();
+}
 
 function takesId(route: Route): boolean {
   // Queue consumers get their tenant from their secret: see spec/queues.test.ts.
@@ -209,6 +225,7 @@ describe("an id of another tenant", () => {
     await server.request("PUT", `/jobs/${ownersJob}`, { ...as, body: job });
     const response = { model: ownersManifest, input: "the owner's secret" };
     ownersResponse = (await server.request("POST", "/v1/responses", { ...as, body: response })).json.id;
+    storeArtifact(server.dataDir);
     ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
   });
 
@@ -258,6 +275,8 @@ describe("an id of another tenant", () => {
     const as = { key: keys.owner };
 
     const history = await server.get(`/chat/history/${ownersThread}`, as);
+    const artifact = await server.get(`/artifacts/${ownersArtifact}/${ownersArtifact}`, as);
+    assert.equal(artifact.json.content, "the owner's secret");
     const versions = await server.get(`/manifests/${ownersManifest}/versions`, as);
 
     const file = await server.get(`/files/${ownersFile}`, as);

@@ -4,6 +4,7 @@ import type { AskModel, Control, ControlQuestion, GovernedRun } from "../../../g
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
+import { type ArtifactRun, storeText } from "./run-artifacts.ts";
 
 /** True if a caller waits for the run and can answer a question. */
 export function isAttended({ surface, parent }: Pick<RunSpec, "surface" | "parent">): boolean {
@@ -33,7 +34,9 @@ export function callDigest(runId: string, toolCallId: string): string {
 type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode" | "audit"> & {
   readonly askModel: AskModel | null;
   readonly billing: Pick<GovernedRun, "budget">;
-  readonly spec: Pick<RunSpec, "agent" | "parent" | "run_id" | "keyedAs">;
+  /** Null before there is a run. */
+  readonly run: ArtifactRun["run"] | null;
+  readonly spec: Pick<RunSpec, "parent" | "keyedAs"> & ArtifactRun["spec"];
   readonly durableRun: object | null;
   readonly eventLog: { readonly threadId: string };
 };
@@ -73,6 +76,11 @@ export class Governed implements GovernedRun {
 
   askModel(question: ControlQuestion): Promise<unknown> {
     return this.#run.askModel?.(question) ?? Promise.resolve(null);
+  }
+
+  get storeText(): GovernedRun["storeText"] {
+    const { store, spec, run } = this.#run;
+    return run === null ? null : (text, tool) => storeText({ store, spec, run, deps: this.#deps }, text, tool);
   }
 
   callKey(toolCallId: string): string {

@@ -4,6 +4,7 @@ import type { WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
+import type { ArtifactRow } from "../../../storage/tables/artifacts.ts";
 import type { RunSpent } from "../../../storage/tables/runs.ts";
 import { MadePlans } from "../../tools/made-plans.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
@@ -30,6 +31,8 @@ export class RunState {
   /** True if a provider has rejected the images of a message, which the log records. */
   hasRefusedImages = false;
   readonly madePlans = new MadePlans();
+  /** Stored results of a run without a thread, which end with it; null for none. */
+  ownArtifacts: ArtifactRow[] | null = null;
   /** The tasks of the run; null while it has none. */
   tasks: TaskFamily | null = null;
   /** Questions to the deciders of the run; null for none. */

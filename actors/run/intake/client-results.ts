@@ -57,7 +57,8 @@ class ResultRelease {
     const budget = new RunBudget(agent.limits, deps.env.monotonic(), null);
     // Only controls of calls read the permission mode, and these calls were checked when they were handed out.
     const run = {
-      spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id },
+      spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id, thread_key: -1, thread_suffix: null },
+      run: null,
       durableRun: null,
       askModel: null,
       eventLog: { threadId },
@@ -83,7 +84,7 @@ class ResultRelease {
     const status = denial === null ? "ok" : "denied";
     const words = resultText(shown);
     const named = isEdited && denial === null ? editedText(args, words, deps.mask) : words;
-    return ofClient(toolOutcome(call, named, status, spoken));
+    return ofClient(toolOutcome(call, named, status, { spoken }));
   }
 
   #audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {

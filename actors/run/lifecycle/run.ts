@@ -14,6 +14,7 @@ import type {
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { LiveRun } from "../../runtime/live-runs.ts";
 import { compactAfterTurn } from "../compaction/compaction-rules.ts";
+import { endArtifacts } from "../context/run-artifacts.ts";
 import { RunContext } from "../context/run-context.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { askedApprovals } from "../event-log/asked-approvals.ts";
@@ -195,6 +196,7 @@ export class Run implements LiveRun {
       this.#deadline?.cancel();
       this.#unwatched?.cancel();
       run.tasks?.close();
+      endArtifacts(this.#runContext);
       deps.liveRuns.delete(this);
     }
   }

@@ -78,26 +78,37 @@ export class CallRecorder {
   ): Promise<ToolOutcome> {
     const runContext = this.#runContext;
     const status = result.error === undefined ? "ok" : "error";
+    const { shown, denial } = released ?? { shown: result as GovernedResult, denial: null };
+    const { artifact } = shown;
     runContext.audit("tool_call", status, {
       tool: call.name,
       tool_call_id: call.id,
       args: call.args,
       latency_ms: Math.round(latencyMs * 100) / 100,
+      ...(artifact !== undefined && { artifact_id: artifact.artifact_id }),
       ...(result.error === undefined ? {} : { error_code: result.error }),
     });
     const transport = this.#transportOf(call.name);
     runContext.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
     if (result.error === "interrupted") this.#countInterrupted();
     runContext.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
-    const { shown, denial } = released ?? { shown: result, denial: null };
     if (denial !== null) runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
     const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
-    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, spoken), entries, ops, kept);
+    const of = { spoken, ...(artifact !== undefined && { artifact_id: artifact.artifact_id }) };
+    const written = artifact === undefined ? ops : [...ops, ...artifact.ops];
+    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, of), entries, written, kept);
     return keepImages(runContext, shown.images).then(({ attachments, ops: keeping, note }) => {
-      const words = [text, note].filter((line) => line !== "").join("\n");
-      return this.#close(toolOutcome(call, words, told, spoken, attachments), entries, [...ops, ...keeping], kept);
+      // The marker of an artifact is the last text.
+      const lines = artifact === undefined ? [text, note] : [note, text];
+      const words = lines.filter((line) => line !== "").join("\n");
+      return this.#close(
+        toolOutcome(call, words, told, { ...of, attachments }),
+        entries,
+        [...written, ...keeping],
+        kept,
+      );
     });
   }
 
@@ -124,7 +135,7 @@ export class CallRecorder {
       status: "denied",
       error_code: "",
     });
-    const outcome = toolOutcome(call, denyText(denial, call.name), "denied", spoken);
+    const outcome = toolOutcome(call, denyText(denial, call.name), "denied", { spoken });
     return this.#close(outcome, entries, ops);
   }
 

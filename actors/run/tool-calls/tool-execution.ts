@@ -14,6 +14,7 @@ import {
 } from "../../tools/tool.ts";
 import { backgroundResult } from "../child-runs/background-tasks.ts";
 import { Tasks } from "../child-runs/tasks.ts";
+import { readArtifactPage } from "../context/run-artifacts.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { callDigest, callKey } from "../context/run-pipeline.ts";
 import type { TaskFamily } from "../context/task-family.ts";
@@ -172,6 +173,7 @@ export function toolContext(
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
     services: deps.toolServices,
+    artifacts: { read: (...asked) => readArtifactPage(runContext, ...asked) },
     progress,
     emit: (name, data) => runContext.stream.frameInCall(name, data),
   };

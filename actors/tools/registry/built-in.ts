@@ -1,3 +1,4 @@
+import { readArtifact } from "../artifacts/read-artifact.ts";
 import { calculator } from "../calculator/calculator.ts";
 import { exitPlanMode } from "../plans/exit-plan-mode.ts";
 import { planCreate, planGet, planUpdateStep } from "../plans/plan-tools.ts";
@@ -33,7 +34,7 @@ export const builtInTools: readonly Tool[] = [
 ];
 
 /** Built-in tools that sections of a manifest bind; spec.tools cannot name them. Their names are reserved. */
-export const sectionTools: readonly Tool[] = [exitPlanMode];
+export const sectionTools: readonly Tool[] = [exitPlanMode, readArtifact];
 
 /** The source of all built-in tools, those that sections bind included. */
 export const builtInSource: ToolSource = {

@@ -68,6 +68,7 @@ export function openFixture(t: TestContext): Fixture {
       egress: { public: new Egress("public"), operator: new Egress("operator") },
       secrets: { resolve: async (text) => text },
     },
+    artifacts: { read: async () => null },
     progress: () => {},
     emit: (frame, data) => frames.push({ frame, data }),
   };
