@@ -1,17 +1,19 @@
 // The command line. host/cli parses arguments and runs commands. This file handles the process and passes to the commands what they need
 // from the layers above them.
+
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
-import { type Command, type Talk, textOption, UsageError } from "./host/cli/command.ts";
+import { type Command, type Talk, textOption } from "./host/cli/command.ts";
 import { type Commands, dispatch } from "./host/cli/dispatch.ts";
 import type { Terminal } from "./host/cli/list-table.ts";
 import { type Deployment, loadDeployment } from "./host/deployment.ts";
 import { pluginExtensions, pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
 import type { Registries } from "./manifests/registries.ts";
+import { UsageError } from "./plugins/command.ts";
 
 const env = systemEnv();
 const stop = new AbortController();

@@ -4,12 +4,13 @@ import { objectStoreConfigOf } from "../../governance/settings/object-store-conf
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import type { Outcome } from "../../plugins/command.ts";
 import type { Contents } from "../../storage/backup/contents.ts";
 import { filesOf } from "../../storage/backup/contents.ts";
 import { makeBackup, TargetTaken } from "../../storage/make-backup.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
 import { loadDeployment } from "../deployment.ts";
-import { type Command, type CommandIo, failed, type Outcome } from "./command.ts";
+import { type Command, type CommandIo, failed } from "./command.ts";
 
 /** `svc backup`: copies the data of a deployment; its server may be running. */
 export function backupCommand(version: string): Command {

@@ -1,6 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import type { Env } from "../../bus/env.ts";
 import type { Environment } from "../../governance/settings/settings.ts";
+import { type CommandArgs, type CommandUsage, type Outcome, UsageError } from "../../plugins/command.ts";
 import type { Terminal } from "./list-table.ts";
 
 /** The environment of a command, apart from files and the network. */
@@ -29,49 +30,9 @@ export interface Talk {
   onInterrupt(callback: () => void): void;
 }
 
-/** The result of a command. `json` is printed with --json. `text` goes to stdout if the code is 0, otherwise to stderr. */
-export interface Outcome {
-  readonly code: ExitCode;
-  readonly json: Readonly<Record<string, unknown>>;
-  readonly text: string;
-  /** Prints `text` on stdout whatever the code is, because it is a report. */
-  readonly report?: true;
-}
-
-/** 1: failure; 2: wrong usage or refused; 3: inconclusive; 130: interrupted. */
-type ExitCode = 0 | 1 | 2 | 3 | 130;
-
-interface CommandOption {
-  readonly type: "string" | "boolean";
-  readonly short?: string;
-  /** Placeholder of the value in the help. */
-  readonly value?: string;
-  readonly help: string;
-}
-
-/** A parsed command line. */
-export interface CommandArgs {
-  readonly options: Readonly<Record<string, string | boolean | undefined>>;
-  readonly positionals: readonly string[];
-  /** True if --json was given. */
-  readonly json: boolean;
-}
-
 /** One subcommand. */
-export interface Command {
-  /** One line. */
-  readonly summary: string;
-  readonly options: Readonly<Record<string, CommandOption>>;
-  /** In order; those in brackets are optional. */
-  readonly positionals: readonly string[];
-  /** Allowed values of the first positional; the first of them is the default if the positional is optional. */
-  readonly words?: readonly string[];
+export interface Command extends CommandUsage {
   run(args: CommandArgs, io: CommandIo): Promise<Outcome>;
-}
-
-/** The command line is wrong; the message explains how. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
 }
 
 /** Returns the value of a string option, or `fallback` if it was not given. */

@@ -1,4 +1,5 @@
-import { type Command, UsageError } from "./command.ts";
+import { UsageError } from "../../plugins/command.ts";
+import type { Command } from "./command.ts";
 
 /** Commands by name, each loaded on demand. */
 type Loadable = Readonly<Record<string, () => Promise<Command>>>;

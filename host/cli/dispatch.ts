@@ -3,7 +3,8 @@ import { meant } from "../../bus/nearest.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import { settingNames } from "../../governance/settings/settings.ts";
 import { SettingsError } from "../../governance/settings/settings-error.ts";
-import { type Command, type CommandArgs, type CommandIo, failed, type Outcome, UsageError } from "./command.ts";
+import { type CommandArgs, type Outcome, UsageError } from "../../plugins/command.ts";
+import { type Command, type CommandIo, failed } from "./command.ts";
 import { commandHelp, overview } from "./help.ts";
 import { harmless } from "./terminal-text.ts";
 

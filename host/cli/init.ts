@@ -1,7 +1,8 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { errorText } from "../../governance/settings/problem-lines.ts";
-import { type Command, failed, textOption, UsageError } from "./command.ts";
+import { UsageError } from "../../plugins/command.ts";
+import { type Command, failed, textOption } from "./command.ts";
 
 /** `svc init`: writes a first manifest. Editors validate it against `schemaPath`. */
 export function initCommand(schemaPath: string): Command {

@@ -1,7 +1,8 @@
 import { isScope, isSubject } from "../../governance/settings/api-keys.ts";
 import { readTenantId } from "../../governance/settings/tenant-id.ts";
+import { type CommandArgs, UsageError } from "../../plugins/command.ts";
 import { doubtsOfScopes } from "../scope-warnings.ts";
-import { type Command, type CommandArgs, type CommandIo, listOption, textOption, UsageError } from "./command.ts";
+import { type Command, type CommandIo, listOption, textOption } from "./command.ts";
 
 /** The option for the tenant of a credential. */
 export const tenantOption: Command["options"] = {

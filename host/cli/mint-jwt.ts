@@ -1,7 +1,8 @@
 import { importJWK, type JWK, SignJWT } from "jose";
 import { algorithmOf, type SigningJwk } from "../../governance/settings/jwks.ts";
 import { loadSettings, type Settings } from "../../governance/settings/settings.ts";
-import { type Command, type CommandArgs, failed, textOption, UsageError } from "./command.ts";
+import { type CommandArgs, UsageError } from "../../plugins/command.ts";
+import { type Command, failed, textOption } from "./command.ts";
 import { callerOf, tenantOption, warnOfScopes } from "./keys.ts";
 
 const ttlSecondsMax = 365 * 86_400;

@@ -1,5 +1,5 @@
-import { failed, type Outcome } from "./command.ts";
-import type { ServerAnswer } from "./server-call.ts";
+import type { Outcome, ServerAnswer } from "../../plugins/command.ts";
+import { failed } from "./command.ts";
 import { inert } from "./terminal-text.ts";
 
 /** Sentences for refusals by error code; `id` is the requested object, `subject` the text after the code. */

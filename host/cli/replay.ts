@@ -4,6 +4,7 @@ import { errorText, problemLines } from "../../governance/settings/problem-lines
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { readManifestFile } from "../../manifests/sources/files.ts";
+import { type Outcome, UsageError } from "../../plugins/command.ts";
 import { currentRevision, MigrationRefused, schemaBehind } from "../../storage/migrate.ts";
 import { openReadOnly } from "../../storage/read-only.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
@@ -12,7 +13,7 @@ import { allMigrations } from "../all-migrations.ts";
 import { loadDeployment } from "../deployment.ts";
 import { NotOnRecord } from "../replay/recorded-run.ts";
 import { type Replay, replayRun } from "../replay/replay.ts";
-import { type Command, type CommandIo, failed, type Outcome, textOption, UsageError } from "./command.ts";
+import { type Command, type CommandIo, failed, textOption } from "./command.ts";
 import { readTenant } from "./keys.ts";
 import { objectSourceOf } from "./object-source.ts";
 import { inert } from "./terminal-text.ts";

@@ -1,15 +1,8 @@
-import {
-  type Command,
-  type CommandArgs,
-  type CommandIo,
-  type Outcome,
-  readTime,
-  textOption,
-  UsageError,
-} from "./command.ts";
+import { type CommandArgs, type Outcome, type ServerAnswer, UsageError } from "../../plugins/command.ts";
+import { type Command, type CommandIo, readTime, textOption } from "./command.ts";
 import { refused, type Sentences } from "./refused.ts";
 import { runTable, type ShownRun } from "./run-table.ts";
-import { askServer, queryOf, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
+import { askServer, queryOf, serverUrl, urlOption } from "./server-call.ts";
 import { inert } from "./terminal-text.ts";
 
 /** `svc runs`: manages the durable runs of a running server, over HTTP. */

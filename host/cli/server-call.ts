@@ -5,13 +5,8 @@ import { readTarget } from "../../governance/egress/target.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import { readHttpUrl } from "../../governance/settings/setting.ts";
 import { type Environment, loadSettings } from "../../governance/settings/settings.ts";
-import { type CommandArgs, textOption, UsageError } from "./command.ts";
-
-/** A response of the server. */
-export interface ServerAnswer {
-  readonly status: number;
-  readonly body: string;
-}
+import { type CommandArgs, type ServerAnswer, UsageError } from "../../plugins/command.ts";
+import { textOption } from "./command.ts";
 
 /** Longer than any request of a command takes. */
 const silenceMs = 120_000;

@@ -1,7 +1,8 @@
 import type { ResponseControl, ResponseHandler } from "../../governance/egress/connection.ts";
 import { Egress } from "../../governance/egress/egress.ts";
 import { readTarget } from "../../governance/egress/target.ts";
-import { noAnswer, type ServerAnswer, type ServerRequest, sentHeaders } from "./server-call.ts";
+import type { ServerAnswer } from "../../plugins/command.ts";
+import { noAnswer, type ServerRequest, sentHeaders } from "./server-call.ts";
 
 /** A frame of a stream. */
 export interface StreamFrame {

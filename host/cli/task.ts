@@ -1,4 +1,5 @@
-import { type Command, failed, UsageError } from "./command.ts";
+import { UsageError } from "../../plugins/command.ts";
+import { type Command, failed } from "./command.ts";
 import { askServer, serverUrl, urlOption } from "./server-call.ts";
 
 /** `svc task run NAME`: makes a running server run one of its periodic tasks now. */

@@ -1,7 +1,8 @@
-import { type Command, type CommandArgs, type CommandIo, type Outcome, textOption, UsageError } from "./command.ts";
+import { type CommandArgs, type Outcome, type ServerAnswer, UsageError } from "../../plugins/command.ts";
+import { type Command, type CommandIo, textOption } from "./command.ts";
 import { ageOf, listTable } from "./list-table.ts";
 import { refused, type Sentences } from "./refused.ts";
-import { askServer, queryOf, type ServerAnswer, serverUrl, urlOption } from "./server-call.ts";
+import { askServer, queryOf, serverUrl, urlOption } from "./server-call.ts";
 import { harmless, inert } from "./terminal-text.ts";
 
 const actions = ["list", "show", "search"];

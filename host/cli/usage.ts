@@ -1,4 +1,5 @@
-import { type Command, type CommandArgs, type Outcome, readTime, textOption, UsageError } from "./command.ts";
+import { type CommandArgs, type Outcome, UsageError } from "../../plugins/command.ts";
+import { type Command, readTime, textOption } from "./command.ts";
 import { listTable, type Terminal } from "./list-table.ts";
 import { refused } from "./refused.ts";
 import { askServer, serverUrl, urlOption } from "./server-call.ts";

@@ -2,15 +2,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { errorText } from "../../../governance/settings/problem-lines.ts";
-import {
-  type Command,
-  type CommandArgs,
-  type CommandIo,
-  failed,
-  type Outcome,
-  textOption,
-  UsageError,
-} from "../command.ts";
+import { type CommandArgs, type Outcome, UsageError } from "../../../plugins/command.ts";
+import { type Command, type CommandIo, failed, textOption } from "../command.ts";
 import { ChaosRuns } from "./chaos-runs.ts";
 import type { Invariant } from "./invariants.ts";
 import type { Program } from "./killed-server.ts";

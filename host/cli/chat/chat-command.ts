@@ -1,14 +1,7 @@
 import { existsSync } from "node:fs";
 import { loadSettings } from "../../../governance/settings/settings.ts";
-import {
-  type Command,
-  type CommandArgs,
-  type CommandIo,
-  failed,
-  type Outcome,
-  textOption,
-  UsageError,
-} from "../command.ts";
+import { type CommandArgs, type Outcome, UsageError } from "../../../plugins/command.ts";
+import { type Command, type CommandIo, failed, textOption } from "../command.ts";
 import { serverUrl, urlOption } from "../server-call.ts";
 import { ChatSession, type Spoken } from "./chat-session.ts";
 import { Lines, wholeInput } from "./lines.ts";

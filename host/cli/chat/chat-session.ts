@@ -1,4 +1,5 @@
-import type { CommandIo, Outcome } from "../command.ts";
+import type { Outcome } from "../../../plugins/command.ts";
+import type { CommandIo } from "../command.ts";
 import { refused, type Sentences } from "../refused.ts";
 import { askServer } from "../server-call.ts";
 import { type OpenStream, openFrames, type StreamEnd, type StreamFrame } from "../server-frames.ts";

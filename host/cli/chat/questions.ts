@@ -1,4 +1,4 @@
-import type { ServerAnswer } from "../server-call.ts";
+import type { ServerAnswer } from "../../../plugins/command.ts";
 import type { StreamFrame } from "../server-frames.ts";
 import { harmless, inert } from "../terminal-text.ts";
 import type { Lines } from "./lines.ts";
