@@ -8,7 +8,8 @@ import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
 import { type Command, type Talk, textOption } from "./host/cli/command.ts";
-import { type Commands, dispatch } from "./host/cli/dispatch.ts";
+import type { commandNames } from "./host/cli/command-names.ts";
+import { type Commands, dispatch, unlessRefused } from "./host/cli/dispatch.ts";
 import type { Terminal } from "./host/cli/list-table.ts";
 import { type Deployment, loadDeployment } from "./host/deployment.ts";
 import { pluginExtensions, pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
@@ -67,7 +68,7 @@ const serveCommand: Command = {
   },
 };
 
-const commands: Commands = {
+const commands: Readonly<Record<(typeof commandNames)[number], Commands[string]>> = {
   serve: async () => serveCommand,
   migrate: async () => (await import("./host/cli/migrate.ts")).migrateCommand,
   doctor: async () => {
@@ -98,9 +99,20 @@ const commands: Commands = {
   },
   backup: async () => (await import("./host/cli/backup.ts")).backupCommand(version),
   restore: async () => (await import("./host/cli/restore.ts")).restoreCommand,
-  completion: async () => (await import("./host/cli/completion.ts")).completionCommand(() => commands),
+  completion: async () =>
+    (await import("./host/cli/completion.ts")).completionCommand(async () => ({
+      ...commands,
+      ...(await unlessRefused(commandsOfPlugins)),
+    })),
   version: async () => (await import("./host/cli/version.ts")).versionCommand(version),
 };
+
+/** Loads the commands of the plugins that SVC_PLUGINS names. */
+async function commandsOfPlugins(): Promise<Commands> {
+  if ((process.env.SVC_PLUGINS ?? "") === "") return {};
+  const { pluginCommands } = await import("./host/cli/plugin-commands.ts");
+  return pluginCommands(await loadDeployment(process.env));
+}
 
 /** Returns the names that the commands check manifests against. */
 async function loadRegistries({ settings, plugins }: Deployment): Promise<Registries> {
@@ -164,13 +176,11 @@ const talk: Talk = {
 for (const stream of [process.stdout, process.stderr])
   stream.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 141 : 1));
 
-const { code, stdout, stderr } = await dispatch(process.argv.slice(2), commands, {
-  env,
-  environment: process.env,
-  stop: stop.signal,
+const io = {
+  ...{ env, environment: process.env, stop: stop.signal, talk },
   terminal: terminalOf(process.stdout),
-  talk,
-});
+};
+const { code, stdout, stderr } = await dispatch(process.argv.slice(2), commands, io, commandsOfPlugins);
 await new Promise<void>((resolve) => process.stdout.write(stdout, () => resolve()));
 await new Promise<void>((resolve) => process.stderr.write(stderr, () => resolve()));
 // An explicit exit, because an idle connection to a model or a database would keep the process alive.

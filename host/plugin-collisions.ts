@@ -18,6 +18,7 @@ import type { Plugin } from "../plugins/plugin.ts";
 import { migrations } from "../storage/migrations/list.ts";
 import { createdTables } from "../storage/store/migration.ts";
 import { actorKinds } from "./actor-deps.ts";
+import { commandNames } from "./cli/command-names.ts";
 import { taskNames } from "./periodic-tasks.ts";
 import { type LoadedPlugin, pluginScopes } from "./plugin-seams.ts";
 import { scopesOfSvc } from "./scope-warnings.ts";
@@ -74,6 +75,7 @@ function builtInClaims(): Claims {
     "context source": builtInContextSources.map(({ name }) => name),
     metric: Object.keys(metricTable),
     scope: scopesOfSvc(),
+    command: [...commandNames, "help"],
     "audit type": Object.keys(auditTypes),
     "error code": Object.keys(errorTable),
   };
@@ -97,6 +99,7 @@ function claimsOf(plugin: Plugin): Claims {
     "context source": named(plugin.contextSources),
     metric: Object.keys(plugin.metrics ?? {}),
     scope: Object.keys(plugin.scopes ?? {}),
+    command: Object.keys(plugin.commands ?? {}),
     "audit type": named(plugin.auditTypes),
     "error code": (plugin.errorCodes ?? []).map(({ code }) => code),
   };

@@ -175,6 +175,23 @@ const control: Check = (value, where) => {
   return make || input ? [] : [`${where} must have make or input`];
 };
 
+const command = object({
+  summary: text,
+  // Every command has json and help, and a plugin's command url too.
+  options: map(
+    /^(?!(json|help|url)$)[a-z][a-z0-9-]{0,31}$/,
+    object({
+      type: oneOf(["string", "boolean"]),
+      short: optional(form(/^[a-gi-zA-Z]$/)),
+      value: optional(text),
+      help: text,
+    }),
+  ),
+  positionals: list(text),
+  words: optional(list(text)),
+  run: callable,
+});
+
 const fields: Readonly<Record<keyof Plugin, Check>> = {
   name: form(/^[a-z][a-z0-9_]{0,31}$/),
   description: text,
@@ -183,6 +200,7 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   migrations: optional(list(migration)),
   routes: optional(list(route)),
   scopes: optional(map(/^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$/, text)),
+  commands: optional(map(/^[a-z][a-z0-9-]{0,31}$/, command)),
   auditTypes: optional(list(object({ name: form(/^[a-z][a-z0-9_]{0,63}$/), help: text }))),
   errorCodes: optional(list(errorCode)),
   tools: optional(list(tool)),

@@ -19,6 +19,7 @@ import type { CompiledAgent } from "../manifests/compile/compiled.ts";
 import type { Migration } from "../storage/store/migration.ts";
 import type { Store, TenantStore } from "../storage/store/store.ts";
 import type { Table } from "../storage/store/table.ts";
+import type { PluginCommand } from "./command.ts";
 
 /**
  * The value that a plugin's file exports under the name `plugin`. The main thread and each thread that runs turns or
@@ -44,6 +45,8 @@ export interface Plugin {
    * svc or a plugin declares.
    */
   readonly scopes?: Readonly<Record<string, string>>;
+  /** Commands by their names: `svc <name>`, if SVC_PLUGINS of the environment names the plugin. */
+  readonly commands?: Readonly<Record<string, PluginCommand>>;
   /** Types of audit rows that its parts record; `auditOp` makes a row that commits with the change. */
   readonly auditTypes?: readonly PluginAuditType[];
   /** The codes with which its parts refuse, as in `new SvcError(code)`; `fails` of its routes names them too. */

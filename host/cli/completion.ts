@@ -20,7 +20,7 @@ interface Completable {
 }
 
 /** `svc completion`: prints a shell script that completes commands and options from their declarations. */
-export function completionCommand(commands: () => Loadable): Command {
+export function completionCommand(commands: () => Promise<Loadable>): Command {
   return {
     summary: "Print a completion script for the shell: source <(svc completion bash).",
     options: {},
@@ -31,7 +31,7 @@ export function completionCommand(commands: () => Loadable): Command {
       if (script === undefined)
         throw new UsageError(`SHELL is one of ${Object.keys(scripts).join(", ")}, not ${JSON.stringify(shell)}.`);
       const all: Completable[] = [];
-      for (const [name, load] of Object.entries(commands())) all.push(completable(name, await load()));
+      for (const [name, load] of Object.entries(await commands())) all.push(completable(name, await load()));
       const text = script(all);
       return { code: 0, json: { ok: true, shell, script: text }, text };
     },

@@ -18,24 +18,43 @@ export interface Printed {
   readonly stderr: string;
 }
 
-/** Runs the command that the arguments name. Never rejects. */
-export async function dispatch(argv: readonly string[], commands: Commands, io: CommandIo): Promise<Printed> {
+/** Loads the commands of plugins. Rejects with a SettingsError if a plugin cannot be loaded. */
+export type LoadCommands = () => Promise<Commands>;
+
+/**
+ * Runs the command that the arguments name. Plugins are loaded only for a name that `commands` lacks, and for the list of all
+ * commands. Never rejects.
+ */
+export async function dispatch(
+  argv: readonly string[],
+  commands: Commands,
+  io: CommandIo,
+  ofPlugins: LoadCommands = async () => ({}),
+): Promise<Printed> {
   const json = argv.includes("--json");
-  return print(await outcomeOf(argv, commands, io), json);
+  return print(await outcomeOf(argv, { own: commands, ofPlugins }, io), json);
 }
 
-async function outcomeOf(argv: readonly string[], commands: Commands, io: CommandIo): Promise<Outcome> {
+/** The commands of svc, and those of its plugins. */
+interface Known {
+  readonly own: Commands;
+  readonly ofPlugins: LoadCommands;
+}
+
+async function outcomeOf(argv: readonly string[], known: Known, io: CommandIo): Promise<Outcome> {
   const [first, ...rest] = argv.filter((arg) => arg !== "--json");
   const name = aliases.get(first ?? "") ?? first;
+  let isFound = false;
   try {
-    if (name === undefined) return { ...(await help(commands, [], io)), code: 2 };
-    if (name === "help") return await help(commands, rest, io);
-    if (rest.includes("--help") || rest.includes("-h")) return await help(commands, [name], io);
-    const command = await find(commands, name);
+    if (name === undefined) return { ...(await overviewOf(known, io)), code: 2 };
+    if (name === "help") return await help(known, rest, io);
+    if (rest.includes("--help") || rest.includes("-h")) return await help(known, [name], io);
+    const command = await find(known, name);
+    isFound = true;
     return await command.run({ ...parse(name, command, rest), json: argv.includes("--json") }, io);
   } catch (error) {
     if (error instanceof UsageError) {
-      const page = name !== undefined && Object.hasOwn(commands, name) ? `svc help ${name}` : "svc help";
+      const page = isFound ? `svc help ${name}` : "svc help";
       return failed(2, "usage", `${error.message}\nRun "${page}" for its usage.`);
     }
     if (error instanceof SettingsError) {
@@ -60,26 +79,44 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ["-v", "version"],
 ]);
 
-async function find(commands: Commands, name: string): Promise<Command> {
+async function find({ own, ofPlugins }: Known, name: string): Promise<Command> {
+  const commands = Object.hasOwn(own, name) ? own : { ...own, ...(await ofPlugins()) };
   const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (!load) throw new UsageError(`svc has no command ${JSON.stringify(name)}${meant(name, Object.keys(commands))}.`);
   return load();
 }
 
-async function help(commands: Commands, [name]: readonly string[], { terminal }: CommandIo): Promise<Outcome> {
-  if (name !== undefined) {
-    const command = await find(commands, name);
-    const { summary, options, positionals, words } = command;
-    return {
-      code: 0,
-      json: { ok: true, command: name, summary, positionals, ...(words && { words }), options },
-      text: commandHelp(name, command, terminal?.columns),
-    };
-  }
+async function help(known: Known, [name]: readonly string[], io: CommandIo): Promise<Outcome> {
+  if (name === undefined) return overviewOf(known, io);
+  const command = await find(known, name);
+  const { summary, options, positionals, words } = command;
+  return {
+    code: 0,
+    json: { ok: true, command: name, summary, positionals, ...(words && { words }), options },
+    text: commandHelp(name, command, io.terminal?.columns),
+  };
+}
+
+/** Lists all commands; without those of plugins if a plugin cannot be loaded, because the help must not fail. */
+async function overviewOf({ own, ofPlugins }: Known, { terminal }: CommandIo): Promise<Outcome> {
+  const more = await unlessRefused(ofPlugins);
   const all: [string, Command][] = [];
-  for (const [each, load] of Object.entries(commands)) all.push([each, await load()]);
-  const listed = all.map(([each, { summary }]) => ({ name: each, summary }));
-  return { code: 0, json: { ok: true, commands: listed }, text: overview(all, terminal?.columns) };
+  for (const [each, load] of Object.entries({ ...own, ...more })) all.push([each, await load()]);
+  const commands = all.map(([each, { summary }]) => ({ name: each, summary }));
+  const page = overview(all, terminal?.columns);
+  if (more !== null) return { code: 0, json: { ok: true, commands }, text: page };
+  const problem = 'The commands of plugins are missing, because a setting or a plugin is invalid: run "svc doctor".';
+  return { code: 0, json: { ok: true, commands, problem }, text: `${page}\n\n${problem}` };
+}
+
+/** Returns the commands of plugins; null if a setting or a plugin is invalid. */
+export async function unlessRefused(ofPlugins: LoadCommands): Promise<Commands | null> {
+  try {
+    return await ofPlugins();
+  } catch (error) {
+    if (error instanceof SettingsError) return null;
+    throw error;
+  }
 }
 
 function parse(name: string, command: Command, argv: readonly string[]): Omit<CommandArgs, "json"> {

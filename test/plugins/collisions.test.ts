@@ -22,6 +22,8 @@ test("a name that is svc's own is refused, in every seam", async () => {
       "brings the error code conflict, which svc has already",
     ],
     ["auditTypes: [{ name: 'tool_call', help: 'x' }]", "brings the audit type tool_call, which svc has already"],
+    ["commands: { keys: command }", "brings the command keys, which svc has already"],
+    ["commands: { help: command }", "brings the command help, which svc has already"],
     ["scopes: { 'audit:read': 'x' }", "brings the scope audit:read, which svc has already"],
     [
       "routes: [{ ...get('/first'), access: ['first:raed'] }], scopes: { 'first:read': 'x' }",
@@ -61,7 +63,7 @@ test("a name that two plugins have is refused, and both are named", async () => 
       `settings: [int("SAME", 1, [0, 1], "x")], tools: [tool("same")], kinds: [kind("same")], patterns: { same: () => {} },
       modelProviders: [{ name: "same", open() {} }], tasks: [{ name: "same", run() {} }], routes: [get("/same/{id}")],
       tables: [table("same")], migrations: [making("${name}_0001", "same")], hooks: [{ name: "same", beforeTool() {} }],
-      errorCodes: [{ code: "same", status: 409, help: "x" }], scopes: { "same:read": "x" },
+      errorCodes: [{ code: "same", status: 409, help: "x" }], scopes: { "same:read": "x" }, commands: { same: command },
       auditTypes: [{ name: "same", help: "x" }]`,
     );
   const [first, second] = [everything("first"), everything("second")];
@@ -82,6 +84,7 @@ test("a name that two plugins have is refused, and both are named", async () => 
         "task same",
         "hook same",
         "scope same:read",
+        "command same",
         "audit type same",
         "error code same",
       ].map((what) => `brings the ${what}, which ${owner} has already`),

@@ -176,9 +176,15 @@ test("the exports of a plugin are checked field by field", async () => {
     ],
     [
       "scopes: { reading: 'x' }",
-      "plugin.scopes has the name reading, not of the form ^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$",
+      "plugin.scopes has the key reading, which does not match ^[a-z][a-z0-9_-]*:[a-z][a-z0-9_-]*$",
     ],
     ["scopes: { 'shaped:read': '' }", "plugin.scopes.shaped:read must be a text"],
+    ["commands: { Loud: command }", "plugin.commands has the key Loud, which does not match ^[a-z][a-z0-9-]{0,31}$"],
+    ["commands: { x: { ...command, run: 1 } }", "plugin.commands.x.run must be a function"],
+    [
+      "commands: { x: { ...command, options: { url: { type: 'string', help: 'x' } } } }",
+      "plugin.commands.x.options has the key url, which does not match ^(?!(json|help|url)$)[a-z][a-z0-9-]{0,31}$",
+    ],
     ["auditTypes: [{ name: 'x' }]", "plugin.auditTypes[0].help must be a text"],
     ["errorCodes: [{ code: 'x', status: 409 }]", "plugin.errorCodes[0].help must be a text"],
     ["routes: [{ ...get('/x'), drives: 'what' }]", "plugin.routes[0].drives must be one of thread, turn"],

@@ -32,6 +32,7 @@ export function pluginFile(name: string, rest: string): string {
     const making = (revision, ...tables) => ({ revision, name: "x", up: tables.map((table) => \`CREATE TABLE \${table} (a TEXT)\`), down: [] });
     const kind = (kind) => ({ kind, mailboxLimit: 1, interleaves: [], reserved: [], passivateAfterMs: 1, load: () => 0,
       idle: () => true, crashed: () => {}, on: {} });
+    const command = { summary: "x", options: {}, positionals: [], run: () => ({ code: 0, json: {}, text: "" }) };
     export const plugin = { name: "${name}", description: "x", ${rest} };`);
 }
 

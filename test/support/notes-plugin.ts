@@ -17,6 +17,7 @@ import { json } from "../../http/exchange/reply.ts";
 import { actorFails, route } from "../../http/route.ts";
 import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { type PluginCommand, UsageError } from "../../plugins/command.ts";
 import {
   definePlugin,
   type PluginContextSource,
@@ -267,6 +268,23 @@ function measure(times: number): Embedder {
   };
 }
 
+/** Lists or keeps notes, as `svc notes`. */
+const notesCommand: PluginCommand = {
+  summary: "List notes, or keep one.",
+  options: { reverse: { type: "boolean", help: "Oldest first." } },
+  positionals: ["[BODY]"],
+  async run({ positionals: [body], options }, { ask, note, settings }) {
+    if (body === "") throw new UsageError("BODY is empty.");
+    note(`A tenant may keep ${settingOf(settings, notesMax)} notes.`);
+    const answer = await (body === undefined ? ask("GET", "/notes") : ask("POST", "/notes", { body }));
+    const json = JSON.parse(answer.body) as { error?: string; items?: readonly Note[]; id?: string };
+    if (answer.status >= 300) return { code: 2, json: { ok: false, ...json }, text: String(json.error) };
+    const bodies = (json.items ?? []).map((one) => one.body);
+    const lines = options.reverse ? bodies.reverse() : bodies;
+    return { code: 0, json: { ok: true, ...json }, text: body === undefined ? lines.join("\n") : `kept ${json.id}` };
+  },
+};
+
 /** Uses every extension point. */
 export const plugin = definePlugin({
   name: "notes",
@@ -293,6 +311,7 @@ export const plugin = definePlugin({
   ],
   routes: [listRoute, addRoute],
   scopes: { "notes:read": "Read the notes of the tenant.", "notes:write": "Keep notes." },
+  commands: { notes: notesCommand },
   auditTypes: [noteKept, noteCensored],
   errorCodes: [notesFull],
   tools: [addNote, countNotes],

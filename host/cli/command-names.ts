@@ -1,0 +1,22 @@
+/** The names of svc's own commands. */
+export const commandNames = [
+  "serve",
+  "migrate",
+  "doctor",
+  "validate-manifest",
+  "mint-jwt",
+  "keys",
+  "task",
+  "chat",
+  "init",
+  "threads",
+  "approvals",
+  "usage",
+  "runs",
+  "replay",
+  "chaos",
+  "backup",
+  "restore",
+  "completion",
+  "version",
+] as const;
