@@ -39,8 +39,7 @@ const serveCommand: Command = {
     // Signals are handled from here on, so that slow loading before the server is ready can be interrupted too.
     listenForSignals();
     const { settings, plugins } = await loadDeployment(environment);
-    const providers = pluginProviders(plugins).map(({ name }) => name);
-    const refusals = [...bootRefusals(settings, providers)];
+    const refusals = [...bootRefusals(settings, pluginProviders(plugins))];
     if (role !== "all") {
       refusals.push(
         `--role ${role} needs a deployment of several processes, which this version does not support; leave it out.`,

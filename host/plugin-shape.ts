@@ -73,6 +73,20 @@ function object(fields: Readonly<Record<string, Check>>): Check {
       : [`${where} must be an object`];
 }
 
+/** An object with a name, and at least one of these functions. */
+function withOne(functions: readonly string[], name: Check = text): Check {
+  const check = object({ name, ...Object.fromEntries(functions.map((key) => [key, optional(callable)])) });
+  return (value, where) => {
+    const problems = check(value, where);
+    const hasOne = isObject(value) && functions.some((key) => value[key] !== undefined);
+    return problems.length > 0 || hasOne ? problems : [`${where} must have ${inWords(functions)}`];
+  };
+}
+
+function inWords(names: readonly string[]): string {
+  return `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`;
+}
+
 const setting = object({
   name: form(/^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$/),
   kind: text,
@@ -159,22 +173,10 @@ const kind = object({
   crashed: callable,
   on: map(/./, callable),
 });
-const provider = object({ name: form(/^[a-z][a-z0-9_-]{0,63}$/), open: callable, openEmbedder: optional(callable) });
+const provider = withOne(["open", "openEmbedder", "openDecider"], form(/^[a-z][a-z0-9_-]{0,63}$/));
 const task = object({ name: text, run: callable });
-const hook: Check = (value, where) => {
-  const problems = object({ name: text, beforeTool: optional(callable), afterTool: optional(callable) })(value, where);
-  if (problems.length > 0) return problems;
-  const { beforeTool, afterTool } = value as Record<string, unknown>;
-  return beforeTool || afterTool ? [] : [`${where} must have beforeTool or afterTool`];
-};
-
-const control: Check = (value, where) => {
-  const problems = object({ name: text, make: optional(callable), input: optional(callable) })(value, where);
-  if (problems.length > 0) return problems;
-  const { make, input } = value as Record<string, unknown>;
-  return make || input ? [] : [`${where} must have make or input`];
-};
-
+const hook = withOne(["beforeTool", "afterTool"]);
+const control = withOne(["make", "input"]);
 const command = object({
   summary: text,
   // Every command has json and help, and a plugin's command url too.

@@ -2,6 +2,7 @@ import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Egress } from "../../governance/egress/egress.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
+import { decisionProviders } from "../../governance/settings/decision-options.ts";
 import {
   type KeyedProviderName,
   keyedProviders,
@@ -17,6 +18,7 @@ import { anthropicProvider } from "./anthropic-provider.ts";
 import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import { builtInRoutes, demoRoute, unknownFigures } from "./built-in-routes.ts";
 import { commonRules } from "./chat-rules.ts";
+import { deciderProvider } from "./decider.ts";
 import { decisionAddress, decisionProvider } from "./decision-provider.ts";
 import { decisionRoutes } from "./decision-routes.ts";
 import { demoProvider } from "./demo.ts";
@@ -41,9 +43,10 @@ export function createModels(
 ): Models {
   const own = [...ownProviders(settings), ...ofPlugins];
   const known = [...modelProviders, ...own.map(({ name }) => name)];
+  const withoutChat = own.flatMap(({ name, open }) => (open ? [] : [name]));
   checkNames(settings, ofPlugins);
   checkOptions(settings, [...keyedProviders, ...ofPlugins.map(({ name }) => name)]);
-  const routes = new Map(allRoutes(settings, known).map((route) => [route.id, route]));
+  const routes = new Map(allRoutes(settings, known, withoutChat).map((route) => [route.id, route]));
   const defaultModelId = pickDefault(settings, routes, own);
   if (demoAllowed(settings) && (settings.demoModel || defaultModelId === demoRoute.id)) {
     routes.set(demoRoute.id, demoRoute);
@@ -53,7 +56,8 @@ export function createModels(
   }
   checkVision(settings, routes);
   const embeddings = new Map(embeddingRoutes(settings, own).map((route) => [route.id, route]));
-  const decisions = decisionRoutes(settings.decisionRoutes, routes, defaultModelId, (reason) =>
+  const deciding = [...decisionProviders, ...ofPlugins.flatMap(({ name, openDecider }) => (openDecider ? [name] : []))];
+  const decisions = decisionRoutes(settings.decisionRoutes, { routes, deciding, defaultModelId }, (reason) =>
     refusal("SVC_DECISION_ROUTES", reason),
   );
   const secrets = new Secrets(settings, mask);
@@ -85,15 +89,25 @@ export function createModels(
       const name = route.decides ? `${route.provider} ${route.model}` : route.provider;
       let provider = providers.get(name);
       if (provider === undefined) {
-        const defined = own.find(({ name }) => name === route.provider);
-        provider = defined
-          ? defined.open({ ...deps, options: optionsOf(route.provider, settings) })
-          : openProvider(route, deps);
+        provider = openDefined(route, own, deps) ?? openProvider(route, deps);
         providers.set(name, provider);
       }
       return provider;
     },
   };
+}
+
+/** Opens the provider of a plugin or of SVC_MODEL_PROVIDERS; undefined if the route has another one. */
+function openDefined(
+  { provider: name, decides }: ModelRoute,
+  own: readonly ProviderDefinition[],
+  deps: ProviderDeps,
+): ModelProvider | undefined {
+  const defined = own.find((definition) => definition.name === name);
+  const given = { ...deps, options: optionsOf(name, deps.settings) };
+  if (!decides) return defined?.open?.(given);
+  const decider = defined?.openDecider?.(given);
+  return decider && deciderProvider(name, decider);
 }
 
 /** Returns the default model and its provider as text for the log. */
@@ -111,7 +125,7 @@ export function describeDefault(settings: Settings, env: Env, own: readonly Prov
 }
 
 /** Returns the operator's routes in order, then the built-in ones that they do not replace. */
-function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
+function allRoutes(settings: Settings, known: readonly string[], withoutChat: readonly string[]): ModelRoute[] {
   const builtIn = new Map(builtInRoutes.map((route) => [route.id, route]));
   const own = Object.entries(settings.modelRoutes).flatMap(([id, given]): ModelRoute[] => {
     if (id === demoRoute.id)
@@ -122,6 +136,8 @@ function allRoutes(settings: Settings, known: readonly string[]): ModelRoute[] {
     const figures = builtIn.get(id) ?? unknownFigures;
     builtIn.delete(id);
     if (given.kind === "embedding") return [];
+    if (withoutChat.includes(given.provider))
+      throw refusal("SVC_MODEL_ROUTES", `${id}: ${given.provider} has no chat models`);
     const route = {
       id,
       provider: given.provider,

@@ -24,19 +24,28 @@ const smallModels: Readonly<Record<string, string>> = {
   workers_ai: "glm-flash-cf",
 };
 
+/** What deciders may lead to. */
+interface Leads {
+  readonly routes: ReadonlyMap<string, ModelRoute>;
+  /** Names of the providers that have deciders. */
+  readonly deciding: readonly string[];
+  readonly defaultModelId: string;
+}
+
 /**
- * Returns all deciders: the operator's, then the built-in ones that they do not replace. Calls `refuse` for an `llm` entry with
- * an unknown model route.
+ * Returns all deciders: the operator's, then the built-in ones that they do not replace. Calls `refuse` for an unknown provider,
+ * and for an `llm` entry with an unknown model route.
  */
 export function decisionRoutes(
   overrides: Readonly<Record<string, DecisionOverride>>,
-  routes: ReadonlyMap<string, ModelRoute>,
-  defaultModelId: string,
+  { routes, deciding, defaultModelId }: Leads,
   refuse: (reason: string) => Error,
 ): ReadonlyMap<string, DecisionRoute> {
   const builtIn = new Map(builtInModels.map((route) => [route.id, route]));
   const all = new Map<string, DecisionRoute>();
   for (const [id, { provider, model, price }] of Object.entries(overrides)) {
+    if (!deciding.includes(provider))
+      throw refuse(`${id}: names an unknown provider; known are ${deciding.join(", ")}`);
     if (provider === "llm") {
       const route = routes.get(model);
       if (route === undefined) throw refuse(`${id}: names no model route; known are ${[...routes.keys()].join(", ")}`);

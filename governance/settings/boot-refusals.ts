@@ -10,12 +10,20 @@ const demoModelId = "demo";
 /** Shorter keys can be guessed. */
 const apiKeyCharsMin = 16;
 
+/** A model provider of a plugin. */
+interface PluginProvider {
+  readonly name: string;
+  /** Present if the provider has a decider. */
+  readonly openDecider?: unknown;
+}
+
 /**
- * Returns why a server with these settings does not start, one sentence per problem; empty if it starts. `own` are the model
- * providers of plugins.
+ * Returns why a server with these settings does not start, one sentence per problem; empty if it starts. `ofPlugins` are the
+ * model providers of plugins.
  */
-export function bootRefusals(settings: Settings, own: readonly string[] = []): readonly string[] {
+export function bootRefusals(settings: Settings, ofPlugins: readonly PluginProvider[] = []): readonly string[] {
   const refusals: string[] = [];
+  const own = ofPlugins.map(({ name }) => name);
   const providers: readonly string[] = [...modelProviders, ...Object.keys(settings.modelProviders), ...own];
   const production = settings.environment === "production";
 
@@ -46,7 +54,8 @@ export function bootRefusals(settings: Settings, own: readonly string[] = []): r
       refusals.push(`SVC_MODEL_ROUTES: ${id} names an unknown provider; known are ${providers.join(", ")}.`);
     }
   }
-  const deciding: readonly string[] = decisionProviders;
+  const withDecider = ofPlugins.flatMap(({ name, openDecider }) => (openDecider ? [name] : []));
+  const deciding: readonly string[] = [...decisionProviders, ...withDecider];
   for (const [id, { provider }] of Object.entries(settings.decisionRoutes)) {
     if (!deciding.includes(provider)) {
       refusals.push(`SVC_DECISION_ROUTES: ${id} names an unknown provider; known are ${deciding.join(", ")}.`);

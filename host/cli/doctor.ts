@@ -31,10 +31,9 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
     async run({ options }, { env, environment }) {
       const { issues, ...deployment } = await readDeployment(environment);
       const { settings, plugins } = deployment;
-      const providers = pluginProviders(plugins).map(({ name }) => name);
       const refusals = [
         ...issues.map(({ name, reason }) => `${name} ${reason}.`),
-        ...bootRefusals(settings, providers),
+        ...bootRefusals(settings, pluginProviders(plugins)),
       ];
       const warnings = [
         ...bootWarnings(settings),

@@ -40,13 +40,19 @@ describe("the parts of a plugin", () => {
         misled: { extensions: { notes: { archive: "yes", cellar: true } } },
         parrots: { model: { id: "polly" } },
         misnamed: { pattern: "unsigned" },
+        router: { pattern: "router", sub_agents: ["terse", "parrots"], decider: { id: "choosy" } },
       },
       routes: {
         polly: { provider: "parrot", model: "polly" },
         lengths: { provider: "parrot", model: "lengths", kind: "embedding" },
       },
       providers: { parrot: { timeout: 2 } },
-      env: { ...loaded, SVC_HTTP_THREADS: "2", SVC_ACTOR_THREADS: "2" },
+      env: {
+        ...loaded,
+        SVC_DECISION_ROUTES: JSON.stringify({ choosy: { provider: "chooser", model: "any" } }),
+        SVC_HTTP_THREADS: "2",
+        SVC_ACTOR_THREADS: "2",
+      },
     }));
   });
 
@@ -173,6 +179,18 @@ describe("the parts of a plugin", () => {
       ],
     );
     assert.equal(json.usage.prompt_tokens, 7);
+  });
+
+  test("SPEC-022 a decider chooses for its decision routes, and a failure falls back to the model", async () => {
+    const { json } = await server.post("/chat", turn("router", "Ask parrots."), { key: keys.writer });
+    mock.answer("scripted", () => ({ text: "Hi." }));
+    const broken = await server.post("/chat", turn("router", "A broken choice."), { key: keys.writer });
+
+    assert.equal(json.final.content, "Ask parrots. Ask parrots.");
+    assert.equal(broken.json.final.content, "Hi. (signed)");
+    const { text } = await server.get("/metrics", { key: keys.writer });
+    assert.match(text, /^svc_decisions_total\{(?=.*decider="choosy")(?=.*outcome="ok").*\} 1$/m);
+    assert.match(text, /^svc_decisions_total\{(?=.*decider="choosy")(?=.*outcome="error").*\} 1$/m);
   });
 
   test("a task runs periodically", async () => {

@@ -204,7 +204,9 @@ test("the exports of a plugin are checked field by field", async () => {
     ],
     ["kinds: [{ ...kind('x'), on: { a: 1 } }]", "plugin.kinds[0].on.a must be a function"],
     ["patterns: { Loud: () => {} }", "plugin.patterns has the key Loud, which does not match ^[a-z][a-z0-9_]{0,63}$"],
-    ["modelProviders: [{ name: 'x' }]", "plugin.modelProviders[0].open must be a function"],
+    ["modelProviders: [{ name: 'x' }]", "plugin.modelProviders[0] must have open, openEmbedder or openDecider"],
+    ["modelProviders: [{ name: 'x', open: 1 }]", "plugin.modelProviders[0].open must be a function"],
+    ["controls: [{ name: 'x' }]", "plugin.controls[0] must have make or input"],
     [
       "modelProviders: [{ name: 'x', open() {}, openEmbedder: 1 }]",
       "plugin.modelProviders[0].openEmbedder must be a function",

@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import type { Decider } from "../../actors/models/decider.ts";
 import type { Embedder } from "../../actors/models/embedder.ts";
 import type { ModelProvider } from "../../actors/models/provider.ts";
 import { modelStep } from "../../actors/run/model/model-step.ts";
@@ -268,6 +269,21 @@ function measure(times: number): Embedder {
   };
 }
 
+/** Chooses the option that the message names, or else the first one. */
+const chooser: Decider = {
+  decide({ state, options }) {
+    const names = Object.keys(options);
+    const named = names.find((name) => String(state.message).includes(name));
+    if (named === undefined && String(state.message).includes("broken")) throw new Error("the chooser is broken");
+    return {
+      choice: named ?? String(names[0]),
+      confidence: named === undefined ? 0.6 : 1,
+      probabilities: null,
+      tokens: 3,
+    };
+  },
+};
+
 /** Lists or keeps notes, as `svc notes`. */
 const notesCommand: PluginCommand = {
   summary: "List notes, or keep one.",
@@ -334,6 +350,7 @@ export const plugin = definePlugin({
       open: ({ options }) => parrot(options.timeout ?? 1),
       openEmbedder: ({ options }) => measure(options.timeout ?? 1),
     },
+    { name: "chooser", openDecider: () => chooser },
   ],
   tasks: [
     {

@@ -35,10 +35,7 @@ async function run(id: number, environment: Readonly<Record<string, string>>): P
   stops.set(id, stop);
   try {
     const { settings, plugins } = await loadDeployment(environment);
-    const refusals = bootRefusals(
-      settings,
-      pluginProviders(plugins).map(({ name }) => name),
-    );
+    const refusals = bootRefusals(settings, pluginProviders(plugins));
     if (refusals.length > 0) throw new Error(refusals.join("\n"));
     // uWebSockets.js reads it when it is loaded: all servers of this process have the default.
     process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= String(settings.httpMaxHeaderBytes);
