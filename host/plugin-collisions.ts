@@ -18,7 +18,7 @@ import type { Plugin } from "../plugins/plugin.ts";
 import { migrations } from "../storage/migrations/list.ts";
 import { createdTables } from "../storage/store/migration.ts";
 import { actorKinds } from "./actor-deps.ts";
-import { commandNames } from "./cli/command-names.ts";
+import { commandNames } from "./command-names.ts";
 import { taskNames } from "./periodic-tasks.ts";
 import { type LoadedPlugin, pluginScopes } from "./plugin-seams.ts";
 import { scopesOfSvc } from "./scope-warnings.ts";
