@@ -119,7 +119,9 @@ async function loadRegistries({ settings, plugins }: Deployment): Promise<Regist
   const { builtInSource } = await import("./actors/tools/registry/built-in.ts");
   const { registriesOf } = await import("./actors/tools/registry/registries.ts");
   const { patterns } = await import("./actors/run/patterns/patterns.ts");
+  const { SecretMask, Secrets } = await import("./governance/secret-mask.ts");
   return registriesOf(settings, {
+    secrets: new Secrets(settings, new SecretMask([])),
     models: createModels(settings, env, undefined, pluginProviders(plugins)),
     toolSources: [builtInSource, ...pluginOffers(plugins)],
     patterns: new Map([...patterns, ...pluginPatterns(plugins)]),

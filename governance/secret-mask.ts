@@ -1,4 +1,4 @@
-import { constants } from "node:fs";
+import { constants, readFileSync, statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { SvcError } from "../bus/errors.ts";
@@ -29,6 +29,25 @@ export class Secrets {
     const value = isSecretName(name) ? await this.#lookUp(name) : undefined;
     if (value === undefined || value === "") throw new SvcError("unresolved_secret", { subject: name });
     return value;
+  }
+
+  /** Returns whether a reference can be resolved now, and what it resolves to; null if it cannot. Reads a file in this turn. */
+  find(text: string): string | null {
+    if (!text.startsWith(reference)) return text;
+    const name = text.slice(reference.length);
+    const { secretsBackend, secrets, secretsDir } = this.#settings;
+    if (!isSecretName(name)) return null;
+    if (secretsBackend === "env") return (Object.hasOwn(secrets, name) ? secrets[name] : null) || null;
+    try {
+      const path = join(secretsDir, name);
+      const stat = statSync(path);
+      if (!stat.isFile() || stat.size > fileBytesMax) return null;
+      const value = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+      if (value !== "") this.#mask.add(value);
+      return value || null;
+    } catch {
+      return null;
+    }
   }
 
   async #lookUp(name: string): Promise<string | undefined> {

@@ -33,6 +33,7 @@ import { queueSource } from "../actors/tools/questions/queue-tool.ts";
 import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
 import { ToolSets } from "../actors/tools/tool-sets.ts";
+import { httpToolSource } from "../actors/tools/web/http-tool.ts";
 import type { WorkspaceDeps } from "../actors/workspace/place.ts";
 import { workspaceActor } from "../actors/workspace/workspace-actor.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -43,15 +44,18 @@ import { Semaphore } from "../bus/queues/semaphore.ts";
 import { TenantSemaphores } from "../bus/queues/tenant-semaphores.ts";
 import { SlotSet } from "../bus/slot-map.ts";
 import { AuditLog } from "../governance/audit.ts";
+import { ComputePool } from "../governance/compute/compute-pool.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { Egress } from "../governance/egress/egress.ts";
+import { Outgoing } from "../governance/egress/outgoing.ts";
 import { Redis } from "../governance/egress/redis.ts";
-import { readRedisUrl } from "../governance/egress/redis-place.ts";
+import { egressRouteOf } from "../governance/egress/route.ts";
 import { createLogger } from "../governance/log.ts";
 import { Metrics } from "../governance/metrics.ts";
 import { SecretMask, Secrets } from "../governance/secret-mask.ts";
 import { holds } from "../governance/settings/duties.ts";
 import { objectStoreConfigOf, objectsAreShared } from "../governance/settings/object-store-config.ts";
+import { readRedisUrl } from "../governance/settings/redis-place.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { createResolver } from "../manifests/resolve/resolve.ts";
 import { ArtifactStore } from "../storage/files/artifact-store.ts";
@@ -139,7 +143,12 @@ export function createActorDeps(
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, { node: config.node });
   const secrets = new Secrets(settings, mask);
-  const egress = { public: new Egress("public"), operator: new Egress("operator") };
+  const route = egressRouteOf(settings);
+  const egress = {
+    public: new Egress("public", undefined, env, route),
+    operator: new Egress("operator", undefined, env, route),
+  };
+  const outgoing = new Outgoing({ settings, secrets, env, threads: config.actorNodes.length });
   const services = {
     ...{ env, settings, store, bus, log, mask },
     count: (metric: string, labels: Readonly<Record<string, string>>) => metrics.countOwn(metric, labels),
@@ -148,12 +157,19 @@ export function createActorDeps(
   const toolSources = [
     clientToolSource,
     queueSource,
+    httpToolSource,
     builtInSource,
     delegationSource,
     ...pluginToolSources(plugins, services),
   ];
   const patterns = new Map([...builtInPatterns, ...pluginPatterns(plugins)]);
-  const registries = registriesOf(settings, { models, toolSources, patterns, extensions: pluginExtensions(plugins) });
+  const registries = registriesOf(settings, {
+    models,
+    secrets,
+    toolSources,
+    patterns,
+    extensions: pluginExtensions(plugins),
+  });
   const objects = openObjectStore(objectStoreConfigOf(settings), env);
   const fromStore = settings.manifestSource === "store";
   const resolver = createResolver({
@@ -178,7 +194,8 @@ export function createActorDeps(
     prefixes: new KnownPrefixes(env),
     toolSources,
     toolSets: new ToolSets(toolSources, env, log),
-    toolServices: { egress, secrets },
+    outgoing,
+    compute: new ComputePool(env),
     controls: [...builtInControls, ...pluginHooks(plugins, services), ...pluginControls(plugins, services)],
     inputControls: pluginInputControls(plugins, services),
     contextSources: [...builtInContextSources, ...pluginContextSources(plugins, services)],

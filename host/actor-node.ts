@@ -102,6 +102,8 @@ export function startActors(
     close() {
       host.close();
       deps.tokens.close();
+      deps.compute.close();
+      void deps.outgoing.close();
       deps.redis?.close();
     },
     metrics() {

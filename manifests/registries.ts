@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 
-/** Data from higher layers that the compiler of manifests needs. */
+/** What higher layers give to the compiler of manifests. */
 
 /**
  * Whether a tool call may be repeated: `read` changes nothing, `idempotent` may run again with the same key, `once` may
@@ -31,6 +31,8 @@ export interface ToolSpec {
   readonly risk: ToolRisk;
   /** True for tools that use files of the thread's workspace. */
   readonly workspace: boolean;
+  /** True if a failed call ends the run. */
+  readonly fatal?: boolean;
 }
 
 /** USD per million tokens. */
@@ -98,8 +100,24 @@ export interface Registries {
   readonly defaultVisionModelId: string;
   /** Webhook endpoints with their tenants, `*` for all. */
   readonly webhookEndpoints: ReadonlyMap<string, readonly string[] | "*">;
+  /** What the operator has set up for tools that leave the process; absent for nothing. */
+  readonly targets?: OperatorTargets;
   /** True if queues are available. */
   readonly hasRedis: boolean;
   /** Tenants that may use `deployment` workspaces. */
   readonly workspaceDeploymentTenants: readonly string[];
+}
+
+/** Settings of the operator that manifests name for tools that leave the process. */
+export interface OperatorTargets {
+  /** The egress credential of a tenant; null for an unknown one and for one of other tenants. */
+  egressCredential(id: string, tenantId: string): NamedCredential | null;
+  /** True if a search backend is configured. */
+  readonly hasSearch: boolean;
+}
+
+/** An egress credential: its host, and why its secret cannot be sent; null if it can. */
+export interface NamedCredential {
+  readonly host: string;
+  readonly fault: string | null;
 }

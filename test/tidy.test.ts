@@ -204,6 +204,8 @@ test("typebox is imported for types only, ajv and yaml at their first use", () =
 /** The imports of network modules outside governance/egress: none of them opens a connection. */
 const networkImports = [
   // Distinguishes addresses from names, and opens nothing.
+  'governance/settings/egress-credentials.ts: import { isIP } from "node:net"',
+  'governance/settings/egress-targets.ts: import { isIP } from "node:net"',
   'governance/settings/hosts.ts: import { isIP } from "node:net"',
   // The endpoints of svc chaos outside of the server that it kills, on loopback: they listen.
   'host/cli/chaos/outside.ts: import type { AddressInfo } from "node:net"',

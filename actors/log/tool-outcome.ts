@@ -29,6 +29,8 @@ interface OfResult {
   readonly attachments?: readonly Attachment[];
   /** The stored whole, of which the text is the beginning. */
   readonly artifact_id?: string;
+  /** Untrusted sources of the text. */
+  readonly taint?: readonly string[];
 }
 
 /** Returns the outcome of a call, with its log entry. */
@@ -36,13 +38,14 @@ export function toolOutcome(
   call: ToolCall,
   text: string,
   status: ToolOutcome["status"],
-  { spoken = none, attachments = none, artifact_id }: OfResult = {},
+  { spoken = none, attachments = none, artifact_id, taint = none }: OfResult = {},
 ): ToolOutcome {
   const sound = soundText(text);
   const metadata: Record<string, unknown> = { status };
   if (spoken.length > 0) metadata.controls = spoken;
   if (artifact_id !== undefined) metadata.artifact_id = artifact_id;
   if (attachments.length > 0) metadata.attachments = attachments;
+  if (taint.length > 0) metadata.taint = taint;
   return {
     call,
     text: sound,

@@ -1,6 +1,7 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Egress } from "../../governance/egress/egress.ts";
+import { egressRouteOf } from "../../governance/egress/route.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import { decisionProviders } from "../../governance/settings/decision-options.ts";
 import {
@@ -62,7 +63,7 @@ export function createModels(
   );
   const secrets = new Secrets(settings, mask);
   // Only operators configure addresses of models.
-  const egress = new Egress("operator");
+  const egress = new Egress("operator", undefined, env, egressRouteOf(settings));
   const providers = new Map<string, ModelProvider>();
   if (routes.has(demoRoute.id)) providers.set(demoRoute.provider, demoProvider(env));
   const embedders = new Map<string, Embedder>();

@@ -2,12 +2,10 @@ import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
 import type { TriggerDelivery } from "../../bus/protocol/run.ts";
 import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
-import type { EgressPolicy } from "../../governance/egress/address.ts";
-import type { Egress } from "../../governance/egress/egress.ts";
-import type { Secrets } from "../../governance/secret-mask.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { MadePlans } from "./made-plans.ts";
+import type { ToolServices } from "./services.ts";
 
 /** Classes of tool failures; the model sees `[tool error/<code>] <text>`. */
 export type ToolErrorCode =
@@ -30,6 +28,8 @@ export interface ToolResult {
    * models that accept images.
    */
   readonly images?: readonly ResultImage[];
+  /** Where untrusted text came from, as `web:<host>` (decision 114); absent for text of svc and of the operator. */
+  readonly taint?: readonly string[];
 }
 
 /** Returned instead of a result if an external answer is needed. `wait.deadline` is in epoch milliseconds, null for none. */
@@ -72,17 +72,6 @@ export interface ToolProgress {
   /** Absent if unknown. */
   readonly total?: number;
   readonly message?: string;
-}
-
-/** Access of tools to networks and secrets; the same for all calls on one actor thread. */
-export interface ToolServices {
-  /**
-   * Opens connections: `public` to addresses of the internet, `operator` to the operator's own networks too. There is no other
-   * way out.
-   */
-  readonly egress: Readonly<Record<EgressPolicy, Pick<Egress, "dispatch">>>;
-  /** Resolves `secret:NAME`. */
-  readonly secrets: Pick<Secrets, "resolve">;
 }
 
 /** A window of a stored result. Positions are UTF-16 code units. */

@@ -186,6 +186,8 @@ export interface ParentRun {
   readonly deadline: number;
   /** The agents above the task, the root agent first. */
   readonly agents: readonly string[];
+  /** The allow_hosts lists of those agents; absent for none. */
+  readonly allow_hosts?: readonly (readonly string[])[];
   /** Number of tasks in the chain, including this one. */
   readonly depth: number;
   /** Set for a background task, with the limits of its budget; absent for a task that its parent waits for. */

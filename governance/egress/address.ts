@@ -15,7 +15,7 @@ export function allowsAddress(policy: EgressPolicy, address: string): boolean {
   const version = isIP(address);
   if (version === 0 || address.includes("%")) return false;
   const family = version === 4 ? "ipv4" : "ipv6";
-  if (nowhere().check(address, family)) return false;
+  if (nowhere().check(address, family) || metadata().check(address, family)) return false;
   if (policy === "operator") return true;
   return (family === "ipv4" || outside().check(address, family)) && !special().check(address, family);
 }
@@ -47,11 +47,16 @@ const special = listOf(
   "3fff::/20",
 );
 
-/** Addresses that no policy allows: multicast, reserved ranges, and the metadata services of clouds, which return credentials. */
-const nowhere = listOf(
-  "224.0.0.0/4",
-  "240.0.0.0/4",
-  "ff00::/8",
+/** True for the address of a cloud's metadata service, which returns credentials. Only an operator may name one, exactly. */
+export function isMetadataAddress(address: string): boolean {
+  return metadata().check(address, isIP(address) === 4 ? "ipv4" : "ipv6");
+}
+
+/** Addresses that no policy allows: multicast and reserved ranges. */
+const nowhere = listOf("224.0.0.0/4", "240.0.0.0/4", "ff00::/8");
+
+/** The metadata services of clouds. */
+const metadata = listOf(
   // AWS and most others, then the credential services for containers and pods
   "169.254.169.254/32",
   "169.254.170.2/32",
@@ -66,12 +71,15 @@ const nowhere = listOf(
 );
 
 function listOf(...networks: readonly string[]): () => BlockList {
-  return lazily(() => {
-    const list = new BlockList();
-    for (const network of networks) {
-      const [address = "", bits] = network.split("/");
-      list.addSubnet(address, Number(bits), isIP(address) === 4 ? "ipv4" : "ipv6");
-    }
-    return list;
-  });
+  return lazily(() => networkList(networks));
+}
+
+/** Returns the list of these networks, each as address/bits. */
+export function networkList(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = "", bits] = network.split("/");
+    list.addSubnet(address, Number(bits), isIP(address) === 4 ? "ipv4" : "ipv6");
+  }
+  return list;
 }

@@ -105,7 +105,7 @@ export class Connection implements SlotMember {
     this.#env = env;
     this.#owner = owner;
     const onread: OnReadOpts = { buffer: readBuffer, callback: (length) => this.#read(length) };
-    this.#socket = connector.open(target, onread, () => this.#opened());
+    this.#socket = connector.open(target, () => this.#opened(), onread);
     this.#socket.on("error", (error) => this.#close(error));
     this.#socket.on("end", () => this.#ended());
     this.#socket.on("close", () => this.#close(lost()));

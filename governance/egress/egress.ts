@@ -5,7 +5,9 @@ import type { EgressPolicy } from "./address.ts";
 import { Connection, type ResponseHandler } from "./connection.ts";
 import { Connector, type Resolver } from "./connector.ts";
 import { EgressError } from "./failure.ts";
+import { policyJudge } from "./judge.ts";
 import { type EgressRequest, requestText } from "./request-text.ts";
+import { type EgressRoute, plainRoute } from "./route.ts";
 import type { Target } from "./target.ts";
 
 /** Interval of the search for expired idle connections. */
@@ -24,9 +26,14 @@ export class Egress {
   #sweeping: Timer | null = null;
   #isClosed = false;
 
-  constructor(policy: EgressPolicy, resolve: Resolver = lookup, env: Env = systemEnv()) {
+  constructor(
+    policy: EgressPolicy,
+    resolve: Resolver = lookup,
+    env: Env = systemEnv(),
+    route: EgressRoute = plainRoute,
+  ) {
     this.#env = env;
-    this.#connector = new Connector(policy, resolve);
+    this.#connector = new Connector(policyJudge(policy), resolve, route);
   }
 
   /** Sends a request. Never throws: a request that cannot be sent fails through the handler. */

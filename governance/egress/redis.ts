@@ -5,10 +5,10 @@ import type { Redis as Client } from "ioredis";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { ownKeys } from "../../storage/tables/key-value.ts";
+import type { RedisPlace } from "../settings/redis-place.ts";
 import { allowsAddress } from "./address.ts";
 import { judgedLookup } from "./connector.ts";
 import { EgressBlocked } from "./failure.ts";
-import type { RedisPlace } from "./redis-place.ts";
 
 /** Max wait of a command for a connection, then for its reply. */
 const connectMs = 1_000;
@@ -178,7 +178,11 @@ export class RedisRefusal extends Error {}
 /** Opens a socket to an address that the policy `operator` allows; the certificate must match the name. */
 function openSocket({ host, port, isTls }: RedisPlace): Socket {
   if (isIP(host) !== 0 && !allowsAddress("operator", host)) throw new EgressBlocked();
-  const where: NetConnectOpts = { host, port, lookup: judgedLookup("operator", lookup) };
+  const where: NetConnectOpts = {
+    host,
+    port,
+    lookup: judgedLookup((address) => allowsAddress("operator", address), lookup),
+  };
   if (!isTls) return connectTcp(where);
   return connectTls({ ...where, ...(isIP(host) === 0 && { servername: host }) });
 }

@@ -83,6 +83,8 @@ export function bootRefusals(settings: Settings, ofPlugins: readonly PluginProvi
     if (settings.secretsBackend !== "env" || Object.hasOwn(settings.secrets, name)) continue;
     refusals.push(`SVC_WEBHOOK_ENDPOINTS: a secret of ${id} names an SVC_SECRET_ variable that is not set.`);
   }
+  if (production && Object.keys(settings.testResolve).length > 0)
+    refusals.push("SVC_TEST_RESOLVE is not for production.");
   const { anonymousTenant } = settings;
   if (anonymousTenant !== "" && settings.authMode === "none") {
     refusals.push("SVC_ANONYMOUS_TENANT needs api_key or jwt: with SVC_AUTH_MODE=none no caller needs credentials.");

@@ -1,5 +1,5 @@
 import { parseStrictJson } from "../../bus/strict-json.ts";
-import { readRedisUrl } from "../egress/redis-place.ts";
+import { readRedisUrl } from "./redis-place.ts";
 import { type Setting, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { refuseRawCredentials } from "./url-credentials.ts";

@@ -1,4 +1,5 @@
 import { isGuessable } from "../secrets/guessable.ts";
+import type { EgressCredentials } from "./egress-credentials.ts";
 import type { Jwks } from "./jwks.ts";
 import type { ProviderOptions } from "./model-options.ts";
 import { type OwnProvider, ownProviderSecrets } from "./own-providers.ts";
@@ -17,6 +18,8 @@ interface SecretSources {
   readonly modelProviders: Readonly<Record<string, OwnProvider>>;
   readonly webhookEndpoints: WebhookEndpoints;
   readonly triggers: readonly Trigger[];
+  readonly egressCredentials: EgressCredentials;
+  readonly egressProxy: string;
 }
 
 /** Secret members of a private key. */
@@ -56,6 +59,11 @@ export function collectSecretValues(
     ...of("SVC_CONSUMER_SHARED_SECRET", consumerSecretTexts(values.consumerSharedSecret)),
     ...of("SVC_REDIS_URL", urlSecrets(values.redisUrl)),
     ...of("SVC_WEBHOOK_ENDPOINTS", webhookSecrets(values.webhookEndpoints)),
+    ...of(
+      "SVC_EGRESS_CREDENTIALS",
+      Object.values(values.egressCredentials).flatMap(({ secret }) => literalSecrets([secret])),
+    ),
+    ...of("SVC_EGRESS_PROXY", urlSecrets(values.egressProxy)),
   ];
   return found.filter(({ text }) => text !== "");
 }

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { accessSettings } from "./access-settings.ts";
 import { dataSettings } from "./data-settings.ts";
 import { durableSettings } from "./durable-settings.ts";
+import { egressSettings } from "./egress-settings.ts";
 import { headerHost } from "./hosts.ts";
 import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
@@ -29,6 +30,7 @@ export const settingsSections = [
   { title: "Queues", settings: queueSettings },
   { title: "Models", settings: modelSettings },
   { title: "Webhooks", settings: webhookSettings },
+  { title: "Outgoing connections", settings: egressSettings },
 ] as const;
 
 const table = {
@@ -41,6 +43,7 @@ const table = {
   ...queueSettings,
   ...modelSettings,
   ...webhookSettings,
+  ...egressSettings,
 };
 
 type Table = typeof table;

@@ -112,7 +112,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     "SANDBOX_ALLOWED_IMAGES",
     "SANDBOXES",
     "CONTAINER_GATEWAY_URL",
-    "EGRESS_CREDENTIALS",
   ),
   ...withDefaults("agent files in workspaces", { LOAD_AGENTS_MD: "false" }),
   ...withDefaults("web search", { SEARCH_BACKEND: "none", SEARCH_TIMEOUT_SECONDS: "15" }),

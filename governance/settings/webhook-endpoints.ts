@@ -1,5 +1,5 @@
 import { readMap, readObject, readString, readStrings } from "./object-shape.ts";
-import { readTenantId } from "./tenant-id.ts";
+import { includesTenant, readTenants, type TenantList } from "./tenant-list.ts";
 
 /** A destination of webhooks, as SVC_WEBHOOK_ENDPOINTS defines it under its id. */
 export interface WebhookEndpoint {
@@ -7,7 +7,7 @@ export interface WebhookEndpoint {
   /** Each is a literal or secret:NAME. A delivery has one signature per secret, so that a secret can be rotated without a gap. */
   readonly secrets: readonly string[];
   /** Tenants whose manifests may use the endpoint; `*` for every tenant. */
-  readonly tenants: readonly string[] | "*";
+  readonly tenants: TenantList;
   /** True if the endpoint may be on a private network of the operator. */
   readonly private: boolean;
 }
@@ -46,7 +46,7 @@ export function readWebhookEndpoints(document: unknown): WebhookEndpoints {
 /** Returns the endpoint if this tenant may use it. A missing endpoint and another tenant's endpoint are indistinguishable. */
 export function openEndpoint(endpoints: WebhookEndpoints, id: string, tenantId: string): WebhookEndpoint | null {
   const endpoint = Object.hasOwn(endpoints, id) ? (endpoints[id] as WebhookEndpoint) : null;
-  return endpoint !== null && (endpoint.tenants === "*" || endpoint.tenants.includes(tenantId)) ? endpoint : null;
+  return endpoint !== null && includesTenant(endpoint.tenants, tenantId) ? endpoint : null;
 }
 
 /**
@@ -100,19 +100,6 @@ function readSecrets(value: unknown, where: string): readonly string[] {
       throw new Error(`${where}: whsec_ must be followed by base64, and secret: by a name`);
   }
   return secrets;
-}
-
-function readTenants(value: unknown, where: string): readonly string[] | "*" {
-  if (value === "*") return "*";
-  const tenants = readStrings(value, where);
-  if (tenants.length === 0) throw new Error(`${where} must name a tenant, or be "*"`);
-  return tenants.map((tenant) => {
-    try {
-      return readTenantId(tenant);
-    } catch (error) {
-      throw new Error(`${where}: ${(error as Error).message}`);
-    }
-  });
 }
 
 function readFlag(value: unknown, where: string): boolean {

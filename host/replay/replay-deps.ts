@@ -49,6 +49,7 @@ export function replayDeps(
   const offers = [clientToolSource, queueSource, builtInSource, delegationSource, ...pluginOffers(plugins)];
   const registries = registriesOf(given, {
     models,
+    secrets: made.secrets,
     toolSources: offers,
     patterns,
     extensions: pluginExtensions(plugins),

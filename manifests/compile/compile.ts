@@ -5,9 +5,9 @@ import { type Path, type Problem, writePath } from "../problems.ts";
 import type { Registries, ToolSpec } from "../registries.ts";
 import { type CompiledSections, type Manifest, sections } from "../schema/manifest.ts";
 import { Refuted } from "../schema/refuted.ts";
-import { withClientTools } from "../sections/client-tools.ts";
-import { withQueues } from "../sections/queues.ts";
+import { exitPlanModeName } from "../sections/permissions.ts";
 import { promptPartCharsMax } from "../sections/system-prompt.ts";
+import { asDeclared } from "../sections/tool-effects.ts";
 import { bindTools } from "../sections/tools.ts";
 import { promptKeys, soulKey } from "../sources/object-keys.ts";
 import type { CompiledAgent } from "./compiled.ts";
@@ -79,7 +79,7 @@ class Compiling {
     const { spec } = this.#manifest;
     const refuted = this.#refuted;
     this.problems.push(...unbuiltProblems(this.#manifest));
-    const { value: tools, reads } = refuted.watch(() => boundTools(this.#manifest, this.#registries, this.#refuse));
+    const { value: tools, reads } = refuted.watch(() => this.#boundTools());
     const context: CompileContext = {
       tenantId: this.#source.tenantId,
       registries: this.#registries,
@@ -95,16 +95,24 @@ class Compiling {
     return sections.map((section) => refuted.watch(() => section.compile(spec, context)).value);
   }
 
+  /** Returns all tools that the manifest binds, in the order of the prompt. Refuses a name that is taken. */
+  #boundTools(): readonly ToolSpec[] {
+    const { spec } = this.#manifest;
+    const context = { tenantId: this.#source.tenantId, registries: this.#registries, refuse: this.#refuse };
+    const bound = bindTools(spec, this.#registries, this.#refuse);
+    const names = new Set([...bound.map(({ name }) => name), exitPlanModeName]);
+    for (const { loc, tool } of sections.flatMap((section) => section.binds(spec, context))) {
+      if (names.has(tool.name)) this.#refuse([...loc, "name"], "is the name of another tool", "conflict");
+      names.add(tool.name);
+      bound.push(asDeclared(tool, spec));
+    }
+    return bound;
+  }
+
   readonly #refuse: Refuse = (at, says, type) => {
     const loc = this.#refuted.locate(this.#manifest, at);
     if (!this.#refuted.breaksHere(loc)) this.problems.push({ loc, msg: `${writePath(loc)} ${says}.`, type });
   };
-}
-
-/** Returns all tools that the manifest binds, in the order of the prompt. */
-function boundTools({ spec }: Manifest, registries: Registries, refuse: Refuse): readonly ToolSpec[] {
-  const tools = withClientTools(bindTools(spec, registries, refuse), spec, refuse);
-  return withQueues(tools, spec, registries, refuse);
 }
 
 function readText(file: string, loc: Path, { tenantId, texts }: CompileSource, refuse: Refuse): string {

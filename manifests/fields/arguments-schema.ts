@@ -1,5 +1,6 @@
 import type { Path } from "../problems.ts";
 import { isFilledList, keywordForms } from "../schema-keywords.ts";
+import type { Refuse } from "./section.ts";
 
 // Checks the JSON Schema that a manifest declares for a tool's arguments. Unsupported keywords are refused by name, as
 // are schemas whose validation could be expensive.
@@ -26,6 +27,12 @@ type Fields = Readonly<Record<string, unknown>>;
 export function argumentsSchemaFault(schema: Fields): SchemaFault | null {
   if (schema.type !== "object") return { path: ["type"], says: "must be object" };
   return new Walk(schema).schema(schema, []);
+}
+
+/** Refuses the schema of the entry at `loc` if it is not supported; null declares none. */
+export function refuseArgsSchema(schema: Fields | null, loc: Path, refuse: Refuse): void {
+  const fault = schema === null ? null : argumentsSchemaFault(schema);
+  if (fault !== null) refuse([...loc, "args_schema", ...fault.path], fault.says, "unsupported");
 }
 
 class Walk {

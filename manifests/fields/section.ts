@@ -9,6 +9,7 @@ export interface Section<P extends TProperties, S, C extends object> {
   readonly fields: P;
   /** Conditions that no single field can check. */
   readonly rules: readonly Rule<S>[];
+  readonly binds: Binds<S>;
   readonly compile: Compile<S, C>;
 }
 
@@ -17,6 +18,15 @@ export type SpecOf<P extends TProperties> = Static<TObject<P>>;
 
 /** Returns the section's members of CompiledAgent. Null if a problem leaves nothing to return. */
 type Compile<S, C extends object> = (spec: S, context: CompileContext) => C | null;
+
+/** Returns the tools that the section's entries bind, in their order. */
+type Binds<S> = (spec: S, context: Pick<CompileContext, "tenantId" | "registries" | "refuse">) => readonly BoundEntry[];
+
+/** A tool, and the entry of the manifest that binds it. */
+export interface BoundEntry {
+  readonly loc: Path;
+  readonly tool: ToolSpec;
+}
 
 /** Inputs of a section's compilation. */
 export interface CompileContext {
@@ -36,11 +46,12 @@ export interface CompileContext {
 /** Reports a problem at `loc`; `says` continues a sentence after the path. */
 export type Refuse = (loc: Path, says: string, type: ProblemType) => void;
 
-/** Declares a section; rules and compile are optional. */
+/** Declares a section; all but its fields is optional. */
 export function defineSection<P extends TProperties, S = SpecOf<P>, C extends object = object>(section: {
   readonly fields: P;
   readonly rules?: readonly Rule<S>[];
+  readonly binds?: Binds<S>;
   readonly compile?: Compile<S, C>;
 }): Section<P, S, C> {
-  return { rules: [], compile: () => null, ...section };
+  return { rules: [], binds: () => [], compile: () => null, ...section };
 }

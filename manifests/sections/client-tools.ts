@@ -1,11 +1,9 @@
 import { Type } from "../../bus/type.ts";
-import { argumentsSchemaFault } from "../fields/arguments-schema.ts";
+import { refuseArgsSchema } from "../fields/arguments-schema.ts";
 import { closed, fatal, list, nullable, optionalText, toolName } from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
-import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
 import type { ToolSpec } from "../registries.ts";
-import { exitPlanModeName } from "./permissions.ts";
-import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
   client_tools: list(
@@ -34,7 +32,7 @@ const fields = {
 type Spec = SpecOf<typeof fields>;
 
 /** A tool that the client executes. */
-export type ClientTool = ToolSpec & { readonly timeoutMs: number; readonly fatal: boolean };
+export type ClientTool = ToolSpec & { readonly timeoutMs: number };
 
 const timeoutSecondsMax = 3600;
 const anyText = { type: "object", properties: { input: { type: "string" } } };
@@ -42,6 +40,12 @@ const anyText = { type: "object", properties: { input: { type: "string" } } };
 export const clientTools = defineSection({
   fields,
   rules: [unique("client_tools", "name")],
+  binds: (spec: Spec, { refuse }) =>
+    spec.client_tools.map((tool, at) => {
+      const loc = ["spec", "client_tools", at];
+      refuseArgsSchema(tool.args_schema, loc, refuse);
+      return { loc, tool: compiled(tool) };
+    }),
   compile: (spec: Spec) => ({
     clientTools: new Map(spec.client_tools.map((tool) => [tool.name, compiled(tool)])) as ReadonlyMap<
       string,
@@ -49,20 +53,6 @@ export const clientTools = defineSection({
     >,
   }),
 });
-
-/**
- * Appends the client tools to the bound ones, with the manifest's tool_effects applied. Refuses names that are taken.
- */
-export function withClientTools(bound: readonly ToolSpec[], spec: Spec & ToolEffectsSpec, refuse: Refuse): ToolSpec[] {
-  for (const [at, { name, args_schema }] of spec.client_tools.entries()) {
-    const loc = ["spec", "client_tools", at];
-    if (name === exitPlanModeName || bound.some((tool) => tool.name === name))
-      refuse([...loc, "name"], "is the name of another tool", "conflict");
-    const fault = args_schema === null ? null : argumentsSchemaFault(args_schema);
-    if (fault !== null) refuse([...loc, "args_schema", ...fault.path], fault.says, "unsupported");
-  }
-  return [...bound, ...spec.client_tools.map((tool) => asDeclared(compiled(tool), spec))];
-}
 
 /**
  * Assumes the strongest effect and risk, because the client's behavior is unknown, unless the manifest declares them

@@ -1,20 +1,18 @@
-import { list, nullable, section, text, unbuilt } from "../fields/fields.ts";
+import { list, nullable, section, text } from "../fields/fields.ts";
 import { each, type Rule, when } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { admitsHost, isHostEntry } from "../hosts.ts";
 
 const fields = {
-  network: unbuilt(
-    section("Hosts that the agent's tools may connect to.", {
-      allow_hosts: nullable(
-        list(
-          "Hosts, *.host or IP addresses; null is unrestricted, an empty list allows nothing.",
-          text("A host, *.host or an IP address.", { maxLength: 255 }),
-        ),
+  network: section("Hosts that the agent's tools may connect to.", {
+    allow_hosts: nullable(
+      list(
+        "Hosts, *.host or IP addresses; null is unrestricted, an empty list allows nothing.",
+        text("A host, *.host or an IP address.", { maxLength: 255 }),
       ),
-      credentials: list("Ids of the operator's egress credentials.", text("An id.", { maxLength: 128 })),
-    }),
-  ),
+    ),
+    credentials: list("Ids of the operator's egress credentials.", text("An id.", { maxLength: 128 })),
+  }),
 };
 
 /** The fields of this section in `spec`. */
@@ -34,7 +32,33 @@ const rules: readonly Rule<NetworkSpec>[] = [
   },
 ];
 
-export const network = defineSection({ fields, rules });
+/** The compiled part of this section. */
+interface CompiledNetwork {
+  readonly network: {
+    /** Hosts that tools may connect to; null for every public host. */
+    readonly allowHosts: readonly string[] | null;
+    /** Ids of credentials, without duplicates. */
+    readonly credentials: readonly string[];
+  };
+}
+
+export const network = defineSection({
+  fields,
+  rules,
+  compile({ network: { allow_hosts, credentials } }: NetworkSpec, { registries, tenantId, refuse }): CompiledNetwork {
+    for (const [at, id] of credentials.entries()) {
+      const loc = ["spec", "network", "credentials", at];
+      const found = registries.targets?.egressCredential(id, tenantId) ?? null;
+      // The message is the same for a missing credential and for one of another tenant, so that it reveals nothing.
+      if (found === null) refuse(loc, `names an unknown egress credential: ${id}`, "unresolved");
+      else if (found.fault !== null)
+        refuse(loc, `names the egress credential ${id}, which ${found.fault}`, "unresolved");
+      else if (!admitsHost(allow_hosts ?? [], found.host))
+        refuse(loc, `names the egress credential ${id}, whose host is not in spec.network.allow_hosts`, "conflict");
+    }
+    return { network: { allowHosts: allow_hosts, credentials: [...new Set(credentials)] } };
+  },
+});
 
 /** Returns the rules for the URL in `key` of every entry of `spec.<field>`; a missing or empty URL is ignored. */
 export function urlRules<F extends string, K extends string>(

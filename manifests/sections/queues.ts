@@ -1,13 +1,11 @@
 import { ownKeys } from "../../storage/tables/key-value.ts";
-import { argumentsSchemaFault } from "../fields/arguments-schema.ts";
+import { refuseArgsSchema } from "../fields/arguments-schema.ts";
 import { closed, fatal, integer, list, nullable, text, timeoutMsMax, toolName } from "../fields/fields.ts";
 import { argsSchema, toldToTheModel } from "../fields/remote.ts";
 import { type Rule, unique } from "../fields/rules.ts";
-import { defineSection, type Refuse, type SpecOf } from "../fields/section.ts";
-import type { Registries, ToolSpec } from "../registries.ts";
+import { defineSection, type SpecOf } from "../fields/section.ts";
+import type { ToolSpec } from "../registries.ts";
 import { notInMulti, type PatternSpec } from "./pattern.ts";
-import { exitPlanModeName } from "./permissions.ts";
-import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
   queues: list(
@@ -28,7 +26,7 @@ const fields = {
 type Spec = SpecOf<typeof fields> & PatternSpec;
 
 /** A tool whose calls are pushed to a list for an external consumer. */
-export type QueueTool = ToolSpec & { readonly list: string; readonly deadlineMs: number; readonly fatal: boolean };
+export type QueueTool = ToolSpec & { readonly list: string; readonly deadlineMs: number };
 
 const rules: readonly Rule<Spec>[] = [
   notInMulti("queues"),
@@ -45,29 +43,19 @@ const rules: readonly Rule<Spec>[] = [
 export const queues = defineSection({
   fields,
   rules,
+  binds(spec: Spec, { registries, refuse }) {
+    if (spec.queues.length > 0 && !registries.hasRedis)
+      refuse(["spec", "queues"], "needs SVC_REDIS_URL, which is not set", "unsupported");
+    return spec.queues.map((queue, at) => {
+      const loc = ["spec", "queues", at];
+      refuseArgsSchema(queue.args_schema, loc, refuse);
+      return { loc, tool: compiled(queue) };
+    });
+  },
   compile: (spec: Spec) => ({
     queues: new Map(spec.queues.map((queue) => [queue.name, compiled(queue)])) as ReadonlyMap<string, QueueTool>,
   }),
 });
-
-/** Appends the queue tools to the bound ones. Refuses names that are taken, and all queues if there is no Redis. */
-export function withQueues(
-  bound: readonly ToolSpec[],
-  spec: Spec & ToolEffectsSpec,
-  { hasRedis }: Pick<Registries, "hasRedis">,
-  refuse: Refuse,
-): ToolSpec[] {
-  if (spec.queues.length > 0 && !hasRedis)
-    refuse(["spec", "queues"], "needs SVC_REDIS_URL, which is not set", "unsupported");
-  for (const [at, { name, args_schema }] of spec.queues.entries()) {
-    const loc = ["spec", "queues", at];
-    if (name === exitPlanModeName || bound.some((tool) => tool.name === name))
-      refuse([...loc, "name"], "is the name of another tool", "conflict");
-    const fault = args_schema === null ? null : argumentsSchemaFault(args_schema);
-    if (fault !== null) refuse([...loc, "args_schema", ...fault.path], fault.says, "unsupported");
-  }
-  return [...bound, ...spec.queues.map((queue) => asDeclared(compiled(queue), spec))];
-}
 
 /**
  * Assumes the strongest effect and risk, because the consumer's behavior is unknown, unless the manifest declares them

@@ -259,7 +259,7 @@ describe("the parts of a plugin", () => {
     const [, update] = first.filter(({ name }) => name === "tool_execution_update").map(({ json }) => json.data);
     assert.deepEqual(update.progress, { done: 1, total: 2, message: "searching" });
     const [ended] = first.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
-    assert.equal(ended, "nothing about milk, by public and operator");
+    assert.equal(ended, "nothing about milk, by agent and internet and operator");
     const offered = mock.requests.at(-1)?.body.tools as { function: { name: string; description: string } }[];
     assert.deepEqual(
       offered.map(({ function: { name } }) => name),

@@ -103,7 +103,7 @@ export class ActorProcess {
     const made = createActorDeps(config, env, store, this.bus);
     const models = { ...made.models, provider: () => model };
     const toolSources = [...made.toolSources, toolList("the test", tools)];
-    const registries = registriesOf(settings, { models, toolSources, patterns: made.patterns });
+    const registries = registriesOf(settings, { models, secrets: made.secrets, toolSources, patterns: made.patterns });
     const resolver = createResolver({ env, store: null, objects: null, directory: settings.manifestDir });
     const objects = { get: async () => null, list: async () => [] };
     const library = new ManifestLibrary(resolver, registries, objects, made.metrics, () => env.monotonic());

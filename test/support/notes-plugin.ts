@@ -138,7 +138,8 @@ const archive: PluginToolSource = {
       risk: "reads",
       execute({ word }, { progress, services }: PluginToolContext) {
         progress({ done: 1, total: 2, message: "searching" });
-        const ways = Object.keys(services.egress).join(" and ");
+        const { agent, internet, operator } = services.egress;
+        const ways = Object.keys({ agent, internet, operator }).join(" and ");
         return { text: `nothing about ${word}, by ${ways}` };
       },
     });

@@ -1,5 +1,6 @@
 import { taskSuffix } from "../../../bus/address.ts";
 import type { BackgroundTask, SubmitTurn } from "../../../bus/protocol/run.ts";
+import { allowHostsOf } from "../context/allowed-hosts.ts";
 import type { RunContext } from "../context/run-context.ts";
 import type { AskedTask } from "../context/task-family.ts";
 
@@ -30,6 +31,7 @@ export function taskTurn(
 ): SubmitTurn {
   const { spec, eventLog, attended, deps, askedOn } = runContext;
   const { parent } = spec;
+  const allowHosts = allowHostsOf(runContext);
   return {
     run_id,
     surface: "task",
@@ -59,6 +61,7 @@ export function taskTurn(
       heard: askedOn !== null,
       deadline: runContext.billing.deadline,
       agents,
+      ...(allowHosts.length > 0 && { allow_hosts: allowHosts }),
       depth: depthOf(runContext) + 1,
       ...(background !== null && { background }),
       ...(background === null && runContext.durableRun !== null && { durable: { active_ms: activeMs(runContext) } }),

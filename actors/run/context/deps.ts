@@ -3,10 +3,12 @@ import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { SlotSet } from "../../../bus/slot-map.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
+import type { ComputePool } from "../../../governance/compute/compute-pool.ts";
 import type { MakeControl, MakeInputControl } from "../../../governance/controls/control.ts";
+import type { Outgoing } from "../../../governance/egress/outgoing.ts";
 import type { Redis } from "../../../governance/egress/redis.ts";
 import type { Metrics } from "../../../governance/metrics.ts";
-import type { SecretMask } from "../../../governance/secret-mask.ts";
+import type { SecretMask, Secrets } from "../../../governance/secret-mask.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
 import type { ArtifactStore } from "../../../storage/files/artifact-store.ts";
 import type { FileStore } from "../../../storage/files/file-store.ts";
@@ -17,7 +19,6 @@ import type { TokenCounter } from "../../models/token-counter.ts";
 import type { ContextMemory } from "../../runtime/context-memory.ts";
 import type { LiveRuns } from "../../runtime/live-runs.ts";
 import type { ToolSource } from "../../tools/source.ts";
-import type { ToolServices } from "../../tools/tool.ts";
 import type { ToolSets } from "../../tools/tool-sets.ts";
 import type { KnownPrefixes } from "../billing/call-rows.ts";
 import type { ContextSource } from "../prompt/context-source.ts";
@@ -47,8 +48,12 @@ export interface RunDeps {
   readonly toolSources: readonly ToolSource[];
   /** Opened tool sources, shared by the agents of this thread. */
   readonly toolSets: ToolSets;
-  /** Egress and secrets for tools. */
-  readonly toolServices: ToolServices;
+  /** Sends requests of tools. */
+  readonly outgoing: Outgoing;
+  /** Resolves secrets of settings and manifests. */
+  readonly secrets: Secrets;
+  /** Does work that would block the event loop. */
+  readonly compute: ComputePool;
   /** The controls around the calls and replies of every run. */
   readonly controls: readonly MakeControl[];
   /** Controls on the messages of callers, before a turn is accepted. */

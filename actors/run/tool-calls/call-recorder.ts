@@ -96,7 +96,8 @@ export class CallRecorder {
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const told = denial === null ? shownStatus : "denied";
     const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
-    const of = { spoken, ...(artifact !== undefined && { artifact_id: artifact.artifact_id }) };
+    const { taint = [] } = result;
+    const of = { spoken, taint, ...(artifact !== undefined && { artifact_id: artifact.artifact_id }) };
     const written = artifact === undefined ? ops : [...ops, ...artifact.ops];
     if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, of), entries, written, kept);
     return keepImages(runContext, shown.images).then(({ attachments, ops: keeping, note }) => {
@@ -233,8 +234,8 @@ export class CallRecorder {
   }
 
   failIfFatal({ call, text }: ToolOutcome, { error }: ToolResult): void {
-    const { clientTools, queues } = this.#runContext.spec.agent;
-    if (error !== undefined && (clientTools.get(call.name) ?? queues.get(call.name))?.fatal)
-      this.#runContext.failFor(call.name, text);
+    if (error === undefined) return;
+    const tool = this.#runContext.spec.agent.tools.find(({ name }) => name === call.name);
+    if (tool?.fatal) this.#runContext.failFor(call.name, text);
   }
 }

@@ -19,6 +19,7 @@ import type { RunContext } from "../context/run-context.ts";
 import { callDigest, callKey } from "../context/run-pipeline.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { isOfRequest } from "../spec/request-tools.ts";
+import { CallServices } from "./call-services.ts";
 import type { HowMade } from "./made-call.ts";
 
 /** The signal for work of a tool outside its call. It never aborts. */
@@ -172,7 +173,7 @@ export function toolContext(
       familyOf(runContext).stop(task_id);
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
-    services: deps.toolServices,
+    services: new CallServices(runContext, { id: callId, signal }),
     artifacts: { read: (...asked) => readArtifactPage(runContext, ...asked) },
     progress,
     emit: (name, data) => runContext.stream.frameInCall(name, data),

@@ -1,12 +1,16 @@
 import type { TSchema } from "typebox";
+import { credentialOf } from "../../../governance/egress/outgoing.ts";
+import type { Secrets } from "../../../governance/secret-mask.ts";
+import { secretFault } from "../../../governance/settings/egress-credentials.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
-import type { Registries } from "../../../manifests/registries.ts";
+import type { OperatorTargets, Registries } from "../../../manifests/registries.ts";
 import type { Models } from "../../models/models.ts";
 import { offeredTools, type ToolSource } from "../source.ts";
 
 /** The parts of a deployment that manifests may name. */
 export interface Nameable {
   readonly models: Models;
+  readonly secrets: Pick<Secrets, "find">;
   readonly toolSources: readonly Pick<ToolSource, "name" | "offers">[];
   /** By name. */
   readonly patterns: ReadonlyMap<string, unknown>;
@@ -17,7 +21,7 @@ export interface Nameable {
 /** Returns the registries for the compiler of manifests, as plain data. */
 export function registriesOf(
   settings: Settings,
-  { models, toolSources, patterns, extensions = new Map() }: Nameable,
+  { secrets, models, toolSources, patterns, extensions = new Map() }: Nameable,
 ): Registries {
   return {
     tools: offeredTools(toolSources),
@@ -28,7 +32,20 @@ export function registriesOf(
     defaultModelId: models.defaultModelId,
     defaultVisionModelId: settings.defaultVisionModelId,
     webhookEndpoints: new Map(Object.entries(settings.webhookEndpoints).map(([id, { tenants }]) => [id, tenants])),
+    targets: operatorTargets(settings, secrets),
     hasRedis: settings.redisUrl !== "",
     workspaceDeploymentTenants: settings.workspaceDeploymentTenants,
+  };
+}
+
+function operatorTargets(settings: Settings, secrets: Pick<Secrets, "find">): OperatorTargets {
+  return {
+    egressCredential(id, tenantId) {
+      const credential = credentialOf(settings.egressCredentials, id, tenantId);
+      if (credential === null) return null;
+      const secret = secrets.find(credential.secret);
+      return { host: credential.host, fault: secret === null ? "has a secret that is not set" : secretFault(secret) };
+    },
+    hasSearch: false,
   };
 }

@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo, Server } from "node:net";
 import { after, before, beforeEach, test } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
-import type { EgressPolicy } from "../../../governance/egress/address.ts";
+import { allowsAddress, type EgressPolicy } from "../../../governance/egress/address.ts";
 import { judgedLookup, type Resolver } from "../../../governance/egress/connector.ts";
 import { Egress } from "../../../governance/egress/egress.ts";
 import { EgressBlocked, egressFailure } from "../../../governance/egress/failure.ts";
@@ -212,7 +212,10 @@ test("the public policy refuses a name with a private answer, in both forms of n
   ];
   for (const all of [true, false]) {
     const turns = structuredClone(answers);
-    const lookup = judgedLookup("public", (_name, _options, done) => done(null, turns.shift() ?? []));
+    const lookup = judgedLookup(
+      (address) => allowsAddress("public", address),
+      (_name, _options, done) => done(null, turns.shift() ?? []),
+    );
     const given: unknown[] = [];
 
     for (const _ of answers)

@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { systemEnv } from "../../../bus/env.ts";
 import { Redis } from "../../../governance/egress/redis.ts";
 import { RedisKeyValue } from "../../../governance/egress/redis-key-value.ts";
-import { readRedisUrl } from "../../../governance/egress/redis-place.ts";
+import { readRedisUrl } from "../../../governance/settings/redis-place.ts";
 import { type KeyValue, StoredKeyValue } from "../../../storage/tables/key-value.ts";
 import { has } from "../../support/needs.ts";
 import { startRedis } from "../../support/redis.ts";

@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createServer, getCACertificates, setDefaultCACertificates } from "node:tls";
 import { systemEnv } from "../../../bus/env.ts";
 import { Redis } from "../../../governance/egress/redis.ts";
-import { readRedisUrl } from "../../../governance/egress/redis-place.ts";
+import { readRedisUrl } from "../../../governance/settings/redis-place.ts";
 import { readSettings } from "../../../governance/settings/settings.ts";
 import { has } from "../../support/needs.ts";
 import { startRedis } from "../../support/redis.ts";

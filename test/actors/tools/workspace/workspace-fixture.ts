@@ -8,7 +8,6 @@ import { MadePlans } from "../../../../actors/tools/made-plans.ts";
 import { builtInTools } from "../../../../actors/tools/registry/built-in.ts";
 import type { ToolContext, ToolResult } from "../../../../actors/tools/tool.ts";
 import { systemEnv } from "../../../../bus/env.ts";
-import { Egress } from "../../../../governance/egress/egress.ts";
 import { createStore, type Engine } from "../../../../storage/store/store.ts";
 
 /** A temporary root with a workspace of scope deployment, so that a test controls the paths of its files. */
@@ -65,8 +64,9 @@ export function openFixture(t: TestContext): Fixture {
     taskResult: () => Promise.reject(new Error("no tasks here")),
     delegated: async () => ({ text: "", error: "permission_denied" }),
     services: {
-      egress: { public: new Egress("public"), operator: new Egress("operator") },
+      egress: { agent: nothing, internet: nothing, operator: nothing },
       secrets: { resolve: async (text) => text },
+      compute: { run: unused },
     },
     artifacts: { read: async () => null },
     progress: () => {},
@@ -105,3 +105,7 @@ export function openFixture(t: TestContext): Fixture {
     },
   };
 }
+
+/** Workspace tools do not use these services. */
+const unused = () => Promise.reject(new Error("not used by workspace tools"));
+const nothing = { whole: unused, fetch: unused };
