@@ -317,7 +317,7 @@ describe("http tools", () => {
 
     const { requests } = site;
     assert.equal(requests.at(-1)?.url, "/endless");
-    await eventually("the connection is closed", () => site.connections <= 4);
+    await eventually("the connection is closed", async () => site.connections <= 4);
   });
 
   /** Spellings of addresses inside private networks (threats.md 17). */

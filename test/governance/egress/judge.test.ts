@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { coversUrl, isBelow } from "../../../governance/egress/credentials.ts";
 import { targetJudge } from "../../../governance/egress/judge.ts";
+import type { EgressCredential } from "../../../governance/settings/egress-credentials.ts";
 
 const host = (name: string, port = 80) => ({ host: name, cidr: null, port });
 const network = (cidr: string, port = 80) => ({ host: null, cidr, port });
@@ -29,17 +30,15 @@ for (const [what, targets, address, place, expected] of [
     assert.equal(targetJudge(targets)(address, { host: name, port: Number(port) }), expected);
   });
 
-const credential = {
-  ...{
-    host: "api.example",
-    port: 443,
-    path_prefix: "/v1/",
-    header: "authorization",
-    scheme: "",
-    secret: "",
-    tenants: "*",
-  },
-} as const;
+const credential: EgressCredential = {
+  host: "api.example",
+  port: 443,
+  path_prefix: "/v1/",
+  header: "authorization",
+  scheme: "",
+  secret: "",
+  tenants: "*",
+};
 
 for (const [url, expected] of [
   ["https://api.example/v1/x", true],
