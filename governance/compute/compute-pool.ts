@@ -19,7 +19,7 @@ export interface ComputeJob<_Input, _Output> {
 const idleMs = 60_000;
 
 /** The task had no result: its job is overloaded, was too slow, needed too much memory, or threw. */
-export class ComputeFailure extends Error {
+class ComputeFailure extends Error {
   override readonly name = "ComputeFailure";
 }
 
