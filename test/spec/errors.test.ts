@@ -74,7 +74,7 @@ describe("refusals", () => {
   const as = (key: string, method: string, path: string, body?: unknown) =>
     server.request(method, path, body === undefined ? { key } : { key, body });
 
-  test("ERR-006 CHAT-008 CHAT-009 CHAT-010 CHAT-016 CHAT-019 ERR-009 AUTH-032 the rows of a turn, on /chat and /chat/stream alike", async () => {
+  test("ERR-006 CHAT-008 CHAT-009 CHAT-010 CHAT-016 CHAT-019 ERR-009 AUTH-032 the error rows of a turn hold, on /chat and /chat/stream alike", async () => {
     const commands = Array.from({ length: 17 }, () => ({ role: "user", content: "/hi" }));
     const cases: [what: object, status: number, text: string][] = [
       [
@@ -121,7 +121,7 @@ describe("refusals", () => {
     }
   });
 
-  test("ERR-014 an operator's manifest that does not compile is 422 invalid_manifest with the field, on every surface", async () => {
+  test("ERR-014 an invalid operator's manifest is 422 with the field, on every surface", async () => {
     const detail = [
       {
         loc: ["spec", "skills_declared_only"],
@@ -134,7 +134,7 @@ describe("refusals", () => {
     for (const path of surfaces) assert.deepEqual(told(await send(path, turn("later", "hi"))), wanted);
   });
 
-  test("ERR-007 a secret that cannot be resolved is 503 on /chat, and event: error in a stream", async () => {
+  test("ERR-007 an unresolved secret is 503 on /chat, and event: error in a stream", async () => {
     const body = turn("agent", "hi", { model: "secretive", thread_id: "secretive" });
     const chat = await send("/chat", body);
     const stream = await server.stream("/chat/stream", body, { key: keys.ann, headers: { "x-request-id": "req-7" } });
@@ -145,7 +145,7 @@ describe("refusals", () => {
     assert.ok(stream.text.endsWith(`event: error\ndata: ${JSON.stringify({ error })}\n\ndata: [DONE]\n\n`));
   });
 
-  test("IDEM-001 IDEM-002 IDEM-005 IDEM-007 the rows of Idempotency-Key", async () => {
+  test("IDEM-001 IDEM-002 IDEM-005 IDEM-007 the error rows of Idempotency-Key hold", async () => {
     const more = gate();
     mock.answer("held", says("So far", more.opened, "."));
     const body = turn("agent", "hi", { thread_id: "keyed", model: "held" });
@@ -166,7 +166,7 @@ describe("refusals", () => {
     assert.deepEqual(told(other), [422, both("idempotency_key_reused")]);
   });
 
-  test("CHAT-039 the rows of a turn on /v1 have the same status, and the protocol's body", async () => {
+  test("CHAT-039 the error rows of a turn have the same status on /v1, and the protocol's body", async () => {
     const hi = [{ role: "user", content: "hi" }];
     const error = (message: string, type: string, code: string) => ({ error: { message, type, param: null, code } });
     const cases: [object, number, object][] = [
@@ -232,7 +232,7 @@ describe("refusals", () => {
     }
   });
 
-  test("ERR-009 an image goes to no model that is text only: 422, by link and by value, and the thread is as it was", async () => {
+  test("ERR-009 an image for a text-only model is 422, by link or value, and changes nothing", async () => {
     const asked = mock.requests.length;
     const parts = [image, { type: "image", image_url: { url: "data:image/png;base64,AAAA" } }];
 
@@ -252,7 +252,7 @@ describe("refusals", () => {
     assert.equal(mock.requests.length, asked);
   });
 
-  test("SESS-002 SESS-008 SESS-015 SESS-016 the rows of conversations", async () => {
+  test("SESS-002 SESS-008 SESS-015 SESS-016 the error rows of conversations hold", async () => {
     const more = gate();
     mock.answer("held", says("So far", more.opened, "."));
     await send("/chat", turn("agent", "hi", { thread_id: "complete" }));
@@ -285,7 +285,7 @@ describe("refusals", () => {
       assert.deepEqual(told(await as(keys.ann, method, path, body)), wanted, `${method} ${path}`);
   });
 
-  test("MANI-003 MANI-004 MANI-012 the rows of manifests", async () => {
+  test("MANI-003 MANI-004 MANI-012 the error rows of manifests hold", async () => {
     const manifest = { metadata: { name: "clerk" } };
     await as(keys.operator, "PUT", "/manifests/clerk", { manifest });
     const noManifest = `There is no manifest of this name. There are ${manifests.replace("hybrid", "clerk, hybrid")}.`;
@@ -313,7 +313,7 @@ describe("refusals", () => {
     assert.ok(json.detail.some(({ loc }: { loc: string[] }) => loc.join(".") === "spec.colour"));
   });
 
-  test("AUDIT-010 AUDIT-006 USAGE-002 the rows of audit and usage", async () => {
+  test("AUDIT-010 AUDIT-006 USAGE-002 the error rows of audit and usage hold", async () => {
     const invalid = (loc: string[], msg: string, type: string) =>
       JSON.stringify({ error: "invalid_request", detail: [{ loc, msg, type }] });
     const rows: [string, number, string][] = [
@@ -353,7 +353,7 @@ describe("refusals", () => {
     }
   });
 
-  test("the statuses that the specification prints are those of the table", () => {
+  test("the statuses in the specification are those of the error table", () => {
     const printed: Partial<Record<ErrorCode, number>> = {
       payload_too_large: 413,
       rate_limited: 429,

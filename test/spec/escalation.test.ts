@@ -16,7 +16,7 @@ const hedged = "That is a good question; to be honest I\u2019m not sure what the
 const strong = "The stronger one knows it.";
 const usage = (tokens: number) => ({ prompt_tokens: tokens, completion_tokens: 100, total_tokens: tokens + 100 });
 
-describe("SPEC-018 answers that are not sure of themselves", () => {
+describe("SPEC-018 answers of low confidence", () => {
   const atEnd = cleanup();
   const scopes = [
     "chat:write",
@@ -126,7 +126,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.deepEqual(count(), [1, 0]);
   });
 
-  test("markers are the manifest's own, in any case, and min_response_chars 0 finds no answer short", async () => {
+  test("markers are the manifest's, in any case; min_response_chars 0 fits any length", async () => {
     for (const [first, read] of [
       ["No.", "No."],
       [hedged, hedged],
@@ -170,7 +170,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.deepEqual(least(), [1, 1]);
   });
 
-  test("where the stronger model fails, has no credential or may not be paid for, the first answer stands", async () => {
+  test("the first answer is sent where the stronger model fails or is unavailable", async () => {
     const degraded = () => counted("svc_control_degraded_total", 'control="confidence_escalation"');
     const before = await degraded();
     const count = script({ weak: [{ text: [hedged] }], strong: [failure(400)] });
@@ -206,7 +206,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.match(wordsOf(await streamed("doubter")), /^Half a /);
   });
 
-  test("an answer with a schema is not found short, and one that is in doubt is made anew to fit", async () => {
+  test("an answer with a schema is never too short, and its replacement fits the schema", async () => {
     for (const [n, read, asked] of [
       ["4", '{"n":"4"}', [1, 0]],
       ["I don't know", '{"n":"5"}', [1, 1]],
@@ -227,7 +227,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.ok(!frames.some(({ json }) => json?.data?.phase === "held"));
   });
 
-  test("a follow-up is a turn of its own: the first model answers it, and is looked at again", async () => {
+  test("a follow-up is a turn of its own: the first model answers, judged anew", async () => {
     const { opened, open } = gate();
     const count = script({
       weak: [{ text: [hedged] }, { text: [hedged] }, { text: [long] }],
@@ -249,7 +249,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.deepEqual(count(), [3, 2]);
   });
 
-  test("where a fallback of the first model is the stronger one, its answer is read as it is", async () => {
+  test("an answer of the stronger model as the first one's fallback is not judged", async () => {
     const count = script({ weak: [failure(400)], strong: [{ text: ["No."] }] });
 
     assert.equal((await ask("fallen")).json.final.content, "No.");
@@ -257,7 +257,7 @@ describe("SPEC-018 answers that are not sure of themselves", () => {
     assert.deepEqual(count(), [1, 1]);
   });
 
-  test("an abort while the stronger model speaks ends the turn with its words alone", async () => {
+  test("an abort while the stronger model writes ends the turn with its words alone", async () => {
     const hold = new Promise<never>(() => {});
     script({ weak: [{ text: [hedged] }], strong: [says("So far. ", hold)] });
     const stream = await server.stream("/chat/stream", turn("doubter", "go", { thread_id: "abort" }), as);

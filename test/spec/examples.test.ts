@@ -75,7 +75,7 @@ describe("examples", () => {
   const results = (json: { messages: { role: string; content: string }[] }) =>
     json.messages.filter(({ role }) => role === "tool").map(({ content }) => content);
 
-  test("the README has a request for each of them, all compile, and none names a model", async () => {
+  test("each is requested in the README and compiles, and none names a model", async () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
@@ -119,7 +119,7 @@ describe("examples", () => {
     );
   });
 
-  test("project writes a plan that /plans shows with its thread", async () => {
+  test("project writes a plan that /plans lists with its thread", async () => {
     const steps = [{ title: "Area" }, { title: "Cost" }];
     script({
       plan_create: inTurn(
@@ -140,7 +140,7 @@ describe("examples", () => {
     assert.ok(results(json).includes("420"));
   });
 
-  test("proofread gives the draft that its verifier has let pass, and no other", async () => {
+  test("proofread answers with the draft that its verifier accepted, and no other", async () => {
     const known = script({
       [judges]: [verdict(0.7), verdict(0.9)],
       [proofreads]: [{ text: "A long draft." }, { text: "Short." }],
@@ -180,7 +180,7 @@ describe("examples", () => {
     assert.equal(unclear.final.content, "Hm.");
   });
 
-  test("two-opinions makes one answer of both", async () => {
+  test("two-opinions merges two answers into one", async () => {
     const known = script({
       "Compare the answers.": { text: "Yes: both come to 1,049.58." },
       [plans]: plan("tax"),
@@ -222,7 +222,7 @@ describe("examples", () => {
     assert.doesNotMatch(JSON.stringify(toMember?.body), /guests|12 at 18/);
   });
 
-  test("studio has what a client shows, and asks the client and its user in mid-turn", async () => {
+  test("studio has what clients show, and asks the client and its user mid-turn", async () => {
     const { svc } = (await server.get("/v1/models/studio")).json;
     assert.equal(svc.greeting.headline, "What are we writing today?");
     assert.equal(svc.starters.length, 2);
@@ -264,7 +264,7 @@ describe("examples", () => {
     assert.match(systemOf(mock.requests.at(-1)) ?? "", /Write warmly, as to a friend\./);
   });
 
-  test("the bundled router lets quick answer, or oss-only on its model with open weights", async () => {
+  test("the bundled router lets quick answer, or oss-only on its open-weight model", async () => {
     const go = async () =>
       (await server.post("/chat", { manifest: "router", messages: [{ role: "user", content: "Go." }] })).json.final;
     mock.answer(openModel, { text: "Open." });
@@ -283,7 +283,7 @@ describe("examples", () => {
     );
   });
 
-  test("the bundled hybrid-router chooses with a small model, and without a word of it that can be read quick answers", async () => {
+  test("the bundled hybrid-router chooses by a small model, quick if it is unreadable", async () => {
     const go = async () =>
       (await server.post("/chat", { manifest: "hybrid-router", messages: [{ role: "user", content: "Go." }] })).json;
     script({ [quickly]: { text: "Quick." } });

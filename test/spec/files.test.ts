@@ -53,7 +53,7 @@ describe("files", () => {
     }
   });
 
-  test("FILE-001 a file may be without a name; one of 255 characters is kept and one of 256 is refused by the field's name", async () => {
+  test("FILE-001 a file name is optional and has at most 255 characters", async () => {
     const unnamed = await post(uploadOf(gif, "image/gif"));
     const longest = await post(uploadOf(gif, "image/gif", { filename: "n".repeat(255) }));
     const longer = await post(uploadOf(gif, "image/gif", { filename: "n".repeat(256) }));
@@ -80,7 +80,7 @@ describe("files", () => {
       );
   });
 
-  test("FILE-004 FILE-011 what is deleted is gone, deleting twice is no error, and a malformed id is not deleted", async () => {
+  test("FILE-004 FILE-011 deletion is repeatable without an error, and a malformed id deletes nothing", async () => {
     const { file_id } = (await post(uploadOf(gif, "image/gif"))).json;
 
     const first = await remove(file_id);
@@ -95,7 +95,7 @@ describe("files", () => {
     assert.equal((await get(file_id)).status, 404);
   });
 
-  test("FILE-005 what is no base64 in its canonical form, and nothing, are 400", async () => {
+  test("FILE-005 empty or non-canonical base64 is 400", async () => {
     assert.deepEqual(await refusal({ data: "", media_type: "image/gif" }), [400, "empty_data"]);
     const whole = gif.toString("base64");
     const unpadded = jpeg.toString("base64").replace(/=+$/, "");
@@ -115,7 +115,7 @@ describe("files", () => {
       assert.equal((await refusal(body))[0], 422, JSON.stringify(body));
   });
 
-  test("FILE-006 other types are 400, and so are bytes that are not what they are called", async () => {
+  test("FILE-006 other types, and bytes that do not match their type, are 400", async () => {
     for (const media_type of [
       "image/svg+xml",
       "text/html",
@@ -138,7 +138,7 @@ describe("files", () => {
     assert.deepEqual(await refusal(uploadOf(png(), "image/jpeg")), [400, "media_type_mismatch"]);
   });
 
-  test("FILE-007 600 KiB are taken, and not a byte more", async () => {
+  test("FILE-007 600 KiB are accepted, and not a byte more", async () => {
     const largest = await post(uploadOf(png(fileBytesMax), "image/png"));
     const larger = await refusal(uploadOf(png(fileBytesMax + 1), "image/png"));
     const enormous = await post(uploadOf(png(1024 * 1024), "image/png"));
@@ -179,7 +179,7 @@ describe("files", () => {
     }
   });
 
-  test("FILE-010 FILE-011 another tenant's file is not there, and deleting it does nothing", async () => {
+  test("FILE-010 FILE-011 another tenant's file does not exist, and deleting it does nothing", async () => {
     const { file_id } = (await post(uploadOf(gif, "image/gif"))).json;
 
     const read = await get(file_id, keys.stranger);
@@ -190,7 +190,7 @@ describe("files", () => {
     assert.equal((await get(file_id)).status, 200);
   });
 
-  test("FILE-003 a file is there after a restart", async () => {
+  test("FILE-003 a file still exists after a restart", async () => {
     const { file_id } = (await post(uploadOf(webp, "image/webp"))).json;
 
     await server.restart();
@@ -232,7 +232,7 @@ describe("the quota of files", () => {
     assert.equal((await server.post("/files", uploadOf(gif, "image/gif"))).status, 200);
   });
 
-  test("FILE-009 without a store that its threads share a server keeps no files: 503", async () => {
+  test("FILE-009 a server without a store shared by its threads keeps no files: 503", async () => {
     const server = await startServer({ env: { SVC_OBJECT_STORE: "memory" }, atEnd });
 
     const posted = await server.post("/files", uploadOf(gif, "image/gif"));

@@ -76,7 +76,7 @@ describe("Idempotency-Key", () => {
   };
   const asked = (model: string) => mock.requests.filter((request) => request.model === model).length;
 
-  test("IDEM-001 a key is visible ASCII of 1 to 255 characters without braces, otherwise 400 invalid_idempotency_key", async () => {
+  test("IDEM-001 a key has 1 to 255 visible ASCII characters without braces, else 400", async () => {
     const bad = ["x".repeat(256), "{", "a}b", "with space", "tab\tbed", "é", "\u0080", ""];
     const literal = '{"error":"invalid_idempotency_key","detail":"invalid_idempotency_key"}';
 
@@ -94,14 +94,14 @@ describe("Idempotency-Key", () => {
     assert.equal(await userMessages("format"), 0);
   });
 
-  test("IDEM-002 a stream with a key and without thread_id is 400 idempotency_key_requires_thread_id", async () => {
+  test("IDEM-002 a keyed stream without thread_id is 400 idempotency_key_requires_thread_id", async () => {
     const answer = await send("/chat/stream", "no-thread");
 
     const literal = "idempotency_key_requires_thread_id";
     assert.deepEqual([answer.status, answer.text], [400, `{"error":"${literal}","detail":"${literal}"}`]);
   });
 
-  test("IDEM-008 a stream that is sent again is replayed: its own events with their ids, then [DONE], and nothing runs", async () => {
+  test("IDEM-008 a resent stream is replayed with its events, ids and [DONE], and nothing runs", async () => {
     await send("/chat/stream", "before", { thread: "replay" });
     const first = await send("/chat/stream", "again", { thread: "replay", model: "tools" });
     await send("/chat/stream", "after", { thread: "replay" });
@@ -148,7 +148,7 @@ describe("Idempotency-Key", () => {
     );
   });
 
-  test("IDEM-012 an answer of POST /chat that is asked for again is the first one, byte for byte, and nothing runs", async () => {
+  test("IDEM-012 a resent POST /chat gets the first answer, byte for byte, and nothing runs", async () => {
     const first = await send("/chat", "json", { thread: "json", model: "plain-2" });
 
     const second = await send("/chat", "json", { thread: "json", model: "plain-2" });
@@ -160,7 +160,7 @@ describe("Idempotency-Key", () => {
     assert.deepEqual([asked("plain-2"), await userMessages("json")], [1, 1]);
   });
 
-  test("IDEM-012 a stateless answer of POST /chat can be asked for again too", async () => {
+  test("IDEM-012 a resent stateless POST /chat gets the first answer too", async () => {
     const first = await send("/chat", "stateless", { model: "plain-3" });
     const second = await send("/chat", "stateless", { model: "plain-3" });
 
@@ -175,7 +175,7 @@ describe("Idempotency-Key", () => {
     assert.deepEqual([await userMessages("per-thread-1"), await userMessages("per-thread-2")], [1, 1]);
   });
 
-  test("IDEM-004 the key of POST /chat belongs to the principal alone: with another thread the body differs", async () => {
+  test("IDEM-004 the key of POST /chat belongs to the principal: another thread is another body", async () => {
     const first = await send("/chat", "per-principal", { thread: "per-principal-1" });
     const elsewhere = await send("/chat", "per-principal", { thread: "per-principal-2" });
 
@@ -184,7 +184,7 @@ describe("Idempotency-Key", () => {
     assert.equal(await userMessages("per-principal-2"), 0);
   });
 
-  test("IDEM-003 IDEM-004 another principal's key, and that of another tenant's principal of the same name, are other keys", async () => {
+  test("IDEM-003 IDEM-004 keys of another principal, or another tenant's namesake, are other keys", async () => {
     for (const route of routes) {
       const key = `shared${slug(route)}`;
       const sending = { thread: key };
@@ -202,7 +202,7 @@ describe("Idempotency-Key", () => {
     }
   });
 
-  test("IDEM-003 the keys of the routes are apart", async () => {
+  test("IDEM-003 the same key on another route is another key", async () => {
     const headers = { "idempotency-key": "both" };
     const completion = { model: "agent", user: "both", messages: [{ role: "user", content: "go" }] };
     const answers = [
@@ -229,7 +229,7 @@ describe("Idempotency-Key", () => {
     }
   });
 
-  test("IDEM-006 IDEM-010 a refused request is never the key's answer, and the key is free", async () => {
+  test("IDEM-006 IDEM-010 a refused request is never the key's answer, and the key stays free", async () => {
     for (const route of routes) {
       const thread = `refused${slug(route)}`;
       const refusals = [
@@ -273,7 +273,7 @@ describe("Idempotency-Key", () => {
     assert.equal(await userMessages("busy"), 3);
   });
 
-  test("IDEM-007 a stream that is sent again while it runs is 409 idempotency_in_progress, and nothing runs", async () => {
+  test("IDEM-007 a stream resent while it runs is 409 idempotency_in_progress; nothing reruns", async () => {
     const more = gate();
     mock.answer("held", says("So ", more.opened, "far."));
     const first = await server.stream("/chat/stream", bodyOf({ thread: "running", model: "held" }), {
@@ -296,7 +296,7 @@ describe("Idempotency-Key", () => {
     assert.deepEqual([replayed(third), eventSeqs(framesIn(third))], ["true", [0, 1]]);
   });
 
-  test("IDEM-013 a POST /chat that is sent again while it runs is 409 idempotency_in_progress, with a thread and without", async () => {
+  test("IDEM-013 a POST /chat resent while it runs is 409 idempotency_in_progress", async () => {
     for (const thread of ["running-json", null]) {
       const more = gate();
       mock.answer("held-json", says(more.opened, "Said."));
@@ -320,7 +320,7 @@ describe("Idempotency-Key", () => {
     }
   });
 
-  test("IDEM-007 IDEM-013 of many requests of one key at the same moment one runs", async () => {
+  test("IDEM-007 IDEM-013 of many simultaneous requests with one key, one runs", async () => {
     const cases: [Route, Sending][] = [
       ["/chat/stream", { thread: "crowd-stream" }],
       ["/chat", { thread: "crowd-json" }],
@@ -343,7 +343,7 @@ describe("Idempotency-Key", () => {
     assert.deepEqual([await userMessages("crowd-stream"), await userMessages("crowd-json")], [1, 1]);
   });
 
-  test("IDEM-009 a turn whose model failed is replayed with its user message, the same on_error and [DONE]", async () => {
+  test("IDEM-009 a turn whose model failed is replayed with user message, on_error and [DONE]", async () => {
     mock.answer("failing", failure(400));
     const first = await send("/chat/stream", "failed", { thread: "failed", model: "failing" });
 
@@ -379,7 +379,7 @@ describe("Idempotency-Key", () => {
     assert.equal(second.json.final.content, "Now.");
   });
 
-  test("IDEM-010 a client that is gone before its request was whole has claimed nothing", async () => {
+  test("IDEM-010 a client that leaves before its request is complete has claimed no key", async () => {
     const body = JSON.stringify(bodyOf({ thread: "half-sent" }));
     const head = `POST /chat/stream HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${keys.ann}\r\nidempotency-key: half-sent\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
     const { port } = new URL(server.url);
@@ -444,7 +444,7 @@ describe("Idempotency-Key", () => {
   });
 });
 
-describe("Idempotency-Key with a short memory and clients that end their runs", () => {
+describe("Idempotency-Key with a short lifetime and clients that end their runs", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
@@ -456,7 +456,7 @@ describe("Idempotency-Key with a short memory and clients that end their runs", 
     mock.answer("held", says(never));
   });
 
-  test("IDEM-003 after SVC_IDEMPOTENCY_TTL_SECONDS a key is forgotten, and the request runs again", async () => {
+  test("IDEM-003 a key expires after SVC_IDEMPOTENCY_TTL_SECONDS, and the request runs again", async () => {
     for (const route of routes) {
       const thread_id = `ttl${slug(route)}`;
       const send = () =>
@@ -474,7 +474,7 @@ describe("Idempotency-Key with a short memory and clients that end their runs", 
     }
   });
 
-  test("IDEM-003 IDEM-011 the key of a durable run is forgotten that long after the end of the run", async () => {
+  test("IDEM-003 IDEM-011 the key of a durable run expires that long after the end of the run", async () => {
     const send = async () => {
       const headers = { "idempotency-key": "lasting" };
       return (await server.post("/chat", turn("lasting", "go"), { headers })).json.resume_token;
@@ -489,7 +489,7 @@ describe("Idempotency-Key with a short memory and clients that end their runs", 
     assert.match(anew, /^[0-9a-f]{32}$/);
   });
 
-  test("IDEM-008 a client that is gone in mid-turn keeps the key, and the resend replays only the user message", async () => {
+  test("IDEM-008 a client that leaves mid-turn keeps the key; the resend has its message only", async () => {
     const headers = { "idempotency-key": "gone" };
     const body = turn("agent", "go", { thread_id: "gone", model: "held" });
     const first = await server.stream("/chat/stream", body, { headers });

@@ -93,7 +93,7 @@ describe("jobs", () => {
     }
   }
 
-  test("JOB-001 JOB-002 JOB-003 JOB-004 a job is written, read, listed, replaced and deleted", async () => {
+  test("JOB-001 JOB-002 JOB-003 JOB-004 a job is created, read, listed, replaced and deleted", async () => {
     const name = fresh();
     const before = Date.now();
 
@@ -155,7 +155,7 @@ describe("jobs", () => {
     assert.equal((await audited("job_deleted", name)).principal_subj, "wanda");
   });
 
-  test("JOB-003 a job that is not enabled has no next time; the same schedule again keeps what is due, another one counts anew", async () => {
+  test("JOB-003 a disabled job has no next time, and only a changed schedule moves it", async () => {
     const name = fresh();
 
     const off = await put(name, { schedule: "0 0 1 1 *", enabled: false });
@@ -170,7 +170,7 @@ describe("jobs", () => {
     assert.match(new Date(other.json.next_run_at).toISOString(), /-01-02T00:00:00\.000Z$/);
   });
 
-  test("JOB-006 run now answers the ended run, and the record says what came of it", async () => {
+  test("JOB-006 run now answers the ended run, and the record has its outcome", async () => {
     const name = fresh();
     await put(name, { enabled: false });
 
@@ -200,7 +200,7 @@ describe("jobs", () => {
     assert.deepEqual([job.last_run_at, job.last_status, job.last_error, job.next_run_at], [started_at, "ok", "", null]);
   });
 
-  test("JOB-006 an answer that is cut does not end within a character", async () => {
+  test("JOB-006 a cut answer does not end within a character", async () => {
     const name = fresh();
     await put(name, { manifest_id: "slow" });
     mock.answer("held", () => ({ text: `a${"😀".repeat(10_000)}` }));
@@ -210,7 +210,7 @@ describe("jobs", () => {
     assert.equal(json.result.answer, `a${"😀".repeat(8_191)}`);
   });
 
-  test("JOB-007 the runs of a job are listed, the newest first, in one conversation or each in its own", async () => {
+  test("JOB-007 a job's runs are listed newest first, in one conversation or separate ones", async () => {
     const [shared, apart] = [fresh(), fresh()];
     await put(shared);
     await put(apart, { payload: { message: "Alone.", fresh_thread: true } });
@@ -242,7 +242,7 @@ describe("jobs", () => {
       assert.equal((await get(`/jobs/${shared}/runs?limit=${limit}`)).status, 422, limit);
   });
 
-  test("TASK-003 JOB-008 a job runs when its time has come, once for all the minutes that were missed", async () => {
+  test("TASK-003 JOB-008 a job runs when it is due, once for all the minutes that were missed", async () => {
     const name = fresh();
     const since = Date.now();
     await put(name, { schedule: everyMinute });
@@ -343,7 +343,7 @@ describe("jobs", () => {
     assert.deepEqual((await get(`/jobs/${name}`)).json.last_error, dead.error);
   });
 
-  test("JOB-006 whoever waits for a run is answered as running when the server is asked to end", async () => {
+  test("JOB-006 a request that waits for a run is answered as running when the server ends", async () => {
     const gated = { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] };
     const own = await startChatProcess(atEnd, { models: ["scripted"], manifests: { gated }, env });
     own.mock.answer("scripted", calls(["calculator", { expression: "6*7" }]));
@@ -397,7 +397,7 @@ describe("jobs", () => {
     await remove(name);
   });
 
-  test("JOB-003 what no job can be is refused, and nothing is written", async () => {
+  test("JOB-003 an invalid job is refused, and nothing is written", async () => {
     const name = fresh();
     const bodies: readonly (readonly [object, string, string])[] = [
       [{ schedule: "* * * * * *" }, "invalid_schedule", "schedule"],
@@ -441,7 +441,7 @@ describe("jobs", () => {
     assert.equal((await get(`/jobs/${name}`)).status, 404);
   });
 
-  test("JOB-001 JOB-002 JOB-003 JOB-004 JOB-006 JOB-007 AUTH-014 scopes are asked for, and another tenant sees nothing", async () => {
+  test("JOB-001 JOB-002 JOB-003 JOB-004 JOB-006 JOB-007 AUTH-014 scopes are required, and another tenant sees nothing", async () => {
     const name = fresh();
     await put(name);
     const asNobody = [
@@ -478,7 +478,7 @@ describe("jobs", () => {
     assert.equal((await get(`/jobs/${name}`)).status, 200);
   });
 
-  test("JOB-004 a conversation of a job is read and deleted like any, and takes nothing else; its records go with it", async () => {
+  test("JOB-004 a job's conversation is read-only, and deleting it deletes the run records", async () => {
     const name = fresh();
     await put(name);
     await run(name);
@@ -531,7 +531,7 @@ describe("jobs", () => {
     assert.equal((await server.request("PUT", "/jobs/beyond", { ...spare, body })).status, 200);
   });
 
-  test("TASK-003 a firing outlives a crash: before its run was asked for, and while it runs", async () => {
+  test("TASK-003 a firing survives a crash before its run was requested, and while it runs", async () => {
     const [held, lost] = [fresh(), fresh()];
     const let_go = gate();
     mock.answer("held", says(let_go.opened, "Held."));
@@ -572,7 +572,7 @@ describe("jobs", () => {
     await remove(held);
   });
 
-  test("JOB-004 a run that begins before the time of the last one is a moment later than that", async () => {
+  test("JOB-004 a run that starts before the last one's time is recorded a moment later", async () => {
     const name = fresh();
     await put(name);
     const ahead = Date.now() + 3_600_000;
@@ -586,7 +586,7 @@ describe("jobs", () => {
     assert.deepEqual([job.last_run_at, job.last_status], [ahead + 1, "ok"]);
   });
 
-  test("JOB-005 a job runs with the scopes that its writer has kept, and not once the writer's key is gone", async () => {
+  test("JOB-005 a job runs with its writer's kept scopes, and not once the writer's key is gone", async () => {
     const [name, paying] = [fresh(), fresh()];
     await put(name, {}, "other");
     await put(paying, { manifest_id: "paying" });

@@ -82,7 +82,7 @@ for (const mode of ["advisory", "strict"] as const)
     const without = mode === "strict" ? [409, "lease_held"] : null;
     const meets = (answer: Answer) => (answer.status === 200 ? null : code(answer));
 
-    test("LEASE-009 LEASE-011 a lease is taken, told without its token, and not given twice", async () => {
+    test("LEASE-009 LEASE-011 a lease is acquired once at a time, and is shown without its token", async () => {
       const before = await statusOf("taken");
       const { status, json } = await take("taken", { ttl_seconds: 60 });
       const second = await take("taken", {}, "bo");
@@ -114,7 +114,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.ok(!JSON.stringify([now, second.json]).includes(json.token));
     });
 
-    test("LEASE-011 SESS-017 the snapshot says who is there, also to those who listen, as soon as that changes", async () => {
+    test("LEASE-011 SESS-017 the snapshot has the clients, also for listeners, as soon as they change", async () => {
       await say("shown");
       const told = async () => {
         const { attached, locked } = await snapshot("shown");
@@ -164,7 +164,7 @@ for (const mode of ["advisory", "strict"] as const)
       );
     });
 
-    test("LEASE-010 a lease is released by its token, and then another client has the thread", async () => {
+    test("LEASE-010 a lease is released by its token, and then another client may drive", async () => {
       const token = await tokenOf(take("released"));
 
       const bare = await release("released");
@@ -228,7 +228,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.ok(renewed.json.status.expires_at < renewed.json.status.observer_holds[0].expires_at);
     });
 
-    test("LEASE-002 LEASE-003 LEASE-004 a token is checked when it is sent; without one a thread that is held is closed in strict mode only", async () => {
+    test("LEASE-002 LEASE-003 LEASE-004 a sent token is checked, and a missing one refused in strict mode only", async () => {
       const driver = await tokenOf(take("driven"));
       const watcher = await tokenOf(take("only-watched", { mode: "shared" }, "bo"));
       const unknown = "B".repeat(22);
@@ -248,7 +248,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.ok(ok(await server.post("/chat", turn("agent", "hi"), as(unknown))));
     });
 
-    test("LEASE-003 every route that drives a thread is kept out of one that another client drives, and says so in the reference", async () => {
+    test("LEASE-003 every route that drives a thread refuses other clients, also in the reference", async () => {
       await say("closed");
       const driver = await tokenOf(take("closed"));
       const { transcript } = await snapshot("closed");
@@ -315,7 +315,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.ok(ok(named), named.text);
     });
 
-    test("LEASE-005 a completion whose user names the thread is held to the lease, in the protocol's own words", async () => {
+    test("LEASE-005 a completion whose user names the thread needs the lease, with protocol errors", async () => {
       const driver = await tokenOf(take("in-openai"));
       const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: keys.bo });
       const messages = [{ role: "user" as const, content: "hi" }];
@@ -337,7 +337,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.equal((await complete("D".repeat(22), {})).choices[0]?.message.content, "Yes.");
     });
 
-    test("LEASE-007 a lease grants nothing: without credentials, scopes or the tenant it opens no door", async () => {
+    test("LEASE-007 a lease grants nothing without credentials, scopes or the tenant", async () => {
       const token = await tokenOf(take("no-grant"));
       await say("no-grant", token);
       const headers = { "x-svc-lease-token": token };
@@ -359,7 +359,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.deepEqual(code(await server.post("/chat", body, { headers, key: keys.other })), [409, "lease_held"]);
     });
 
-    test("IDEM-006 a request that the lease refuses is not its key's answer, and one that is replayed needs no lease", async () => {
+    test("IDEM-006 a request refused by the lease leaves its key free; a replay needs no lease", async () => {
       for (const path of ["/chat", "/chat/stream"]) {
         const thread = `keyed${path.replaceAll("/", "-")}`;
         const driver = await tokenOf(take(thread));
@@ -432,7 +432,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.equal((await release("lapsed", { token: watcher })).json.released, true);
     });
 
-    test("LEASE-009 of those who come at once one drives, and each that watches has a token of its own", async () => {
+    test("LEASE-009 of simultaneous clients one drives, and each watcher has a token of its own", async () => {
       const names = Array.from({ length: 12 }, (_, at) => at);
       const driving = await Promise.all(names.map((at) => take("raced", { holder_id: `h${at}` })));
       const watching = await Promise.all(names.map(() => take("raced", { mode: "shared" }, "bo")));
@@ -445,7 +445,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.deepEqual([holder_id, observers], [`h${winner}`, 12]);
     });
 
-    test("LEASE-009 what is not of the shape is refused by its field", async () => {
+    test("LEASE-009 a malformed request is refused and names its field", async () => {
       for (const [fields, field] of [
         [{ ttl_seconds: 4.9 }, "ttl_seconds"],
         [{ ttl_seconds: 86_401 }, "ttl_seconds"],
@@ -462,7 +462,7 @@ for (const mode of ["advisory", "strict"] as const)
       assert.equal((await take("shapes", { ttl_seconds: 5.5 })).status, 200);
     });
 
-    test("LEASE-008 leases outlive the process, and go with their thread", async () => {
+    test("LEASE-008 leases survive a restart, and are deleted with their thread", async () => {
       const token = await tokenOf(take("kept", { ttl_seconds: 3600 }));
       await say("kept", token);
       const before = await statusOf("kept");
@@ -483,7 +483,7 @@ for (const mode of ["advisory", "strict"] as const)
     });
   });
 
-test("LEASE-001 SVC_LEASE_ENFORCE is advisory, or strict, and nothing else", () => {
+test("LEASE-001 SVC_LEASE_ENFORCE is advisory or strict, and nothing else", () => {
   assert.equal(loadSettings({}).leaseEnforce, "advisory");
   assert.equal(loadSettings({ SVC_LEASE_ENFORCE: "strict" }).leaseEnforce, "strict");
   assert.throws(() => loadSettings({ SVC_LEASE_ENFORCE: "always" }), /SVC_LEASE_ENFORCE/);

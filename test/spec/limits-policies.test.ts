@@ -132,7 +132,7 @@ describe("limits and policies", () => {
 
   const put422 = (path: string, type = "out_of_range") => [422, [`${type} ${path}`]];
 
-  test("GOV-010 OPS-014 AUDIT-022 a caller without the scope: the model gets the deny string, and audit and counter say which policy", async () => {
+  test("GOV-010 OPS-014 AUDIT-022 a call without the scope is denied to the model, and audited by its policy", async () => {
     const before = await counter("svc_policy_deny_total", { manifest_id: "guarded", policy: "numbers" });
 
     const { thread, frames, requests } = await run("guarded", [calls(add("6*7")), { text: "I may not." }]);
@@ -152,7 +152,7 @@ describe("limits and policies", () => {
     assert.equal(await counter("svc_policy_deny_total", labels), before + 1);
   });
 
-  test("GOV-010 a denied call sends its frames and is a result of the log, and no later answer hides it", async () => {
+  test("GOV-010 a denied call sends its frames and logs a result, which stays in later turns", async () => {
     const { thread, frames, done } = await run("guarded", [calls(add("6*7")), { text: "I may not." }]);
 
     assert.deepEqual(outline(frames), [
@@ -164,7 +164,7 @@ describe("limits and policies", () => {
     assert.equal(json.messages[2].content, "denied by policy: numbers requires scope numbers:use");
   });
 
-  test("GOV-010 a caller with the scope is admitted, and tools that no policy selects are everybody's", async () => {
+  test("GOV-010 a caller with the scope is admitted, and unselected tools are open to all", async () => {
     const admitted = await run("guarded", [calls(add("6*7")), { text: "42." }], { key: keys.operator });
     const todos = ["todo_write", { todos: [{ content: "a", status: "pending" }] }] as const;
     const unselected = await run("guarded", [calls(todos), { text: "Noted." }]);
@@ -180,7 +180,7 @@ describe("limits and policies", () => {
     assert.deepEqual(outputs(frames), ["denied by policy: both requires scope numbers:use, vault:open"]);
   });
 
-  test("GOV-010 policies hold on every surface", async () => {
+  test("GOV-010 policies apply on every surface", async () => {
     mock.answer("scripted", inTurn(calls(add("6*7")), { text: "I may not." }));
     const key = { key: keys.caller };
     const native = await server.post("/chat", turn("guarded", "go", { model: "scripted" }), key);
@@ -205,7 +205,7 @@ describe("limits and policies", () => {
     assert.deepEqual(await put({ policies: [numbers], tools }), [200, []]);
   });
 
-  test("GOV-021 max_tool_calls 1: the second call is denied, and so is every later one of the run", async () => {
+  test("GOV-021 max_tool_calls 1 denies the second call and every later one of the run", async () => {
     const { frames, requests } = await run("one-call", [
       calls(add("1+1"), add("2+2")),
       calls(add("3+3")),
@@ -217,7 +217,7 @@ describe("limits and policies", () => {
     assert.equal(requests.length, 3);
   });
 
-  test("GOV-021 the limit counts a run: the next turn has all of its calls again", async () => {
+  test("GOV-021 the limit applies per run: the next turn has all of its calls again", async () => {
     const replies = [calls(add("1+1")), { text: "Two." }];
     mock.answer("scripted", inTurn(...replies));
     for (let at = 0; at < 2; at++) {
@@ -228,7 +228,7 @@ describe("limits and policies", () => {
     }
   });
 
-  test("GOV-021 max_tool_calls 0 denies the first call; calls that another control denies count too", async () => {
+  test("GOV-021 max_tool_calls 0 denies the first call; calls denied by other controls count", async () => {
     const none = await run("no-calls", [calls(add("1+1")), { text: "Ok." }]);
     const guarded = await run("guarded-limited", [calls(add("1+1"), add("2+2")), { text: "Ok." }]);
 
@@ -239,7 +239,7 @@ describe("limits and policies", () => {
     ]);
   });
 
-  test("GOV-021 GOV-010 an unknown tool or invalid arguments are an error, not a denial or a counted call", async () => {
+  test("GOV-021 GOV-010 an unknown tool or invalid arguments are an error, neither denied nor counted", async () => {
     const { thread, frames } = await run("guarded-limited", [
       calls(["launch", {}], ["calculator", { sum: 1 }], add("1+1"), add("2+2")),
       { text: "Ok." },
@@ -257,7 +257,7 @@ describe("limits and policies", () => {
     );
   });
 
-  test("GOV-021 calls side by side do not pass the limit together", async () => {
+  test("GOV-021 parallel calls do not pass the limit together", async () => {
     const { frames } = await run("two-at-once", [
       calls(add("1+1"), add("1+1"), add("1+1"), add("1+1"), add("1+1")),
       { text: "Ok." },
@@ -300,7 +300,7 @@ describe("limits and policies", () => {
     );
   });
 
-  test("GOV-022 max_wall_clock_seconds ends a run whose model is silent, also without a stream and without a thread", async () => {
+  test("GOV-022 max_wall_clock_seconds ends a run whose model is silent, on every surface", async () => {
     mock.answer("scripted", says(never));
 
     const { status, json } = await server.post("/chat", turn("hasty", "go"), { key: keys.caller });
@@ -320,7 +320,7 @@ describe("limits and policies", () => {
     }
   });
 
-  test("GOV-024 max_input_tokens: a call whose prompt cannot fit is not made", async () => {
+  test("GOV-024 max_input_tokens keeps a call whose prompt cannot fit from being made", async () => {
     const { thread, done, requests } = await run("few-words-in", [{ text: "Never asked for." }]);
 
     assert.deepEqual(requests, []);
@@ -333,7 +333,7 @@ describe("limits and policies", () => {
     assert.equal(final?.status, "error");
   });
 
-  test("GOV-024 input tokens of a run add up as the provider counts them, cached ones too", async () => {
+  test("GOV-024 input tokens of a run add up as the provider counts them, with cached ones", async () => {
     const cached = { ...spent(990, 5), prompt_tokens_details: { cached_tokens: 900 } };
     const first = { ...calls(add("1+1")), usage: cached };
 
@@ -364,7 +364,7 @@ describe("limits and policies", () => {
     );
   });
 
-  test("GOV-025 a run that has used its output up makes no further call", async () => {
+  test("GOV-025 a run that has used up its output makes no further call", async () => {
     const first = { ...calls(add("1+1")), usage: spent(10, 50) };
 
     const { done, requests } = await run("output-50", [first, { text: "Never asked for." }]);
@@ -375,7 +375,7 @@ describe("limits and policies", () => {
     assert.deepEqual(await put({ limits: { max_output_tokens: 100_000 } }), [200, []]);
   });
 
-  test("GOV-026 max_cost_usd: a call that cannot be paid is not made", async () => {
+  test("GOV-026 max_cost_usd keeps a call that cannot be paid from being made", async () => {
     const { done, requests } = await run("poor", [{ text: "Never asked for." }]);
 
     assert.deepEqual(requests, []);
@@ -384,7 +384,7 @@ describe("limits and policies", () => {
     assert.deepEqual(await put({ limits: { max_cost_usd: 1000 } }), [200, []]);
   });
 
-  test("GOV-026 a call asks for no more output than can be paid, and the cost of a run adds up", async () => {
+  test("GOV-026 a call asks for no more output than can be paid, and a run's cost adds up", async () => {
     // 5,000 input tokens cost 0.01 USD and 600 output tokens 0.0048, which leaves 0.0002 of 0.015.
     const first = { ...calls(add("1+1")), usage: spent(5_000, 600) };
 
@@ -397,14 +397,14 @@ describe("limits and policies", () => {
     assert.deepEqual([done.final.content, done.usage.cost.total], ["run limit reached: max_cost_usd", 0.0148]);
   });
 
-  test("GOV-026 money is set aside by the dearest route that may answer", async () => {
+  test("GOV-026 money is reserved at the dearest route that may answer", async () => {
     const { requests } = await run("with-fallback", [{ text: "Ok.", usage: spent(10, 5) }]);
 
     const wanted = Number(requests[0]?.body.max_tokens ?? requests[0]?.body.max_completion_tokens);
     assert.ok(wanted > 0 && wanted <= 0.01 / (80 / 1e6), String(wanted));
   });
 
-  test("GOV-028 a breach is a governance denial: deny string, policy_deny row, svc_tool_calls denied, and no other event", async () => {
+  test("GOV-028 a breach is a denial in result, audit row and counter, and no other event", async () => {
     const denied = { status: "denied", manifest_id: "one-call" };
     const before = await counter("svc_tool_calls_total", denied);
     const deniedBefore = await counter("svc_policy_deny_total", { manifest_id: "one-call", policy: "max_tool_calls" });
@@ -429,7 +429,7 @@ describe("limits and policies", () => {
     assert.equal(await counter("svc_policy_deny_total", labels), deniedBefore + 1);
   });
 
-  test("GOV-029 without a declared cap a model without rates runs, and reads zero spend", async () => {
+  test("GOV-029 a model without rates runs when no cap is declared, and costs zero", async () => {
     const labels = { manifest_id: "unpriced", model: "rateless" };
     const degraded = { control: "limits", manifest_id: "unpriced", reason: "unpriced" };
     const before = await counter("svc_model_unpriced_total", labels);
@@ -449,7 +449,7 @@ describe("limits and policies", () => {
     assert.equal(await counter("svc_control_degraded_total", degraded), degradedBefore + 1);
   });
 
-  test("GOV-029 SPEC-024 a declared cap on a model without rates is refused, stored or used, unless the manifest has rates", async () => {
+  test("GOV-029 SPEC-024 a declared cap needs rates of the model or the manifest, stored or used", async () => {
     const capped = { limits: { max_cost_usd: 1 }, model: { id: "rateless" } };
     const stored = await put(capped);
     const used = await server.post("/chat", turn("unpriced-capped", "go"), { key: keys.caller });
@@ -463,7 +463,7 @@ describe("limits and policies", () => {
     assert.deepEqual([switched.status, switched.json.error], [400, "model_not_allowlisted:rateless"]);
   });
 
-  test("OPS-017 observability.metrics empty counts everything; otherwise it names all that is counted", async () => {
+  test("OPS-017 observability.metrics lists all that is counted, and empty counts everything", async () => {
     const replies = [
       { ...calls(add("1+1")), usage: spent(10, 5) },
       { text: "Two.", usage: spent(10, 5) },
@@ -483,7 +483,7 @@ describe("limits and policies", () => {
       assert.ok(names("agent").includes(name), name);
   });
 
-  test("OPS-017 observability.trace is true unless the manifest says otherwise, and only a flag", async () => {
+  test("OPS-017 observability.trace is a boolean, true by default", async () => {
     const name = "traced";
     const body = (observability: object) => ({ manifest: { metadata: { name }, spec: { observability } } });
     await server.request("PUT", `/manifests/${name}`, { key: keys.operator, body: body({}) });
@@ -500,7 +500,7 @@ describe("limits and policies", () => {
     );
   });
 
-  test("OPS-019 svc_run_stop_reason, svc_model_switch, svc_rule_targets_nothing, svc_control_degraded and svc_tool_calls", async () => {
+  test("OPS-019 svc_run_stop_reason and the counters of models, rules, controls and tools count", async () => {
     const series: [string, Record<string, string>, () => Promise<unknown>][] = [
       [
         "svc_run_stop_reason_total",

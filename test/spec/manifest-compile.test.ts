@@ -15,7 +15,7 @@ test("SPEC-011 model.id names a route, and null is the default route", () => {
   assert.equal(compileSpec({ model: { id: "large" } }).model.route.model, "large-wire");
 });
 
-test("SPEC-017 model.vision_model names a route that takes images and may be called, and null is the operator's, where that may be", () => {
+test("SPEC-017 model.vision_model is a permitted route for images, and null is the operator's", () => {
   const { routes } = registries();
   const eyes = (id: string, provider: string, price: ModelPrice | null = rates): [string, ModelRoute] => [
     id,
@@ -41,7 +41,7 @@ test("SPEC-017 model.vision_model names a route that takes images and may be cal
   assert.equal(vision({ ...onlyOpenAi, ...capped }, "eyes"), "eyes");
 });
 
-test("SPEC-020 model.price goes before the rates of the route", () => {
+test("SPEC-020 model.price has priority over the rates of the route", () => {
   assert.deepEqual(compileSpec({}).model.price, rates);
   assert.deepEqual(compileSpec({ model: { price: { input: 1.5, output: 2.5 } } }).model.price, {
     ...rates,
@@ -50,7 +50,7 @@ test("SPEC-020 model.price goes before the rates of the route", () => {
   });
 });
 
-test("SPEC-024 a declared max_cost_usd is refused on routes without rates unless model.price is set", () => {
+test("SPEC-024 a declared max_cost_usd needs rates of the route or model.price", () => {
   const limits = { max_cost_usd: 1 };
   const refused = ["conflict spec.limits.max_cost_usd"];
   const price = { input: 1, output: 2 };
@@ -119,14 +119,14 @@ test("SPEC-028 system_md replaces soul, base, inline and files; append_system_md
   assert.equal(promptOf({ base: "B", system_md: "" }), "", "an empty replacement replaces too");
 });
 
-test("SPEC-029 include_tool_guidance false leaves the tool guidance out", () => {
+test("SPEC-029 include_tool_guidance false omits the tool guidance", () => {
   const rest = { tools: ["calculator"], tool_guidance: { calculator: "For sums." } };
 
   assert.equal(promptOf({ inline: "I" }, rest), "I\n\n---\n\n## Tool guidance\n\n- calculator: For sums.");
   assert.equal(promptOf({ inline: "I", include_tool_guidance: false }, rest), "I");
 });
 
-test("SPEC-030 parts are joined by a horizontal rule in the order soul, base, inline, files, and empty parts are dropped", () => {
+test("SPEC-030 soul, base, inline and files are joined in this order, without empty ones", () => {
   const texts = { "souls/acme.md": "S", "prompts/acme/a.md": "A", "prompts/acme/b.md": "" };
   const rule = "\n\n---\n\n";
 
@@ -158,7 +158,7 @@ test("SPEC-041 tool_guidance lines appear for bound tools, by name or glob, with
   assert.equal(guidance([], { "*": "No tools." }), "");
 });
 
-test("a tool_guidance key that matches no bound tool is reported as targeting nothing", () => {
+test("a tool_guidance key that matches no bound tool is reported", () => {
   const { emptyRules } = compileSpec({
     tools: ["calculator"],
     tool_guidance: { calculator: "a", calculater: "b", "read_*": "c", "calc*": "d" },

@@ -68,13 +68,13 @@ test("SPEC-004 metadata.name is 1 to 128 letters, digits, . _ and -", () => {
   refuses("metadata.name", "type_error", [null, 5]);
 });
 
-test("SPEC-009 metadata.starters has at most 8 entries with a title of 1 to 60 and a prompt of 1 to 2000", () => {
+test("SPEC-009 metadata.starters has up to 8 entries, titles up to 60 and prompts up to 2000", () => {
   listUpTo("metadata.starters", 8, { title: "t", prompt: "p" });
   textUpTo("metadata.starters.0.title", 60);
   textUpTo("metadata.starters.0.prompt", 2000);
 });
 
-test("SPEC-010 metadata.greeting has a headline of 1 to 80 and perhaps a subtitle of 1 to 300", () => {
+test("SPEC-010 metadata.greeting has a headline up to 80 and an optional subtitle up to 300", () => {
   takes("metadata.greeting", [null, { headline: "h" }]);
   textUpTo("metadata.greeting.headline", 80);
   textUpTo("metadata.greeting.subtitle", 300);
@@ -89,7 +89,7 @@ test("SPEC-014 model.thinking_budget is 128 to 64000 or null", () => {
   refuses("spec.model.thinking_budget", "type_error", [128.5, "128"]);
 });
 
-test("SPEC-031 a prompt has a name of 1 to 64, a description of at most 200, a hint of at most 80, a body or a file", () => {
+test("SPEC-031 a prompt has a name to 64, description to 200, hint to 80, and a body or a file", () => {
   textUpTo("spec.prompts.0.name", 64);
   takes("spec.prompts.0.name", ["two words", "größe"]);
   textUpTo("spec.prompts.0.description", 200, 0);
@@ -101,7 +101,7 @@ test("SPEC-031 a prompt has a name of 1 to 64, a description of at most 200, a h
   refuses("spec.prompts.0.file", "too_long", [`${text(200)}/${text(200)}/${text(200)}`]);
 });
 
-test("SPEC-033 output_styles has at most 16 styles with names that differ, case aside", () => {
+test("SPEC-033 output_styles has at most 16 styles with names that differ, ignoring case", () => {
   const style = (name: string) => ({ name, prompt: "p" });
   const sixteen = Array.from({ length: 16 }, (_, at) => style(`s${at}`));
 
@@ -119,7 +119,7 @@ test("SPEC-033 output_styles has at most 16 styles with names that differ, case 
   ]);
 });
 
-test("SPEC-034 an output style has a name of letters, digits, - and _ up to 64, a description up to 200, a prompt of 1 to 16000", () => {
+test("SPEC-034 a style has a name up to 64, a description up to 200, a prompt up to 16000", () => {
   textUpTo("spec.output_styles.styles.0.name", 64);
   refuses("spec.output_styles.styles.0.name", "pattern", ["a b", "a.b", "ü"]);
   textUpTo("spec.output_styles.styles.0.description", 200, 0);
@@ -140,7 +140,7 @@ test("SPEC-053 recursion_limit is at most 50", () => {
   between("spec.recursion_limit", 1, 50);
 });
 
-test("SPEC-057 execution.webhooks is at most 8 ids of lower-case letters, digits, _ and -, for durable runs", () => {
+test("SPEC-057 execution.webhooks is at most 8 well-formed ids, for durable runs only", () => {
   listUpTo("spec.execution.webhooks", 8, "a");
   takes("spec.execution.webhooks.0", ["a_b-9", "0", text(64)]);
   refuses("spec.execution.webhooks.0", "pattern", [text(65), "A", "a.b", "_a", "-a", "", "a b"]);
@@ -155,7 +155,7 @@ test("SESS-027 session.steering_mode and follow_up_mode are all or one-at-a-time
   }
 });
 
-test("GOV-027 an unset limit is the specified bound, never unlimited, and a value above the ceiling is refused", () => {
+test("GOV-027 an unset limit is the specified bound, and a value above the ceiling is refused", () => {
   const unset = {
     max_tool_calls: 500,
     max_wall_clock_seconds: 3600,
@@ -179,7 +179,7 @@ test("GOV-027 an unset limit is the specified bound, never unlimited, and a valu
   assert.deepEqual(Object.keys(limitBounds), Object.keys(ceilings));
 });
 
-test("limits of the model", () => {
+test("the model's fields keep their limits", () => {
   textUpTo("spec.model.id", 256);
   between("spec.model.temperature", 0, 2, 0.01);
   atLeast("spec.model.max_tokens", 1);
@@ -190,13 +190,13 @@ test("limits of the model", () => {
   ]);
 });
 
-test("limits of the system prompt", () => {
+test("the system prompt's fields keep their limits", () => {
   for (const key of ["inline", "base", "system_md", "append_system_md"])
     textUpTo(`spec.system_prompt.${key}`, 200_000, 0);
   refuses("spec.system_prompt.files.0", "pattern", ["../a", "/a", "a//b"]);
 });
 
-test("limits of the session", () => {
+test("the session's fields keep their limits", () => {
   const good = ["full_replay", "compacting", "windowed:1", "windowed:1000", "summarizing:24", "semantic:999"];
   const bad = [
     "",
@@ -220,7 +220,7 @@ test("limits of the session", () => {
   atLeast("spec.session.clear_tool_results.min_chars", 0);
 });
 
-test("limits of memory", () => {
+test("the memory's fields keep their limits", () => {
   between("spec.memory.capture.max_facts", 1, 20);
   atLeast("spec.memory.capture.min_chars", 0);
   between("spec.memory.recall.limit", 1, 50);
@@ -230,7 +230,7 @@ test("limits of memory", () => {
   atLeast("spec.procedural_memory.top_k", 1);
 });
 
-test("limits of tools and skills", () => {
+test("tools and skills keep their limits", () => {
   atLeast("spec.tools_retrieval.top_k", 1);
   between("spec.skill_authoring.max_pending", 1, 200);
   between("spec.skill_suggestion.shortlist", 1, 10);
@@ -253,7 +253,7 @@ test("limits of tools and skills", () => {
   refuses("spec.client_tools.0.timeout_seconds", "out_of_range", [0, 3600.5]);
 });
 
-test("limits of integrations", () => {
+test("integrations keep their limits", () => {
   for (const field of [
     "mcp_servers",
     "peers",
@@ -301,7 +301,7 @@ test("lists of references hold at most 64 entries", () => {
   listUpTo("spec.content_screening.model_tools", 64, "a");
 });
 
-test("limits of governance", () => {
+test("governance fields keep their limits", () => {
   takes("spec.policies.0.required_scopes", [["s"]]);
   refuses("spec.policies.0.required_scopes", "too_short", [[]]);
   listUpTo("spec.policies.0.tools", 64, "t", 1);
@@ -321,7 +321,7 @@ test("limits of governance", () => {
   atLeast("spec.anomaly.baseline_factor", 1, 0.01);
 });
 
-test("limits of patterns and execution", () => {
+test("patterns and execution keep their limits", () => {
   between("spec.reflect.threshold", 0, 1, 0.01);
   between("spec.reflect.max_iterations", 1, 5);
   between("spec.plan_execute.max_subtasks", 1, 20);

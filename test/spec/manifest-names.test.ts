@@ -70,7 +70,7 @@ describe("manifests and their names", () => {
   const client = (key = keys.alice) => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 });
 
   for (const name of ["stored", "filed", "objected"]) {
-    test(`SPEC-003 a manifest with only metadata.name chats, ${name}`, async () => {
+    test(`SPEC-003 a manifest with only metadata.name answers a chat, ${name}`, async () => {
       if (name === "stored") {
         const { status, json } = await server.request("PUT", at(name), {
           key: keys.alice,
@@ -106,7 +106,7 @@ describe("manifests and their names", () => {
     });
   }
 
-  test("SPEC-003 without metadata, or with metadata that has no name, there is no manifest", async () => {
+  test("SPEC-003 a manifest needs metadata with a name", async () => {
     for (const [manifest, loc] of [
       [{}, ["metadata"]],
       [{ spec: {} }, ["metadata"]],
@@ -170,7 +170,7 @@ describe("manifests and their names", () => {
     });
   }
 
-  test("SPEC-005 an object under another name than its own is refused by name, and stored under none", async () => {
+  test("SPEC-005 an object under another name than its own is refused and stored nowhere", async () => {
     place("segment", "other");
 
     const bySegment = await chat("segment");
@@ -186,7 +186,7 @@ describe("manifests and their names", () => {
     assert.deepEqual([stored.status, stored.json.error], [400, "name_mismatch"]);
   });
 
-  test("SPEC-005 what is no name is none in any of the places", async () => {
+  test("SPEC-005 an invalid name is refused in all four places", async () => {
     for (const name of ["", ".", "..", "a/b", "a b", "é", "a\\b", "a:b", "n".repeat(129), "a%2Fb", "a\n"]) {
       const turn = await chat(name);
       const completion = await server.post(

@@ -48,7 +48,7 @@ test("CHAT-005 template names a prompt of the manifest, and the user turn is its
   );
 });
 
-test("CHAT-006 template_args are the positional arguments, taken as they are", () => {
+test("CHAT-006 template_args are the positional arguments, unchanged", () => {
   assert.equal(expandTemplate(prompts, "lines", ["a b", "'c'"]), "1=<a b> 2=<'c'> 3=<>");
   assert.equal(expandTemplate(prompts, "sum-up_2", ["a b", "c"]), "Sum up: a b c");
   assert.equal(expandTemplate(prompts, "default", []), "In English, for anyone.");
@@ -64,7 +64,7 @@ test("CHAT-011 a user message /name args is replaced by the expansion of the pro
   assert.deepEqual(message, { role: "user", content: "Say hello to Ann.", name: "someone" });
 });
 
-test("CHAT-013 only declared names are commands, any other text is sent as written", () => {
+test("CHAT-013 only declared names are commands, and any other text is sent as written", () => {
   for (const text of [
     "/undeclared x",
     "/",
@@ -85,14 +85,14 @@ test("CHAT-013 only declared names are commands, any other text is sent as writt
     assert.equal(sent(text), text);
 });
 
-test("CHAT-014 arguments are split like a shell, an open quote falls back to whitespace", () => {
+test("CHAT-014 arguments are split like a shell, and at whitespace after an open quote", () => {
   assert.equal(sent('/lines "a b" c'), "1=<a b> 2=<c> 3=<>");
   assert.equal(sent('/lines "a b'), '1=<"a> 2=<b> 3=<>');
   assert.equal(sent("/lines it's a"), "1=<it's> 2=<a> 3=<>");
   assert.equal(sent("/lines a\\ b '' c"), "1=<a b> 2=<> 3=<c>");
 });
 
-test("CHAT-015 the name of a command matches whatever its case", () => {
+test("CHAT-015 the name of a command matches in any case", () => {
   assert.equal(sent("/GREET x"), "Say hello to x.");
   assert.equal(sent("/SUM-up_2 x"), "Sum up: x");
   assert.equal(expandTemplate(prompts, "Two Words", ["x"]), "A template: x.");
@@ -132,7 +132,7 @@ test("CHAT-018 every user turn of the request is expanded, and turns of others a
   assert.equal(messages[0]?.content, "/greet Ann", "what was given stays as it is");
 });
 
-test("CHAT-019 more than 16 commands are too_many_commands, exactly 16 pass, and other turns do not count", () => {
+test("CHAT-019 more than 16 commands are too_many_commands; other turns do not count", () => {
   const turns = (count: number, content: string) => Array.from({ length: count }, () => ({ role: "user", content }));
 
   assert.equal(commandsMax, 16);
@@ -168,7 +168,7 @@ test("SPEC-032 bodies expand $1, $@ and a default in braces", () => {
   assert.equal(expandBody("$1", []), "");
 });
 
-test("a prompt records its command flag and its name as declared", () => {
+test("a prompt keeps its command flag and its name as declared", () => {
   assert.equal(prompts.get("greet")?.command, true);
   assert.equal(prompts.get("sum-up_2")?.name, "Sum-Up_2");
   assert.equal(prompts.get("two words")?.command, false);

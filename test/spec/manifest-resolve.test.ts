@@ -17,7 +17,7 @@ const choice = {
   canary_weight: 50,
 };
 
-test("MANI-001 the side of a thread is a hash of tenant, thread, manifest and both versions, so a thread stays on it", () => {
+test("MANI-001 a thread stays on the side that its hash and both versions select", () => {
   const threads = Array.from({ length: 50 }, (_, at) => `thread-${at}`);
   const sides = (change: object) =>
     threads.map((threadSuffix) => chooseVariant({ ...choice, threadSuffix, ...change }));
@@ -47,7 +47,7 @@ test("MANI-001 a growing weight moves threads to the canary and none back", () =
   }
 });
 
-test("MANI-010 the tenant's stored version goes before the object store, that before the directory, that before the bundled file", async (t) => {
+test("MANI-010 a stored version is resolved before the object, directory and bundled ones", async (t) => {
   const store = await temporaryStore(t);
   const directory = tempDir(t);
   const { source, remove } = await notingObjects({

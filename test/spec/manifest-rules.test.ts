@@ -21,7 +21,7 @@ test("PAT-010 multi-agent patterns require sub_agents", () => {
     holds([[{ pattern, sub_agents: ["y"] }, ["conflict spec.sub_agents"]]]);
 });
 
-test("PAT-011 multi-agent patterns reject peers, containers, queues, sandboxes and browser_tools", () => {
+test("PAT-011 multi-agent patterns reject peers, containers, queues, sandboxes, browser_tools", () => {
   const lists = {
     peers: [{ name: "a", url: "https://a.example" }],
     containers: [{ name: "a", image: "i" }],
@@ -59,12 +59,12 @@ test("SPEC-019 confidence_escalation is for react and deep only", () => {
     holds([[{ pattern, sub_agents: ["y"], model }, ["conflict spec.model.confidence_escalation"]]]);
 });
 
-test("a router has no tools of its own: who answers in its place has its own", () => {
+test("a router has no tools of its own: the agent that answers has its own", () => {
   for (const pattern of ["parallel", "groupchat"]) holds([[{ pattern, sub_agents: ["y"], tools: ["calculator"] }, []]]);
   holds([[{ pattern: "router", sub_agents: ["y"], tools: ["calculator"] }, ["conflict spec.tools"]]]);
 });
 
-test("ERR-014 422 for an unknown key, an invalid field, router with output_styles, browser_tools with network, escalation on a composite", () => {
+test("ERR-014 invalid keys, fields and combinations are 422", () => {
   const styles = { styles: [{ name: "short", prompt: "Be short." }] };
   const browser_tools = [{ name: "b", binding: "b" }];
   const escalation = { confidence_escalation: { enabled: true, escalate_to: "large" } };
@@ -90,7 +90,7 @@ test("SPEC-039 network.credentials need allow_hosts", () => {
   ]);
 });
 
-test("SPEC-040 allow_hosts entries are a host, *. before a host or an IP address, in ASCII, and *.x is not x", () => {
+test("SPEC-040 allow_hosts entries are an ASCII host, *.host or IP address; *.x excludes x", () => {
   const allow = (...allow_hosts: string[]) => ({ network: { allow_hosts } });
   const bad = ["https://a.example", "a.example:443", "a.example/x", "bücher.example", "*", "a.*.example", "*.1.2.3.4"];
 
@@ -148,7 +148,7 @@ test("MCP servers have a url for http and sse, and a command for stdio", () => {
   ]);
 });
 
-test("SPEC-045 personal_skills needs skills_declared_only off, and write needs skill_authoring", () => {
+test("SPEC-045 personal_skills needs skills_declared_only off; write needs skill_authoring", () => {
   holds([
     [{ personal_skills: "read" }, []],
     [{ personal_skills: "read", skills_declared_only: true }, ["conflict spec.personal_skills"]],
@@ -159,7 +159,7 @@ test("SPEC-045 personal_skills needs skills_declared_only off, and write needs s
   ]);
 });
 
-test("SPEC-047 skill_authoring publish needs approval rules for create_skill and update_skill without when_args", () => {
+test("SPEC-047 publishing skills needs unconditional approval of create_skill and update_skill", () => {
   const publish = (...approvals: object[]) => ({ skill_authoring: { enabled: true, mode: "publish" }, approvals });
   const refused = ["conflict spec.skill_authoring.mode"];
 
@@ -195,7 +195,7 @@ test("SPEC-061 skill_suggestion is for react and deep and needs decider.id", () 
   ]);
 });
 
-test("every decider flag needs decider.id, and those of retrieval and escalation need what they decide on", () => {
+test("every decider flag needs decider.id and the fields that it decides on", () => {
   const decider = { id: "clef" };
   const escalation = (fields: object) => ({ model: { confidence_escalation: { decider: true, ...fields } } });
   const judge = { name: "j", criteria: "c", decider: true };
@@ -264,7 +264,7 @@ test("hooks are for react and deep only", () => {
   for (const pattern of multi) holds([[{ pattern, sub_agents: ["y"], hooks }, ["conflict spec.hooks"]]]);
 });
 
-test("content_screening.model_tools need a model or the decider, and image_model needs it enabled", () => {
+test("content_screening needs a model or decider for tools, and enabled for images", () => {
   holds([
     [{ content_screening: { model_tools: ["a"] } }, ["conflict spec.content_screening.model_tools"]],
     [{ content_screening: { model_tools: ["a"], model: "small" } }, []],
@@ -282,7 +282,7 @@ test("groupchat takes no output_schema", () => {
   for (const pattern of ["router", "parallel"]) holds([[{ pattern, sub_agents: ["y"], output_schema }, []]]);
 });
 
-test("names that tell things apart are there once", () => {
+test("distinguishing names are not repeated", () => {
   const twice = (field: string, entry: object, key = "name"): [object, string[]] => [
     { [field]: [entry, entry] },
     [`conflict spec.${field}.1.${key}`],
@@ -324,7 +324,7 @@ test("names that tell things apart are there once", () => {
   ]);
 });
 
-test("frameworks are named only by manifests that live up to them", () => {
+test("framework names are refused unless the manifest complies with them", () => {
   const refused = ["conflict spec.governance.frameworks.0"];
   const soc2 = (fields: object) => ({
     governance: { frameworks: ["soc2"] },
@@ -383,7 +383,7 @@ test("all broken rules between fields are reported, each with its path first", (
   ]);
 });
 
-test("AUTH-034 the provider of the model and of every fallback must be in auth.outbound.providers", () => {
+test("AUTH-034 the provider of the model and of every fallback is in auth.outbound.providers", () => {
   const spec = (providers: string[], fallbacks: string[] = [], id: string | null = null) => ({
     model: { id, fallbacks },
     auth: { outbound: { providers } },

@@ -51,17 +51,17 @@ test("SPEC-003 metadata is required, and a manifest without spec is a minimal re
   assert.deepEqual(compiled.tools, []);
 });
 
-test("SPEC-006 metadata.version is free text, 1.0.0 when left out", () => {
+test("SPEC-006 metadata.version is free text, by default 1.0.0", () => {
   assert.equal(parseManifest(agent()).metadata.version, "1.0.0");
   assert.equal(parseManifest(agent({}, { version: "spring, second try" })).metadata.version, "spring, second try");
 });
 
-test("SPEC-008 metadata.tags is a list of texts, empty when left out", () => {
+test("SPEC-008 metadata.tags is a list of texts, by default empty", () => {
   assert.deepEqual(parseManifest(agent()).metadata.tags, []);
   assert.deepEqual(parseManifest(agent({}, { tags: ["a", "b", "a"] })).metadata.tags, ["a", "b", "a"]);
 });
 
-test("PAT-001 the seven built-in patterns parse, react by default, and unknown ones are refused", () => {
+test("PAT-001 the seven built-in patterns parse, react by default; unknown ones do not", () => {
   const single = ["react", "deep", "reflect", "plan_execute"];
   const multi = ["router", "parallel", "groupchat"];
 
@@ -72,14 +72,14 @@ test("PAT-001 the seven built-in patterns parse, react by default, and unknown o
   for (const pattern of single) assert.deepEqual(compileProblems({ pattern }), []);
 });
 
-test("PAT-013 aggregator_prompt is text, empty when left out", () => {
+test("PAT-013 aggregator_prompt is text, by default empty", () => {
   const spec = { pattern: "parallel", sub_agents: ["y"], aggregator_prompt: "Merge them." };
 
   assert.equal(parseManifest(agent()).spec.aggregator_prompt, "");
   assert.equal(parseManifest(agent(spec)).spec.aggregator_prompt, "Merge them.");
 });
 
-test("every default is the one that the specification gives", () => {
+test("every default is the specified one", () => {
   assert.deepEqual(parseManifest({ metadata: { name: "x" } }), {
     apiVersion: "svc/v1",
     kind: "Agent",
@@ -244,7 +244,7 @@ test("every default is the one that the specification gives", () => {
   });
 });
 
-test("every default of a list entry is the one that the specification gives", () => {
+test("every default of a list entry is the specified one", () => {
   const { spec } = parseManifest(
     agent({
       delegation: { agents: [{ name: "y" }] },

@@ -66,7 +66,7 @@ describe("stored manifests", () => {
     }
   });
 
-  test("MANI-004 PUT stores a version and makes it the active one: the next turn gets it, without a restart", async () => {
+  test("MANI-004 PUT stores and activates a version, which the next turn runs without a restart", async () => {
     const first = await put("turned", manifest("turned", "old-model"), { comment: "the first" });
     const before = await turn("turned");
     const second = await put("turned", manifest("turned", "new-model"));
@@ -87,7 +87,7 @@ describe("stored manifests", () => {
     assert.deepEqual([before.json.model, after.json.model], ["old-model", "new-model"]);
   });
 
-  test("MANI-004 the same body again answers the version that is there, and stores none", async () => {
+  test("MANI-004 the same body again answers the stored version and stores none", async () => {
     await put("same", manifest("same"));
 
     const again = await put("same", manifest("same"), { comment: "again" });
@@ -96,7 +96,7 @@ describe("stored manifests", () => {
     assert.equal((await get("/manifests/same/versions")).json.items.length, 1);
   });
 
-  test("MANI-004 with activate false a candidate is stored, and turns get what they got", async () => {
+  test("MANI-004 activate false stores a candidate, and turns run the active version", async () => {
     await put("candidate", manifest("candidate", "old-model"));
 
     const stored = await put("candidate", manifest("candidate", "new-model"), { activate: false });
@@ -106,7 +106,7 @@ describe("stored manifests", () => {
     assert.equal((await get("/manifests/candidate")).json.version, 1);
   });
 
-  test("MANI-004 a manifest under another name, or one that does not compile, is refused and stored nowhere", async () => {
+  test("MANI-004 another name than the path's, or an invalid manifest, is refused and not stored", async () => {
     const mismatch = await put("one", manifest("two"));
     const unknownField = await put("broken", manifest("broken", "old-model", { colour: "red" }));
     const unknownTool = await put("broken", manifest("broken", "old-model", { tools: ["no_such_tool"] }));
@@ -187,7 +187,7 @@ describe("stored manifests", () => {
     });
   });
 
-  test("MANI-003 GET resolves as a request would: the bundled manifest, the stored one, and nothing", async () => {
+  test("MANI-003 GET resolves like a request: the stored manifest, the bundled one, or none", async () => {
     await put("resolved", manifest("resolved"));
 
     const bundled = await get("/manifests/quick");
@@ -201,7 +201,7 @@ describe("stored manifests", () => {
     assert.deepEqual(codes(nothing), [404, "not_found", "not_found"]);
   });
 
-  test("MANI-003 with version GET answers the stored version, and with a bad thread it is refused", async () => {
+  test("MANI-003 GET with version answers the stored version, and with a bad thread is refused", async () => {
     await put("versioned", manifest("versioned", "old-model"), { comment: "one" });
     await put("versioned", manifest("versioned", "new-model"));
 
@@ -228,7 +228,7 @@ describe("stored manifests", () => {
       assert.equal((await get(`/manifests/versioned?version=${version}`)).status, 422);
   });
 
-  test("MANI-003 credentials in a stored manifest are masked in every answer, and nothing else that its tenant wrote", async () => {
+  test("MANI-003 credentials in a stored manifest, and nothing else, are masked in every answer", async () => {
     const credential = `ghp_${"aB3".repeat(12)}`;
     const prompt = { inline: `The key is ${credential}, not ${planted}.` };
     const leaky = manifest("leaky", "old-model", { system_prompt: prompt });
@@ -247,7 +247,7 @@ describe("stored manifests", () => {
     }
   });
 
-  test("MANI-005 versions come newest first, in pages, and say which is active and which is the canary", async () => {
+  test("MANI-005 versions are paged newest first, with the active one and the canary marked", async () => {
     for (const [at, model] of ["old-model", "new-model", "old-model"].entries())
       await put("paged", manifest("paged", model, {}, { description: String(at) }), { comment: `number ${at}` });
     await send("POST", "/manifests/paged/canary", { canary_version: 2, canary_weight: 5 });
@@ -274,7 +274,7 @@ describe("stored manifests", () => {
     for (const limit of [0, 201]) assert.equal((await get(`/manifests/paged/versions?limit=${limit}`)).status, 422);
   });
 
-  test("MANI-006 MANI-001 a canary splits threads by hash: each stays on its side, and turns run what GET tells", async () => {
+  test("MANI-006 MANI-001 a canary splits threads by hash: each stays on its side, as GET reports", async () => {
     await put("split", manifest("split", "old-model"));
     await put("split", manifest("split", "new-model"), { activate: false });
     const pointer = await send("POST", "/manifests/split/canary", { canary_version: 2, canary_weight: 50 });
@@ -303,7 +303,7 @@ describe("stored manifests", () => {
     }
   });
 
-  test("MANI-006 a request without a thread gets the active version, and 100 percent is every thread", async () => {
+  test("MANI-006 a request without a thread gets the active version; 100% is every thread", async () => {
     await put("whole", manifest("whole", "old-model"));
     await put("whole", manifest("whole", "new-model"), { activate: false });
     await send("POST", "/manifests/whole/canary", { canary_version: 2, canary_weight: 100 });
@@ -317,7 +317,7 @@ describe("stored manifests", () => {
     assert.equal((await turn("whole", "any")).json.model, "new-model");
   });
 
-  test("MANI-006 MANI-012 a canary of a version that is not stored is refused, and so is a weight beyond 100", async () => {
+  test("MANI-006 MANI-012 a canary of an unknown version, or with a weight above 100, is refused", async () => {
     await put("strict", manifest("strict"));
 
     const unknown = await send("POST", "/manifests/strict/canary", { canary_version: 9, canary_weight: 1 });
@@ -363,7 +363,7 @@ describe("stored manifests", () => {
     assert.deepEqual([row.version, row.canary_version, row.canary_weight], [2, null, 0]);
   });
 
-  test("MANI-008 MANI-012 rollback makes an earlier version the active one, by the store's number", async () => {
+  test("MANI-008 MANI-012 rollback activates an earlier version by the store's number", async () => {
     await put("rolled", manifest("rolled", "old-model"));
     await put("rolled", manifest("rolled", "new-model"));
 
@@ -385,7 +385,7 @@ describe("stored manifests", () => {
     assert.equal(two.json.manifest.metadata.version, "2026-spring");
   });
 
-  test("MANI-004 writes of one name side by side all get versions of their own", async () => {
+  test("MANI-004 parallel writes of one name all get versions of their own", async () => {
     const answers = await Promise.all(
       Array.from({ length: 12 }, (_, at) =>
         put("raced", manifest("raced", "old-model", {}, { description: `number ${at}` })),
@@ -399,7 +399,7 @@ describe("stored manifests", () => {
     );
   });
 
-  test("MANI-004 what is stored outlives the server", async () => {
+  test("MANI-004 stored manifests survive a restart of the server", async () => {
     await put("kept", manifest("kept", "new-model"));
 
     await server.restart();
@@ -409,10 +409,10 @@ describe("stored manifests", () => {
   });
 });
 
-describe("where a manifest comes from", () => {
+describe("the source of a manifest", () => {
   const atEnd = cleanup();
 
-  test("MANI-010 the tenant's stored version goes before the tenant's object, that before everybody's, that before the bundled one", async () => {
+  test("MANI-010 is the stored version, the tenant's object, the shared object, then the bundle", async () => {
     const dataDir = tempDir(atEnd);
     const place = (key: string, description: string) => {
       const file = join(dataDir, "objects", key);
@@ -442,7 +442,7 @@ describe("where a manifest comes from", () => {
     assert.deepEqual(await described(server, keys.stranger), everybodys);
   });
 
-  test("MANI-009 with SVC_MANIFEST_SOURCE=bundled there are no write routes, in the reference neither", async () => {
+  test("MANI-009 has no write routes when it is bundled, not even in the reference", async () => {
     const server = await startServer({ atEnd, env: { ...keyed, SVC_MANIFEST_SOURCE: "bundled" } });
     const as = { key: keys.writer };
 
@@ -472,7 +472,7 @@ describe("where a manifest comes from", () => {
 describe("manifests of SVC_MANIFEST_DIR", () => {
   const atEnd = cleanup();
 
-  test("MANI-003 a turn that is asked for right after a change of its file runs the new text", async () => {
+  test("MANI-003 a turn right after a change of the file runs the new text", async () => {
     const directory = tempDir(atEnd);
     const write = (prompt: string) =>
       writeFileSync(

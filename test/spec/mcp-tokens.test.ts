@@ -24,7 +24,7 @@ describe("the protected-resource document", () => {
     ...more,
   });
 
-  test("AUTH-006 it names SVC_PUBLIC_URL and SVC_JWT_ISSUER, and needs no credentials", async () => {
+  test("AUTH-006 names SVC_PUBLIC_URL and SVC_JWT_ISSUER, and needs no credentials", async () => {
     const whole = await server.get(root);
     const mcp = await server.get(`${root}/mcp`);
 
@@ -37,7 +37,7 @@ describe("the protected-resource document", () => {
     assert.deepEqual(mcp.json, { resource: "https://agents.example.com/svc/mcp", ...facts });
   });
 
-  test("AUTH-028 a 401 names the document in its challenge", async () => {
+  test("AUTH-028 is named in the challenge of a 401", async () => {
     const missing = await server.get("/audit");
     const bad = await server.get("/audit", { key: "not.a.token" });
 
@@ -49,7 +49,7 @@ describe("the protected-resource document", () => {
     );
   });
 
-  test("AUTH-028 without SVC_PUBLIC_URL it names the address of the request", async () => {
+  test("AUTH-028 has the address of the request without SVC_PUBLIC_URL", async () => {
     const plain = await startServer({ atEnd, env: jwt({}) });
 
     const { json } = await plain.get(`${root}/mcp`);
@@ -57,7 +57,7 @@ describe("the protected-resource document", () => {
     assert.equal(json.resource, `${plain.url}/mcp`);
   });
 
-  test("AUTH-006 it is 404 without an issuer, and in every other mode", async () => {
+  test("AUTH-006 is 404 without an issuer, and in every other mode", async () => {
     const noIssuer = await startServer({ atEnd, env: jwt({ SVC_JWT_ISSUER: "" }) });
     const keyMode = await startServer({
       atEnd,

@@ -99,7 +99,7 @@ describe("models over HTTP", () => {
     return line === undefined ? 0 : Number(line.split(" ").at(-1));
   }
 
-  test("SPEC-016 a fallback answers where the model fails, says so, and is metered at its own rates", async () => {
+  test("SPEC-016 a fallback answers where the model fails, and is recorded at its own rates", async () => {
     const { status, json } = await server.post("/chat", turn("cheaper", "go", { thread_id: "fallback" }));
     const usage = await server.get("/usage?thread_id=fallback");
     const events = await server.get("/chat/sessions/fallback");
@@ -113,7 +113,7 @@ describe("models over HTTP", () => {
     assert.equal(events.json.transcript.at(-1).metadata.model, "cheap");
   });
 
-  test("SPEC-016 fallbacks are tried in their order, and one without a credential is passed over", async () => {
+  test("SPEC-016 fallbacks are tried in their order, and one without a credential is skipped", async () => {
     const labels = (from: string, to: string) => `from="${from}",to="${to}",reason="provider_error"`;
     const before = await metric("svc_model_switch_total", labels("mock-status-404", "cheap"));
 
@@ -139,7 +139,7 @@ describe("models over HTTP", () => {
     assert.deepEqual([json.usage.prompt_tokens, json.usage.completion_tokens], [1_000, 500]);
   });
 
-  test("SPEC-016 every step of a turn begins with the manifest's own model, and a later step may fall back too", async () => {
+  test("SPEC-016 every step of a turn starts at the manifest's model, and may fall back", async () => {
     const first = { ...calls(["calculator", { expression: "6*7" }]), usage: spent };
     const broken = { status: 400, headers: { "content-type": "application/json" }, steps: [{ send: "{}" }] };
     mock.answer("cut-later", inTurn(first, broken));
@@ -180,7 +180,7 @@ describe("models over HTTP", () => {
     assert.deepEqual(done.final, { role: "assistant", content: "Hello" });
   });
 
-  test("a failure that may pass is tried again, and the client sees nothing of it", async () => {
+  test("a transient failure is retried, and the client sees nothing of it", async () => {
     const labels = 'provider="openai",status="503"';
     const before = await metric("svc_model_retry_total", labels);
     const from = mock.requests.length;
@@ -195,7 +195,7 @@ describe("models over HTTP", () => {
     assert.equal(json.items.length, 1, "only the call that answered is metered");
   });
 
-  test("Retry-After is heeded: no pause where the provider wants none, and no waiting where it wants an hour", async () => {
+  test("Retry-After is followed: no pause at zero, and no waiting for an hour", async () => {
     const from = mock.requests.length;
     const now = await stream("agent", { model: "mock-retry-after-0" });
     const afterNow = mock.requests.length;
@@ -213,7 +213,7 @@ describe("models over HTTP", () => {
     assert.equal(fallback.done.final.content, "The cheap answer.");
   });
 
-  test("a provider that is silent is given up after its timeout, asked once, and its fallback answers", async () => {
+  test("a silent provider times out after one request, and its fallback answers", async () => {
     const before = await metric("svc_model_timeout_total", 'provider="groq"');
     const from = mock.requests.length;
     const alone = await stream("agent", { model: "mock-hang-in-groq" });
@@ -259,7 +259,7 @@ describe("models over HTTP", () => {
   }
 
   for (const [model, words] of Object.entries(breaks)) {
-    test(`ERR-008 STREAM-044 ${model} is a failure in mid-answer: its words are kept, and nothing is asked again`, async () => {
+    test(`ERR-008 STREAM-044 ${model} is a failure mid-answer: its words are kept, and nothing is asked again`, async () => {
       const from = mock.requests.length;
       const chat = await server.post("/chat", turn("agent", "go", { model, thread_id: `broken-${model}` }));
       const { frames, done, failure } = await stream("agent", { model });
@@ -275,7 +275,7 @@ describe("models over HTTP", () => {
     });
   }
 
-  test("ERR-008 CHAT-039 a failure on /v1 is 502 in the protocol's form, or an error as the last event of its stream", async () => {
+  test("ERR-008 CHAT-039 a failure on /v1 is 502 in the protocol's form, or the stream's last event", async () => {
     const names = ["mock-status-400", "mock-truncated"];
     for (const name of names) {
       const body = { manifest: { metadata: { name: `v1-${name}` }, spec: { model: { id: name } } } };
@@ -316,13 +316,13 @@ describe("models over HTTP", () => {
     }
   });
 
-  test("a stream without [DONE] that said why it ended is a whole answer", async () => {
+  test("a stream without [DONE] that has its finish reason is a whole answer", async () => {
     const { done, failure } = await stream("agent", { model: "mock-no-done" });
 
     assert.deepEqual([done.final.content, done.stop_reason, failure], ["Hello from the mock.", "end_turn", undefined]);
   });
 
-  test("a failure in a later step keeps the steps before it, and continue takes the turn on from there", async () => {
+  test("a failure in a later step keeps the steps before it, and continue resumes there", async () => {
     const call = calls(["calculator", { expression: "6*7" }]);
     const refused = { status: 400, headers: { "content-type": "application/json" }, steps: [{ send: "{}" }] };
     mock.answer("unsteady", call, refused, { text: "It is 42." });
@@ -373,7 +373,7 @@ describe("models over HTTP", () => {
     assert.ok(!text.includes("mock-provider-key") && !server.output.includes("mock-provider-key"));
   });
 
-  test("an address in a provider's words reaches the operator's log and no client", async () => {
+  test("an address in a provider's message reaches the operator's log and no client", async () => {
     const host = new URL(mock.url).host;
     const refused = {
       status: 400,
@@ -396,7 +396,7 @@ describe("models over HTTP", () => {
     assert.ok(server.output.includes("llm-7.internal:8443"));
   });
 
-  test("a user's name reaches the model in a form that providers take, and clients as it was", async () => {
+  test("a user's name reaches the model in a valid form, and clients unchanged", async () => {
     const names = ["Ann", "Ann Lee <ann@x>", "a/b\\c|d", "", "n".repeat(128)];
     const messages = names.map((name) => ({ role: "user", name, content: "hi" }));
 

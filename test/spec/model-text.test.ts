@@ -94,7 +94,7 @@ for (const dialect of gateDialects) {
       assert.equal(openAi.json.choices[0].message.content, whole);
     });
 
-    test("is the same in reasoning, as it comes and as it is kept", async () => {
+    test("is the same in streamed reasoning and in stored reasoning", async () => {
       const body = turn("agent", "go", { model: "thinks", thread_id: "thinks" });
 
       const frames = await (await server.stream("/chat/stream", body)).rest();

@@ -47,13 +47,13 @@ describe("GET /v1/models", () => {
     }
   });
 
-  test("CHAT-043 each carries its starters and its greeting, null when it has none", () => {
+  test("CHAT-043 has each one's starters and greeting, null without one", () => {
     assert.deepEqual(items.told?.svc.starters, [{ title: "Ask", prompt: "What is new?" }]);
     assert.deepEqual(items.told?.svc.greeting, { headline: "Hello", subtitle: "Ask me." });
     assert.deepEqual([items.silent?.svc.starters, items.silent?.svc.greeting], [[], null]);
   });
 
-  test("CHAT-044 each carries its slash commands", () => {
+  test("CHAT-044 has each one's slash commands", () => {
     assert.deepEqual(items.told?.svc.commands, [
       { name: "Shorten", description: "Make it shorter.", argumentHint: "<text>" },
       { name: "plain", description: "No argument.", argumentHint: "" },
@@ -61,7 +61,7 @@ describe("GET /v1/models", () => {
     assert.deepEqual(items.silent?.svc.commands, []);
   });
 
-  test("CHAT-045 each carries its output styles and their default", () => {
+  test("CHAT-045 has each one's output styles and their default", () => {
     const stylesOf = (name: string) => [items[name]?.svc.outputStyles, items[name]?.svc.defaultOutputStyle];
     assert.deepEqual(stylesOf("told"), [[{ name: "Short", description: "In short." }], "Short"]);
     assert.deepEqual(stylesOf("silent"), [[], null]);

@@ -95,7 +95,7 @@ describe("agents made of others", () => {
       : [];
   };
 
-  test("PAT-007 PAT-014 a router sends the turn to one of its sub-agents, which is shown the conversation and answers in its place", async () => {
+  test("PAT-007 PAT-014 a router hands the conversation to one sub-agent, which answers in its place", async () => {
     const count = script({ boss: [chooses("one-b")], b: [{ text: ["B ", "says."] }, { text: ["B again."] }] });
 
     const frames = await streamed("router", { thread_id: "route" });
@@ -130,7 +130,7 @@ describe("agents made of others", () => {
     assert.match(metrics, /svc_router_choice_total\{[^}]*method="unmatched"[^}]*\} 3/);
   });
 
-  test("a router's output_schema binds whoever answers", async () => {
+  test("a router's output_schema applies to the sub-agent that answers", async () => {
     script({ boss: [chooses("one-a")], a: [{ text: ["no"] }, { text: ['{"n":1}'] }] });
 
     const answer = await ask("shaped");
@@ -138,7 +138,7 @@ describe("agents made of others", () => {
     assert.equal(answer.json.final.content, '{"n":1}');
   });
 
-  test("PAT-008 PAT-013 all sub-agents of parallel work at the same time, and one answer is made of theirs", async () => {
+  test("PAT-008 PAT-013 all sub-agents of parallel run at the same time, and their answers are merged", async () => {
     const both = [gate(), gate()];
     const count = script({
       a: [says(both[0]?.opened ?? "", "A says.")],
@@ -178,7 +178,7 @@ describe("agents made of others", () => {
     assert.equal(count()[0], 0);
   });
 
-  test("PAT-009 groupchat goes in rounds, each told what the others said, until max_turns or DONE", async () => {
+  test("PAT-009 groupchat has rounds until max_turns or DONE, and each member reads the others", async () => {
     const count = script({
       a: [{ text: ["A one."] }, { text: ["A two."] }],
       b: [{ text: ["B one."] }, { text: ["B two."] }],
@@ -197,7 +197,7 @@ describe("agents made of others", () => {
     assert.deepEqual(early(), [1, 1, 1, 0]);
   });
 
-  test("each member is under its own policies, and all of them under the limits of the agent that was asked", async () => {
+  test("each member is under its own policies, and all under the limits of their agent", async () => {
     const sum = inTurn(calls(["calculator", { expression: "1+1" }]), { text: ["Done."] });
     script({ a: [sum], b: [sum], c: [sum], boss: [{ text: ["All."] }] });
 
@@ -272,7 +272,7 @@ describe("agents made of others", () => {
       assert.deepEqual(answered.toSorted(), asked.toSorted());
     });
 
-  test("a run that its wall clock ends gives a result to each call of a member that waits", async () => {
+  test("a run that its wall clock ends gives a result to each call of a waiting member", async () => {
     const never = new Promise<never>(() => {});
     script({
       a: [calls(["calculator", { expression: "7+7" }])],
@@ -307,7 +307,7 @@ describe("agents made of others", () => {
       { boss: [{ text: ["All."] }, { text: ["All again."] }], words: ["All.", "All again."], calls: [2, 4, 4, 0] },
     ],
   ] as const)
-    test(`STEER-002 a follow-up to a ${pattern} is another turn of all of it, in the same stream and the same run`, async () => {
+    test(`STEER-002 a follow-up to a ${pattern} is another turn of all of it, in the same stream and run`, async () => {
       const thread_id = `followed-${pattern}`;
       const { opened, open } = gate();
       const count = script({
@@ -353,7 +353,7 @@ describe("agents made of others", () => {
     assert.equal(frames.filter(({ name }) => name === "steer").length, 1);
   });
 
-  test("PAT-012 names are resolved when an agent is compiled: unknown ones, cycles and more than four levels are refused", async () => {
+  test("PAT-012 unknown names, cycles and more than four levels are refused when compiled", async () => {
     const router = (...sub_agents: string[]) => ({ pattern: "router", sub_agents });
     assert.match(
       (await problems("lost", router("one-a", "nobody-knows")))[0],
