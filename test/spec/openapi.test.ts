@@ -95,7 +95,7 @@ describe("the reference", () => {
     assert.equal(reference.info.version, packageFile.version);
   });
 
-  test("OPS-009 has every registered route and no other, each with its parameters and its request", () => {
+  test("OPS-009 has every registered route and no other, with its parameters and its request", () => {
     assert.deepEqual(
       operations()
         .map(([method, path]) => `${method} ${path}`)
@@ -119,7 +119,7 @@ describe("the reference", () => {
     }
   });
 
-  test("OPS-012 no path but those of /v1 begins with a version", () => {
+  test("OPS-012 has no path with a version but those of /v1", () => {
     const versioned = Object.keys(reference.paths).filter((path) => /^\/v\d/.test(path));
 
     assert.deepEqual(versioned, [
@@ -134,7 +134,7 @@ describe("the reference", () => {
     ]);
   });
 
-  test("OPS-015 requests are described by their schemas, and answers are plain objects", () => {
+  test("OPS-015 describes requests by their schemas, and answers as plain objects", () => {
     for (const [method, path, { requestBody, responses }] of operations()) {
       const schema = requestBody?.content["application/json"]?.schema;
       if (requestBody)
@@ -156,13 +156,13 @@ describe("the reference", () => {
     }
   });
 
-  test("OPS-015 what has a default need not be sent", () => {
+  test("OPS-015 requires no field that has a default", () => {
     const schema = reference.paths["/chat"]?.post?.requestBody?.content["application/json"]?.schema;
 
     assert.deepEqual(schema?.required, ["manifest"]);
   });
 
-  test("operation ids are all different, and every tag is described", () => {
+  test("has distinct operation ids, and every tag is described", () => {
     const ids = operations().map(([, , { operationId }]) => operationId);
     const tags = operations().flatMap(([, , operation]) => operation.tags);
 
@@ -170,7 +170,7 @@ describe("the reference", () => {
     assert.deepEqual([...new Set(tags)].sort(), reference.tags.map(({ name }) => name).sort());
   });
 
-  test("every code that a route declares is an example of one of its answers", () => {
+  test("has every code that a route declares as an example of an answer", () => {
     for (const route of routes) {
       const responses = reference.paths[route.path]?.[route.method.toLowerCase()]?.responses ?? {};
       const examples = Object.values(responses).flatMap(({ content }) =>
@@ -210,7 +210,7 @@ describe("the reference", () => {
   });
 
   for (const route of routes) {
-    test(`${nameOf(route)} is answered and refused as the reference says`, async () => {
+    test(`${nameOf(route)} answers and refuses as described`, async () => {
       const path = pathOf(route, "some-1");
       const body = route.body ? { body: {} } : {};
       const isStream = route.method === "GET" && route.reply.contentType === "text/event-stream";
@@ -241,7 +241,7 @@ describe("the reference", () => {
     });
   }
 
-  test("answers with something in them are as the reference says", async () => {
+  test("matches answers that are not empty", async () => {
     const as = { key: keys.all };
     const messages = [{ role: "user", content: "What is 6 * 7?" }];
     const put = { manifest: { metadata: { name: "told" } } };
@@ -292,7 +292,7 @@ describe("the reference", () => {
       assertTold(method, path, await server.request(method, target, { ...as, ...(body && { body }) }));
   });
 
-  test("every error has a status and a line of help", () => {
+  test("has a status and a line of help for every error", () => {
     for (const [code, { status, help }] of Object.entries(errorTable)) {
       assert.match(code, /^[a-z]+(_[a-z0-9]+)*$/);
       assert.ok(status >= 400 && status < 600, code);

@@ -60,7 +60,7 @@ describe("an answer with a schema", () => {
     (await server.stream("/chat/stream", turn(manifest, "Bern?", fields), as())).rest();
   const bodies = (model: string) => mock.requests.filter((request) => request.model === model).map(({ body }) => body);
 
-  test("an OpenAI-style provider is given it as response_format, strictly where every object is closed", async () => {
+  test("an OpenAI-style provider gets response_format, strict if objects are closed", async () => {
     mock.answer("good", { text: [bern] });
     mock.answer("loose", { text: ["{}"] });
 
@@ -77,7 +77,7 @@ describe("an answer with a schema", () => {
     assert.equal(loose?.response_format.json_schema.strict, false);
   });
 
-  test("an Anthropic model is given it as output_config.format", async () => {
+  test("an Anthropic model gets it as output_config.format", async () => {
     claude.answer("claude-a", { parts: [{ text: [bern] }] });
 
     const answer = await chat("claude");
@@ -117,7 +117,7 @@ describe("an answer with a schema", () => {
     }
   });
 
-  test("the answer is shown once it is known to fit, words beside calls as they come", async () => {
+  test("the answer is shown once it is valid, and words beside calls at once", async () => {
     mock.answer(
       "tools",
       inTurn(
@@ -150,7 +150,7 @@ describe("an answer with a schema", () => {
     );
   });
 
-  test("a second one that does not fit is a failure of the model, and both calls are paid for", async () => {
+  test("a second invalid answer is a failure of the model, and both calls are recorded", async () => {
     mock.answer("twice", { text: ["Bern is lovely."] });
 
     const answer = await chat("twice", { thread_id: "twice" });
@@ -178,7 +178,7 @@ describe("an answer with a schema", () => {
     assert.equal(bodies("cut").length, 1);
   });
 
-  test("a provider that fails is no answer that does not fit", async () => {
+  test("a provider's failure is not reported as an invalid answer", async () => {
     mock.answer("cut", failure(500));
 
     const answer = await chat("cut");

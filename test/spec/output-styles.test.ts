@@ -75,7 +75,7 @@ describe("output styles", () => {
     assert.equal(await say("defaulted", "copy"), `You help.${rule}${terse.prompt}`);
   });
 
-  test("SESS-012 POST /chat/style picks a style, whatever its case, and null goes back to the default", async () => {
+  test("SESS-012 POST /chat/style sets a style in any case, and null restores the default", async () => {
     await say("defaulted", "picks");
 
     const picked = await pick("picks", "PIRATE");
@@ -92,7 +92,7 @@ describe("output styles", () => {
     assert.equal((await pick("picks", "tERSE")).json.outputStyle, "Terse", "kept as it is declared");
   });
 
-  test("SESS-012 the style holds on every surface, and for every model call", async () => {
+  test("SESS-012 the style applies on every surface, and to every model call", async () => {
     const wanted = `You help.${rule}${pirate.prompt}`;
     await pick("surfaces", "pirate", { manifest: "styled" });
 
@@ -121,7 +121,7 @@ describe("output styles", () => {
     assert.equal((await snapshot("refused")).outputStyle, "pirate");
   });
 
-  test("SESS-012 a body that is not of this form is 422 and names the field", async () => {
+  test("SESS-012 a malformed body is 422 and names the field", async () => {
     const bad: [object, (string | number)[]][] = [
       [{ thread_id: "t" }, ["body", "style"]],
       [{ style: "terse" }, ["body", "thread_id"]],
@@ -139,7 +139,7 @@ describe("output styles", () => {
     }
   });
 
-  test("SESS-012 it is refused in the order of a turn: thread, manifest, caller, style", async () => {
+  test("SESS-012 the checks have the order of a turn: thread, manifest, caller, style", async () => {
     const refusal = async (thread: string, style: string | null, fields: object = {}, key: Name = "one") => {
       const { status, json } = await pick(thread, style, fields, key);
       return `${status} ${json.error ?? json.detail}`;
@@ -159,7 +159,7 @@ describe("output styles", () => {
     assert.deepEqual((await snapshot("fresh")).createdAt, null, "nothing was made");
   });
 
-  test("SESS-012 a caller whom the agent does not admit neither picks nor takes away", async () => {
+  test("SESS-012 a caller whom the agent does not admit neither sets nor clears a style", async () => {
     await say("guarded", "guarded");
     await pick("guarded", "pirate");
 
@@ -199,7 +199,7 @@ describe("output styles", () => {
     assert.equal((await snapshot("early")).model.id, "plain");
   });
 
-  test("SESS-012 the first turn of such a thread is the first: what it quotes of earlier answers is taken", async () => {
+  test("SESS-012 the first turn of such a thread may send earlier answers", async () => {
     await pick("quotes", "pirate", { manifest: "styled" });
     const messages = [
       { role: "user", content: "one" },
@@ -215,7 +215,7 @@ describe("output styles", () => {
     );
   });
 
-  test("SESS-012 picking leaves the log and the order of the sessions as they were, and raises the revision", async () => {
+  test("SESS-012 setting a style raises the revision, and leaves log and list order unchanged", async () => {
     await say("styled", "older");
     await say("styled", "newer");
     const before = await snapshot("older");
@@ -253,7 +253,7 @@ describe("output styles", () => {
     assert.equal((await snapshot("live")).outputStyle, "pirate", "the end of the run has not put it back");
   });
 
-  test("SPEC-036 under a manifest that does not declare the style its default holds, and the style is still kept", async () => {
+  test("SPEC-036 a manifest without the style uses its default, and the style is kept", async () => {
     const put = (output_styles: object) =>
       server.request("PUT", "/manifests/changing", {
         ...as(),
@@ -276,7 +276,7 @@ describe("output styles", () => {
     assert.deepEqual([dropped, kept, bare, again], [`I.${rule}${terse.prompt}`, "pirate", "I.", `I.${rule}Arr.`]);
   });
 
-  test("SPEC-035 the style is kept with the thread: over SIGKILL, and until the thread is deleted", async () => {
+  test("SPEC-035 the style is kept over a SIGKILL, and until the thread is deleted", async () => {
     await say("styled", "kept");
     await pick("kept", "pirate");
     await pick("unborn", "terse", { manifest: "styled" });
@@ -314,7 +314,7 @@ describe("output styles", () => {
     );
   });
 
-  test("CHAT-045 GET /v1/models lists the styles of each manifest and the default, by their declared names", async () => {
+  test("CHAT-045 GET /v1/models lists each manifest's styles and default, by declared names", async () => {
     const { json } = await server.get("/v1/models", as());
 
     const svcOf = (name: string) => json.data.find(({ id }: { id: string }) => id === name).svc;
@@ -327,7 +327,7 @@ describe("output styles", () => {
     assert.deepEqual([svcOf("plain").outputStyles, svcOf("plain").defaultOutputStyle], [[], null]);
   });
 
-  test("SPEC-036 a style can be taken away when its manifest is gone", async () => {
+  test("SPEC-036 a style can be cleared when its manifest no longer exists", async () => {
     await say("styled", "orphan");
     await pick("orphan", "pirate");
     await server.restart(manifestEnv(atEnd, { other: {} }));

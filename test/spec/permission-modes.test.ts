@@ -104,7 +104,7 @@ describe("permission modes", () => {
   const plan = (text: string) => ["exit_plan_mode", { plan: text }] as const;
   const fileOf = (path: string): string => readFileSync(join(workspace, ".svc-scopes", "acme", "shared", path), "utf8");
 
-  test("SESS-011 POST /chat/mode sets each mode, the snapshot shows it, and bad ones are refused", async () => {
+  test("SESS-011 POST /chat/mode sets each mode, the snapshot has it, and bad ones are refused", async () => {
     const thread = fresh();
     for (const mode of modes) {
       const set = await setMode(thread, mode);
@@ -122,7 +122,7 @@ describe("permission modes", () => {
     assert.equal(await modeIn(thread), "bypass");
   });
 
-  test("SESS-011 bypass needs its scope and the manifest's leave, any other the manifest's leave", async () => {
+  test("SESS-011 bypass needs its scope and the manifest's permission, others only the latter", async () => {
     const thread = fresh();
     const bare = await setMode(thread, "bypass", "bob");
     say({ text: "Done." });
@@ -173,7 +173,7 @@ describe("permission modes", () => {
     assert.match(results(told).join(), /^denied by approvals: plan mode/);
   });
 
-  test("SESS-011 each mode lets each kind of tool run, waits for it or refuses it", async () => {
+  test("SESS-011 each mode runs each kind of tool, makes it wait or refuses it", async () => {
     const kinds = {
       reads: ["list_dir", { path: "." }],
       writes: ["todo_write", { todos: [{ content: "one" }] }],
@@ -224,7 +224,7 @@ describe("permission modes", () => {
     assert.match(results(await answer).join(), /^\[approval denied\]/);
   });
 
-  test("SESS-011 AUDIT a mode that is set, an approval that is waived and a refusal are on record and counted", async () => {
+  test("SESS-011 a set mode, a waived approval and a refusal are audited and counted", async () => {
     const thread = fresh();
     await setMode(thread, "bypass");
     await setMode(thread, "bypass");
@@ -256,7 +256,7 @@ describe("permission modes", () => {
     assert.match(text, /svc_approval_waived_total\{manifest_id="agent",mode="bypass"\} \d+/);
   });
 
-  test("SESS-011 each run looks again at what its manifest and its caller allow; else the manifest's default holds", async () => {
+  test("SESS-011 each run checks manifest and caller anew, and else uses the manifest's default", async () => {
     const thread = fresh();
     await setMode(thread, "bypass");
     const waits: string[] = [];
@@ -298,7 +298,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("STREAM-041 an approved plan ends plan mode on the way: frame, log, snapshot, audit, and what follows runs", async () => {
+  test("STREAM-041 an approved plan ends plan mode in frame, log, snapshot and audit", async () => {
     const thread = fresh();
     await setMode(thread, "plan");
     const listener = await server.listen(`/chat/stream/${thread}`, as("alice"));
@@ -353,7 +353,7 @@ describe("permission modes", () => {
     assert.ok(!offered().includes("exit_plan_mode"));
   });
 
-  test("STREAM-041 a plan that is not approved leaves the mode, and each plan is asked for anew in each conversation", async () => {
+  test("STREAM-041 a refused plan keeps the mode, and each plan of each conversation is asked anew", async () => {
     const [one, two] = [fresh(), fresh()];
     for (const thread of [one, two]) await setMode(thread, "plan");
     say(calls(plan("the same")), calls(write("denied.txt")), { text: "Done." });
@@ -397,7 +397,7 @@ describe("permission modes", () => {
     assert.equal(outputs(frames).filter((text) => text.startsWith("the plan is approved")).length, 2);
   });
 
-  test("STREAM-041 where planning is all that is allowed there is no way out of it", async () => {
+  test("STREAM-041 a manifest that allows only planning has no way out of it", async () => {
     const thread = fresh();
     say(calls(plan("out")), { text: "Done." });
     const told = await ask("stuck", thread);
@@ -459,7 +459,7 @@ describe("permission modes", () => {
     assert.equal(await modeIn(thread), "default");
   });
 
-  test("SESS-011 of another tenant's thread of the same name nothing is changed, and nothing is seen", async () => {
+  test("SESS-011 another tenant's thread of the same name is neither shown nor changed", async () => {
     const thread = fresh();
     await setMode(thread, "plan");
     await setMode(thread, "bypass", "stranger");
@@ -475,7 +475,7 @@ describe("permission modes", () => {
     );
   });
 
-  test("SESS-011 STREAM-041 the server keeps mode and plan across a kill, and continues in the new mode", async () => {
+  test("SESS-011 STREAM-041 mode and plan survive a SIGKILL, and the run continues in the new mode", async () => {
     const [thread, kept] = [fresh(), fresh()];
     await setMode(thread, "plan");
     await setMode(kept, "accept_edits");

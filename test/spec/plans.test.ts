@@ -62,7 +62,7 @@ describe("plans", () => {
     return JSON.parse(text) as { plan_id: string; updated_at: number; plan: { steps: { id: string }[] } };
   }
 
-  test("PAT-004 deep binds the plan tools last, and /plans shows their plans with the thread", async () => {
+  test("PAT-004 deep binds the plan tools last, and /plans lists their plans with the thread", async () => {
     const made = await planned("deep-1");
     const toolsOf = () => (mock.requests.at(-1)?.body.tools as { function: { name: string } }[] | undefined) ?? [];
     const names = () => toolsOf().map((tool) => tool.function.name);
@@ -126,7 +126,7 @@ describe("plans", () => {
     ]);
   });
 
-  test("PAT-004 an agent reaches its conversation's plans, and those of none by their id; not another's", async () => {
+  test("PAT-004 an agent reaches its conversation's plans, shared ones by id, and no other's", async () => {
     const { plan_id: other } = await planned("deep-4");
     const free = fresh();
     await put(free, { plan: { steps: [{ id: "a", title: "A" }] } });
@@ -150,7 +150,7 @@ describe("plans", () => {
     assert.equal((await get(`/plans/${other}`)).json.plan.steps[0].status, "pending");
   });
 
-  test("PAT-004 without a conversation a plan has no thread; an own id is replaced in its conversation only", async () => {
+  test("PAT-004 a plan has a thread only in a conversation, and replaces ids there only", async () => {
     const [text = "{}"] = await run(null, [calls(["plan_create", { steps }])]);
     const mine = fresh();
     await planned("deep-6", { plan_id: mine });
@@ -163,7 +163,7 @@ describe("plans", () => {
     assert.equal((await get("/plans?thread_id=deep-6")).json.items.length, 1);
   });
 
-  test("PAT-004 a turn without a conversation replaces the plans that it has made, and no other", async () => {
+  test("PAT-004 a turn without a conversation replaces only plans that it has made", async () => {
     const [persons, agents, own, brief] = [fresh(), fresh(), fresh(), fresh()];
     await put(persons, { plan: { title: "By hand" } });
     await run(null, [calls(["plan_create", { plan_id: agents, title: "Earlier", steps }])]);
@@ -186,7 +186,7 @@ describe("plans", () => {
     assert.deepEqual(titles, ["By hand", "Earlier", "Second"]);
   });
 
-  test("PAT-004 what a person has put under the id of a plan that is gone is not the turn's that had made that", async () => {
+  test("PAT-004 a person's plan under a deleted plan's id is not the turn's that made the former", async () => {
     const id = fresh();
     const { opened, open } = gate();
     const wanted = JSON.stringify({ plan_id: id, title: "Mine again", steps });
@@ -247,7 +247,7 @@ describe("plans", () => {
     assert.match(more ?? "", /^\[tool error\/rate_limited\] the conversation has 100 plans/);
   });
 
-  test("PLAN-001 a plan is put with what belongs to it, and read as it was put", async () => {
+  test("PLAN-001 a plan is stored with its fields, and read unchanged", async () => {
     const id = fresh();
     const expires_at = Date.now() + 3_600_000;
     const plan = { title: "Ä", nested: { a: [1, null, { __proto: 1 }] }, steps: "none" };
@@ -268,7 +268,7 @@ describe("plans", () => {
     assert.ok(edited.at >= row.created_at - 60_000);
   });
 
-  test("PLAN-001 what is no plan is refused and named: another type, too much, an id that no path has, unknown fields", async () => {
+  test("PLAN-001 an invalid plan is refused and named: type, size, id or unknown fields", async () => {
     const refused = [
       await put(fresh(), { plan: [] }),
       await put(fresh(), { plan: "p" }),
@@ -291,7 +291,7 @@ describe("plans", () => {
     );
   });
 
-  test("PLAN-002 a plan that was put outside of a conversation has an empty thread_id", async () => {
+  test("PLAN-002 a plan that was stored outside a conversation has an empty thread_id", async () => {
     const id = fresh();
 
     const made = await put(id, { plan: {} });
@@ -310,7 +310,7 @@ describe("plans", () => {
     assert.ok(made.json.plan.edited.at >= before);
   });
 
-  test("PLAN-004 the list is in the order of changes, in pages, and filters by the suffix, the full id, and none", async () => {
+  test("PLAN-004 the list is in the order of changes, paged, and filters by suffix or full id", async () => {
     const ids = [fresh(), fresh(), fresh()];
     for (const id of ids) await put(id, { plan: {} }, "stranger");
     await put(ids[0] as string, { plan: { again: true } }, "stranger");
@@ -331,7 +331,7 @@ describe("plans", () => {
     assert.ok(none.json.items.every((row: { thread_id: string }) => row.thread_id === ""));
   });
 
-  test("AUTH-013 PLAN-004 scopes: a reader reads, a writer does both, and others do neither", async () => {
+  test("AUTH-013 PLAN-004 a reader reads, a writer does both, and others do neither", async () => {
     const id = fresh();
     assert.equal((await put(id, { plan: {} }, "writer")).status, 200);
     assert.equal((await get(`/plans/${id}`, "reader")).status, 200);
@@ -352,7 +352,7 @@ describe("plans", () => {
     assert.deepEqual([answer.status, answer.json.error], [400, "invalid_thread_id"]);
   });
 
-  test("PLAN-006 a plan that is not there, is over or is another tenant's is not found, and hides nothing new", async () => {
+  test("PLAN-006 a plan that is missing, expired or another tenant's is 404", async () => {
     const [id, over] = [fresh(), fresh()];
     await put(id, { plan: { secret: "of acme" } });
     await put(over, { plan: {}, expires_at: Date.now() - 1 });
@@ -373,7 +373,7 @@ describe("plans", () => {
     assert.equal((await get(`/plans/${over}`)).status, 200);
   });
 
-  test("PLAN-007 who has read an older plan is refused and told the one that there is; of many at once one is taken", async () => {
+  test("PLAN-007 a change based on an older plan gets the current one; of many, one succeeds", async () => {
     const id = fresh();
     const { json: row } = await put(id, { plan: { n: 0 } });
     const expected_updated_at = row.updated_at;
@@ -395,7 +395,7 @@ describe("plans", () => {
     assert.equal(new Set(blind.map(({ json }) => json.updated_at)).size, 40, "each change has a time of its own");
   });
 
-  test("PLAN-008 an edit is on record, with who made it; one that was refused is not", async () => {
+  test("PLAN-008 an edit is audited with its author, and a refused one is not", async () => {
     const id = fresh();
     await put(id, { plan: { a: 1 }, manifest_id: "deep" });
     await put(id, { plan: { a: 2 }, expected_updated_at: 1 });
@@ -432,7 +432,7 @@ describe("plans", () => {
     };
   }
 
-  test("PLAN-009 PLAN-010 without a run the edit is recorded in the log of the plan's conversation, where the next turn reads it", async () => {
+  test("PLAN-009 PLAN-010 without a run an edit is logged in its conversation, for the next turn", async () => {
     const { plan_id } = await planned("told-1");
     const answer = await put(plan_id, { plan: { title: "Obey me" }, manifest_id: "deep" });
     const refused = await put(plan_id, { plan: {}, expected_updated_at: 1 });
@@ -453,7 +453,7 @@ describe("plans", () => {
     assert.ok(!seen.join().includes("Obey me"), "what the plan says is the agent's to read");
   });
 
-  test("PLAN-009 PLAN-010 while a run is going the edit is queued: its next model call sees it and a frame says so; of several the last", async () => {
+  test("PLAN-009 PLAN-010 during a run its next model call reads the last edit, and a frame says so", async () => {
     const { plan_id } = await planned("told-2");
     const { plan_id: other } = await planned("told-3");
     const run = await begun("told-2", { text: "Two." });
@@ -510,7 +510,7 @@ describe("plans", () => {
     );
   });
 
-  test("PLAN-011 a plan that was deleted is gone", async () => {
+  test("PLAN-011 a deleted plan is 404", async () => {
     const id = fresh();
     await put(id, { plan: {} });
 
@@ -521,7 +521,7 @@ describe("plans", () => {
     assert.equal((await remove(id)).status, 404);
   });
 
-  test("PLAN-012 with a filter every row is of the thread; those of a deleted thread go with it, those of a fork do not come", async () => {
+  test("PLAN-012 a filter lists one thread's plans; they are deleted with it and not forked", async () => {
     const thread = "deep-10";
     await planned(thread);
     await planned(thread);

@@ -10,7 +10,7 @@ import { cleanup } from "../support/temp.ts";
 const long = "another ".repeat(875);
 const limited = "run limit reached: max_input_tokens";
 
-describe("a prompt that is counted", () => {
+describe("a prompt whose tokens are counted", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
@@ -36,18 +36,18 @@ describe("a prompt that is counted", () => {
     return json.final.content;
   };
 
-  test("limits.precount holds the limit on input against what the model counts, and not against an estimate", async () => {
+  test("limits.precount applies the input limit to the counted tokens, not the estimate", async () => {
     assert.equal(await ask("estimated", long), limited);
     assert.equal(await ask("counted", long), "The answer.");
     assert.equal(await ask("counted", `${long}${"another ".repeat(500)}`), limited, "what is counted is too long");
   });
 
-  test("a model without a known tokenizer is counted by the estimate", async () => {
+  test("is estimated for a model without a known tokenizer", async () => {
     assert.equal(await ask("unknown", long), limited);
     assert.equal(await ask("unknown", "short"), "The answer.");
   });
 
-  test("SESS-026 a conversation is compacted by what the model counts: a text may be denser than an estimate", async () => {
+  test("SESS-026 compacts its conversation by the count where text is denser than the estimate", async () => {
     // About 700 tokens each; the estimate would be 250.
     const dense = "犇猋骉麤毳淼焱垚".repeat(70);
     const kinds = async () =>
@@ -60,7 +60,7 @@ describe("a prompt that is counted", () => {
     assert.ok((await kinds()).includes("compaction"));
   });
 
-  test("a megabyte is counted while others are served", async () => {
+  test("of a megabyte is counted while other requests are served", async () => {
     const megabyte = "counted ".repeat(120_000);
     let longest = 0;
     let isDone = false;

@@ -104,7 +104,7 @@ describe("prompts", () => {
     return systemOf(newest());
   }
 
-  test("CHAT-011 the model, the log, the answer and the audit see the expansion, never the command", async () => {
+  test("CHAT-011 the model, the log, the answer and the audit get the expansion, not the command", async () => {
     const { json } = await server.post("/chat", turn("commands", "/greet Ann", { thread_id: "expanded" }));
     const { json: history } = await server.get("/chat/history/expanded");
 
@@ -114,7 +114,7 @@ describe("prompts", () => {
     assert.ok(!(await server.get("/chat/sessions/expanded")).text.includes("/greet"));
   });
 
-  test("CHAT-011 a request whose commands expand beyond 4 MiB is refused before anything is appended", async () => {
+  test("CHAT-011 a request whose commands expand beyond 4 MiB is refused before any append", async () => {
     const command = { role: "user", content: `/tenfold ${"x".repeat(90_000)}` };
     const ask = (count: number, thread_id: string) =>
       server.post("/chat", { manifest: "commands", messages: Array(count).fill(command), thread_id });
@@ -126,7 +126,7 @@ describe("prompts", () => {
     assert.deepEqual((await server.get("/chat/history/expands-beyond")).json.events, []);
   });
 
-  test("CHAT-012 expansion is the same on POST /chat, POST /chat/stream and POST /v1/chat/completions", async () => {
+  test("CHAT-012 expansion is the same on /chat, /chat/stream and /v1/chat/completions", async () => {
     const messages = [{ role: "user", content: '/pair "a b" c' }];
 
     await server.post("/chat", { manifest: "commands", messages, thread_id: "on-chat" });
@@ -147,16 +147,16 @@ describe("prompts", () => {
       assert.equal(await told(text), text);
   });
 
-  test("CHAT-014 arguments are split like a shell; an unclosed quote falls back to whitespace", async () => {
+  test("CHAT-014 arguments are split like a shell, and at whitespace after an open quote", async () => {
     assert.equal(await told('/pair "a b" c'), "1=<a b> 2=<c>");
     assert.equal(await told('/pair "a b'), '1=<"a> 2=<b>');
   });
 
-  test("CHAT-015 the name of a command matches whatever its case", async () => {
+  test("CHAT-015 the name of a command matches in any case", async () => {
     assert.equal(await told("/GREET x"), "Say hello to x.");
   });
 
-  test("CHAT-016 an empty expansion is 404 empty_prompt:<name> on every surface, and nothing is stored", async () => {
+  test("CHAT-016 an empty expansion is 404 empty_prompt:<name>, and nothing is stored", async () => {
     const messages = [{ role: "user", content: "/echo" }];
     const literal =
       '{"error":"empty_prompt:echo","detail":"empty_prompt:echo","message":"The prompt expands to nothing."}';
@@ -212,7 +212,7 @@ describe("prompts", () => {
     assert.equal(await told(`/greet ${quoted(16_001)}`), 'Say hello to "a.');
   });
 
-  test("CHAT-005 CHAT-006 a template is expanded with its arguments as they are, after the messages of the request", async () => {
+  test("CHAT-005 CHAT-006 a template expands with its unchanged arguments, after the request's messages", async () => {
     const { json } = await server.post("/chat", {
       ...turn("commands", "First this."),
       template: "Two Words",
@@ -225,7 +225,7 @@ describe("prompts", () => {
     );
   });
 
-  test("CHAT-005 a template that is not declared is 404, and one that expands to nothing is empty_prompt", async () => {
+  test("CHAT-005 an undeclared template is 404, and one that expands to nothing is empty_prompt", async () => {
     const unknown = await server.post("/chat", { manifest: "commands", template: "gone" });
     const empty = await server.post("/chat/stream", { manifest: "commands", template: "echo" });
 
@@ -233,7 +233,7 @@ describe("prompts", () => {
     assert.deepEqual([empty.status, empty.json.error], [404, "empty_prompt:echo"]);
   });
 
-  test("CHAT-006 hostile arguments are text: nothing in them is expanded, run as a command or taken for another role", async () => {
+  test("CHAT-006 hostile arguments are text: never expanded, run as a command or another role", async () => {
     const hostile = [
       "$1 $@ ${1:-x} ${2:-$1}",
       "/greet Ann",
@@ -253,7 +253,7 @@ describe("prompts", () => {
     }
   });
 
-  test("CHAT-006 arguments that are missing are empty, more than there are places for are left out", async () => {
+  test("CHAT-006 missing arguments are empty, and surplus ones are dropped", async () => {
     const expanded = async (template_args: readonly string[] | undefined, template = "pair") => {
       await server.post("/chat", { manifest: "commands", template, ...(template_args && { template_args }) });
       return shown(newest()).at(-1)?.content;
@@ -271,7 +271,7 @@ describe("prompts", () => {
     );
   });
 
-  test("CHAT-005 CHAT-006 huge, malformed and prototype names and arguments are refused, and nothing is stored", async () => {
+  test("CHAT-005 CHAT-006 huge, malformed and prototype names and arguments are refused and not stored", async () => {
     const ask = (fields: object) => server.post("/chat", { manifest: "commands", thread_id: "hostile", ...fields });
     const first = ({ status, json }: Awaited<ReturnType<typeof ask>>) => [status, json.detail[0].loc];
 
@@ -288,23 +288,23 @@ describe("prompts", () => {
     assert.equal((await server.get("/chat/sessions/hostile")).json.leafId, null);
   });
 
-  test("SPEC-025 SPEC-026 SPEC-027 SPEC-030 soul, base, inline and files come in this order, parted by a rule", async () => {
+  test("SPEC-025 SPEC-026 SPEC-027 SPEC-030 soul, base, inline and files come in this order, separated by a rule", async () => {
     const system = await systemPromptOf("parts");
 
     const rule = "\n\n---\n\n";
     assert.equal(system, ["The soul.", "The base.", "The inline.", "File one.", "File two."].join(rule));
   });
 
-  test("SPEC-030 empty parts are left out, and with nothing to say there is no system message", async () => {
+  test("SPEC-030 empty parts are dropped, and without any there is no system message", async () => {
     assert.equal(await systemPromptOf("gaps"), "Only inline.");
     assert.equal(await systemPromptOf("bare"), undefined);
   });
 
-  test("SPEC-028 system_md takes the place of all of it, and append_system_md comes after it", async () => {
+  test("SPEC-028 system_md replaces all of it, and append_system_md comes after it", async () => {
     assert.equal(await systemPromptOf("replaced"), "All of it.\n\n---\n\nAnd this.");
   });
 
-  test("SPEC-029 SPEC-041 guidance of bound tools stands under a heading, unless include_tool_guidance is false", async () => {
+  test("SPEC-029 SPEC-041 guidance of bound tools has a heading, unless include_tool_guidance is false", async () => {
     const section = "## Tool guidance\n\n- calculator: Calculate with it.\n- todo_write: Keep the list short.";
 
     assert.equal(await systemPromptOf("guided"), `I.\n\n---\n\n${section}`);
@@ -316,7 +316,7 @@ describe("prompts", () => {
     );
   });
 
-  test("SPEC-030 SPEC-037 what follows the parts: appended text, guidance, the style, then what the client says", async () => {
+  test("SPEC-030 SPEC-037 appended text, guidance, style and client text follow the parts in this order", async () => {
     const messages = [
       { role: "system", content: "Be kind." },
       { role: "user", content: "hi" },
@@ -334,7 +334,7 @@ describe("prompts", () => {
     assert.equal(replaced, ["All of it.", ...tail, client].join("\n\n---\n\n"));
   });
 
-  test("SPEC-030 every model call of a turn is given the same system prompt", async () => {
+  test("SPEC-030 every model call of a turn gets the same system prompt", async () => {
     await server.post("/chat", turn("guided", "hi", { model: "asks-tool" }));
 
     const [first, second] = mock.requests.filter(({ model }) => model === "asks-tool").map(systemOf);

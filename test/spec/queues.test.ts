@@ -103,7 +103,7 @@ describe("queues", () => {
   };
   const ready = () => eventually("Redis is back", async () => (await server.get("/ready")).status === 200);
 
-  check("QUEUE-001 SPEC-050 a call is pushed as a job, and what the consumer says is its result", async (client) => {
+  check("QUEUE-001 SPEC-050 a call is pushed as a job, and the consumer's answer is its result", async (client) => {
     say(asks, "rendered");
     const before = Date.now();
     const thread = fresh();
@@ -156,35 +156,38 @@ describe("queues", () => {
     },
   );
 
-  check("QUEUE-001 DUR-001 a durable run waits over a kill, and its session is {tenant}:fiber:{id}", async (client) => {
-    say(asks, "rendered");
-    const accepted = await chat("durable", {});
-    const token = accepted.json.resume_token;
-    const job = await taken(client, "durable");
-    assert.equal(job.session_id, `acme:fiber:${token}`);
-    assert.equal(job.callback, `/internal/sessions/acme:fiber:${token}/events`);
-    const waiting = await eventually("the run waits", async () => {
-      const { json } = await server.get(`/runs/${token}`, { key: keys.operator });
-      return json.status === "waiting" ? json : undefined;
-    });
-    assert.deepEqual([waiting.waiting_on.kind, waiting.waiting_on.id], ["queue", job.tool_call_id]);
+  check(
+    "QUEUE-001 DUR-001 a durable run waits over a SIGKILL, and its session is {tenant}:fiber:{id}",
+    async (client) => {
+      say(asks, "rendered");
+      const accepted = await chat("durable", {});
+      const token = accepted.json.resume_token;
+      const job = await taken(client, "durable");
+      assert.equal(job.session_id, `acme:fiber:${token}`);
+      assert.equal(job.callback, `/internal/sessions/acme:fiber:${token}/events`);
+      const waiting = await eventually("the run waits", async () => {
+        const { json } = await server.get(`/runs/${token}`, { key: keys.operator });
+        return json.status === "waiting" ? json : undefined;
+      });
+      assert.deepEqual([waiting.waiting_on.kind, waiting.waiting_on.id], ["queue", job.tool_call_id]);
 
-    await server.kill();
-    await server.restart();
-    const told = await answer(job, { content: "late but in time" });
-    const record = await eventually("the end", async () => {
-      const { json } = await server.get(`/chat/runs/${token}`, alice);
-      return json.status === "waiting" || json.status === "running" ? undefined : json;
-    });
+      await server.kill();
+      await server.restart();
+      const told = await answer(job, { content: "late but in time" });
+      const record = await eventually("the end", async () => {
+        const { json } = await server.get(`/chat/runs/${token}`, alice);
+        return json.status === "waiting" || json.status === "running" ? undefined : json;
+      });
 
-    assert.equal(told.json.signaled, true);
-    assert.equal(record.status, "completed");
-    assert.equal(JSON.parse(lastResult()).content, "late but in time");
-    // The call was pushed once, despite the restart.
-    assert.equal(await client.llen("durable"), 0);
-  });
+      assert.equal(told.json.signaled, true);
+      assert.equal(record.status, "completed");
+      assert.equal(JSON.parse(lastResult()).content, "late but in time");
+      // The call was pushed once, despite the restart.
+      assert.equal(await client.llen("durable"), 0);
+    },
+  );
 
-  check("QUEUE-001 what may be done twice is kept with the question until it was surely pushed", async (client) => {
+  check("QUEUE-001 a repeatable call keeps its job until it was surely pushed", async (client) => {
     say(asks, "rendered");
     const sure = chat("again");
     const first = await taken(client, "again");
@@ -219,7 +222,7 @@ describe("queues", () => {
     },
   );
 
-  check("QUEUE-006 past its deadline a call is an error, and what comes then a note for people", async (client) => {
+  check("QUEUE-006 a call past its deadline is an error, and a late answer a note for people", async (client) => {
     say(asks, "gave up");
     const thread = fresh();
     const { status } = await chat("brief", { thread_id: thread });
@@ -244,7 +247,7 @@ describe("queues", () => {
     assert.ok(!JSON.stringify(mock.requests.at(-1)?.body).includes("too late"));
   });
 
-  check("QUEUE-001 what nobody has asked for is told to nobody", async (client) => {
+  check("QUEUE-001 an answer that nobody waits for is not delivered", async (client) => {
     say(asks, "rendered");
     const thread = fresh();
     const answered = chat("agent", { thread_id: thread });
@@ -282,7 +285,7 @@ describe("queues", () => {
     },
   );
 
-  check("QUEUE-005 a session of another tenant is refused, whatever it is called", async (client) => {
+  check("QUEUE-005 a session of another tenant is refused, whatever its name", async (client) => {
     say(asks, "rendered");
     const answered = chat("agent");
     const job = await taken(client, "agent");
@@ -299,7 +302,7 @@ describe("queues", () => {
     await answered;
   });
 
-  check("QUEUE-001 an answer is at most 256 KiB, and a body has the fields that it has", async () => {
+  check("QUEUE-001 an answer has at most 256 KiB, and a body has no unknown fields", async () => {
     const job = { callback: "/internal/sessions/acme:t/events", tool_call_id: "c" };
     const long = await answer(job, { content: "x".repeat(256 * 1024) });
     const extra = await answer(job, { contents: "x" });
@@ -311,7 +314,7 @@ describe("queues", () => {
     assert.match(missing.text, /tool_call_id/);
   });
 
-  check("SPEC-050 a failed call reads as an error, and ends the run where it is fatal", async (client) => {
+  check("SPEC-050 a failed call reads as an error, and ends the run if it is fatal", async (client) => {
     say(asks, "never said");
     const fatal = chat("fatal");
     await answer(await taken(client, "fatal"), { content: "no printer", error: true });
@@ -326,7 +329,7 @@ describe("queues", () => {
     assert.match(lastResult(), /^\[tool error\/provider_error\] \{"content":"no printer","note":"third-party data/);
   });
 
-  check("QUEUE-001 a push whose answer is lost is not made again, and its consumer is waited for", async (client) => {
+  check("QUEUE-001 a push whose answer is lost is not repeated, and the run waits for its consumer", async (client) => {
     // The thread that pushes has opened its connection.
     say(asks, "rendered");
     const first = chat("agent");
@@ -343,7 +346,7 @@ describe("queues", () => {
     assert.equal(await client.llen("agent"), 0);
   });
 
-  check("SPEC-050 while Redis is away, or refuses, a call fails at once and the turn goes on", async (client) => {
+  check("SPEC-050 a call fails at once while Redis is down or refuses, and the turn continues", async (client) => {
     await client.set("wrong", "no list");
     say(asks, "without");
     const refused = await chat("wrong");
@@ -361,12 +364,12 @@ describe("queues", () => {
   });
 });
 
-describe("queues without what they need", () => {
+describe("queues without their settings", () => {
   const atEnd = cleanup();
   const path = "/internal/sessions/default:t/events";
   const body = { tool_call_id: "c" };
 
-  test("SPEC-050 without SVC_REDIS_URL a manifest with queues is refused by name, and no list or name is another's", async () => {
+  test("SPEC-050 queues need SVC_REDIS_URL, free names, and lists outside svc:", async () => {
     const server = await startServerProcess({ atEnd, env: manifestEnv(atEnd, { agent: { queues: [render("l")] } }) });
     const { status, text } = await server.post("/chat", turn("agent", "go"));
     assert.equal(status, 422);
@@ -394,7 +397,7 @@ describe("queues without what they need", () => {
     assert.equal((await other.post("/chat", turn("fine", "go"))).status, 200);
   });
 
-  test("QUEUE-003 without a secret the route is open in mode none outside production, and 503 elsewhere", async () => {
+  test("QUEUE-003 without a secret the route is open in mode none in development, and else 503", async () => {
     const open = await startServerProcess({ atEnd });
     const keyed = await startServerProcess({ atEnd, env });
     const taken = await open.post(path, body);

@@ -55,7 +55,7 @@ describe("reattaching", () => {
   const start = (thread_id: string, model: string) =>
     server.stream("/chat/stream", turn("agent", "go", { thread_id, model }));
 
-  test("STREAM-008 without a cursor the stream opens with one snapshot of the thread, which is that of GET /chat/sessions", async () => {
+  test("STREAM-008 without a cursor the stream opens with one snapshot, as in GET /chat/sessions", async () => {
     await say("opened", "tools");
     const stream = await listen("opened");
     // Open questions follow a stream's snapshot as separate frames.
@@ -71,7 +71,7 @@ describe("reattaching", () => {
     assert.equal(json.transcript.length, 5);
   });
 
-  test("STREAM-008 a thread that does not exist has an empty snapshot, and listening creates nothing", async () => {
+  test("STREAM-008 a missing thread has an empty snapshot, and listening creates nothing", async () => {
     const stream = await listen("not-yet");
     const first = await stream.next();
     const { json } = await server.get("/chat/sessions");
@@ -83,7 +83,7 @@ describe("reattaching", () => {
     assert.deepEqual(eventSeqs(frames), [0, 1], "its first turn is heard");
   });
 
-  test("STREAM-009 with Last-Event-ID, or last_event_id, exactly the events from the cursor on are replayed", async () => {
+  test("STREAM-009 Last-Event-ID or last_event_id replays exactly the events from the cursor on", async () => {
     await say("cursors", "tools");
     await say("cursors");
     const next = (await server.get("/chat/sessions/cursors")).json.transcript.length;
@@ -102,7 +102,7 @@ describe("reattaching", () => {
     }
   });
 
-  test("STREAM-009 a cursor at the end replays nothing and then hears what comes; the header goes before the query", async () => {
+  test("STREAM-009 a cursor at the end replays nothing; the header has priority over the query", async () => {
     await say("at-the-end");
     const stream = await listen("at-the-end", { cursor: 2, query: "?last_event_id=0" });
 
@@ -132,7 +132,7 @@ describe("reattaching", () => {
     }
   });
 
-  test("STREAM-022 STREAM-009 reconnecting with any id of a turn's stream loses nothing and repeats nothing", async () => {
+  test("STREAM-022 STREAM-009 reconnecting with any id of a turn's stream loses and repeats nothing", async () => {
     const frames = await (await start("every-id", "tools")).rest();
     const all = (await server.get("/chat/sessions/every-id")).json.transcript.length;
     const ids = [...new Set(frames.flatMap(({ id }) => (id === null ? [] : [Number(id)])))];
@@ -174,7 +174,7 @@ describe("reattaching", () => {
     );
   });
 
-  test("STREAM-002 a session event carries readable reasoning, and no other metadata", async () => {
+  test("STREAM-002 a session event has readable reasoning, and no other metadata", async () => {
     mock.answer("quiet", { reasoning: ["Let me", " think."], text: "Said." });
     await say("thoughts", "quiet");
     const stream = await listen("thoughts", { cursor: 0 });
@@ -185,7 +185,7 @@ describe("reattaching", () => {
     assert.deepEqual(reply?.json.data.metadata, { thinking: [{ type: "thinking", thinking: "Let me think." }] });
   });
 
-  test("STREAM-010 the stream tails the thread: an event for each commit, and tokens, but none of the starter's own frames", async () => {
+  test("STREAM-010 the stream has each event and token, and none of the starter's own frames", async () => {
     const stream = await listen("tailed");
     await stream.until("snapshot");
 
@@ -199,7 +199,7 @@ describe("reattaching", () => {
     assert.ok(outline(own).includes("tool_start"));
   });
 
-  test("STREAM-010 todo_updated reaches listeners as well", async () => {
+  test("STREAM-010 todo_updated reaches listeners too", async () => {
     const stream = await listen("todo-tail");
     await stream.until("snapshot");
 
@@ -212,7 +212,7 @@ describe("reattaching", () => {
     assert.match(frame.id ?? "", /^\d+$/);
   });
 
-  test("STREAM-010 many listen to one thread, and each hears all of it", async () => {
+  test("STREAM-010 many listeners of one thread each get all of it", async () => {
     const streams = await Promise.all(upTo(8).map(() => listen("crowd")));
     for (const stream of streams) await stream.until("snapshot");
 
@@ -224,7 +224,7 @@ describe("reattaching", () => {
     }
   });
 
-  test("STREAM-010 who comes in mid-run gets the snapshot, then what the run has said, then the rest", async () => {
+  test("STREAM-010 a listener mid-run gets the snapshot, then the run's text so far, then the rest", async () => {
     const more = gate();
     mock.answer("held", says("So ", "far", more.opened, ", so good."));
     const own = await start("mid-run", "held");
@@ -254,7 +254,7 @@ describe("reattaching", () => {
     assert.equal(rest.at(-1)?.json.data.content, "So far, so good.");
   });
 
-  test("STREAM-009 a cursor in mid-run gets later events, then the text since the last one", async () => {
+  test("STREAM-009 a cursor mid-run gets later events, then the text since the last one", async () => {
     const more = gate();
     mock.answer(
       "held-tool",
@@ -282,7 +282,7 @@ describe("reattaching", () => {
     assert.equal(wordsOf([...opening, ...rest]), "It is 42.");
   });
 
-  test("STREAM-010 past 256 KiB the replay says truncated, and the committed event brings the text", async () => {
+  test("STREAM-010 a replay above 256 KiB is truncated, and the committed event has the text", async () => {
     const more = gate();
     const long = "x".repeat(256 * 1024 + 1);
     mock.answer("long", says(long, more.opened, " end"));
@@ -317,7 +317,7 @@ describe("reattaching", () => {
     assert.deepEqual([json.phase, json.transcript.at(-1).status], ["idle", "complete"]);
   });
 
-  test("STREAM-010 the client of POST /chat may leave too", async () => {
+  test("STREAM-010 a run continues after the client of POST /chat disconnects", async () => {
     const more = gate();
     mock.answer("held-again", says(more.opened, "Said to nobody."));
     const asked = await server.stream(

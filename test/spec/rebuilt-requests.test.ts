@@ -47,7 +47,7 @@ function isSummary(messages: unknown): boolean {
   return JSON.stringify(messages).includes("You sum up");
 }
 
-describe("requests made again from the log", () => {
+describe("requests rebuilt from the log", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -117,7 +117,7 @@ describe("requests made again from the log", () => {
     return requests.length;
   }
 
-  test("of steps with tools, over turns, a restart and a client's own events", async () => {
+  test("of steps with tools match, over turns, a restart and a client's own events", async () => {
     mock.answer("steps", inTurn({ text: "First.", ...calls(sum(1), sum(2)) }, calls(sum(3)), { text: "Done." }));
 
     await say("steps", "One.");
@@ -134,7 +134,7 @@ describe("requests made again from the log", () => {
     assert.equal(await checkRequests("steps"), 6);
   });
 
-  test("of calls side by side, whose results are in the log in the order in which they came", async () => {
+  test("of parallel calls match, whose results are in the log in order of arrival", async () => {
     mock.answer("parallel", inTurn(calls(sum(1), ["nothing", {}], sum(2)), { text: "Done." }));
 
     await say("parallel", "One.");
@@ -143,7 +143,7 @@ describe("requests made again from the log", () => {
     assert.equal(await checkRequests("parallel"), 4);
   });
 
-  test("of a window: the running turn's own words, then the newest whole groups", async () => {
+  test("of a window match: the running turn's own words, then the newest whole groups", async () => {
     const replies = [calls(sum(1), sum(2)), calls(sum(3)), { text: "Done." }];
     // The session window hides the model's older replies from it.
     mock.answer("windowed", ({ earlier }) => replies[earlier % replies.length] ?? {});
@@ -156,7 +156,7 @@ describe("requests made again from the log", () => {
     assert.ok(rebuiltRequest(log, last, last - 1, { windowed }).length < rebuiltRequest(log, last, 0).length);
   });
 
-  test("of a compacted conversation: the summary and the messages kept after it", async () => {
+  test("of a compacted conversation match: the summary and the messages kept after it", async () => {
     mock.answer("compacting", summing({ text: "The answer." }));
 
     for (let at = 0; at < 8; at++) await say("compacting", long(`part ${at}`));
@@ -167,7 +167,7 @@ describe("requests made again from the log", () => {
     assert.ok((await logOf("compacting")).filter(({ kind }) => kind === "compaction").length > 1);
   });
 
-  test("of results that the prompt leaves out and the log keeps whole", async () => {
+  test("of results that the prompt shortens and the log keeps whole match", async () => {
     mock.answer("cleared", inTurn(calls(["calculator", { expression: "123*456" }]), { text: "Done." }));
 
     await say("cleared", "One.");
@@ -176,7 +176,7 @@ describe("requests made again from the log", () => {
     assert.equal(await checkRequests("cleared", { cleared }), 4);
   });
 
-  test("of a turn that was steered, and followed up", async () => {
+  test("of a turn with a steer and a follow-up match", async () => {
     const held = gate();
     mock.answer("steered", ({ earlier }) =>
       earlier === 0 ? says("Let me see.", held.opened) : earlier === 1 ? calls(sum(1)) : { text: "Done." },
@@ -195,7 +195,7 @@ describe("requests made again from the log", () => {
     );
   });
 
-  test("of images that callers have sent: the log has references, and the files their bytes", async () => {
+  test("of images of callers match: the log has references, and the files their bytes", async () => {
     const { json } = await server.post("/files", { data: gif.toString("base64"), media_type: "image/gif" });
     mock.answer("eyes", { text: "Seen." });
     const image = { type: "file", file: { file_id: json.file_id } };
@@ -210,7 +210,7 @@ describe("requests made again from the log", () => {
     assert.ok(!JSON.stringify(await logOf("eyes")).includes(gif.toString("base64")));
   });
 
-  test("of a run that was suspended, killed while it waited, and resumed elsewhere", async () => {
+  test("of a run that was suspended, killed while it waited, and resumed elsewhere match", async () => {
     mock.answer("asked", inTurn(calls(sum(1)), { text: "Done." }));
     const cut = say("asked", "Go.").catch(() => null);
     const row = await eventually("a request", async () => (await server.get("/approvals")).json.requests[0]);
@@ -227,7 +227,7 @@ describe("requests made again from the log", () => {
     assert.equal(await checkRequests("asked"), 2);
   });
 
-  test("of a workspace with edits during the run, which the model sees once", async () => {
+  test("of a workspace with edits during the run match, which the model sees once", async () => {
     const held = gate();
     mock.answer("edited", ({ earlier }) =>
       earlier === 0 ? { steps: [{ hold: held.opened }, ...says("Wait.").steps] } : { text: "Done." },
@@ -244,7 +244,7 @@ describe("requests made again from the log", () => {
     assert.equal(await checkRequests("edited"), 2);
   });
 
-  test("DUR-006 every run of them is made again by svc replay, offline and without a key, and is the same", async () => {
+  test("DUR-006 are the same in svc replay of every run, offline and without a key", async () => {
     const runs = new Map<string, number>();
     for (const model of models)
       for (const { run_id } of await callsOf(server.dataDir, model)) runs.set(run_id, (runs.get(run_id) ?? 0) + 1);

@@ -65,7 +65,7 @@ describe("dead runs", () => {
   }
   const requeue = (token: string, options = operator) => server.post(`/runs/${token}/requeue`, undefined, options);
 
-  test("DUR-012 a dead run is requeued behind its last step, with its own token and webhooks; the dead one stays dead", async () => {
+  test("DUR-012 a dead run is requeued after its last step, with its own token and webhooks", async () => {
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), broken));
     const token = await dead("agent", { thread_id: "letters" });
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
@@ -107,7 +107,7 @@ describe("dead runs", () => {
     );
   });
 
-  test("DUR-012 what a model has said in the step that has failed for good is not in the log", async () => {
+  test("DUR-012 a dead run's log has no text of the step that failed for good", async () => {
     mock.answer("scripted", { steps: [{ send: chunk({ content: "It is 4" }, null) }, { cut: "reset" }] });
     const token = await dead("agent", { thread_id: "partial" });
 

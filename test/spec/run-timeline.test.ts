@@ -105,7 +105,7 @@ describe("the timeline of a run", () => {
     for (const word of ["secret sum", "It is 42", "6*7"]) assert.ok(!text.includes(word), word);
   });
 
-  test("DUR-008 a timeline comes in pages, which together are the whole", async () => {
+  test("DUR-008 a timeline's pages together are the whole", async () => {
     mock.answer("scripted", inTurn(...Array.from({ length: 6 }, (_, n) => calls(sum(`${n}+1`))), says("Done.")));
     const { json } = await server.post("/chat", turn("agent", "sums"), alice);
     await until(json.resume_token, "completed");
@@ -126,7 +126,7 @@ describe("the timeline of a run", () => {
     );
   });
 
-  test("DUR-013 a run whose step has failed says how often, and when it is tried again", async () => {
+  test("DUR-013 a run whose step failed shows how often, and when it is retried", async () => {
     mock.answer("scripted", failure(400));
     const { json } = await server.post("/chat", turn("agent", "sum"), alice);
     const { wake_at } = await until(json.resume_token, "waiting");

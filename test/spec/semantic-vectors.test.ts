@@ -78,7 +78,7 @@ describe("semantic:N with an embedding route", () => {
       .slice(from)
       .flatMap(({ path, body }) => (path.endsWith("/embeddings") ? (body.input as string[]) : []));
 
-  test("SESS-025 messages are found by what they mean, and made vectors of once", async () => {
+  test("SESS-025 messages are found by meaning, and embedded once", async () => {
     await talk("similar", "first");
 
     await say("similar", "first", "Which colour had the airship?");
@@ -93,7 +93,7 @@ describe("semantic:N with an embedding route", () => {
     assert.equal(new Set(texts).size, texts.length, texts.join());
   });
 
-  test("SESS-025 vectors are in the usage of the turn and of its tenant, and no other tenant has any of them", async () => {
+  test("SESS-025 vectors are in the usage of the turn and its tenant, and of no other tenant", async () => {
     const from = mock.requests.length;
     await talk("similar", "theirs", keys.stranger);
     const { usage } = await say("similar", "theirs", "Which vessel?", keys.stranger);
@@ -112,7 +112,7 @@ describe("semantic:N with an embedding route", () => {
     assert.ok(usage.totalTokens < usage.input + usage.output + 10, "the window is as full as the model's call says");
   });
 
-  test("SESS-025 after a restart the vectors are made again, and a turn finds what it found", async () => {
+  test("SESS-025 vectors are computed again after a restart, and a turn finds the same messages", async () => {
     await talk("similar", "lasting");
     await say("similar", "lasting", "Which airship?");
     await server.restart();
@@ -124,7 +124,7 @@ describe("semantic:N with an embedding route", () => {
     assert.ok(embedded(from).includes("The zeppelin is red"));
   });
 
-  test("SESS-025 no other strategy makes vectors, nor one under a cost cap of a route without a price", async () => {
+  test("SESS-025 no other strategy embeds, nor one under a cost cap of a route without a price", async () => {
     const from = mock.requests.length;
 
     await talk("whole", "all-of-it");
@@ -165,7 +165,7 @@ describe("semantic:N with an embedding route", () => {
     mock.answer("meanings", ({ body }) => meanings(body));
   });
 
-  test("SESS-025 a provider that fails costs no turn, and is left alone for a while", async () => {
+  test("SESS-025 a failing provider costs no turn, and is not asked again for a while", async () => {
     await talk("similar", "failing");
     mock.answer("meanings", failure(400));
     const from = mock.requests.length;
@@ -191,7 +191,7 @@ for (const [embedder, wanted] of [
   describe(`SVC_MEMORY_EMBEDDER=${embedder}`, () => {
     const atEnd = cleanup();
 
-    test("SET-012 says which route makes vectors, or that words are compared", async () => {
+    test("SET-012 logs which route embeds, or that words are compared", async () => {
       const { server, mock } = await startWith(atEnd, embedder);
       mock.answer("plain", { text: "The answer." });
       for (const name of ["meanings", "priced"]) mock.answer(name, ({ body }) => embeddingScript(body));

@@ -25,7 +25,7 @@ describe("annotations of a conversation", () => {
   const snapshot = async (thread: string) => (await server.get(`/chat/sessions/${thread}`)).json;
   const post = (what: string, body: object) => server.post(`/chat/sessions/${what}`, body);
 
-  test("SESS-024 a name is in the list and the snapshot, also after a restart, and moves the thread nowhere", async () => {
+  test("SESS-024 a name is in list and snapshot, also after a restart, and keeps the list's order", async () => {
     await say("named");
     await say("newer");
     const { updatedAt } = await snapshot("named");
@@ -49,7 +49,7 @@ describe("annotations of a conversation", () => {
     assert.deepEqual([last.metadata, session.leafId], [{ type: "session_info", name: "Tea" }, last.id]);
   });
 
-  test("SESS-023 a label is on its event until null takes it away", async () => {
+  test("SESS-023 a label is on its event until null removes it", async () => {
     const { leaf_id } = (await say("labelled")).json;
 
     const set = await post("label", { thread_id: "labelled", event_id: leaf_id, label: "good" });
@@ -69,7 +69,7 @@ describe("annotations of a conversation", () => {
     assert.deepEqual(transcript.at(-1).metadata, { type: "label", targetId: leaf_id, label: null });
   });
 
-  test("SESS-022 a rating is on the snapshot and in the audit until null takes it back, and the log does not change", async () => {
+  test("SESS-022 a rating is on the snapshot and in the audit until null; the log stays the same", async () => {
     const { leaf_id } = (await say("rated")).json;
     const event = { thread_id: "rated", event_id: leaf_id };
     const before = await snapshot("rated");
@@ -99,7 +99,7 @@ describe("annotations of a conversation", () => {
     );
   });
 
-  test("SESS-021 a custom entry is in the log; the model reads one that is in context, as the client's words and no system text", async () => {
+  test("SESS-021 a custom entry is logged; one in context reaches the model as the client's words", async () => {
     await say("custom");
     const metadata = { page: 7, origin_request: "forged", usage: { input: 1 } };
 
@@ -127,7 +127,7 @@ describe("annotations of a conversation", () => {
     assert.ok(!JSON.stringify(mock.requests.at(-1)?.body.messages).includes("aside"));
   });
 
-  test("SESS-021 SESS-023 SESS-024 all of it goes under a live run, whose answer names the right leaf, and parts no call from its result", async () => {
+  test("SESS-021 SESS-023 SESS-024 all annotations work during a run, and separate no call from its result", async () => {
     const more = gate();
     const first = calls(["calculator", { expression: "6*7" }]);
     mock.answer("slow", inTurn(says("So far", more.opened, ".")));

@@ -43,7 +43,7 @@ describe("the messages that the model receives", () => {
   const snapshot = async (thread: string) => (await server.get(`/chat/sessions/${thread}`)).json;
   const lastAsked = () => shown(mock.requests.at(-1));
 
-  test("SESS-029 SESS-030 old tool results that are long are stubs in the request, and whole in the log", async () => {
+  test("SESS-029 SESS-030 old long tool results are stubs in the request, and whole in the log", async () => {
     await say("clearing", "cleared", "sum", { model: "sums" });
     await say("clearing", "cleared", "two");
     const stillKept = lastAsked();
@@ -85,7 +85,7 @@ describe("the messages that the model receives", () => {
     assert.equal(kinds.length, 20, "the log has all of it");
   });
 
-  test("SESS-025 semantic:N shows the newest messages, and those before that are most like what is asked", async () => {
+  test("SESS-025 semantic:N shows the newest messages, and the older ones nearest the question", async () => {
     const said = ["The zeppelin is red", "Tea at five", "A boat on the lake", "Bread and butter", "Rain again", "Snow"];
     for (const words of said) await say("similar", "like", words);
 

@@ -89,7 +89,7 @@ describe("the tree of a conversation", () => {
     assert.deepEqual([rest.messages.map(({ seq }: Item) => seq), rest.has_more], [[0], false]);
   });
 
-  test("SESS-010 ?branches=all has the whole tree, and a rewind may go to any branch of it, also after a restart", async () => {
+  test("SESS-010 ?branches=all has the whole tree, and any branch can be a rewind's target", async () => {
     for (const words of ["one", "two"]) await say("tree", words);
     const first = await itemsOf("tree");
     await rewind("tree", first[1]?.id as string, { summarize: false });
@@ -119,7 +119,7 @@ describe("the tree of a conversation", () => {
     assert.equal((await server.get("/chat/sessions/tree?branches=some")).status, 422);
   });
 
-  test("SESS-028 SESS-010 the manifest's model summarizes a left branch, metered, after the target", async () => {
+  test("SESS-028 SESS-010 the manifest's model summarizes a left branch, recorded, after the target", async () => {
     await say("summed", "one");
     await say("summed", "work", { model: "works" });
     const all = await itemsOf("summed");
@@ -173,7 +173,7 @@ describe("the tree of a conversation", () => {
     }
   });
 
-  test("SESS-010 is refused for unknown events and manifests, and under a run, before anything has changed", async () => {
+  test("SESS-010 a rewind is refused for unknown events and manifests, and during a run", async () => {
     await say("refused", "one");
     await say("refused", "two");
     const before = await snapshot("refused");
@@ -203,7 +203,7 @@ describe("the tree of a conversation", () => {
     assert.match(busy.json.error, /^run_in_progress:[0-9a-f]{32}$/);
   });
 
-  test("SESS-010 who listens gets a snapshot frame, and a cursor from before gets its events and then the snapshot", async () => {
+  test("SESS-010 listeners get a snapshot frame, and an old cursor its events and the snapshot", async () => {
     for (const words of ["one", "two"]) await say("watched", words);
     const [, target] = await itemsOf("watched");
     const listener = await server.listen("/chat/stream/watched?last_event_id=4");
@@ -286,7 +286,7 @@ describe("the tree of a conversation", () => {
     assert.ok((await server.get("/chat/sessions/search?q=one&limit=100")).text.includes("default:copy"));
   });
 
-  test("SESS-009 fork goes under a live run, up to the last event without open calls, and says which files it has not", async () => {
+  test("SESS-009 fork during a run ends before open calls, and lists the files that it lacks", async () => {
     await say("busy", "one", { model: "works" });
     const more = gate();
     mock.answer("parting", inTurn(calls(["calculator", { expression: "1+1" }]), says("So far", more.opened, ".")));

@@ -69,7 +69,7 @@ describe("conversations", () => {
   const historyOf = async (thread: string, query = "") => (await server.get(`/chat/history/${thread}${query}`)).json;
   const texts = (items: readonly Item[]) => items.map(({ role, content }) => [role, content]);
 
-  test("SESS-014 history is the transcript, without the intents of tool calls and without audit marks", async () => {
+  test("SESS-014 history is the transcript without tool call intents and audit events", async () => {
     await say("history", "go", { model: "calculates" });
 
     const { messages, events, ...rest } = await historyOf("history");
@@ -115,7 +115,7 @@ describe("conversations", () => {
     );
   });
 
-  test("SESS-014 limits and cursors at their ends", async () => {
+  test("SESS-014 limits and cursors are checked at their bounds", async () => {
     await say("edges");
 
     const one = await historyOf("edges", "?limit=1");
@@ -131,7 +131,7 @@ describe("conversations", () => {
     assert.deepEqual([words.status, words.json.error], [422, "invalid_request"]);
   });
 
-  test("SESS-014 SESS-017 SESS-005 of an unknown thread everything is empty, and nothing is created", async () => {
+  test("SESS-014 SESS-017 SESS-005 an unknown thread is empty on every route, and nothing is created", async () => {
     const history = await historyOf("unknown");
     const session = await snapshot("unknown");
     const abort = await server.post("/chat/abort", { thread_id: "unknown" });
@@ -152,7 +152,7 @@ describe("conversations", () => {
     assert.ok(!json.sessions.some(({ id }: { id: string }) => id === "default:unknown"));
   });
 
-  test("SESS-017 the snapshot has every key of the specification", async () => {
+  test("SESS-017 the snapshot has every specified key", async () => {
     await say("keys", "go", { model: "mock-reasoning" });
 
     const session = await snapshot("keys");
@@ -198,7 +198,7 @@ describe("conversations", () => {
     assert.deepEqual(reply.usage, reply.metadata.usage);
   });
 
-  test("SESS-017 while a run is live the phase is turn", async () => {
+  test("SESS-017 the phase is turn while a run is live", async () => {
     const more = gate();
     mock.answer("busy", says("So far", more.opened, "."));
     const stream = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "phase", model: "busy" }));
@@ -246,7 +246,7 @@ describe("conversations", () => {
     assert.deepEqual(abort.json.snapshot, session);
   });
 
-  test("SESS-005 an aborted thread takes the next turn at once", async () => {
+  test("SESS-005 an aborted thread accepts the next turn at once", async () => {
     mock.answer("stuck", says(never));
     const stream = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "next", model: "stuck" }));
     await stream.until("session_progress");
@@ -263,7 +263,7 @@ describe("conversations", () => {
     ]);
   });
 
-  test("SESS-008 continue takes an aborted turn on without a user message, and the log holds none", async () => {
+  test("SESS-008 continue resumes an aborted turn without a user message in the log", async () => {
     const stream = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "continue", model: "half" }));
     await stream.until("text_delta");
     await server.post("/chat/abort", { thread_id: "continue" });
@@ -289,7 +289,7 @@ describe("conversations", () => {
     ]);
   });
 
-  test("SESS-008 while a thread is taken on its phase is retry, and idle when that is over", async () => {
+  test("SESS-008 the phase is retry while a thread is continued, and idle afterwards", async () => {
     const held = gate();
     mock.answer("retried", says("Half", never), says(" and whole.", held.opened));
     const model = "retried";
@@ -309,7 +309,7 @@ describe("conversations", () => {
     assert.equal(await phase(), "idle");
   });
 
-  test("SESS-008 continue after a model failure answers the user message that has none", async () => {
+  test("SESS-008 continue after a model failure answers the pending user message", async () => {
     mock.answer(
       "failing",
       { status: 400, headers: { "content-type": "application/json" }, steps: [{ send: "{}" }] },
@@ -331,7 +331,7 @@ describe("conversations", () => {
     assert.deepEqual(texts((await historyOf("after-error")).messages), texts(json.messages));
   });
 
-  test("SESS-008 continue after a step limit starts from the results that were not answered", async () => {
+  test("SESS-008 continue after a step limit starts from the unanswered results", async () => {
     const truncated = await server.post("/chat", turn("hasty", "go", { thread_id: "out-of-steps" }));
 
     const { status, json } = await server.post("/chat/continue", {
@@ -347,7 +347,7 @@ describe("conversations", () => {
     );
   });
 
-  test("SESS-008 continue has nothing to do on an empty thread and on one that is complete", async () => {
+  test("SESS-008 continue does nothing on an empty or complete thread", async () => {
     await say("complete");
 
     const empty = await server.post("/chat/continue", { thread_id: "empty", manifest: "agent" });
@@ -368,7 +368,7 @@ describe("conversations", () => {
     assert.equal((await snapshot("empty")).leafId, null);
   });
 
-  test("SESS-015 DELETE removes the thread: snapshot, history, list and search know nothing of it", async () => {
+  test("SESS-015 DELETE removes the thread from snapshot, history, list and search", async () => {
     await say("doomed", "xylophone concert");
     await eventually("the words in the index", async () => {
       const { json } = await server.get("/chat/sessions/search?q=xylophone");
@@ -387,7 +387,7 @@ describe("conversations", () => {
     assert.equal(again.status, 200);
   });
 
-  test("SESS-015 a deleted thread begins anew", async () => {
+  test("SESS-015 a deleted thread starts anew", async () => {
     const first = await say("reborn", "one");
     await server.request("DELETE", "/chat/history/reborn");
 
@@ -437,7 +437,7 @@ describe("conversations", () => {
     assert.equal(whole.next_cursor, null);
   });
 
-  test("SESS-016 a row has the keys of the specification; its preview is the first user message, cut, and masked of credentials", async () => {
+  test("SESS-016 a row has the specified keys, and a cut and masked preview of the first message", async () => {
     // The preview shows a known secret unmasked: masking would confirm a correct guess to its author (decision 77).
     await say("row", `Look:\n  ghp_${"aB3".repeat(12)}  ${planted} ${"x".repeat(300)}`);
     await server.post("/chat", turn("other", "later", { thread_id: "row" }));
@@ -462,7 +462,7 @@ describe("conversations", () => {
     }
   });
 
-  test("SESS-020 full text search finds words of users and agents, in any form, and names the thread", async () => {
+  test("SESS-020 full text search finds users' and agents' words, in any form, with the thread", async () => {
     await say("search-1", "The zeppelins were flying over the harbour");
     await say("search-2", "A zeppelin and another zeppelin");
     const search = async (query: string) => (await server.get(`/chat/sessions/search?${query}`)).json;
@@ -490,7 +490,7 @@ describe("conversations", () => {
     assert.deepEqual((await search("q=nowhere-to-be-found")).hits, []);
   });
 
-  test("SESS-025 full_replay shows the model the whole conversation, windowed:N its last N messages", async () => {
+  test("SESS-025 full_replay sends the model the whole conversation, windowed:N N messages", async () => {
     const finals: Record<string, string[]> = { full: [], windowed: [] };
     for (const manifest of ["full", "windowed"]) {
       for (const text of ["one", "two", "three"]) {
@@ -516,7 +516,7 @@ describe("conversations", () => {
     assert.equal((await historyOf("of-windowed")).messages.length, 8, "the log has all of it");
   });
 
-  test("SESS-025 a window keeps a tool call with its results, or leaves out both", async () => {
+  test("SESS-025 a window keeps a tool call with its results, or drops both", async () => {
     const thread_id = "window-tools";
     await server.post("/chat", turn("windowed", "go", { thread_id, model: "calculates" }));
 
@@ -529,7 +529,7 @@ describe("conversations", () => {
     );
   });
 
-  test("SESS-025 SESS-027 SESS-026 SESS-028 what this version does not do for sessions is refused, not ignored", async () => {
+  test("SESS-025 SESS-027 SESS-026 SESS-028 session fields that this version does not support are refused, not ignored", async () => {
     const refusedAs = async (session: object) => {
       const manifest = { metadata: { name: "s" }, spec: { session } };
       const { status, json } = await server.request("PUT", "/manifests/s", { body: { manifest } });

@@ -10,7 +10,7 @@ function refusedNames(environment: Environment): string[] {
   return readSettings(environment).issues.map(({ name }) => name);
 }
 
-test("SET-001 SVC_DURABILITY=temporal stops the boot and says that fibers are the only backend", () => {
+test("SET-001 SVC_DURABILITY=temporal stops the start, because fibers are the only backend", () => {
   assert.throws(
     () => loadSettings({ SVC_DURABILITY: "temporal" }),
     /SVC_DURABILITY .*fibers are the only durable backend/,
@@ -18,7 +18,7 @@ test("SET-001 SVC_DURABILITY=temporal stops the boot and says that fibers are th
   assert.deepEqual(refusedNames({ SVC_DURABILITY: "fibers" }), []);
 });
 
-test("SET-002 a registry that is malformed or has an unknown key stops the boot", () => {
+test("SET-002 a registry that is malformed or has an unknown key stops the start", () => {
   const registries: Record<string, string[]> = {
     SVC_AUTH_API_KEYS: ["{", "7", '{"k": {"tenant_id": "a", "sub": "b", "scopes": [], "extra": 1}}'],
     SVC_MODEL_ROUTES: ["{", "7", '{"m": {"provider": "openai", "model": "x", "extra": 1}}'],
@@ -35,7 +35,7 @@ test("SET-002 a registry that is malformed or has an unknown key stops the boot"
   }
 });
 
-test("SET-003 SET-005 SVC_WEBHOOK_ENDPOINTS maps an id to url, secret, tenants and private; without tenants the boot stops", () => {
+test("SET-003 SET-005 SVC_WEBHOOK_ENDPOINTS maps ids to endpoints, and each needs tenants", () => {
   const ops = { url: "https://x.example/hook", secret: "a plain one", tenants: ["acme"] };
   const entries = [ops, { ...ops, tenants: "*", private: true }, { ...ops, secret: ["whsec_c2VjcmV0", "secret:OPS"] }];
 
@@ -49,7 +49,7 @@ test("SET-003 SET-005 SVC_WEBHOOK_ENDPOINTS maps an id to url, secret, tenants a
   }
 });
 
-test("HOOK-011 SVC_WEBHOOK_TIMEOUT_SECONDS is 10 by default and at most 60, SVC_WEBHOOK_MAX_ATTEMPTS is 8", () => {
+test("HOOK-011 SVC_WEBHOOK_TIMEOUT_SECONDS is 10 by default and at most 60, MAX_ATTEMPTS is 8", () => {
   const { webhookTimeoutSeconds, webhookMaxAttempts } = loadSettings({});
 
   assert.deepEqual([webhookTimeoutSeconds, webhookMaxAttempts], [10, 8]);
@@ -58,13 +58,13 @@ test("HOOK-011 SVC_WEBHOOK_TIMEOUT_SECONDS is 10 by default and at most 60, SVC_
     assert.deepEqual(refusedNames({ SVC_WEBHOOK_TIMEOUT_SECONDS: text }), ["SVC_WEBHOOK_TIMEOUT_SECONDS"], text);
 });
 
-test("SET-002 a registry of behaviour that this version lacks stops the boot, well-formed or not", () => {
+test("SET-002 a registry of behaviour that this version lacks stops the start", () => {
   for (const name of ["SVC_TRIGGERS", "SVC_EGRESS_CREDENTIALS", "SVC_CHANNELS"]) {
     for (const text of ["{", '{"a": {}}']) assert.deepEqual(refusedNames({ [name]: text }), [name]);
   }
 });
 
-test("LIM-007 the database pool has 10 connections, 20 beyond them, waits 30 s and tries each before use", () => {
+test("LIM-007 the database pool has 10 connections and 20 more, waits 30 s and tests each", () => {
   const settings = loadSettings({ SVC_DATABASE_URL: "postgres://db/svc" });
   const changed = loadSettings({
     SVC_DATABASE_URL: "postgres://db/svc",
@@ -95,7 +95,7 @@ test("LIM-008 SVC_DB_PREPARED_STATEMENTS is true by default and reaches the stor
   assert.equal(config.engine === "postgres" && config.postgres.preparedStatements, false);
 });
 
-test("LIM-009 SVC_WORKERS is 1 by default, and more stop the boot", () => {
+test("LIM-009 SVC_WORKERS is 1 by default, and more stop the start", () => {
   assert.equal(loadSettings({}).workers, 1);
   assert.match(bootRefusals(loadSettings({ SVC_WORKERS: "2" })).join(), /SVC_WORKERS/);
 });

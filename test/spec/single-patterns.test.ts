@@ -118,7 +118,7 @@ describe("patterns of one agent", () => {
     ]);
   });
 
-  test("a verifier that says nothing usable, or fails, lets the answer stand", async () => {
+  test("a verifier that fails or answers unusably lets the answer stand", async () => {
     for (const broken of [{ text: ["Splendid!"] }, { text: ['{"score": 7, "feedback": ""}'] }, failure(400)]) {
       const count = script({ agent: [{ text: ["Mine."] }], verifier: [broken] });
 
@@ -132,7 +132,7 @@ describe("patterns of one agent", () => {
     assert.match(metrics, /svc_control_degraded_total\{[^}]*control="reflect"[^}]*reason="failure"[^}]*\} 1/);
   });
 
-  test("tools run in a draft, its words beside calls are read at once, and each route has its rows of usage", async () => {
+  test("tools run in a draft, text beside calls is sent at once, and each route has rows", async () => {
     script({
       agent: [inTurn({ ...calls(["calculator", { expression: "6*7" }]), text: ["Let me see. "] }, { text: ["42."] })],
       verifier: [verdict(1)],
@@ -149,7 +149,7 @@ describe("patterns of one agent", () => {
     assert.equal(usage.input, input);
   });
 
-  test("a draft fits the output_schema before it is judged", async () => {
+  test("a draft is valid for the output_schema before it is judged", async () => {
     const count = script({ agent: [{ text: ["no"] }, { text: ['{"n":1}'] }], verifier: [verdict(1)] });
 
     const answer = await ask("shaped");
@@ -169,7 +169,7 @@ describe("patterns of one agent", () => {
     assert.equal(count("verifier"), 0);
   });
 
-  test("an abort while a draft is made or judged ends the turn without its words", async () => {
+  test("an abort during a draft or its judgement ends the turn without its words", async () => {
     for (const slow of ["agent", "verifier"] as const) {
       const hold = new Promise<never>(() => {});
       script({ agent: [{ text: ["Mine."] }], verifier: [verdict(1)], [slow]: [says("{", hold)] });
@@ -186,7 +186,7 @@ describe("patterns of one agent", () => {
     }
   });
 
-  test("PAT-006 the planner's subtasks are done in order by the executor, and the agent's answer alone is read", async () => {
+  test("PAT-006 the executor does the planner's subtasks in order, and only the answer is sent", async () => {
     const count = script({
       planner: [plan("one", "two")],
       executor: [
@@ -230,7 +230,7 @@ describe("patterns of one agent", () => {
     assert.match(lastWords("agent"), /FAILED again\./);
   });
 
-  test("SPEC-063 plans end at max_subtasks, subtasks at executor_recursion_limit, and without replanning a failure is answered", async () => {
+  test("SPEC-063 plans end at max_subtasks, subtasks at executor_recursion_limit, or a failure", async () => {
     const count = script({
       planner: [plan("one", "two", "three")],
       executor: [{ text: ["Done."] }, calls(["calculator", { expression: "1" }])],
@@ -256,7 +256,7 @@ describe("patterns of one agent", () => {
       ]);
   });
 
-  test("a planner that returns garbage is asked once more, and then the agent answers by itself", async () => {
+  test("a planner that returns garbage gets one repair, and then the agent answers", async () => {
     const count = script({ planner: [{ text: ["I would rather not."] }], agent: [{ text: ["Then I do."] }] });
 
     const answer = await ask("planned");

@@ -16,7 +16,7 @@ function body(name: string, letters: number) {
   return { manifest: { metadata: { name }, spec: { system_prompt: { inline: "x".repeat(letters) } } }, comment: "" };
 }
 
-test("a manifest beyond the tenant's quota is refused with its figures; another tenant's, and a smaller one, are stored", async () => {
+test("a manifest beyond the tenant's quota is refused with figures, smaller ones not", async () => {
   const dataDir = tempDir(atEnd);
   const server = await startServerProcess({ atEnd, env, dataDir });
   const put = (at: typeof server, name: string, letters: number, key = keys.writer) =>

@@ -11,7 +11,7 @@ import { cleanup } from "../support/temp.ts";
 
 const models = ["plain", "held", "leaving", "slow"];
 
-describe("streams and runs with short lives", () => {
+describe("streams and runs with short lifetimes", () => {
   const atEnd = cleanup();
   let server: TestServer;
   let mock: MockModel;
@@ -22,7 +22,7 @@ describe("streams and runs with short lives", () => {
   });
   const say = (thread_id: string) => server.post("/chat", turn("agent", "go", { thread_id }));
 
-  test("STREAM-012 after SVC_STREAM_RESUME_IDLE_SECONDS of silence the stream ends with [DONE]; a client that comes back has lost nothing", async () => {
+  test("STREAM-012 an idle stream ends with [DONE]; a client that returns has lost nothing", async () => {
     await say("quiet");
     const stream = await server.listen("/chat/stream/quiet");
     const frames = await stream.rest();
@@ -53,7 +53,7 @@ describe("streams and runs with short lives", () => {
     assert.equal(frames.at(-1)?.name, "[DONE]");
   });
 
-  test("STREAM-012 the eventsource client reconnects by itself with the last id, and sees every event once", async () => {
+  test("STREAM-012 the eventsource client reconnects with the last id, and gets every event once", async () => {
     await say("browser");
     const seen: { data: string; id: string }[] = [];
     const source = new EventSource(`${server.url}/chat/stream/browser`);
@@ -116,7 +116,7 @@ describe("SVC_DETACHED_RUN_SECONDS=0", () => {
     mock.answer("plain", { text: "The answer." });
   });
 
-  test("STREAM-010 a run ends when its client leaves, its model call is ended, and the thread is free", async () => {
+  test("STREAM-010 a run ends when its client leaves, with its model call, and frees the thread", async () => {
     mock.answer("leaving", says("Half", never));
     const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "at-once", model: "leaving" }));
     await own.until("text_delta");
@@ -136,7 +136,7 @@ describe("SVC_DETACHED_RUN_SECONDS=0", () => {
     );
   });
 
-  test("STREAM-010 whoever only listens may come and go", async () => {
+  test("STREAM-010 a mere listener may come and go", async () => {
     const more = gate();
     mock.answer("held", says(more.opened, "Said."));
     const own = await server.stream("/chat/stream", turn("agent", "go", { thread_id: "listeners", model: "held" }));

@@ -66,7 +66,7 @@ describe("POST /chat/stream", () => {
   const dataOf = (frames: readonly Frame[], name: string) => named(frames, name).map(({ json }) => json.data);
   const doneOf = (frames: readonly Frame[]) => dataOf(frames, "done")[0];
 
-  test("STREAM-007 POST /chat/stream takes the body of POST /chat and answers an event stream that nothing buffers", async () => {
+  test("STREAM-007 POST /chat/stream accepts POST /chat's body and answers an unbuffered stream", async () => {
     const stream = await server.stream("/chat/stream", turn("agent", "go", { model: "one-piece", thread_id: "head" }));
     await stream.rest();
 
@@ -75,7 +75,7 @@ describe("POST /chat/stream", () => {
     assert.match(String(stream.headers["x-request-id"]), /^[\x21-\x7e]+$/);
   });
 
-  test("STREAM-019 STREAM-020 STREAM-021 the bytes of a plain turn are the specification's", async () => {
+  test("STREAM-019 STREAM-020 STREAM-021 the bytes of a plain turn are the specified ones", async () => {
     const body = turn("agent", "go", { model: "one-piece", thread_id: "bytes" });
     const stream = await server.stream("/chat/stream", body);
     await stream.rest();
@@ -97,7 +97,7 @@ describe("POST /chat/stream", () => {
     );
   });
 
-  test("STREAM-024 STREAM-045 STREAM-046 a plain turn is session_progress, text, on_chain_end, done and [DONE], in this order", async () => {
+  test("STREAM-024 STREAM-045 STREAM-046 a plain turn is session_progress, text, on_chain_end, done and [DONE], in order", async () => {
     const frames = await framesOf("pieces", { thread_id: "plain" });
 
     assert.deepEqual(outline(frames), ["session_progress", "text", "on_chain_end", "done", "[DONE]"]);
@@ -106,7 +106,7 @@ describe("POST /chat/stream", () => {
     assert.deepEqual(Object.keys(frames.at(-2)?.json.data), ["final", "messages", "stop_reason", "usage"]);
   });
 
-  test("STREAM-046 done says what POST /chat answers for the same turn", async () => {
+  test("STREAM-046 done has the answer of POST /chat for the same turn", async () => {
     const done = doneOf(await framesOf("one-piece", { thread_id: "same-stream" }));
     const { json } = await server.post("/chat", turn("agent", "go", { model: "one-piece", thread_id: "same-chat" }));
 
@@ -114,7 +114,7 @@ describe("POST /chat/stream", () => {
     assert.deepEqual(done, { final, messages, stop_reason, usage });
   });
 
-  test("STREAM-026 STREAM-027 STREAM-028 every text_delta has its session_progress before it, and together they are the reply", async () => {
+  test("STREAM-026 STREAM-027 STREAM-028 every text_delta follows its session_progress, and together they are the reply", async () => {
     const frames = await framesOf("pieces", { thread_id: "deltas" });
 
     for (const [at, frame] of frames.entries()) {
@@ -147,7 +147,7 @@ describe("POST /chat/stream", () => {
     ]);
   });
 
-  test("STREAM-027 STREAM-046 the deltas of a turn with several steps are its whole text; final is the last", async () => {
+  test("STREAM-027 STREAM-046 a turn's deltas are the text of all its steps; final is the last", async () => {
     const frames = await framesOf("two-steps", { thread_id: "steps" });
 
     assert.equal(wordsOf(frames), "First. Then. Done.");
@@ -176,7 +176,7 @@ describe("POST /chat/stream", () => {
     }
   });
 
-  test("STREAM-022 structural frames carry the next sequence number of the thread as id, token frames none", async () => {
+  test("STREAM-022 structural frames have the next sequence number as id, token frames none", async () => {
     const frames = await framesOf("tool-turn", { thread_id: "ids" });
     const { json } = await server.get("/chat/sessions/ids");
 
@@ -207,7 +207,7 @@ describe("POST /chat/stream", () => {
     );
   });
 
-  test("STREAM-022 what a frame with an id speaks of is durable when the frame arrives", async () => {
+  test("STREAM-022 the event of a frame with an id is durable when the frame arrives", async () => {
     const more = gate();
     mock.answer("durable", calls(["calculator", { expression: "1+1" }]), says(more.opened, "Two."));
 
@@ -254,7 +254,7 @@ describe("POST /chat/stream", () => {
     assert.match(dataOf(frames, "tool_end")[1].output, /^\[tool error\/invalid_arguments\] /);
   });
 
-  test("STREAM-042 PAT-016 a run out of steps sends max_turns with its limit before the end, and runs no pending call", async () => {
+  test("STREAM-042 PAT-016 a run out of steps sends max_turns with its limit, and runs no pending call", async () => {
     const body = turn("hasty", "go", { model: "no-steps", thread_id: "no-steps" });
     const frames = await (await server.stream("/chat/stream", body)).rest();
 
@@ -307,7 +307,7 @@ describe("POST /chat/stream", () => {
     assert.deepEqual([doneOf(rest).final, doneOf(rest).stop_reason], [null, "unknown"]);
   });
 
-  test("STREAM-044 a model failure is on_error, on_chain_end, done and [DONE]; the user turn stays in the log", async () => {
+  test("STREAM-044 a model failure is on_error, on_chain_end, done, [DONE]; the user turn is logged", async () => {
     const frames = await framesOf("mock-status-400", { thread_id: "failing" });
     const { json } = await server.get("/chat/history/failing");
 
@@ -322,7 +322,7 @@ describe("POST /chat/stream", () => {
     );
   });
 
-  test("STREAM-044 a model that fails after its first words leaves them in done and in the log, with their status", async () => {
+  test("STREAM-044 a model that fails after its first words has them in done and log, with status", async () => {
     const frames = await framesOf("mock-truncated", { thread_id: "cut" });
     const { json } = await server.get("/chat/sessions/cut");
 
@@ -332,7 +332,7 @@ describe("POST /chat/stream", () => {
     assert.deepEqual([last.role, last.content, last.status], ["assistant", wordsOf(frames), "error"]);
   });
 
-  test("STREAM-023 STREAM-021 any other failure after the 200 is event: error of type stream_error, then [DONE]", async () => {
+  test("STREAM-023 STREAM-021 any other failure after the 200 is event: error (stream_error), then [DONE]", async () => {
     const stream = await server.stream(
       "/chat/stream",
       turn("agent", "go", { model: "secretive", thread_id: "secret" }),
@@ -374,7 +374,7 @@ describe("POST /chat/stream", () => {
     assert.deepEqual(Object.keys(uncounted), ["final", "messages", "stop_reason"]);
   });
 
-  test("STREAM-049 usage.input leaves out cached tokens: with cacheRead and cacheWrite it is the prompt", async () => {
+  test("STREAM-049 usage.input, cacheRead and cacheWrite together are the prompt", async () => {
     const { usage } = doneOf(await framesOf("mock-usage-cached"));
 
     assert.deepEqual([usage.input, usage.cacheRead, usage.cacheWrite, usage.output], [20, 30, 0, 5]);
@@ -382,7 +382,7 @@ describe("POST /chat/stream", () => {
     assert.equal(usage.totalTokens, 55);
   });
 
-  test("STREAM-002 reasoning comes as thinking_delta, never in the reply, and is kept as metadata.thinking", async () => {
+  test("STREAM-002 reasoning is sent as thinking_delta, not in the reply, and kept in metadata", async () => {
     const frames = await framesOf("mock-reasoning", { thread_id: "thinking" });
     const plain = await framesOf("mock-text", { thread_id: "not-thinking" });
     const thinking = (await server.get("/chat/sessions/thinking")).json.transcript.at(-1);
@@ -416,7 +416,7 @@ describe("POST /chat/stream", () => {
     assert.ok(others[0]?.text.includes("Readable."));
   });
 
-  test("STREAM-046 a model that says nothing ends its turn like any other, with an empty reply", async () => {
+  test("STREAM-046 a model without output ends its turn like any other, with an empty reply", async () => {
     const frames = await framesOf("mock-empty", { thread_id: "nothing-said" });
 
     assert.deepEqual(outline(frames), ["session_progress", "on_chain_end", "done", "[DONE]"]);

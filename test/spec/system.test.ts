@@ -30,7 +30,7 @@ describe("probes", () => {
     server = await startServerProcess({ atEnd });
   });
 
-  test("OPS-004 GET /health tells status, env, version, multi_region and federation", async () => {
+  test("OPS-004 GET /health has status, env, version, multi_region and federation", async () => {
     const { status, json } = await server.get("/health");
 
     assert.equal(status, 200);
@@ -63,7 +63,7 @@ describe("probes", () => {
     assert.deepEqual(json.checks.redis, { ok: true, duration_ms: 0, configured: false });
   });
 
-  test("OPS-007 GET /ready is 503 and names the object store when it is gone, and no path with it", async () => {
+  test("OPS-007 GET /ready is 503 and names a missing object store without its path", async () => {
     const broken = await startServerProcess({ atEnd });
     rmSync(join(broken.dataDir, "objects"), { recursive: true });
 
@@ -77,7 +77,7 @@ describe("probes", () => {
     assert.equal(health.status, 200);
   });
 
-  test("OPS-007 OPS-006 /ready is 503 and names Redis while it is down; turns work; logs hide its password", async (context) => {
+  test("OPS-007 OPS-006 /ready is 503 and names Redis while it is down; turns run without it", async (context) => {
     const redis = await startRedis(atEnd, "a-password-of-redis");
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
     const proxy = await tcpProxy(redis.url, atEnd);
@@ -135,7 +135,7 @@ describe("probes", () => {
     assert.equal(await redis.client.dbsize(), 0);
   });
 
-  test("OPS-007 OPS-004 with the database down /ready is 503 and names it, /health is 200, and both recover", {
+  test("OPS-007 OPS-004 without the database /ready is 503 and names it, /health is 200; both recover", {
     skip: noServer,
   }, async () => {
     const database = await testDatabase(atEnd);
@@ -204,7 +204,7 @@ describe("probes", () => {
   });
 
   for (const dialect of dialects) {
-    test(`OPS-007 /ready is 503 schema_behind when the schema goes back under a running server, on ${dialect}`, {
+    test(`OPS-007 GET /ready is 503 schema_behind when the schema goes back under a running server, on ${dialect}`, {
       skip: dialect === "postgres" && noServer,
     }, async () => {
       const dataDir = tempDir(atEnd);
@@ -230,7 +230,7 @@ describe("probes", () => {
     });
   }
 
-  test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode api_key", async () => {
+  test("AUTH-006 probes and /.well-known/ need no credentials in mode api_key", async () => {
     const guarded = await startServerProcess({ atEnd, env: keyed });
 
     for (const path of open) assert.equal((await guarded.get(path)).status, 200, path);
@@ -266,12 +266,12 @@ describe("mode jwt", () => {
     });
   });
 
-  test("AUTH-006 probes and everything under /.well-known/ need no credentials in mode jwt", async () => {
+  test("AUTH-006 probes and /.well-known/ need no credentials in mode jwt", async () => {
     for (const path of open) assert.equal((await server.get(path)).status, 200, path);
     assert.equal((await server.get("/.well-known/agent-card.json")).status, 404);
   });
 
-  test("AUTH-002 GET /.well-known/jwks.json is not_configured until SVC_JWKS_PUBLIC is set, then the keys", async () => {
+  test("AUTH-002 GET /.well-known/jwks.json has the keys of SVC_JWKS_PUBLIC, else not_configured", async () => {
     const without = await startServerProcess({ atEnd });
 
     const unset = await without.get("/.well-known/jwks.json");
@@ -291,7 +291,7 @@ describe("mode jwt", () => {
     assert.deepEqual([bad.status, bad.json.checks.jwks.ok], [503, false]);
   });
 
-  test("AUTH-028 a good token passes with its scopes, another is 401 invalid_token", async () => {
+  test("AUTH-028 a good token passes with its scopes, and another is 401 invalid_token", async () => {
     const good = await server.get("/audit", { key: token });
     const scopeless = await server.get("/usage", { key: token });
     const bad = await server.get("/audit", { key: `${token.slice(0, -4)}AAAA` });
@@ -319,7 +319,7 @@ describe("GET /metrics", () => {
     assert.match(scopeless.text, /^# HELP svc_http_requests_total .+\n# TYPE svc_http_requests_total counter$/m);
   });
 
-  test("OPS-008 counts requests by route and status, and never by what the client chose", async () => {
+  test("OPS-008 counts requests by route and status, and never by client input", async () => {
     await server.get("/manifests/planted-name", { key: keys.all });
     await server.get("/planted/path", { key: keys.all });
 
@@ -377,7 +377,7 @@ describe("refusals", () => {
     server = await startServerProcess({ atEnd });
   });
 
-  test("a path that does not exist, or could be read in two ways, is refused with a code under both keys", async () => {
+  test("an unknown or ambiguous path is refused with a code under both keys", async () => {
     const unknown = await server.get("/no/such/path");
     const twoWays = await server.get("/chat/history/a%2Fb");
 
@@ -386,7 +386,7 @@ describe("refusals", () => {
     assert.deepEqual([twoWays.status, twoWays.json], [400, { error: "invalid_path", detail: "invalid_path" }]);
   });
 
-  test("a query parameter that stands twice or is out of range is refused by name", async () => {
+  test("a query parameter that is repeated or out of range is refused by name", async () => {
     const twice = await server.get("/audit?limit=1&limit=2");
     const beyond = await server.get("/audit?limit=501");
     const words = await server.get("/audit?since=yesterday");

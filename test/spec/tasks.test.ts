@@ -66,7 +66,7 @@ describe("tasks", () => {
     }
   }
 
-  test("TASK-001 flush_audit writes the audit rows that wait, of every tenant", async () => {
+  test("TASK-001 flush_audit writes every tenant's waiting audit rows", async () => {
     mock.answer("scripted", says("Hello."));
     for (const who of ["alice", "eve"] as const)
       await post("/chat", turn("agent", "hi", { thread_id: "audited" }), who);
@@ -82,7 +82,7 @@ describe("tasks", () => {
     assert.deepEqual([await rowsOf("alice"), await rowsOf("eve")], [["acme:audited"], ["globex:audited"]]);
   });
 
-  test("TASK-001 flush_audit says so when the rows cannot be written, and they wait", async () => {
+  test("TASK-001 flush_audit reports a failed write, and keeps the rows", async () => {
     mock.answer("scripted", says("Hello."));
     await post("/chat", turn("agent", "hi", { thread_id: "refused" }));
     write("CREATE TRIGGER refuse BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'refused'); END");
@@ -96,7 +96,7 @@ describe("tasks", () => {
     assert.ok(text.includes("acme:refused"), text);
   });
 
-  test("TASK-002 flush_usage writes what a turn without a conversation has used so far, and nothing is counted twice", async () => {
+  test("TASK-002 flush_usage writes the usage of open stateless turns, and counts nothing twice", async () => {
     const held = gate();
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says(held.opened, "It is 42.")));
     const rows = async () => (await get("/usage?manifest_id=agent")).json.items.length;
@@ -116,7 +116,7 @@ describe("tasks", () => {
     assert.deepEqual([before - from, flushed - from, (await rows()) - from], [0, 1, 2]);
   });
 
-  test("TASK-005 webhook_delivery sends what was not taken and is due again", async () => {
+  test("TASK-005 webhook_delivery sends failed deliveries that are due again", async () => {
     mock.answer("scripted", says("Done."));
     receiver.answer = () => 500;
     const first = receiver.received.length;
@@ -141,7 +141,7 @@ describe("tasks", () => {
     await eventually("delivered", async () => (await record()).ops === "delivered");
   });
 
-  test("TASK-012 retention_sweep deletes what is kept for longer than the settings say, of each tenant its own", async () => {
+  test("TASK-012 retention_sweep deletes older rows than the settings allow, per tenant", async () => {
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says("It is 42.")));
     const upload = { data: png().toString("base64"), media_type: "image/png" };
     const files: Partial<Record<Who, string[]>> = {};

@@ -73,7 +73,7 @@ describe("thinking", () => {
   const wordsIn = ({ json }: Answer): string => json.final.content;
   const lastBody = (model: string) => claude.requests.findLast((request) => request.model === model)?.body;
 
-  test("a thought is streamed as thinking_delta, kept in the log, and shown without its proof", async () => {
+  test("a thought is streamed as thinking_delta, logged, and shown without its signature", async () => {
     claude.answer("claude-a", {
       parts: [{ thinking: ["Six times ", "seven."] }, { redacted: true }, { text: ["It is ", "42."] }],
     });
@@ -91,7 +91,7 @@ describe("thinking", () => {
     assert.deepEqual(transcript[1].metadata.thinking, [{ type: "thinking", thinking: "Six times seven." }]);
   });
 
-  test("STREAM-003 no proof and no thought that is kept from us reaches a client, on any way to it", async () => {
+  test("STREAM-003 signatures and redacted thoughts reach no client, on any route", async () => {
     claude.answer(
       "claude-a",
       { parts: [{ thinking: "Hm." }, { redacted: true }, call("a", "6*7")] },
@@ -119,7 +119,7 @@ describe("thinking", () => {
     assert.ok(!server.output.includes("SIGNED-"));
   });
 
-  test("thoughts go back with the results of their calls, and still do when the log was read again", async () => {
+  test("thoughts are sent back with their calls' results, also when read from the log", async () => {
     const steps = [
       { parts: [{ thinking: "First." }, { text: "Wait." }, call("a", "6*7"), call("b", "1+1")] },
       { parts: [{ thinking: "Then." }, { redacted: true as const }, call("c", "2+2")] },
@@ -148,7 +148,7 @@ describe("thinking", () => {
     ]);
   });
 
-  test("a fallback to another provider is sent no thoughts, and the model that had them gets them back", async () => {
+  test("a fallback to another provider gets no thoughts, and their model gets them back", async () => {
     const overloaded = { status: 529, type: "overloaded_error", message: "Overloaded" };
     claude.answer(
       "claude-lost",
@@ -172,7 +172,7 @@ describe("thinking", () => {
     assert.deepEqual(claude.refused, []);
   });
 
-  test("overload after the 200 is tried again before a word, and ends the turn after one", async () => {
+  test("overload after the 200 is retried before the first word, and ends the turn after", async () => {
     const breaks = { type: "overloaded_error", message: "Overloaded" };
     claude.answer("claude-flaky", { parts: [], breaks }, { parts: [{ text: "Here." }] });
     claude.answer("claude-late", { parts: [{ text: "So far" }], breaks });
@@ -203,7 +203,7 @@ describe("thinking", () => {
     assert.match(text, /svc_run_stop_reason_total\{manifest_id="agent",reason="refusal"\} 1/);
   });
 
-  test("SPEC-013 spec.model.cache marks the prompt for the provider's cache, and usage has what was read and written", async () => {
+  test("SPEC-013 spec.model.cache marks the prompt, and usage has reads and writes of the cache", async () => {
     const usage = {
       input_tokens: 100,
       cache_creation_input_tokens: 2000,
@@ -237,7 +237,7 @@ describe("thinking", () => {
     );
   });
 
-  test("SPEC-014 spec.model.thinking_budget is 128 to 64000, and a budget or the effort that it reaches", async () => {
+  test("SPEC-014 spec.model.thinking_budget is 128 to 64000, as a budget or the effort it reaches", async () => {
     claude.answer("claude-a", {});
     const problems = (thinking_budget: number) => parseProblems(agent({ model: { thinking_budget } }));
     await chat("budgeted", "go");
@@ -248,7 +248,7 @@ describe("thinking", () => {
     assert.deepEqual(effort?.output_config, { effort: "xhigh" });
   });
 
-  test("SPEC-015 spec.model.thinking_level goes before the budget, at every kind of provider", async () => {
+  test("SPEC-015 spec.model.thinking_level has priority over the budget, at every provider", async () => {
     claude.answer("claude-a", {});
     mock.answer("effort", { text: "Yes." });
     await chat("levelled", "go");
@@ -265,7 +265,7 @@ describe("thinking", () => {
     assert.equal(parseProblems(agent({ model: { thinking_level: "huge" } })).length, 1);
   });
 
-  test("a model without effort is called without it, and asked no more", async () => {
+  test("a model that refuses effort is called without it, and not asked again", async () => {
     const refusal = (message: string) => ({
       status: 400,
       headers: { "content-type": "application/json" },
@@ -286,7 +286,7 @@ describe("thinking", () => {
     assert.deepEqual(efforts, ["high", undefined, undefined]);
   });
 
-  test("SESS-013 POST /chat/thinking sets the thread's level, for the model, the log and after a restart", async () => {
+  test("SESS-013 POST /chat/thinking sets the thread's level, for model, log and after a restart", async () => {
     claude.answer("claude-level", {});
     const effort = async (manifest = "thinker"): Promise<unknown> => {
       await chat(manifest, "go", { thread_id: "level", model: "claude-level" });
@@ -338,7 +338,7 @@ describe("thinking", () => {
     );
   });
 
-  test("SESS-013 under a run the level is kept at once and holds from the next run on", async () => {
+  test("SESS-013 a level set during a run is kept at once and applies from the next run on", async () => {
     const more = gate();
     claude.answer("claude-held", { parts: [{ text: "So far" }], until: more.opened }, {});
     const stream = await server.stream(

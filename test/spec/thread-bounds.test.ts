@@ -61,7 +61,7 @@ describe("bounds of threads", () => {
     assert.equal((await say("another", text)).status, 200);
   });
 
-  test("a stream of a thread that is full is refused with a status, and its run is none", async () => {
+  test("a stream of a full thread is refused with a status, and starts no run", async () => {
     await say("streamed", "x".repeat(19_000));
     const answer = await server.post("/chat/stream", turn("agent", "x".repeat(900), { thread_id: "streamed" }), {
       key: keys.ann,
@@ -70,7 +70,7 @@ describe("bounds of threads", () => {
     assert.deepEqual([answer.status, answer.json.error], [409, "thread_too_large"]);
   });
 
-  test("threads, forks and workspaces of a tenant share a quota, which other tenants have for themselves", async () => {
+  test("threads, forks and workspaces share a quota, which each tenant has for itself", async () => {
     const text = "x".repeat(15_000);
     for (const thread of ["a", "b"]) assert.equal((await say(thread, text, keys.bob)).status, 200);
     const own = join(root, ".svc-scopes", "globex", "threads", "a");

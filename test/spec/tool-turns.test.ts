@@ -68,7 +68,7 @@ describe("turns with tools", () => {
   const outputs = (frames: readonly Frame[]) =>
     frames.filter(({ name }) => name === "tool_end").map(({ json }) => json.data.output);
 
-  test("PAT-003 react asks the model, runs its calls and asks again, until it answers without a call", async () => {
+  test("PAT-003 react calls the model, runs its calls and repeats until an answer without a call", async () => {
     const { frames, done, requests } = await run(
       "agent",
       "rounds",
@@ -96,7 +96,7 @@ describe("turns with tools", () => {
     ]);
   });
 
-  test("PAT-003 a model that answers at once is asked once, and one without tools is offered none", async () => {
+  test("PAT-003 a model that answers at once is called once, and without tools gets none", async () => {
     const { done, requests } = await run("bare", "at-once", { text: "Hi." });
 
     assert.equal(requests.length, 1);
@@ -104,7 +104,7 @@ describe("turns with tools", () => {
     assert.equal(done.final.content, "Hi.");
   });
 
-  test("PAT-003 the model is offered the manifest's tools at every step, each with its description and its schema", async () => {
+  test("PAT-003 every step offers the manifest's tools, each with its description and schema", async () => {
     const { requests } = await run("agent", "offered", calls(add("1+1")), { text: "Two." });
 
     const [first, second] = requests.map(({ body }) => body.tools) as { function: Record<string, unknown> }[][];
@@ -145,7 +145,7 @@ describe("turns with tools", () => {
     assert.deepEqual([done.final.content, done.stop_reason], ["I see.", "end_turn"]);
   });
 
-  test("PAT-003 a tool that exists and is not the manifest's is refused in the words for one that does not exist", async () => {
+  test("PAT-003 a tool outside the manifest is refused in the words for an unknown one", async () => {
     const { frames } = await run("agent", "not-bound", calls(["glob", { pattern: "*" }], ["no_such_tool", {}]), {
       text: "Ok.",
     });
@@ -154,7 +154,7 @@ describe("turns with tools", () => {
     assert.equal(existing, missing);
   });
 
-  test("SPEC-056 sequential, the default: a call begins when the one before it has ended, and sees what that has done", async () => {
+  test("SPEC-056 sequential (default): a call starts after the previous one and sees its effect", async () => {
     const batch = calls(
       ["write_file", { path: "note.txt", content: "first" }],
       ["read_file", { path: "note.txt" }],
@@ -170,7 +170,7 @@ describe("turns with tools", () => {
     assert.ok(first.includes("first") && second.includes("second"));
   });
 
-  test("SPEC-056 parallel: every call of a reply begins before any has ended, and results keep the order of the calls", async () => {
+  test("SPEC-056 parallel: all calls of a reply start before any ends, and results keep order", async () => {
     const batch = calls(["list_dir", { path: "." }], add("6*7"), ["list_dir", { path: "." }], add("1/0"));
 
     for (const thread of ["side-by-side", null]) {
@@ -194,7 +194,7 @@ describe("turns with tools", () => {
     }
   });
 
-  test("SPEC-056 parallel calls of a thread are all logged, each with one intent before its one result", async () => {
+  test("SPEC-056 parallel calls are all logged, each with one intent before its one result", async () => {
     const batch = calls(add("1+1"), add("2+2"), add("3+3"), add("4+4"));
 
     await run("parallel", "journal-parallel", batch, { text: "Done." });
@@ -206,7 +206,7 @@ describe("turns with tools", () => {
     }
   });
 
-  test("PAT-003 a call on a thread is logged: its intent with key and effect before it runs, then its result", async () => {
+  test("PAT-003 a call's intent is logged with key and effect before it runs, then its result", async () => {
     await run(
       "agent",
       "journal",
@@ -254,7 +254,7 @@ describe("turns with tools", () => {
     assert.ok(rest.at(-1)?.role === "assistant");
   });
 
-  test("PAT-003 a call that never runs has a result and no intent: unknown, malformed or denied", async () => {
+  test("PAT-003 an unknown, malformed or denied call has a result and no intent", async () => {
     await run("limited", "no-intent", calls(["launch", {}], ["read_file", "{broken"], add("1+1")), { text: "Ok." });
 
     const events = await eventsOf("no-intent");
@@ -268,7 +268,7 @@ describe("turns with tools", () => {
     );
   });
 
-  test("PAT-003 ids of calls are the server's own where the model gives none, too long ones, or one twice", async () => {
+  test("PAT-003 missing, overlong and repeated ids of calls are replaced by the server's own", async () => {
     const same = { name: "calculator", arguments: '{"expression":"1+1"}' };
     const ids = ["", "x".repeat(300), "twice", "twice"];
 
@@ -292,7 +292,7 @@ describe("turns with tools", () => {
     );
   });
 
-  test("PAT-003 a name that no tool can have is refused, and goes back to the model in a form that providers take", async () => {
+  test("PAT-003 an invalid tool name is refused, and sent back in a form that providers accept", async () => {
     const names = ["functions.calculator", "", "x".repeat(70_000), "rechne bitte", 'a"b'];
 
     const { frames, requests } = await run("agent", "odd-names", calls(...names.map((name) => [name, {}] as const)), {
@@ -309,7 +309,7 @@ describe("turns with tools", () => {
     );
   });
 
-  test("PAT-003 what tools have said is there for the next turn of the thread", async () => {
+  test("PAT-003 results of tools are there for the next turn of the thread", async () => {
     await run("agent", "later", calls(add("6*7")), { text: "It is 42." });
 
     const { requests } = await run("agent", "later", { text: "As I said." });
@@ -320,7 +320,7 @@ describe("turns with tools", () => {
     );
   });
 
-  test("SPEC-053 PAT-016 a step is one model call: 10 by default, and the calls of the last one are not run", async () => {
+  test("SPEC-053 PAT-016 a step is one model call, 10 by default, and the last one's calls are not run", async () => {
     const asked = mock.requests.length;
     const body = turn("agent", "go", { model: "mock-tools-forever", thread_id: "forever" });
     const frames = await (await server.stream("/chat/stream", body)).rest();
@@ -363,7 +363,7 @@ describe("turns with tools", () => {
     assert.match(outputs(frames)[0], /^\[tool error\/not_found\] /);
   });
 
-  test("SPEC-053 POST /chat and /v1 tell a run out of steps in their own words", async () => {
+  test("SPEC-053 POST /chat and /v1 each report a run out of steps in their own form", async () => {
     mock.answer("alone", calls(add("1+1")));
     const native = await server.post("/chat", turn("brief", "go", { model: "alone" }));
     mock.answer("scripted", calls(add("1+1")));
@@ -376,7 +376,7 @@ describe("turns with tools", () => {
     assert.equal(openAi.json.choices[0].finish_reason, "length");
   });
 
-  test("AUDIT-016 the calls of a turn are listed in the order in which they were made, also within a millisecond", async () => {
+  test("AUDIT-016 the calls of a turn are listed in order, also within a millisecond", async () => {
     const batch = calls(...Array.from({ length: 60 }, () => add("1+1")));
     await run("parallel", "audited", batch, { text: "Done." });
 

@@ -67,7 +67,7 @@ describe("list_dir", () => {
     assert.equal(even[499], "f499\t0");
   });
 
-  test("TOOL-003 list_dir marks directories, tells sizes, and leaves links out", async (t) => {
+  test("TOOL-003 list_dir marks directories, shows sizes, and omits links", async (t) => {
     const fixture = openFixture(t);
     fixture.put("src/main.ts", "12345");
     fixture.put("b.txt", "");
@@ -82,7 +82,7 @@ describe("list_dir", () => {
 });
 
 describe("read_file", () => {
-  test("TOOL-004 read_file gives a window of lines, counted from 1", async (t) => {
+  test("TOOL-004 read_file returns a window of lines, counted from 1", async (t) => {
     const fixture = openFixture(t);
     fixture.put("a.txt", "one\ntwo\r\nthree\nfour");
 
@@ -144,7 +144,7 @@ describe("write_file", () => {
     assert.deepEqual(readdirSync(fixture.at("a/b")), ["c.txt"]);
   });
 
-  test("TOOL-005 write_file refuses a file over 512 KB, written or appended to, and changes nothing", async (t) => {
+  test("TOOL-005 write_file refuses a file over 512 KB, also by appending, and changes nothing", async (t) => {
     const fixture = openFixture(t);
     fixture.put("old.txt", "x".repeat(511_999));
 
@@ -217,7 +217,7 @@ describe("git paths", () => {
 });
 
 describe("edit_file", () => {
-  test("TOOL-007 edit_file leaves every other byte alone: CRLF, other encodings, a missing last line end", async (t) => {
+  test("TOOL-007 edit_file keeps every other byte: CRLF, other encodings, a missing last line end", async (t) => {
     const fixture = openFixture(t);
     const before = Buffer.concat([
       Buffer.from("\ufeffa\r\nb\nold\r\n"),
@@ -237,7 +237,7 @@ describe("edit_file", () => {
     assert.equal(text, `wrote mixed.bin (${after.length} bytes)`);
   });
 
-  test("TOOL-007 edit_file takes files up to 4 MB, before and after", async (t) => {
+  test("TOOL-007 edit_file accepts files up to 4 MB, before and after", async (t) => {
     const fixture = openFixture(t);
     fixture.put("fits", `${"x".repeat(3_999_997)}old`);
     fixture.put("over", `${"x".repeat(4_999_997)}old`);
@@ -270,7 +270,7 @@ describe("edit_file", () => {
     assert.equal(readFileSync(fixture.at("a.txt"), "utf8"), "1 two 1");
   });
 
-  test("TOOL-008 a match that is missing for its line ends alone is explained", async (t) => {
+  test("TOOL-008 a match that is missing only because of its line ends is explained", async (t) => {
     const fixture = openFixture(t);
     fixture.put("a.txt", "one\r\ntwo\r\n");
 
@@ -281,7 +281,7 @@ describe("edit_file", () => {
 });
 
 describe("multi_edit", () => {
-  test("TOOL-009 multi_edit makes its edits in order, each on what the one before left", async (t) => {
+  test("TOOL-009 multi_edit applies its edits in order, each to the result of the one before", async (t) => {
     const fixture = openFixture(t);
     fixture.put("a.txt", "abc");
 
@@ -295,7 +295,7 @@ describe("multi_edit", () => {
     assert.equal(readFileSync(fixture.at("a.txt"), "utf8"), "done");
   });
 
-  test("TOOL-009 multi_edit takes 1 to 50 edits, all or none, and files of 512 KB", async (t) => {
+  test("TOOL-009 multi_edit applies 1 to 50 edits, all or none, to files up to 512 KB", async (t) => {
     const fixture = openFixture(t);
     fixture.put("a.txt", "abc");
     fixture.put("large.txt", "x".repeat(512_001));
@@ -329,7 +329,7 @@ describe("multi_edit", () => {
 });
 
 describe("search_files", () => {
-  test("TOOL-010 search_files gives path, line and text", async (t) => {
+  test("TOOL-010 search_files returns path, line and text", async (t) => {
     const fixture = openFixture(t);
     fixture.put("src/a.ts", "first\nconst needle = 1;\r\nlast needle");
     fixture.put("src/b.ts", "Needle\n");
@@ -363,7 +363,7 @@ describe("search_files", () => {
     assert.equal((await fixture.call("search_files", { query: "needle", max_hits: 51 })).error, "invalid_arguments");
   });
 
-  test("TOOL-010 search_files passes by files over 256 KB and says so, and binaries, links and .git", async (t) => {
+  test("TOOL-010 search_files skips binaries, links, .git, and reports files over 256 KB", async (t) => {
     const fixture = openFixture(t);
     fixture.put("large", `needle${"x".repeat(255_995)}`);
     fixture.put("fits", `needle\n${"x".repeat(255_993)}`);
@@ -379,7 +379,7 @@ describe("search_files", () => {
     assert.equal(await fixture.text("search_files", { query: "needle", path: ".git" }), ".git/HEAD:1: needle");
   });
 
-  test("TOOL-010 a hit in a long line shows what is around it", async (t) => {
+  test("TOOL-010 a hit in a long line is shown with the text around it", async (t) => {
     const fixture = openFixture(t);
     fixture.put("long", `${"x".repeat(5000)}needle${"y".repeat(5000)}\n`);
 
@@ -408,7 +408,7 @@ describe("glob", () => {
     assert.equal((await fixture.call("glob", { pattern: "*.ts", path: "gone" })).error, "not_found");
   });
 
-  test("TOOL-011 glob gives 500 of 501 matches and says so", async (t) => {
+  test("TOOL-011 glob returns 500 of 501 matches and says so", async (t) => {
     const fixture = openFixture(t);
     for (let i = 0; i < 501; i++) fixture.put(`d${i % 3}/f${i}`, "");
 
@@ -447,7 +447,7 @@ describe("glob", () => {
   }
 
   for (const pattern of ["*a*b*c*d*e*f*g*h", "????????", "**/**/**/**/a"]) {
-    test(`TOOL-012 glob takes ${pattern}, which is at the bound`, async (t) => {
+    test(`TOOL-012 glob accepts ${pattern}, which is at the bound`, async (t) => {
       const fixture = openFixture(t);
 
       assert.equal(await fixture.text("glob", { pattern }), "[no matches]");
@@ -456,7 +456,7 @@ describe("glob", () => {
 });
 
 describe("todo_write", () => {
-  test("TOOL-016 todo_write takes 100 items and one in progress", async (t) => {
+  test("TOOL-016 todo_write accepts 100 items and one in progress", async (t) => {
     const fixture = openFixture(t);
     const todos = Array.from({ length: 100 }, (_, i) => ({
       content: `step ${i}`,
@@ -489,7 +489,7 @@ describe("todo_write", () => {
     });
   }
 
-  test("STREAM-037 an accepted todo_write sends todo_updated with the whole list, ids by place", async (t) => {
+  test("STREAM-037 an accepted todo_write sends todo_updated with the whole list, ids by position", async (t) => {
     const fixture = openFixture(t);
 
     await fixture.text("todo_write", {
@@ -510,7 +510,7 @@ describe("todo_write", () => {
     assert.deepEqual(fixture.frames, [{ frame: "todo_updated", data }]);
   });
 
-  test("SESS-018 the list of a logged call is the list that its frame carried", async (t) => {
+  test("SESS-018 the list of a logged call is the list of its frame", async (t) => {
     const fixture = openFixture(t);
     const args = { todos: [{ content: "a", status: "completed" as const }, { content: "b" }] };
 
@@ -596,7 +596,7 @@ describe("workspace", () => {
     assert.equal(readFileSync(fixture.at("a"), "utf8"), "deployment");
   });
 
-  test("WS-017 two threads are apart, and a tenant's threads share under scope tenant", async (t) => {
+  test("WS-017 two threads are separate, and a tenant's threads share under scope tenant", async (t) => {
     const fixture = openFixture(t);
     const thread = { workspaceScope: "thread" as const };
     const tenant = { workspaceScope: "tenant" as const };
@@ -631,7 +631,7 @@ describe("workspace", () => {
     assert.match(refused.text, /not allowed for this tenant/);
   });
 
-  test("WS-018 the directories of scopes are not seen under scope deployment", async (t) => {
+  test("WS-018 the directories of other scopes are hidden under scope deployment", async (t) => {
     const fixture = openFixture(t);
     await fixture.text("write_file", { path: "a", content: "secret" }, { workspaceScope: "thread" });
 

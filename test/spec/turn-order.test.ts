@@ -47,7 +47,7 @@ describe("the order of a turn", () => {
   const refusals = (bodies: readonly object[], key?: string) =>
     Promise.all(surfaces.map((path, at) => refusal(path, bodies[at] as object, key)));
 
-  test("OPS-016 who is calling comes before what is asked: a bad key hears nothing of the manifest, the body or the thread", async () => {
+  test("OPS-016 credentials are checked before manifest, body and thread are disclosed", async () => {
     const native = { manifest: "nobody", thread_id: "a:b", messages: "no list" };
     const bodies = [native, native, completion("nobody", { messages: "no list" })];
 
@@ -60,7 +60,7 @@ describe("the order of a turn", () => {
     assert.deepEqual(narrow, Array(3).fill("403 missing scopes: chat:write"));
   });
 
-  test("OPS-016 the request itself comes before its manifest", async () => {
+  test("OPS-016 the request itself is checked before its manifest", async () => {
     const native = { manifest: "nobody", messages: [], template: 7 };
 
     const invalid = await refusals([native, native, completion("nobody", { temperature: 9 })], keys.ann);
@@ -96,7 +96,7 @@ describe("the order of a turn", () => {
     assert.equal(refused[2], "403 missing_scopes");
   });
 
-  test("OPS-016 inbound rules come before the answer that an idempotency key has, which comes before a busy thread", async () => {
+  test("OPS-016 inbound rules come before an idempotent answer, which comes before a busy thread", async () => {
     const more = gate();
     mock.answer("held", says("So far", more.opened, "."));
     const body = turn("agent", "hi", { thread_id: "order-keys", model: "held" });
@@ -127,7 +127,7 @@ describe("the order of a turn", () => {
     assert.equal(await refusal("/chat", said, keys.ann), "404 empty_prompt:empty");
   });
 
-  test("OPS-016 a turn that was refused has asked no model, kept nothing and left no event", async () => {
+  test("OPS-016 a refused turn has called no model, stored nothing and left no event", async () => {
     const asked = mock.requests.length;
     const bodies = [
       turn("guarded", "secret words", { thread_id: "refused" }),
@@ -154,7 +154,7 @@ describe("the order of a turn", () => {
     assert.ok(!audit.includes("secret words") && !audit.includes("/empty"));
   });
 
-  test("OPS-016 each step of an admitted turn is kept before the client sees it, in the order of the run", async () => {
+  test("OPS-016 each step is stored before the client sees it, in the order of the run", async () => {
     const body = turn("agent", "go", { model: "steps", thread_id: "kept" });
     const seen: string[][] = [];
     const kinds = async () => {

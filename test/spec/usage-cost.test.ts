@@ -38,7 +38,7 @@ interface Row {
   readonly meta_json: string;
 }
 
-describe("what a turn costs", () => {
+describe("the usage of a turn", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -87,7 +87,7 @@ describe("what a turn costs", () => {
     );
   }
 
-  test("CHAT-037 STREAM-048 USAGE-001 one turn has the same figures on every surface, and in its row", async () => {
+  test("CHAT-037 STREAM-048 USAGE-001 is the same on every surface, and in its row", async () => {
     const usage = {
       input: 1_000,
       output: 500,
@@ -122,7 +122,7 @@ describe("what a turn costs", () => {
     assert.equal((await tokensCounted("output")) - outBefore, 1_000);
   });
 
-  test("STREAM-048 STREAM-049 the usage of a turn adds its calls up; totalTokens is the size of the last one", async () => {
+  test("STREAM-048 STREAM-049 is the sum of its calls; totalTokens is the size of the last one", async () => {
     const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "two-steps", model: "two-steps" }));
     const rows = await rowsOf("two-steps");
 
@@ -144,7 +144,7 @@ describe("what a turn costs", () => {
     );
   });
 
-  test("STREAM-048 STREAM-049 USAGE-001 what a provider's cache keeps is counted, priced and summed like the rest", async () => {
+  test("STREAM-048 STREAM-049 USAGE-001 has a provider's cache counted, priced and summed like the rest", async () => {
     const { json } = await server.post("/chat", turn("agent", "go", { thread_id: "keeping", model: "keeping" }));
     const rows = await rowsOf("keeping");
     const { items } = (await server.get("/usage/threads")).json;
@@ -176,7 +176,7 @@ describe("what a turn costs", () => {
     ["GOV-024", "capped", "max_input_tokens"],
     ["GOV-026", "cheap", "max_cost_usd"],
   ] as const) {
-    test(`${id} what a provider's cache keeps counts against ${limit}`, async () => {
+    test(`${id} cached tokens of a provider count against ${limit}`, async () => {
       const { json } = await server.post("/chat", turn(manifest, "go", { thread_id: manifest, model: "keeping" }));
 
       assert.equal(json.final.content, `run limit reached: ${limit}`);
@@ -184,7 +184,7 @@ describe("what a turn costs", () => {
     });
   }
 
-  test("USAGE-001 a turn that fails keeps what it had spent, in its answer and in its rows", async () => {
+  test("USAGE-001 is kept in the answer and the rows of a turn that fails", async () => {
     const done = await streamed("failed-later", "scripted", inTurn({ ...call, usage: plain }, refusal));
     const chat = await server.post("/chat", turn("agent", "go", { thread_id: "failed-at-once", model: "scripted" }));
 
@@ -200,7 +200,7 @@ describe("what a turn costs", () => {
     );
   });
 
-  test("USAGE-001 a turn that is aborted keeps what it had spent, and the words that it was stopped in are estimated", async () => {
+  test("USAGE-001 is kept of an aborted turn, with the interrupted reply estimated", async () => {
     mock.answer("scripted", inTurn({ ...call, usage: plain }, says("So", never)));
     const body = turn("agent", "go", { thread_id: "aborted", model: "scripted" });
     const stream = await server.stream("/chat/stream", body);
@@ -216,14 +216,14 @@ describe("what a turn costs", () => {
     assert.ok((stopped?.tokens_input ?? 0) > 10);
   });
 
-  test("USAGE-001 a turn out of steps is metered too", async () => {
+  test("USAGE-001 is recorded for a turn out of steps too", async () => {
     const done = await streamed("out-of-steps", "scripted", { ...call, usage: plain }, "brief");
 
     assert.deepEqual([done.stop_reason, done.usage.cost.total], ["max_turns", 0.006]);
     assert.equal((await rowsOf("out-of-steps")).length, 1);
   });
 
-  test("STREAM-048 OPS-013 a provider that reports no usage leaves none in the answer, a row by estimate, and a count of it", async () => {
+  test("STREAM-048 OPS-013 is a row by estimate and no answer field when the provider reports none, counted", async () => {
     const count = async () => {
       const { text } = await server.get("/metrics");
       const start = 'svc_model_unmetered_total{manifest_id="agent",model="mock-no-usage"}';
@@ -255,7 +255,7 @@ describe("what a turn costs", () => {
     assert.equal(await count(), before + 1);
   });
 
-  test("USAGE-001 counts that are no counts are as none: the call is estimated, and never money back", async () => {
+  test("USAGE-001 is estimated where counts are invalid, and never refunds money", async () => {
     const usage = { prompt_tokens: -5_000, completion_tokens: 1.5, total_tokens: "many" } as unknown as typeof plain;
     mock.answer("odd", { text: ["Odd", "."], usage });
 
@@ -267,7 +267,7 @@ describe("what a turn costs", () => {
     assert.ok((row?.tokens_input ?? 0) > 0 && (row?.cost_usd ?? 0) > 0);
   });
 
-  test("SPEC-020 the manifest's own prices go before the route's, for the manifest's own model alone", async () => {
+  test("SPEC-020 has the manifest's own prices before the route's, for its own model alone", async () => {
     mock.answer("scripted", { text: "Ok.", usage: plain });
     const own = await server.post("/chat", turn("priced", "go", { thread_id: "own-price" }));
     const other = await server.post("/chat", turn("priced", "go", { thread_id: "other-price", model: "one" }));
@@ -283,7 +283,7 @@ describe("what a turn costs", () => {
     );
   });
 
-  test("IDEM-008 IDEM-012 an answer that is given again costs nothing", async () => {
+  test("IDEM-008 IDEM-012 is not charged again for a replayed answer", async () => {
     const body = turn("agent", "go", { thread_id: "again", model: "one" });
     const headers = { "idempotency-key": "again-1" };
     const asked = mock.requests.length;
@@ -296,7 +296,7 @@ describe("what a turn costs", () => {
     assert.equal((await rowsOf("again")).length, 1);
   });
 
-  test("USAGE-001 the row of a turn that was answered survives the server's death", async () => {
+  test("USAGE-001 survives the server's death in the row of an answered turn", async () => {
     await server.post("/chat", turn("agent", "go", { thread_id: "survivor", model: "two-steps" }));
     const before = await rowsOf("survivor");
     await server.kill();

@@ -81,7 +81,7 @@ describe("the usage routes", () => {
     }
   });
 
-  test("USAGE-001 rows come newest first, in pages, each with all it is priced by", async () => {
+  test("USAGE-001 rows are newest first, in pages, each with all its price factors", async () => {
     const first = (await get("/usage?limit=4")).json;
     const second = (await get(`/usage?limit=4&cursor=${first.next_cursor}`)).json;
 
@@ -90,7 +90,7 @@ describe("the usage routes", () => {
     assert.deepEqual(second.items.at(-1), { tenant_id: "acme", ...rows[0] });
   });
 
-  test("USAGE-001 a manifest or a thread narrows the list; a thread by its suffix or by its full id", async () => {
+  test("USAGE-001 a manifest or a thread, by suffix or full id, narrows the list", async () => {
     assert.deepEqual(idsOf((await get("/usage?manifest_id=clerk")).json.items), [4]);
     assert.deepEqual(idsOf((await get("/usage?thread_id=t2")).json.items), [3]);
     assert.deepEqual(idsOf((await get("/usage?thread_id=acme:t2")).json.items), [3]);
@@ -106,7 +106,7 @@ describe("the usage routes", () => {
     for (const limit of [0, 201]) assert.equal((await get(`/usage?limit=${limit}`)).status, 422);
   });
 
-  test("USAGE-002 spending is summed by manifest, model and UTC day, the newest day first, with totals", async () => {
+  test("USAGE-002 spending is summed by manifest, model and UTC day, newest first, with totals", async () => {
     const { status, json } = await get(`/usage/summary?since_ms=${midnight}&until_ms=${midnight + 2 * dayMs}`);
 
     assert.equal(status, 200);
@@ -123,7 +123,7 @@ describe("the usage routes", () => {
     });
   });
 
-  test("USAGE-002 one manifest is summed by itself, and no window is the last 30 days", async () => {
+  test("USAGE-002 one manifest is summed alone, and the default window is the last 30 days", async () => {
     const clerk = (await get(`/usage/summary?manifest_id=clerk&since_ms=0`)).json;
     const recent = (await get("/usage/summary")).json;
 
@@ -132,7 +132,7 @@ describe("the usage routes", () => {
     assert.equal(recent.until_ms - recent.since_ms, 30 * dayMs);
   });
 
-  test("USAGE-003 spending by thread, the most recently active first, with totals over all of them", async () => {
+  test("USAGE-003 spending by thread is most recently active first, with totals over all threads", async () => {
     const { status, json } = await get(`/usage/threads?since_ms=${midnight - 1}&until_ms=${midnight + 3 * dayMs}`);
 
     assert.equal(status, 200);
@@ -156,7 +156,7 @@ describe("the usage routes", () => {
     for (const limit of [0, 201]) assert.equal((await get(`/usage/threads?limit=${limit}`)).status, 422);
   });
 
-  test("USAGE-002 USAGE-003 a window that ends where it begins is refused by name", async () => {
+  test("USAGE-002 USAGE-003 an empty window is refused by name", async () => {
     for (const path of ["/usage/summary", "/usage/threads"]) {
       const { status, json } = await get(`${path}?since_ms=${midnight}&until_ms=${midnight}`);
 
@@ -210,7 +210,7 @@ describe("the usage of turns", () => {
     });
   const usage = async (query: string) => (await server.get(`/usage?${query}`, { key: keys.reader })).json.items;
 
-  test("USAGE-001 a turn's row is there when its answer is, priced at the route's rates", async () => {
+  test("USAGE-001 a turn's row exists when its answer does, priced at the route's rates", async () => {
     const answer = await turn("metered-agent", "priced");
 
     const [row, ...more] = await usage("thread_id=priced");

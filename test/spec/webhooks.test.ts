@@ -99,7 +99,7 @@ function receivedOf(receiver: WebhookReceiver, token: string, nth = 0): Promise<
   );
 }
 
-describe("webhooks of runs that end", () => {
+describe("webhooks of ended runs", () => {
   const atEnd = cleanup();
   let server: ProcessServer;
   let mock: MockModel;
@@ -153,7 +153,7 @@ describe("webhooks of runs that end", () => {
       );
   });
 
-  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 HOOK-008 HOOK-009 each endpoint gets it under an id of its own, signed with its secrets", async () => {
+  test("HOOK-004 HOOK-005 HOOK-006 HOOK-007 HOOK-008 HOOK-009 each endpoint gets an id of its own, and a signature by its secrets", async () => {
     mock.answer("scripted", says("Done."));
     receiver.answer = () => 200;
 
@@ -182,7 +182,7 @@ describe("webhooks of runs that end", () => {
     assert.throws(() => verified(secrets.ops, by("plain")));
   });
 
-  test("DUR-004 HOOK-013 HOOK-015 an answer of junk with 200 is a delivery, and the record follows it from pending to delivered", async () => {
+  test("DUR-004 HOOK-013 HOOK-015 an answer of 200 with any body delivers, and the record becomes delivered", async () => {
     const held = gate();
     mock.answer("scripted", says("Done.", held.opened));
     receiver.answer = () => 200;
@@ -198,7 +198,7 @@ describe("webhooks of runs that end", () => {
     assert.equal(receiver.received.filter(({ body }) => body.includes(resume_token)).length, 1);
   });
 
-  test("HOOK-010 HOOK-012 an endpoint that fails is tried later, and the run is as it was", async () => {
+  test("HOOK-010 HOOK-012 a failing endpoint is retried later, and the run is unchanged", async () => {
     mock.answer("scripted", says("Done."));
     receiver.answer = () => 500;
 
@@ -246,7 +246,7 @@ describe("webhooks of runs that end", () => {
     assert.ok(receiver.received.every(({ body }) => !body.includes(resume_token)));
   });
 
-  test("the final frame of the stream has the record with its webhooks, and another tenant sees nothing of it", async () => {
+  test("the stream's final frame has the record and webhooks, for its tenant only", async () => {
     mock.answer("scripted", says("Done."));
     receiver.answer = () => 200;
 
@@ -259,7 +259,7 @@ describe("webhooks of runs that end", () => {
     assert.equal(theirs.status, 404);
   });
 
-  test("the words of a conversation that is deleted are not in the outbox when they are delivered, and no secret ever is", async () => {
+  test("a delivered outbox row has no words of a deleted conversation, and no secret", async () => {
     mock.answer("scripted", says("planted-b41f7d."));
     receiver.answer = () => 200;
     const { resume_token } = await accept(server, "told", { thread_id: "gone" });
@@ -279,7 +279,7 @@ describe("webhooks of runs that end", () => {
   });
 });
 
-test("the receiver of docs/webhooks.md takes what is signed, once, and nothing else", async () => {
+test("the receiver of docs/webhooks.md accepts what is signed, once, and nothing else", async () => {
   const atEnd = cleanup();
   const file = join(tempDir(atEnd), "receiver.mjs");
   const [, code = ""] = /```js\n(.*?)```/s.exec(readFileSync(`${root}docs/webhooks.md`, "utf8")) ?? [];

@@ -85,7 +85,7 @@ describe("the workspace pane", () => {
       return rows.length > 0 ? rows : undefined;
     });
 
-  test("WS-001 the tree tells folders before what is in them, sizes, and nothing that is not the workspace's", async () => {
+  test("WS-001 the tree lists folders before their content, with sizes, and only own files", async () => {
     mock.answer("works", inTurn(calls(["write_file", { path: "src/main.ts", content: "let a;" }]), { text: "Done." }));
     await server.post("/chat", turn("agent", "go", { thread_id: "trees" }), as());
     for (const path of ["b.txt", "C.txt", "a.txt", "B/inside", "A/deep/er", ".hidden", "dots/.gitattributes"])
@@ -128,7 +128,7 @@ describe("the workspace pane", () => {
     );
   });
 
-  test("WS-001 of an empty workspace, and of a thread that is not there, the tree is empty and nothing is made", async () => {
+  test("WS-001 the tree of an empty or missing workspace is empty, and nothing is created", async () => {
     const { status, json } = await tree("nowhere");
 
     assert.deepEqual([status, json.entries, json.scope, json.manifest], [200, [], "thread", null]);
@@ -178,7 +178,7 @@ describe("the workspace pane", () => {
     assert.ok(asked >= 3, `${asked} probes beside it`);
   });
 
-  test("WS-002 a file is read as it is: text as text, other bytes as base64", async () => {
+  test("WS-002 a file is read unchanged: text as text, other bytes as base64", async () => {
     const bytes = Buffer.from([0xff, 0, 0x80, 10]);
     put("reads", "bytes", bytes);
     for (const [path, content] of [
@@ -202,7 +202,7 @@ describe("the workspace pane", () => {
     assert.deepEqual(code(await file("reads", "larger")), [413, "too_large"]);
   });
 
-  test("WS-003 what is written is what the agent reads, and the other way round", async () => {
+  test("WS-003 the agent reads what a client writes, and the other way round", async () => {
     const content = "Hello \u00e9\n";
     const { status, json } = await write("writes", "notes/a.txt", content);
     mock.answer("works", inTurn(calls(["read_file", { path: "notes/a.txt" }]), { text: "Read." }));
@@ -222,7 +222,7 @@ describe("the workspace pane", () => {
     assert.deepEqual([row.principal_subj, row.status], ["ann", "ok"]);
   });
 
-  test("WS-003 a file that was changed since it was read is not overwritten, moved or deleted; the answer says what it is", async () => {
+  test("WS-003 a file changed since it was read stays; the answer has its hash and size", async () => {
     const at = put("stale", "a", "old");
     const seen = hashOf("old");
     const changed = (sha256: string | null, bytes: number | null) => ({
@@ -250,7 +250,7 @@ describe("the workspace pane", () => {
       assert.equal((await write("stale", "a", "mine", { expected_sha256: hash })).status, 422, hash);
   });
 
-  test("WS-003 a file has at most 512,000 bytes, however they are written", async () => {
+  test("WS-003 a file has at most 512,000 bytes in any encoding", async () => {
     for (const letter of ["x", '"', "\n"]) {
       assert.equal((await write("sizes", "a", letter.repeat(512_000))).status, 200);
       assert.deepEqual(code(await write("sizes", "a", letter.repeat(512_001))), [413, "too_large"]);
@@ -261,7 +261,7 @@ describe("the workspace pane", () => {
     assert.deepEqual([huge.status, huge.json.error], [413, "payload_too_large"]);
   });
 
-  test("WS-003 of those who write at once over what they have seen, one does", async () => {
+  test("WS-003 of simultaneous writes over one version, one succeeds", async () => {
     put("races", "a", "0");
     const seen = hashOf("0");
     const answers = await Promise.all(
@@ -296,7 +296,7 @@ describe("the workspace pane", () => {
     );
   });
 
-  test("WS-005 a folder is deleted with all that is in it, links themselves and not what they lead to", async () => {
+  test("WS-005 a folder is deleted with its content, and links without their targets", async () => {
     const outside = join(root, "outside");
     mkdirSync(outside);
     writeFileSync(join(outside, "kept"), "kept");
@@ -327,7 +327,7 @@ describe("the workspace pane", () => {
     assert.deepEqual([row.payload.path, row.payload.folder, row.payload.files], ["gone", true, 304]);
   });
 
-  test("WS-006 a file is moved to a path that nothing has, with the folders that it needs", async () => {
+  test("WS-006 a file is moved to a free path, and missing folders are created", async () => {
     put("moves", "a", "x");
     put("moves", "b", "y");
     put("moves", "dir/c", "z");
@@ -364,7 +364,7 @@ describe("the workspace pane", () => {
     });
   });
 
-  test("WS-006 files that are moved to and fro at once are neither lost nor in each other's way", async () => {
+  test("WS-006 files moved back and forth concurrently are neither lost nor mixed", async () => {
     put("crossing", "a", "x");
     for (let round = 0; round < 5; round++) {
       const answers = await Promise.all(
@@ -377,7 +377,7 @@ describe("the workspace pane", () => {
     }
   });
 
-  test("WS-007 a folder is moved with all that is in it, and not into itself", async () => {
+  test("WS-007 a folder is moved with its content, and not into itself", async () => {
     put("shifts", "old/a/b", "x");
     put("shifts", "file", "x");
     put("shifts", "taken/c", "x");
@@ -439,7 +439,7 @@ describe("the workspace pane", () => {
     assert.deepEqual(await pathsOf("depths"), ["c/"]);
   });
 
-  test("WS-003 WS-004 WS-006 the agent learns of each change: from the log, or before a live run's next call", async () => {
+  test("WS-003 WS-004 WS-006 the agent reads of each change in the log, or before a live run's next call", async () => {
     const say = (model: string) => server.post("/chat", turn("agent", "hi", { thread_id: "told", model }), as());
     await say("plain");
     const done = [
@@ -509,7 +509,7 @@ describe("the workspace pane", () => {
     "git~1/config": "reserved_path",
     fifo: "not_a_file",
   };
-  test("WS-002 no path leads out of the workspace, into git's own or the service's, on any route", async () => {
+  test("WS-002 no path leaves the workspace or enters .git or the service's files, on any route", async () => {
     const outside = join(root, "elsewhere");
     mkdirSync(outside, { recursive: true });
     writeFileSync(join(outside, "passwd"), "a secret of somebody");
@@ -549,7 +549,7 @@ describe("the workspace pane", () => {
     for (const path of ["", "p".repeat(4097)]) assert.equal((await file("hostile", path)).status, 422);
   });
 
-  test("WS-002 a folder that is swapped for a link while files are written leads nowhere", async () => {
+  test("WS-002 a folder that is replaced by a link during writes leads nowhere", async () => {
     const outside = join(root, "trap");
     mkdirSync(outside);
     put("swapped", "dir/a", "x");
@@ -566,7 +566,7 @@ describe("the workspace pane", () => {
     assert.deepEqual(readdirSync(outside), []);
   });
 
-  test("the newest run's manifest says where the files are, and the one that is named only until there was a run", async () => {
+  test("the newest run's manifest selects the directory; without runs the given one", async () => {
     put("unrun", "mine", "x");
     mkdirSync(join(root, ".svc-scopes", "default", "shared"), { recursive: true });
     writeFileSync(join(root, ".svc-scopes", "default", "shared", "ours"), "x");
@@ -582,7 +582,7 @@ describe("the workspace pane", () => {
     assert.equal((await tree("never", { manifest: "m".repeat(257) })).status, 422);
   });
 
-  test("the whole root is for the tenants that the operator lists, and shows nothing of scopes", async () => {
+  test("the whole root is for listed tenants, and hides the scopes' directories", async () => {
     writeFileSync(join(root, "in-the-root"), "x");
     const shown = await pathsOf("never", { manifest: "whole" });
     const theirs = await tree("never", { manifest: "whole" }, "other");
@@ -619,7 +619,7 @@ describe("the workspace pane", () => {
     assert.deepEqual(code(await write("a%2fb", "x", "x")), [400, "invalid_thread_id"]);
   });
 
-  test("with a conversation go the files that are its alone, and a new one of its id has none", async () => {
+  test("a deleted conversation's own files are deleted, and its id starts without any", async () => {
     const outside = put("outside", "kept", "x");
     for (const path of ["a", "deep/.git/config", ".svc-tmp-0", `${"d/".repeat(300)}f`]) put("ended", path, "x");
     symlinkSync(dirname(outside), join(dirOf("ended"), "link"));
