@@ -27,6 +27,7 @@ const said: readonly (readonly [RegExp, Behaviour])[] = [
     }),
   ],
   [/Print hello/, inTurn(calls(["print", { text: "hello" }]), { text: "It is printed." })],
+  [/Which digits does/, inTurn(calls(["calculator", { expression: "2 ** 1000" }]), { text: "It ends in 9376." })],
   [/Which one does the customer want/, { text: "The blue one." }],
   [
     /Begin with sources/,

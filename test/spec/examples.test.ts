@@ -79,7 +79,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 8);
+    assert.equal(examples.length, 9);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -87,8 +87,30 @@ describe("examples", () => {
       assert.ok(!/^ {2}model:/m.test(readFileSync(`${directory}${name}.yaml`, "utf8")), name);
       assert.equal((await server.get(`/manifests/${name}`)).json.manifest.metadata.name, name);
     }
-    for (const [, path = ""] of commands.filter(([, , sent]) => sent === undefined))
+    for (const [, path = ""] of commands.filter(([, path, sent]) => sent === undefined && !path?.includes("$")))
       assert.equal((await server.get(path)).status, 200, path);
+  });
+
+  test("digits stores a long result and reads the end of it", async () => {
+    const idIn = (text: string) => /\[artifact ([0-9a-f-]{36}): 382 chars/.exec(text)?.[1] ?? "";
+    script({
+      "You work out large numbers": ({ body: { messages } }) => {
+        const text = JSON.stringify(messages);
+        if (!text.includes("tool_call_id")) return calls(["calculator", { expression: "3 ** 800" }]);
+        if (text.includes("this is the end")) return { text: "It ends in 6001." };
+        return calls(["read_artifact", { artifact_id: idIn(text), offset: 372 }]);
+      },
+    });
+
+    const json = await ask("digits");
+    const [stored = "", page = ""] = results(json);
+    const path = "/artifacts/digits/$ARTIFACT_ID";
+    const whole = await server.get(path.replace("$ARTIFACT_ID", idIn(stored)));
+
+    assert.ok(commands.some(([, to]) => to === path));
+    assert.equal(whole.json.content, String(3n ** 800n));
+    assert.ok(page.startsWith(`${String(3n ** 800n).slice(372)}\n`), page);
+    assert.equal(json.final.content, "It ends in 6001.");
   });
 
   test("editor writes a file after a person approves it", async () => {

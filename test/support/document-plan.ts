@@ -20,6 +20,7 @@ export const standInPages: readonly string[] = [
   "docs/steering.md",
   "docs/patterns.md",
   "docs/queues.md",
+  "docs/long-results.md",
 ];
 /** Languages of blocks that are typed, or saved where the text says so. */
 export const runnable: readonly string[] = ["sh", "js", "ts", "python", "yaml", "json"];
