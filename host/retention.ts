@@ -5,7 +5,7 @@ import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import type { Store } from "../storage/store/store.ts";
-import { type EndedAlone, endedAlone } from "../storage/tables/durable-rows.ts";
+import { type EndedAlone, endedAlone } from "../storage/tables/durable-sweeps.ts";
 import {
   deleteOldApprovals,
   deleteOldAudit,

@@ -5,7 +5,7 @@ import { splitNodeId } from "../../bus/protocol/node-id.ts";
 import type { RunPlace } from "../../bus/protocol/run.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Scope } from "../../storage/store/store.ts";
-import { dueDurables, expiredDurables } from "../../storage/tables/durable-rows.ts";
+import { dueDurables, expiredDurables } from "../../storage/tables/durable-sweeps.ts";
 
 // Durable runs wait here for a slot; the runs of one tenant in the order in which they became due. A free slot goes to the
 // tenant with the fewest active runs, so that a large backlog of one tenant delays others by at most one step. The state is a

@@ -1,17 +1,16 @@
-import { readCursor, writeCursor } from "../store/cursor.ts";
-import type { Param } from "../store/statements.ts";
-import { systemSql, tenantSql } from "../store/statements.ts";
-import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
+import { tenantSql } from "../store/statements.ts";
+import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
 import type { SeqRange } from "./events.ts";
-import { type RunRow, runKeys, runsMax } from "./runs.ts";
+import { type RunRow, runKeys } from "./runs.ts";
 
 // The part of a durable run that other runs lack: a row next to the one in `runs`. It exists from the batch that
 // accepts the run until its thread is deleted or a sweep removes it. It stores when the run is due, how often its step
 // has failed or was lost, and how long it may wait. Times are those of the store's clock. The row in `runs` names the
 // owner; every write here is in one batch with a statement that checks it.
 
-const durableColumns = {
+/** The columns of a durable run. */
+export const durableColumns = {
   /** Also the resume token. */
   run_id: text,
   run_key: integer,
@@ -54,11 +53,6 @@ export interface DurablePlace {
   readonly tenant_id: string;
   readonly suffix: string;
   readonly run_id: string;
-}
-
-/** A durable run that has ended. */
-export interface EndedAlone extends DurablePlace {
-  readonly ended_at: number;
 }
 
 /** Outcome of a durable run. */
@@ -122,11 +116,6 @@ const selectResting = tenantSql(
   "fiber_rests",
   `SELECT 1 AS is_there FROM fibers WHERE ${ofRun} AND (wake_at > :now OR held = 1)`,
 );
-const selectOpen = systemSql(
-  "fibers_open",
-  `SELECT tenant_id, suffix, run_id, run_key, manifest_body FROM fibers
-   WHERE run_key > ? AND ended_at IS NULL ORDER BY run_key LIMIT ?`,
-);
 const selectQueuedNth = tenantSql(
   "fibers_queued_nth",
   `SELECT 1 AS is_there FROM fibers WHERE tenant_id = :tenant AND begun_at IS NULL AND ended_at IS NULL LIMIT 1 OFFSET ?`,
@@ -134,17 +123,6 @@ const selectQueuedNth = tenantSql(
 const deleteOfRuns = tenantSql(
   "fibers_delete",
   "DELETE FROM fibers INDEXED BY fibers_run WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ?",
-);
-const selectDue = systemSql(
-  "fibers_due",
-  `SELECT tenant_id, suffix, run_id, wake_at FROM fibers
-   WHERE wake_at IS NOT NULL AND wake_at <= :now AND held = 0 AND (wake_at, run_id) > (?, ?) ORDER BY wake_at, run_id LIMIT ?`,
-);
-const selectExpired = systemSql(
-  "fibers_expired",
-  `SELECT f.tenant_id, f.suffix, f.run_id FROM fibers f JOIN runs r ON r.run_key = f.run_key
-   WHERE f.ended_at IS NULL AND f.wake_at IS NULL AND f.expires_at <= :now AND f.held = 0 AND r.status = 'waiting'
-   ORDER BY f.expires_at LIMIT ?`,
 );
 const selectMayGoOn = tenantSql(
   "fiber_may_go_on",
@@ -158,138 +136,10 @@ const requeueDurable = tenantSql(
   "fiber_requeue",
   `UPDATE fibers SET requeued_as = ? WHERE ${ofRun} AND requeued_as IS NULL AND ended_at IS NOT NULL`,
 );
-/** A requeued run continues the log of the dead run, so the log is deleted with the last of them. */
-const selectEndedAlone = systemSql(
-  "fibers_ended_alone",
-  `SELECT tenant_id, suffix, run_id, ended_at FROM fibers f
-   WHERE ended_at <= ? AND (ended_at, run_id) > (?, ?) AND suffix LIKE 'fiber:%' AND NOT EXISTS
-     (SELECT 1 FROM fibers n WHERE n.run_key > f.run_key AND n.run_key < (f.run_key / ${runsMax} + 1) * ${runsMax}
-        AND (n.ended_at IS NULL OR n.ended_at > ?))
-   ORDER BY ended_at, run_id LIMIT ?`,
-);
-// Keeps the rows of runs whose log still exists, because a failed deletion is found again by them.
-const deleteEnded = systemSql(
-  "fibers_delete_ended",
-  `DELETE FROM fibers WHERE run_key IN
-     (SELECT run_key FROM fibers f WHERE ended_at <= ? AND NOT (suffix LIKE 'fiber:%' AND EXISTS
-        (SELECT 1 FROM threads t WHERE t.tenant_id = f.tenant_id AND t.suffix = f.suffix))
-      ORDER BY ended_at LIMIT ?) RETURNING run_key`,
-);
-
-/** Returns runs without a thread that ended at or before `until`, in pages. Their logs are deleted with them. */
-export async function endedAlone(
-  store: Scope,
-  until: number,
-  after: EndedAlone | null,
-  limit: number,
-): Promise<EndedAlone[]> {
-  const rows = await store.read(selectEndedAlone, until, after?.ended_at ?? -1, after?.run_id ?? "", until, limit);
-  return rows as unknown as EndedAlone[];
-}
-
-/**
- * Deletes up to `limit` rows of runs that ended at or before `until`, except those whose own log still exists. Returns
- * their number.
- */
-export async function deleteEndedDurables(store: Scope, until: number, limit: number): Promise<number> {
-  const [rows] = await store.write([store.op(deleteEnded, [until, limit])]);
-  return rows?.length ?? 0;
-}
-
-const listedTable = table("fibers", {
-  ...durableColumns,
-  status: text,
-  manifest: text,
-});
-/** A durable run as lists show it. */
-export type ListedDurable = RowIn<typeof listedTable>;
-
-const listed = `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest FROM fibers f JOIN runs r ON r.run_key = f.run_key
-   WHERE f.tenant_id = :tenant AND (f.accepted_at, f.run_id) < (?, ?)`;
-const newestFirst = "ORDER BY f.accepted_at DESC, f.run_id DESC LIMIT ?";
-const selectPage = tenantSql("fibers_page", `${listed} ${newestFirst}`);
-const selectPageOfStatus = tenantSql("fibers_page_status", `${listed} AND r.status = ? ${newestFirst}`);
-// Dead runs are few and have their own index. Their start time equals their acceptance.
-const dead = "FROM runs r JOIN fibers f ON f.run_key = r.run_key WHERE r.tenant_id = :tenant AND r.status = 'dead'";
-const selectPageOfDead = tenantSql(
-  "fibers_page_dead",
-  `SELECT ${columns.replace(/\w+/g, "f.$&")}, r.status, r.manifest ${dead} AND (r.started_at, r.run_id) < (?, ?)
-   ORDER BY r.started_at DESC, r.run_id DESC LIMIT ?`,
-);
-const left = `SELECT f.run_id, f.suffix, r.started_at ${dead} AND (r.started_at, r.run_id) > (?, ?)
-     AND f.requeued_as IS NULL AND f.ended_at <= ?`;
-const oldestFirst = "ORDER BY r.started_at, r.run_id LIMIT ?";
-const selectLeft = tenantSql("fibers_left", `${left} ${oldestFirst}`);
-const selectLeftOfManifest = tenantSql("fibers_left_manifest", `${left} AND r.manifest = ? ${oldestFirst}`);
-
-/** Returns one page of durable runs, newest first, optionally of one status. Refuses with invalid_cursor. */
-export async function durablePage(
-  store: TenantStore,
-  status: string | null,
-  cursor: string | null,
-  limit: number,
-): Promise<{ rows: ListedDurable[]; next_cursor: string | null }> {
-  const before = cursor === null ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor, ["number", "string"]);
-  // One row more than the page shows whether another page follows.
-  const found = await (status === null
-    ? store.read(selectPage, ...before, limit + 1)
-    : status === "dead"
-      ? store.read(selectPageOfDead, ...before, limit + 1)
-      : store.readLong(selectPageOfStatus, ...before, status, limit + 1));
-  const rows = found.map((row) => listedTable.decode(row));
-  const more = rows.length > limit;
-  if (more) rows.pop();
-  const last = rows.at(-1);
-  return { rows, next_cursor: more && last ? writeCursor([last.accepted_at, last.run_id]) : null };
-}
-
-/** The selection of dead runs. */
-export interface DeadRuns {
-  /** Manifest id; null for any. */
-  readonly manifest: string | null;
-  /** Latest time of death, in epoch milliseconds. */
-  readonly until: number;
-  /** Cursor of the previous page; null for the first. */
-  readonly cursor: string | null;
-}
-
-/** A dead run that no other run continues, and the cursor after it. */
-export interface DeadRun {
-  readonly run_id: string;
-  readonly suffix: string;
-  readonly cursor: string;
-}
-
-/** Returns dead runs that no other run continues, oldest first. Refuses with invalid_cursor. */
-export async function deadDurables(
-  store: TenantStore,
-  { manifest, until, cursor }: DeadRuns,
-  limit: number,
-): Promise<DeadRun[]> {
-  const after = cursor === null ? [-1, ""] : readCursor(cursor, ["number", "string"]);
-  const rows = await (manifest === null
-    ? store.readLong(selectLeft, ...after, until, limit)
-    : store.readLong(selectLeftOfManifest, ...after, until, manifest, limit));
-  return rows.map((row) => {
-    const { run_id, suffix, started_at } = row as unknown as { run_id: string; suffix: string; started_at: number };
-    return { run_id, suffix, cursor: writeCursor([Number(started_at), run_id]) };
-  });
-}
 
 /** Records that another run continues this dead one. Refuses with conflict if one does already. */
 export function requeueDurableOp(store: TenantStore, runId: string, by: string): WriteOp {
   return store.op(requeueDurable, [by, runId], 1);
-}
-
-/** A durable run that has not ended. */
-export interface OpenDurable extends DurablePlace {
-  readonly run_key: number;
-  readonly manifest_body: string | null;
-}
-
-/** Returns durable runs that have not ended, in pages by key. */
-export async function openDurables(store: Scope, afterKey: number, limit: number): Promise<OpenDurable[]> {
-  return (await store.readLong(selectOpen, afterKey, limit)) as unknown as OpenDurable[];
 }
 
 /**
@@ -382,20 +232,4 @@ export async function whetherStopped(store: TenantStore, runId: string): Promise
   const [row] = await store.read(selectMayGoOn, runId);
   if (Number(row?.held ?? 0) === 1) return "held";
   return Number(row?.expired ?? 0) === 1 ? "expired" : null;
-}
-
-/** Returns due runs, the longest due first, in pages. */
-export async function dueDurables(
-  store: Scope,
-  after: { readonly wake_at: number; readonly run_id: string },
-  limit: number,
-): Promise<(DurablePlace & { readonly wake_at: number })[]> {
-  const rows = await store.read(selectDue, after.wake_at, after.run_id, limit);
-  return rows as unknown as (DurablePlace & { wake_at: number })[];
-}
-
-/** Returns runs that have waited too long for an external answer. */
-export async function expiredDurables(store: Scope, limit: number): Promise<DurablePlace[]> {
-  const rows: Record<string, Param>[] = await store.read(selectExpired, limit);
-  return rows as unknown as DurablePlace[];
 }

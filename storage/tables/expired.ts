@@ -1,6 +1,6 @@
 import type { Store } from "../store/store.ts";
 import { deleteEndedDeliveries } from "./deliveries.ts";
-import { deleteEndedDurables } from "./durable-rows.ts";
+import { deleteEndedDurables } from "./durable-sweeps.ts";
 import { deleteExpiredKeys } from "./idempotency.ts";
 import { deleteExpiredEntries } from "./kv.ts";
 import { deleteUnusedBodies } from "./manifest-bodies.ts";

@@ -9,12 +9,8 @@ import { nodeId } from "../../bus/protocol/node-id.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
 import { deleteByRetention, eraseOldLogs } from "../../host/retention.ts";
 import { auditPage, insertAuditOp } from "../../storage/tables/audit.ts";
-import {
-  acceptDurableOp,
-  deleteEndedDurables,
-  durableRowById,
-  endDurableOp,
-} from "../../storage/tables/durable-rows.ts";
+import { acceptDurableOp, durableRowById, endDurableOp } from "../../storage/tables/durable-rows.ts";
+import { deleteEndedDurables } from "../../storage/tables/durable-sweeps.ts";
 import { beginRunOp, runBegun } from "../../storage/tables/runs.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";

@@ -1,7 +1,7 @@
 import { SvcError } from "../../../bus/errors.ts";
 import type { UnreadyRuns } from "../../../bus/protocol/node.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
-import { type OpenDurable, openDurables } from "../../../storage/tables/durable-rows.ts";
+import { type OpenDurable, openDurables } from "../../../storage/tables/durable-sweeps.ts";
 import { runByKey } from "../../../storage/tables/runs.ts";
 import { isPassing } from "../billing/passing.ts";
 import type { PatternDeps } from "../steps/pattern.ts";

@@ -9,16 +9,9 @@ import { systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import {
-  acceptDurableOp,
-  type DurableRunRow,
-  deadDurables,
-  durablePage,
-  durableRowById,
-  endDurableOp,
-  endedAlone,
-  loseDurableOp,
-} from "../../../storage/tables/durable-rows.ts";
+import { acceptDurableOp, type DurableRunRow, durableRowById, endDurableOp, loseDurableOp } from "../../../storage/tables/durable-rows.ts";
+import { deadDurables, durablePage } from "../../../storage/tables/durable-lists.ts";
+import { endedAlone } from "../../../storage/tables/durable-sweeps.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { type RunRow, runBegun, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";

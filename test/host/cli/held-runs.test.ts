@@ -5,13 +5,8 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import Database from "better-sqlite3";
 import { systemSql } from "../../../storage/store/statements.ts";
-import {
-  acceptDurableOp,
-  dueDurables,
-  durableRowById,
-  isResting,
-  whetherStopped,
-} from "../../../storage/tables/durable-rows.ts";
+import { acceptDurableOp, durableRowById, isResting, whetherStopped } from "../../../storage/tables/durable-rows.ts";
+import { dueDurables } from "../../../storage/tables/durable-sweeps.ts";
 import { carryOutRestore, releaseHeld } from "../../../storage/tables/held-runs.ts";
 import { storedJob, storeNow, writeJob } from "../../../storage/tables/jobs.ts";
 import { beginRunOp, runBegun } from "../../../storage/tables/runs.ts";
