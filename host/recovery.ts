@@ -7,7 +7,7 @@ import { dropThreadlessOps, threadlessWaits } from "../storage/tables/abandoned-
 import { releaseDeliveries } from "../storage/tables/deliveries.ts";
 import type { Gone } from "../storage/tables/hosts.ts";
 import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
-import { abandonedRuns } from "../storage/tables/runs.ts";
+import { abandonedRuns } from "../storage/tables/abandoned-runs.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 
 const pageRows = 500;

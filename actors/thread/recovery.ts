@@ -8,14 +8,8 @@ import { durableRowById, loseDurableOp } from "../../storage/tables/durable-rows
 import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { leaveBudgetOps, resetShareOps } from "../../storage/tables/run-budgets.ts";
-import {
-  endRunOp,
-  type InterruptedRun,
-  interruptedRun,
-  runNumber,
-  suspendRunOp,
-  waitingRun,
-} from "../../storage/tables/runs.ts";
+import { endRunOp, runNumber, waitingRun } from "../../storage/tables/runs.ts";
+import { type InterruptedRun, interruptedRun, suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
 import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { closeWaitsOp, noThread, waitsOfRun } from "../../storage/tables/waits.ts";

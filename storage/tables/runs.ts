@@ -1,14 +1,8 @@
-import type { FailureCode } from "../../bus/frames/output.ts";
-import type { StopReason, TurnUsage } from "../../bus/protocol/model-reply.ts";
-import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
-import type { Principal } from "../../bus/protocol/principal.ts";
-import type { EntryPoint, ParentRun, ResponseAsked, TaskOutcome, TriggerDelivery } from "../../bus/protocol/run.ts";
-import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 import { type SeqRange, wholeLog } from "./events.ts";
-import { type Gone, othersThan, ownerIsGone } from "./hosts.ts";
+import type { RunAsked, RunResult, RunSpent } from "./run-columns.ts";
 
 // Every run is a row, from its start until its thread is deleted or a sweep removes the row. The key is one integer,
 // the thread's key times 2^24 plus the run's number. The number is the thread's epoch at the start of the run. The runs
@@ -22,92 +16,6 @@ export const runsMax = 2 ** 24;
 
 /** Current format of new rows. */
 const format = 1;
-
-/** The request, its principal and its limits: enough to restart at the step that the log shows. */
-export interface RunAsked {
-  readonly surface: EntryPoint;
-  readonly request_id: string;
-  readonly principal: Omit<Principal, "tenant_id">;
-  /** Ids of the model's route and of its fallbacks. */
-  readonly routes: readonly string[];
-  readonly temperature: number;
-  readonly max_tokens: number | null;
-  /** Output style of the thread at the start of the run; absent if none was chosen. */
-  readonly output_style?: string;
-  /** Permission mode at the start of the run; absent for the default. */
-  readonly permission_mode?: PermissionMode;
-  /** The parent of a task's run; absent for others. */
-  readonly parent?: ParentRun;
-  /** The trigger that started the run; absent for others. */
-  readonly trigger?: TriggerDelivery;
-  /** Set for POST /v1/responses only. */
-  readonly response?: ResponseAsked;
-  /** Options of a request to the OpenAI routes; absent if it had none. */
-  readonly options?: TurnOptions;
-  /** Set for durable runs only; see storage/tables/durable-rows.ts. */
-  readonly durable?: DurableAsked;
-  /** First event of the original turn, if the client has repeated a failed turn. */
-  readonly again_of?: number;
-  /** Set for a run that continues a dead one. */
-  readonly requeued?: RequeuedRun;
-}
-
-/** Data of the dead run that a new run continues. */
-export interface RequeuedRun {
-  readonly run_id: string;
-  /** The first run in a chain of requeued ones; its id is part of the keys of their calls. */
-  readonly first_run_id: string;
-  /** The first event of that run. */
-  readonly first_seq: number;
-  /** Usage of their limits so far; null if none. */
-  readonly spent: RunSpent | null;
-}
-
-/** Options of a durable run. */
-export interface DurableAsked {
-  /** Max milliseconds that it may wait after its last step. */
-  readonly ttl_ms: number;
-  /** Endpoints that receive a webhook about its end; absent if none. */
-  readonly webhooks?: readonly string[];
-  /** Digest of its stored manifests. */
-  readonly body?: string;
-}
-
-/** The amounts that a run has used of its limits. */
-export interface RunSpent {
-  readonly tool_calls: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly cost_usd: number;
-  /** Permission mode at its last suspension; absent if equal to the one at its start. */
-  readonly permission_mode?: PermissionMode;
-  /** Tasks that it or its tasks have started; absent if none. */
-  readonly hops?: number;
-  /** For a durable run: its current step, and its active milliseconds. */
-  readonly step?: number;
-  readonly active_ms?: number;
-  /** Approval requests that its tasks have waited for; absent if none. */
-  readonly approvals?: readonly string[];
-  /** Set if it has started a tool call that may change something. */
-  readonly acted?: true;
-  /** Usage reported by its model calls, for the reply; null if none was reported. */
-  readonly usage: TurnUsage | null;
-}
-
-/** Outcome of a run. */
-export interface RunResult {
-  readonly stop_reason: StopReason | null;
-  /** Error code of a failure; null on success. */
-  readonly error: string | null;
-  /** Text of the failure for the client; absent if there is none. */
-  readonly failure?: string;
-  /** Kind of a model failure; absent for other failures. */
-  readonly failure_code?: FailureCode;
-  /** Null if no provider reported usage. */
-  readonly usage: TurnUsage | null;
-  /** Result of a task for its parent; absent for other runs. */
-  readonly task?: TaskOutcome;
-}
 
 /** Exported for statements that join it with another table. */
 export const runTable = table("runs", {
@@ -180,16 +88,6 @@ export interface RunEnd extends RunEnding {
   readonly last_seq: number | null;
 }
 
-/** A run whose process is dead. */
-export interface InterruptedRun {
-  readonly run_key: number;
-  readonly run_id: string;
-  readonly epoch: number;
-  readonly idempotency_scope: string | null;
-  /** True if it will be resumed, not closed. */
-  readonly durable: boolean;
-}
-
 const insertRun = insertInto(runTable);
 const { columns } = runTable;
 const belowZero = {
@@ -205,10 +103,6 @@ const suspendLiveRun = tenantSql(
   "run_park",
   `UPDATE runs SET status = 'waiting', spent = ?
    WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status = 'running'`,
-);
-const suspendRun = tenantSql(
-  "run_suspend",
-  "UPDATE runs SET status = 'waiting' WHERE tenant_id = :tenant AND run_key = ? AND epoch = ? AND status = 'running'",
 );
 const keepSpent = tenantSql("run_spent", "UPDATE runs SET spent = ? WHERE tenant_id = :tenant AND run_key = ?");
 const selectWaiting = tenantSql(
@@ -245,23 +139,6 @@ const deleteRun = tenantSql(
 const selectAnyRun = tenantSql(
   "run_any",
   "SELECT run_key FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? LIMIT 1",
-);
-const selectInterrupted = tenantSql(
-  "run_interrupted",
-  `SELECT run_key, run_id, epoch, idempotency_scope,
-       EXISTS (SELECT 1 FROM fibers f WHERE f.run_key = runs.run_key) AS durable FROM runs
-     WHERE tenant_id = :tenant AND thread_key = ? AND status = 'running' AND ended_at IS NULL`,
-);
-const selectOfExpired = systemSql(
-  "runs_of_lapsed_hosts",
-  `SELECT r.tenant_id, t.suffix, r.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
-     WHERE r.status = 'running' AND r.ended_at IS NULL AND r.thread_key > ? AND ${ownerIsGone("r.owner")}
-   ORDER BY r.thread_key LIMIT ?`,
-);
-const selectOfWorker = systemSql(
-  "runs_of_worker",
-  `SELECT r.tenant_id, t.suffix, r.thread_key FROM runs r JOIN threads t ON t.thread_key = r.thread_key
-   WHERE r.status = 'running' AND r.ended_at IS NULL AND r.thread_key > ? AND r.owner = ? ORDER BY r.thread_key LIMIT ?`,
 );
 const deleteCallsOfEnded = systemSql(
   "model_calls_delete_ended",
@@ -314,11 +191,6 @@ export const beginRunOp: (store: TenantStore, run: RunRow) => WriteOp = insertRu
 /** Inserts the row of a run that starts on a thread. Refuses with conflict if the thread has an open run. */
 export function insertRunOp(store: TenantStore, run: NewRun, place: RunPlace): WriteOp {
   return insertRun(store, runBegun(run, place));
-}
-
-/** Suspends a run whose owner is dead. Refuses with conflict if it has another epoch, or does not run. */
-export function suspendRunOp(store: TenantStore, { run_key, epoch }: HeldRun): WriteOp {
-  return store.op(suspendRun, [run_key, epoch], 1);
 }
 
 /** Stores the usage of a run. Use in one batch with an operation that checks the run's epoch. */
@@ -389,12 +261,6 @@ export function deleteRunsOp(store: TenantStore, threadKey: number, range: SeqRa
   return store.op(deleteRuns, runKeys(threadKey, range));
 }
 
-/** Returns the open run of a thread. Its process is dead if the caller has just loaded the thread. */
-export async function interruptedRun(store: TenantStore, threadKey: number): Promise<InterruptedRun | undefined> {
-  const [row] = await store.read(selectInterrupted, threadKey);
-  return row && ({ ...row, durable: Boolean(row.durable) } as unknown as InterruptedRun);
-}
-
 /** Returns the suspended run of a thread, if any. */
 export async function waitingRun(store: TenantStore, threadKey: number): Promise<RunRow | undefined> {
   const [row] = await store.read(selectWaiting, threadKey);
@@ -411,20 +277,6 @@ export async function newestRun(store: TenantStore, threadKey: number): Promise<
 export async function runOfThread(store: TenantStore, threadKey: number, runId: string): Promise<RunRow | undefined> {
   const [row] = await store.read(selectOfThread, ...runKeys(threadKey, wholeLog), runId);
   return row && runTable.decode(row);
-}
-
-/** Returns threads with a run whose owner is dead, in pages by thread key. */
-export async function abandonedRuns(
-  store: Scope,
-  gone: Gone,
-  afterThreadKey: number,
-  limit: number,
-): Promise<{ tenant_id: string; suffix: string; thread_key: number }[]> {
-  const rows =
-    "worker" in gone
-      ? await store.read(selectOfWorker, afterThreadKey, gone.worker, limit)
-      : await store.read(selectOfExpired, afterThreadKey, ...othersThan(gone.hostsBut), limit);
-  return rows as { tenant_id: string; suffix: string; thread_key: number }[];
 }
 
 /** Deletes up to `limit` runs that ended at or before `until`, with their context records. Returns their number. */

@@ -3,7 +3,8 @@ import type { TaskOutcome } from "../../bus/protocol/run.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { durableRowById } from "./durable-rows.ts";
-import { newestRun, type RunAsked, type RunRow, runOfThread, waitingRun } from "./runs.ts";
+import { newestRun, type RunRow, runOfThread, waitingRun } from "./runs.ts";
+import { type RunAsked } from "./run-columns.ts";
 import { threadBySuffix } from "./threads.ts";
 import { type NewWait, openWaitOp, type WaitAnswer } from "./waits.ts";
 

@@ -17,7 +17,8 @@ import {
   putOffDurableOp,
   suspendDurableOp,
 } from "../../storage/tables/durable-rows.ts";
-import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
+import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
+import { suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
 import { newRun, threadRow } from "../support/rows.ts";

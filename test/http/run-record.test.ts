@@ -9,7 +9,8 @@ import {
   loseDurableOp,
   putOffDurableOp,
 } from "../../storage/tables/durable-rows.ts";
-import { beginRunOp, endRunOp, runBegun, suspendRunOp } from "../../storage/tables/runs.ts";
+import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
+import { suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";

@@ -6,7 +6,7 @@ import type { Settings } from "../../governance/settings/settings.ts";
 import { wakeDueRuns } from "../../host/due-waits.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { eventId, type LogEvent, readEvents } from "../../storage/tables/events.ts";
-import { interruptedRun } from "../../storage/tables/runs.ts";
+import { interruptedRun } from "../../storage/tables/abandoned-runs.ts";
 import { type ThreadRow, tasksOfThread, threadBySuffix } from "../../storage/tables/threads.ts";
 import { openWaitsOfThread } from "../../storage/tables/waits.ts";
 import { ActorProcess, type AskedTurn, type TestTurn, tenantId } from "./actor-process.ts";

@@ -5,7 +5,7 @@ import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { ArtifactRow } from "../../../storage/tables/artifacts.ts";
-import type { RunSpent } from "../../../storage/tables/runs.ts";
+import type { RunSpent } from "../../../storage/tables/run-columns.ts";
 import { MadePlans } from "../../tools/made-plans.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
 import type { Resumed, RunSpec } from "../spec/run-spec.ts";

@@ -9,7 +9,7 @@ import { admit } from "../../../governance/auth/inbound.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
-import type { DurableAsked } from "../../../storage/tables/runs.ts";
+import type { DurableAsked } from "../../../storage/tables/run-columns.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { type Thinking, thinkingOf } from "../../models/thinking.ts";
 import type { RunDeps } from "../context/deps.ts";

@@ -1,7 +1,7 @@
 import { SvcError } from "../../../bus/errors.ts";
 import { frame } from "../../../bus/frames/frames.ts";
 import { statusFrame, type WaitingOn } from "../../../bus/frames/run-status.ts";
-import type { RunSpent } from "../../../storage/tables/runs.ts";
+import type { RunSpent } from "../../../storage/tables/run-columns.ts";
 import { interruptedEntry } from "../../log/entry.ts";
 import { isOverload } from "../billing/passing.ts";
 import { refusedTask } from "../child-runs/parent-report.ts";

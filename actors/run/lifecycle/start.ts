@@ -5,7 +5,7 @@ import type { SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
-import type { DurableAsked } from "../../../storage/tables/runs.ts";
+import type { DurableAsked } from "../../../storage/tables/run-columns.ts";
 import { askedKey } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";

@@ -8,7 +8,7 @@ import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ModelRoute, ToolEffect } from "../../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
-import type { RunSpent } from "../../../storage/tables/runs.ts";
+import type { RunSpent } from "../../../storage/tables/run-columns.ts";
 import type { WaitRow } from "../../../storage/tables/waits.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import type { AskedKey, QueuedCount } from "../../log/messages.ts";

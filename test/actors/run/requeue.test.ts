@@ -9,8 +9,14 @@ import { systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
-import { acceptDurableOp, type DurableRunRow, durableRowById, endDurableOp, loseDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { deadDurables, durablePage } from "../../../storage/tables/durable-lists.ts";
+import {
+  acceptDurableOp,
+  type DurableRunRow,
+  durableRowById,
+  endDurableOp,
+  loseDurableOp,
+} from "../../../storage/tables/durable-rows.ts";
 import { endedAlone } from "../../../storage/tables/durable-sweeps.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { type RunRow, runBegun, runByKey } from "../../../storage/tables/runs.ts";

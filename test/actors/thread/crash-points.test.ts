@@ -8,7 +8,7 @@ import { systemEnv } from "../../../bus/env.ts";
 import { Type } from "../../../bus/type.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
-import { interruptedRun } from "../../../storage/tables/runs.ts";
+import { interruptedRun } from "../../../storage/tables/abandoned-runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { usagePage } from "../../../storage/tables/usage.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
