@@ -1,4 +1,4 @@
-import type { BudgetReservation, BudgetUsed } from "../bus/protocol/run.ts";
+import type { BudgetReservation, BudgetUsed } from "../bus/protocol/task.ts";
 import type { ModelPrice } from "../manifests/registries.ts";
 import type { RunLimits } from "../manifests/sections/limits.ts";
 import { costOf, type PricedTokens } from "./usage.ts";

@@ -3,11 +3,11 @@ import { threadAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
+import { abandonedRuns } from "../storage/tables/abandoned-runs.ts";
 import { dropThreadlessOps, threadlessWaits } from "../storage/tables/abandoned-waits.ts";
 import { releaseDeliveries } from "../storage/tables/deliveries.ts";
 import type { Gone } from "../storage/tables/hosts.ts";
 import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
-import { abandonedRuns } from "../storage/tables/abandoned-runs.ts";
 import { wakeDeliveries } from "./due-deliveries.ts";
 
 const pageRows = 500;

@@ -1,4 +1,5 @@
-import type { AbortReason, BudgetUsed } from "../../bus/protocol/run.ts";
+import type { AbortReason } from "../../bus/protocol/run.ts";
+import type { BudgetUsed } from "../../bus/protocol/task.ts";
 import type { SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
 /** Work that a drain waits for and aborts: runs and branch summaries. */

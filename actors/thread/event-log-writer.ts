@@ -6,8 +6,21 @@ import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { acceptDurableOp, claimDurableOp } from "../../storage/tables/durable-rows.ts";
 import { appendOp, eventsMax, type LogEvent } from "../../storage/tables/events.ts";
-import { beginRunOp, endRunOp, type HeldRun, type NewRun, type RunEnding, type RunRow, resumeRunOp, runBegun, runKey, runNumber, runsMax, suspendLiveRunOp } from "../../storage/tables/runs.ts";
-import { type RunSpent } from "../../storage/tables/run-columns.ts";
+import type { RunSpent } from "../../storage/tables/run-columns.ts";
+import {
+  beginRunOp,
+  endRunOp,
+  type HeldRun,
+  type NewRun,
+  type RunEnding,
+  type RunRow,
+  resumeRunOp,
+  runBegun,
+  runKey,
+  runNumber,
+  runsMax,
+  suspendLiveRunOp,
+} from "../../storage/tables/runs.ts";
 import {
   growthOp,
   insertThreadOp,

@@ -2,6 +2,7 @@ import { durableAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } fro
 import { publishStatus } from "../../bus/frames/run-status.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { type InterruptedRun, interruptedRun, suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { endTasksOps } from "../../storage/tables/abandoned-waits.ts";
 import { abandonOps } from "../../storage/tables/approvals.ts";
 import { durableRowById, loseDurableOp } from "../../storage/tables/durable-rows.ts";
@@ -9,7 +10,6 @@ import { appendOp, eventsMax } from "../../storage/tables/events.ts";
 import { idempotencyKey, releaseKeyOp, settleKeyOp } from "../../storage/tables/idempotency.ts";
 import { leaveBudgetOps, resetShareOps } from "../../storage/tables/run-budgets.ts";
 import { endRunOp, runNumber, waitingRun } from "../../storage/tables/runs.ts";
-import { type InterruptedRun, interruptedRun, suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { answerTaskOp, tasksAside } from "../../storage/tables/task-waits.ts";
 import { progressOp, takeThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { closeWaitsOp, noThread, waitsOfRun } from "../../storage/tables/waits.ts";

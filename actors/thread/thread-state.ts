@@ -1,8 +1,8 @@
 import { type Address, splitThreadId, topicOf } from "../../bus/address.ts";
 import type { Store } from "../../storage/store/store.ts";
+import { type InterruptedRun, interruptedRun } from "../../storage/tables/abandoned-runs.ts";
 import { queuedHeads } from "../../storage/tables/queued-inputs.ts";
 import { type RunRow, waitingRun } from "../../storage/tables/runs.ts";
-import { type InterruptedRun, interruptedRun } from "../../storage/tables/abandoned-runs.ts";
 import { threadToLoad } from "../../storage/tables/threads.ts";
 import { attachmentsOf } from "../log/attachment.ts";
 import { addEvents, loadBranch } from "../log/branch.ts";

@@ -1,6 +1,6 @@
 import { SvcError } from "../errors.ts";
 import type { Channel } from "../protocol/channel.ts";
-import { encodeAnswer } from "../protocol/run.ts";
+import { encodeAnswer } from "../protocol/turn-answer.ts";
 import { errorBody, silent } from "./answer.ts";
 import type { RunOutput } from "./output.ts";
 

@@ -1,5 +1,5 @@
 import type { Channel } from "../protocol/channel.ts";
-import { encodeAnswer } from "../protocol/run.ts";
+import { encodeAnswer } from "../protocol/turn-answer.ts";
 import { answerOf, errorBody, silent } from "./answer.ts";
 import type { RunOutput, RunResult } from "./output.ts";
 

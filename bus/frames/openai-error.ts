@@ -1,6 +1,6 @@
 import type { SvcError } from "../errors.ts";
 import type { Channel } from "../protocol/channel.ts";
-import { encodeAnswer, type TurnAnswer } from "../protocol/run.ts";
+import { encodeAnswer, type TurnAnswer } from "../protocol/turn-answer.ts";
 import { failureText } from "./native-stream.ts";
 import type { FailureCode, RunAnswers, RunOutput, RunResult } from "./output.ts";
 

@@ -1,6 +1,6 @@
 import type { SvcError } from "../errors.ts";
 import type { StopReason, TurnUsage } from "../protocol/model-reply.ts";
-import type { TurnAnswer } from "../protocol/run.ts";
+import type { TurnAnswer } from "../protocol/turn-answer.ts";
 
 /** An approval request in the answer of a turn. */
 export interface AskedApproval {

@@ -1,8 +1,8 @@
 import type { ChannelRef } from "./channel.ts";
 import type { JsonText } from "./json-text.ts";
 import type { LeaseProof } from "./lease.ts";
-import type { TurnUsage } from "./model-reply.ts";
 import type { Principal } from "./principal.ts";
+import type { ParentRun, SharedBudgets, TaskOutcome, ReservationRequest, BudgetUsed, ReportedBreach, ReservationReply } from "./task.ts";
 import type { TurnOptions } from "./turn-options.ts";
 import type { ClientVendor } from "./vendor-fields.ts";
 
@@ -169,56 +169,6 @@ export interface SubmitTurn {
   readonly trigger?: TriggerDelivery;
 }
 
-/** The run that started a task. */
-export interface ParentRun {
-  readonly run_id: string;
-  readonly suffix: string;
-  readonly task_id: string;
-  /** Full id and key of the root thread, and the id of its run. */
-  readonly root_thread_id: string;
-  readonly root_key: number;
-  readonly root_run_id: string;
-  /** True if a client is present that could answer a question. */
-  readonly attended: boolean;
-  /** True if a client receives the frames of the root run and may answer questions in them. */
-  readonly heard: boolean;
-  /** Epoch milliseconds at which the time of the parent run and its tasks ends. */
-  readonly deadline: number;
-  /** The agents above the task, the root agent first. */
-  readonly agents: readonly string[];
-  /** The allow_hosts lists of those agents; absent for none. */
-  readonly allow_hosts?: readonly (readonly string[])[];
-  /** Number of tasks in the chain, including this one. */
-  readonly depth: number;
-  /** Set for a background task, with the limits of its budget; absent for a task that its parent waits for. */
-  readonly background?: BackgroundTask;
-  /** Set for a task of a durable run: it is durable too, and resumes after its last step. */
-  readonly durable?: DurableTask;
-  /** Set for a background task or a task below one, which cannot start other background tasks. */
-  readonly beside?: true;
-}
-
-/** Limits of a durable run's task. */
-export interface DurableTask {
-  /** Max milliseconds of activity. */
-  readonly active_ms: number;
-}
-
-/** Limits of a background task. */
-export interface BackgroundTask extends SharedBudgets {
-  /** Max milliseconds of activity. */
-  readonly active_ms: number;
-  /** Max running background tasks of the thread. */
-  readonly tasks_max: number;
-}
-
-/** The stored budgets that a task spends from, outermost first. */
-export interface SharedBudgets {
-  readonly budgets: readonly string[];
-  /** True if a budget limits cost; a model without a price is then refused. */
-  readonly priced: boolean;
-}
-
 /** The idempotency key of a request. */
 export interface AskedOnce {
   readonly key: string;
@@ -235,46 +185,6 @@ export interface TriggerDelivery {
   readonly payload: string;
   readonly is_cut: boolean;
 }
-
-/** Outcome of a task. */
-export interface TaskOutcome {
-  readonly ok: boolean;
-  /** The reply, or the reason for a missing one. */
-  readonly text: string;
-  /** The approval requests that it has waited for. */
-  readonly approvals: readonly string[];
-  /** Usage of the task and its own tasks; null if no provider reported any. */
-  readonly usage: TurnUsage | null;
-}
-
-/** Max needs of a task's model call; see `RunBudget.reserve`. */
-export interface ReservationRequest {
-  readonly task_id: string;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  /** Highest possible USD per million tokens; null if the rates are unknown. */
-  readonly rates: { readonly input: number; readonly output: number } | null;
-}
-
-/** A reservation for a task's model call. */
-export interface BudgetReservation {
-  readonly reservation_id: string;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly cost_usd: number;
-}
-
-/** The used amounts. */
-export type BudgetUsed = Omit<BudgetReservation, "reservation_id">;
-
-/** A limit that a parent run has reached. */
-export interface ReportedBreach {
-  readonly limit: string;
-  readonly detail: string;
-}
-
-/** A reservation, or the limit that prevents it. */
-export type ReservationReply = { readonly reservation: BudgetReservation } | { readonly breach: ReportedBreach };
 
 /** Fields of POST /v1/responses beyond a turn's, stored with the run and repeated in the response. */
 export interface ResponseAsked {
@@ -374,29 +284,4 @@ export interface RunStatus {
   readonly live: { readonly text: string; readonly truncated: boolean } | null;
   /** The text follows the events below this sequence number, and precedes all others. */
   readonly since_seq: number;
-}
-
-/** The answer of an entry point without a stream. */
-export interface TurnAnswer {
-  readonly status: number;
-  readonly body: string;
-  /** With lower-case names; absent for none. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-/**
- * Packs an answer for a channel. Streams carry frames in wire form. Other entry points send one text at the end: status
- * and headers on the first line, then the body.
- */
-export function encodeAnswer(status: number, body: string, headers?: TurnAnswer["headers"]): string {
-  return headers === undefined ? `${status}\n${body}` : `${status} ${JSON.stringify(headers)}\n${body}`;
-}
-
-/** Unpacks an answer of `encodeAnswer`. */
-export function decodeAnswer(text: string): TurnAnswer {
-  const end = text.indexOf("\n");
-  const head = text.slice(0, end);
-  const body = text.slice(end + 1);
-  if (head.length === 3) return { status: Number(head), body };
-  return { status: Number(head.slice(0, 3)), body, headers: JSON.parse(head.slice(4)) };
 }

@@ -1,4 +1,4 @@
-import type { BudgetUsed } from "../../bus/protocol/run.ts";
+import type { BudgetUsed } from "../../bus/protocol/task.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, real, selectOne, table, text, upsertInto } from "../store/table.ts";

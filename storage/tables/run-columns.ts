@@ -2,7 +2,8 @@ import type { FailureCode } from "../../bus/frames/output.ts";
 import type { StopReason, TurnUsage } from "../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { EntryPoint, ParentRun, ResponseAsked, TaskOutcome, TriggerDelivery } from "../../bus/protocol/run.ts";
+import type { EntryPoint, ResponseAsked, TriggerDelivery } from "../../bus/protocol/run.ts";
+import type { ParentRun, TaskOutcome } from "../../bus/protocol/task.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
 
 // The JSON columns of a run's row.

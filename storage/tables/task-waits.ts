@@ -1,10 +1,10 @@
 import { taskSuffix } from "../../bus/address.ts";
-import type { TaskOutcome } from "../../bus/protocol/run.ts";
+import type { TaskOutcome } from "../../bus/protocol/task.ts";
 import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { durableRowById } from "./durable-rows.ts";
+import type { RunAsked } from "./run-columns.ts";
 import { newestRun, type RunRow, runOfThread, waitingRun } from "./runs.ts";
-import { type RunAsked } from "./run-columns.ts";
 import { threadBySuffix } from "./threads.ts";
 import { type NewWait, openWaitOp, type WaitAnswer } from "./waits.ts";
 

@@ -9,6 +9,7 @@ import type { RouteRequest } from "../../http/route.ts";
 import { requeueRoutes } from "../../http/routes/requeue.ts";
 import { runRoutes } from "../../http/routes/runs.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import {
   acceptDurableOp,
   claimDurableOp,
@@ -18,7 +19,6 @@ import {
   suspendDurableOp,
 } from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
-import { suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../support/actor-process.ts";
 import { newRun, threadRow } from "../support/rows.ts";

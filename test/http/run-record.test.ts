@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { durableRun, recordOf, standingOf } from "../../http/run-record.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import {
   acceptDurableOp,
   claimDurableOp,
@@ -10,7 +11,6 @@ import {
   putOffDurableOp,
 } from "../../storage/tables/durable-rows.ts";
 import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
-import { suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";

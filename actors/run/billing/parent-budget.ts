@@ -1,7 +1,7 @@
 import { type Address, runAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { BudgetReservation, BudgetUsed, ParentRun, SharedBudgets } from "../../../bus/protocol/run.ts";
+import type { BudgetReservation, BudgetUsed, ParentRun, SharedBudgets } from "../../../bus/protocol/task.ts";
 import type { Breach, ParentBudget } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";

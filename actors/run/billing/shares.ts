@@ -1,4 +1,4 @@
-import type { BudgetUsed } from "../../../bus/protocol/run.ts";
+import type { BudgetUsed } from "../../../bus/protocol/task.ts";
 import type { Breach } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import type { RunBudgetRow } from "../../../storage/tables/run-budgets.ts";

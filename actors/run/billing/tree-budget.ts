@@ -1,6 +1,6 @@
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { BudgetReservation, BudgetUsed } from "../../../bus/protocol/run.ts";
+import type { BudgetReservation, BudgetUsed } from "../../../bus/protocol/task.ts";
 import type { Breach, ParentBudget, RunBudget } from "../../../governance/budget.ts";
 import type { ModelPrice } from "../../../manifests/registries.ts";
 import { taskToolName } from "../../../manifests/sections/delegation.ts";

@@ -1,7 +1,7 @@
 import { runAddress, splitThreadId } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
-import type { ParentRun, TaskOutcome } from "../../../bus/protocol/run.ts";
+import type { ParentRun, TaskOutcome } from "../../../bus/protocol/task.ts";
 import { parentAddress } from "../billing/parent-budget.ts";
 
 // Reports of a child run to its parent run; see tasks.ts.

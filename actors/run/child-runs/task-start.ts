@@ -1,6 +1,7 @@
 import { runAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import type { SharedBudgets, SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { SharedBudgets } from "../../../bus/protocol/task.ts";
 import { type ToolErrorCode, type ToolResult, toolError } from "../../tools/tool.ts";
 import { sharedAbove } from "../billing/parent-budget.ts";
 import type { RunContext } from "../context/run-context.ts";

@@ -1,5 +1,6 @@
 import { taskSuffix } from "../../../bus/address.ts";
-import type { BackgroundTask, SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { BackgroundTask } from "../../../bus/protocol/task.ts";
 import { allowHostsOf } from "../context/allowed-hosts.ts";
 import type { RunContext } from "../context/run-context.ts";
 import type { AskedTask } from "../context/task-family.ts";

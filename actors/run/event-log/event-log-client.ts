@@ -4,8 +4,8 @@ import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { eventId } from "../../../storage/tables/events.ts";
-import type { RunEnding, RunRow } from "../../../storage/tables/runs.ts";
 import type { RunSpent } from "../../../storage/tables/run-columns.ts";
+import type { RunEnding, RunRow } from "../../../storage/tables/runs.ts";
 import { type LogEntry, numberEntries, seqOfEntry } from "../../log/entry.ts";
 import type {
   AtEnd,

@@ -1,6 +1,6 @@
 import type { WriteOp } from "../../../storage/store/store.ts";
-import type { RunEnding, RunRow } from "../../../storage/tables/runs.ts";
 import type { RunSpent } from "../../../storage/tables/run-columns.ts";
+import type { RunEnding, RunRow } from "../../../storage/tables/runs.ts";
 import type { LogEntry } from "../../log/entry.ts";
 import type {
   AskedKey,

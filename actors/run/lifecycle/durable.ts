@@ -1,7 +1,8 @@
 import { durableAddress, publicThread, splitRunKey } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { silentOutput } from "../../../bus/frames/silent-output.ts";
-import type { AcceptedRun, ParentRun, RunPlace, SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
+import type { AcceptedRun, RunPlace, SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
+import type { ParentRun } from "../../../bus/protocol/task.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { durableQueueIsFull, durableRowById, isResting, wakeDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { neverExpires, settleKeyOp } from "../../../storage/tables/idempotency.ts";

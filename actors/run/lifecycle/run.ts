@@ -2,15 +2,8 @@ import type { Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { turnStartedFrame } from "../../../bus/frames/frames.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
-import type {
-  AbortReason,
-  AnswerAsAsked,
-  AnswerOutcome,
-  AnswerToWait,
-  BudgetUsed,
-  InputHint,
-  ParentRun,
-} from "../../../bus/protocol/run.ts";
+import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../../bus/protocol/run.ts";
+import type { BudgetUsed, ParentRun } from "../../../bus/protocol/task.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { LiveRun } from "../../runtime/live-runs.ts";
 import { compactAfterTurn } from "../compaction/compaction-rules.ts";

@@ -17,8 +17,8 @@ import {
 } from "../../../storage/tables/durable-rows.ts";
 import { expireKeyOp } from "../../../storage/tables/idempotency.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
+import type { RunSpent } from "../../../storage/tables/run-columns.ts";
 import { type RunRow, spentOp } from "../../../storage/tables/runs.ts";
-import { type RunSpent } from "../../../storage/tables/run-columns.ts";
 import { answerTaskOp, type WaitedTask, waitingForTask } from "../../../storage/tables/task-waits.ts";
 import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import type { LogEntry } from "../../log/entry.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { systemEnv } from "../../../bus/env.ts";
-import { decodeAnswer } from "../../../bus/protocol/run.ts";
+import { decodeAnswer } from "../../../bus/protocol/turn-answer.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -2,9 +2,23 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
-import { enterHostOp, expireHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../../../storage/tables/hosts.ts";
-import { deleteEndedRuns, deleteRunsOp, endRunOp, insertEndedRunOp, insertRunOp, type RunEnd, resumeRunOp, runByKey, runKey, runNumber, runsMax, suspendLiveRunOp, waitingRun } from "../../../storage/tables/runs.ts";
 import { abandonedRuns, interruptedRun } from "../../../storage/tables/abandoned-runs.ts";
+import { enterHostOp, expireHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../../../storage/tables/hosts.ts";
+import {
+  deleteEndedRuns,
+  deleteRunsOp,
+  endRunOp,
+  insertEndedRunOp,
+  insertRunOp,
+  type RunEnd,
+  resumeRunOp,
+  runByKey,
+  runKey,
+  runNumber,
+  runsMax,
+  suspendLiveRunOp,
+  waitingRun,
+} from "../../../storage/tables/runs.ts";
 import { insertThreadOp, reserveThreadKeys } from "../../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../../support/rows.ts";
 import { dialects, testStore } from "../../support/stores.ts";

@@ -6,7 +6,7 @@ import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Bus } from "../../../../bus/bus.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import { type ErrorCode, SvcError } from "../../../../bus/errors.ts";
-import type { ParentRun } from "../../../../bus/protocol/run.ts";
+import type { ParentRun } from "../../../../bus/protocol/task.ts";
 import type { TenantStore } from "../../../../storage/store/store.ts";
 import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
 import { ScriptedModel } from "../../../support/scripted-model.ts";

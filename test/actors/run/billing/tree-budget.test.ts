@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, beforeEach, describe, test } from "node:test";
 import { TreeBudget } from "../../../../actors/run/billing/tree-budget.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
-import type { BudgetReservation } from "../../../../bus/protocol/run.ts";
+import type { BudgetReservation } from "../../../../bus/protocol/task.ts";
 import { isBreach, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
 import type { TenantStore } from "../../../../storage/store/store.ts";

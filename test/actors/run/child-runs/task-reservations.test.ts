@@ -5,7 +5,7 @@ import { TaskReservations } from "../../../../actors/run/child-runs/task-reserva
 import type { RunContext } from "../../../../actors/run/context/run-context.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import { SvcError } from "../../../../bus/errors.ts";
-import type { BudgetReservation } from "../../../../bus/protocol/run.ts";
+import type { BudgetReservation } from "../../../../bus/protocol/task.ts";
 import { type Breach, type ParentBudget, RunBudget } from "../../../../governance/budget.ts";
 import type { RunLimits } from "../../../../manifests/sections/limits.ts";
 import { stillEnv } from "../../models/support.ts";

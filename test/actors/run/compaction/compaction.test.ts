@@ -10,8 +10,8 @@ import { type BranchItem, planCut } from "../../../../actors/run/prompt/compacti
 import { threadAddress } from "../../../../bus/address.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import type { Store } from "../../../../storage/store/store.ts";
-import { type LogEvent, readEvents } from "../../../../storage/tables/events.ts";
 import { interruptedRun } from "../../../../storage/tables/abandoned-runs.ts";
+import { type LogEvent, readEvents } from "../../../../storage/tables/events.ts";
 import { threadBySuffix } from "../../../../storage/tables/threads.ts";
 import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../../support/scripted-model.ts";
