@@ -1,5 +1,4 @@
 import { threadAddress } from "../bus/address.ts";
-import { todosOf } from "../bus/frames/todos.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import type { ThreadPosition } from "../bus/protocol/thread.ts";
 import { readableThinking } from "../storage/frames/session-event.ts";
@@ -7,20 +6,14 @@ import type { TenantStore } from "../storage/store/store.ts";
 import { branchRanges, isOnBranch } from "../storage/tables/branches.ts";
 import { durableRunById } from "../storage/tables/durable-runs.ts";
 import { marksMax, readFeedback, readLabels } from "../storage/tables/event-marks.ts";
-import {
-  eventId,
-  eventsMax,
-  type LogEvent,
-  readEvents,
-  type SeqRange,
-  type ToolCall,
-} from "../storage/tables/events.ts";
+import { eventId, eventsMax, type LogEvent, readEvents, type SeqRange } from "../storage/tables/events.ts";
 import { type ThreadRow, threadBySuffix } from "../storage/tables/threads.ts";
 import type { BacklogReader } from "./backlog/backlogs.ts";
 import { type PageMaker, pieceBytes } from "./backlog/shared-pages.ts";
 import type { HttpContext } from "./context.ts";
 import type { Pieces } from "./exchange/reply.ts";
 import { heldThread } from "./lease.ts";
+import { LogFacts } from "./log-facts.ts";
 import { type Asked, openQuestions, questionsTold, seesApprovals } from "./open-questions.ts";
 
 // The snapshot of a conversation, made page by page: a long one is neither held in memory nor read at once. Facts that are known only after
@@ -259,73 +252,6 @@ function transcriptItem(uid: string, event: LogEvent) {
     ...(extra?.tool_calls === undefined ? {} : { toolCalls: extra.tool_calls }),
     ...(metadata.usage === undefined ? {} : { usage: metadata.usage }),
   };
-}
-
-/** A call of a reply: `ok` is the success of its result, null while there is none. */
-interface CallFact {
-  readonly call: ToolCall;
-  ok: boolean | null;
-}
-
-/** The calls of a reply, or the result of one call. */
-type CallEvent = { readonly calls: readonly ToolCall[] } | { readonly id: string; readonly ok: boolean };
-
-/** Facts about the active branch, collected while its events are read. */
-class LogFacts {
-  readonly #calls: CallEvent[] = [];
-  #newest: { assistant: boolean; aborted: boolean } | null = null;
-
-  /** Takes the events of the active branch in order. */
-  take(event: LogEvent): void {
-    const { extra } = event;
-    if (event.kind === "message" && (event.role === "user" || event.role === "assistant"))
-      this.#newest = {
-        assistant: event.role === "assistant" && !extra?.tool_calls?.length,
-        aborted: extra?.metadata?.status === "aborted",
-      };
-    if (extra?.tool_calls && extra.tool_calls.length > 0) this.#calls.push({ calls: extra.tool_calls });
-    if (event.kind === "tool_result" && extra?.tool_call_id !== undefined)
-      this.#calls.push({ id: extra.tool_call_id, ok: extra.metadata?.status === "ok" });
-  }
-
-  of(headSeq: number) {
-    const replies = repliesOf(this.#calls);
-    const newest = this.#newest;
-    return {
-      wake: {
-        fresh: newest === null,
-        headSeq,
-        endedOnAssistant: newest?.assistant ?? false,
-        pendingToolCalls: replies.at(-1)?.flatMap(({ call, ok }) => (ok === null ? [call] : [])) ?? [],
-      },
-      todos: newestTodos(replies.flat()),
-      aborted: newest?.aborted ?? false,
-    };
-  }
-}
-
-/**
- * Returns the calls of each reply, in order. A result belongs to the newest reply, because an earlier run may have used the same call id.
- */
-function repliesOf(events: readonly CallEvent[]): CallFact[][] {
-  const replies: CallFact[][] = [];
-  let newest = new Map<string, CallFact>();
-  for (const event of events) {
-    if ("calls" in event) {
-      newest = new Map(event.calls.map((call) => [call.id, { call, ok: null }]));
-      replies.push([...newest.values()]);
-    } else {
-      const answered = newest.get(event.id);
-      if (answered) answered.ok = event.ok;
-    }
-  }
-  return replies;
-}
-
-/** Returns the to-do list of the last successful todo_write. */
-function newestTodos(calls: readonly CallFact[]) {
-  const accepted = calls.findLast(({ call, ok }) => call.name === "todo_write" && ok);
-  return accepted ? todosOf(accepted.call.args as Parameters<typeof todosOf>[0]) : [];
 }
 
 /** Returns the current snapshot in pieces, with the given text around it. */

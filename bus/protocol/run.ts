@@ -2,7 +2,15 @@ import type { ChannelRef } from "./channel.ts";
 import type { JsonText } from "./json-text.ts";
 import type { LeaseProof } from "./lease.ts";
 import type { Principal } from "./principal.ts";
-import type { ParentRun, SharedBudgets, TaskOutcome, ReservationRequest, BudgetUsed, ReportedBreach, ReservationReply } from "./task.ts";
+import type {
+  BudgetUsed,
+  ParentRun,
+  ReportedBreach,
+  ReservationReply,
+  ReservationRequest,
+  SharedBudgets,
+  TaskOutcome,
+} from "./task.ts";
 import type { TurnOptions } from "./turn-options.ts";
 import type { ClientVendor } from "./vendor-fields.ts";
 

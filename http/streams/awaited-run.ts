@@ -5,7 +5,7 @@ import { entryPoints } from "../../bus/frames/entry-points.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import { neverAgain } from "../../bus/frames/openai-error.ts";
 import type { Channel } from "../../bus/protocol/channel.ts";
-import { type AcceptedRun, type SubmitTurn } from "../../bus/protocol/run.ts";
+import type { AcceptedRun, SubmitTurn } from "../../bus/protocol/run.ts";
 import { decodeAnswer } from "../../bus/protocol/turn-answer.ts";
 import { threadByKey } from "../../storage/tables/threads.ts";
 import type { HttpContext, LiveTurn } from "../context.ts";

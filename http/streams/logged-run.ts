@@ -3,7 +3,7 @@ import { outputFor } from "../../bus/frames/make-output.ts";
 import { neverAgain } from "../../bus/frames/openai-error.ts";
 import type { Channel } from "../../bus/protocol/channel.ts";
 import { toJsonText } from "../../bus/protocol/json-text.ts";
-import { type SubmitTurn, type TurnAccepted } from "../../bus/protocol/run.ts";
+import type { SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import { decodeAnswer } from "../../bus/protocol/turn-answer.ts";
 import { runOfThread } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";

@@ -8,7 +8,7 @@ import { outputFor } from "../../bus/frames/make-output.ts";
 import { neverAgain } from "../../bus/frames/openai-error.ts";
 import type { Channel, ChannelRef } from "../../bus/protocol/channel.ts";
 import type { NodeId } from "../../bus/protocol/node-id.ts";
-import { type AcceptedRun, type SubmitTurn, type TurnAccepted } from "../../bus/protocol/run.ts";
+import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import { decodeAnswer } from "../../bus/protocol/turn-answer.ts";
 import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
 import { admitAnonymousTurn } from "../../governance/auth/anonymous.ts";

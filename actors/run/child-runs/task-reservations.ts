@@ -1,5 +1,10 @@
 import { SvcError } from "../../../bus/errors.ts";
-import type { BudgetReservation, BudgetUsed, ReservationReply, ReservationRequest } from "../../../bus/protocol/task.ts";
+import type {
+  BudgetReservation,
+  BudgetUsed,
+  ReservationReply,
+  ReservationRequest,
+} from "../../../bus/protocol/task.ts";
 import { type Breach, isBreach, type ParentBudget, type Reservation } from "../../../governance/budget.ts";
 import type { RunContext } from "../context/run-context.ts";
 

@@ -2,7 +2,14 @@ import { taskSuffix, threadAddress } from "../../../bus/address.ts";
 import { orderedId, type Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
-import type { BudgetUsed, ReportedBreach, ReservationReply, ReservationRequest, SharedBudgets, TaskOutcome } from "../../../bus/protocol/task.ts";
+import type {
+  BudgetUsed,
+  ReportedBreach,
+  ReservationReply,
+  ReservationRequest,
+  SharedBudgets,
+  TaskOutcome,
+} from "../../../bus/protocol/task.ts";
 import { takeCall } from "../../../governance/controls/limits.ts";
 import { taskToolName } from "../../../manifests/sections/delegation.ts";
 import { taskState } from "../../../storage/tables/task-waits.ts";

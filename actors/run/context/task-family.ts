@@ -1,4 +1,11 @@
-import type { BudgetUsed, ReportedBreach, ReservationReply, ReservationRequest, SharedBudgets, TaskOutcome } from "../../../bus/protocol/task.ts";
+import type {
+  BudgetUsed,
+  ReportedBreach,
+  ReservationReply,
+  ReservationRequest,
+  SharedBudgets,
+  TaskOutcome,
+} from "../../../bus/protocol/task.ts";
 import type { ToolResult, ToolWait } from "../../tools/tool.ts";
 
 /** A task as an agent requests it. */

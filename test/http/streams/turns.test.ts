@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 import { defineActor } from "../../../actors/runtime/define.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import { type ErrorCode, SvcError } from "../../../bus/errors.ts";
-import { type SubmitTurn, type TurnAccepted } from "../../../bus/protocol/run.ts";
+import type { SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
 import { encodeAnswer } from "../../../bus/protocol/turn-answer.ts";
 import { SlotSet } from "../../../bus/slot-map.ts";
 import type { LiveTurn } from "../../../http/context.ts";
