@@ -1,8 +1,8 @@
-import { isAscii } from "node:buffer";
 import { SoundPieces } from "../../bus/sound-text.ts";
 import type { AnswerReader } from "./answer-reader.ts";
 import { isJson } from "./argument-text.ts";
 import { MalformedAnswer } from "./chunk.ts";
+import { LineBuffer } from "./line-buffer.ts";
 import type { ModelEvents, ModelReply } from "./provider.ts";
 
 // Parses a stream of server-sent events, one socket chunk at a time, and delivers all text of a chunk at once.
@@ -17,10 +17,7 @@ const eventMax = 16 * 1024 * 1024;
 const answerMax = 16 * 1024 * 1024;
 /** Characters counted for each data line in addition to its text. */
 const lineOverhead = 64;
-const none: Buffer = Buffer.alloc(0);
 const blankLine: Buffer = Buffer.from("\n\n");
-const carryBytesMin = 512;
-const carryBytesKept = 64 * 1024;
 /** Events with a changing field cannot be learned; the next attempt is after this many. */
 const learnEvery = 64;
 const missesMax = 4;
@@ -46,11 +43,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
   readonly isStreamed = true;
   readonly documentBytesMax = eventMax;
   readonly #events: ModelEvents;
-  /** The bytes after the last line break; the buffer grows and is only partly used. */
-  #carry: Buffer = none;
-  #carryBytes = 0;
-  /** True if the last byte was a carriage return, so that a following line feed belongs to it. */
-  #afterReturn = false;
+  readonly #lines = new LineBuffer(eventMax);
   /** The preceding `event:` line with its end, if the event is not complete; otherwise empty. */
   #name = "";
   /** Data lines of an incomplete event, and their length. */
@@ -96,15 +89,8 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
 
   /** Parses bytes of the socket. Throws ChunkError; content before the error is still delivered. */
   push(chunk: Buffer): void {
-    const bytes = this.#afterReturn || chunk.includes(0x0d) ? this.#plainLineEnds(chunk) : chunk;
-    // Most chunks are complete lines.
-    const end = bytes[bytes.length - 1] === 0x0a ? bytes.length : bytes.lastIndexOf(0x0a) + 1;
-    if (end === 0) {
-      this.#keep(bytes);
-      return;
-    }
-    const lines = this.#withCarry(bytes, end);
-    if (end < bytes.length) this.#keep(bytes.subarray(end));
+    const lines = this.#lines.push(chunk);
+    if (lines === "") return;
     try {
       this.#readLines(lines);
     } finally {
@@ -159,8 +145,7 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     this.#data = [];
     this.#dataLength = 0;
     this.#name = "";
-    this.#carryBytes = 0;
-    this.#afterReturn = false;
+    this.#lines.clear();
   }
 
   protected say(text: string): void {
@@ -223,36 +208,6 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     const brackets = bracketsOnly.test(closing) ? closing.replaceAll(" ", "") : null;
     this.#frame = { opening, closing, between: closing + opening, brackets, isThought };
     this.#misses = 0;
-  }
-
-  /** Returns the chunk with each line end replaced by a line feed. */
-  #plainLineEnds(chunk: Buffer): Buffer {
-    const from = this.#afterReturn && chunk[0] === 0x0a ? 1 : 0;
-    if (chunk.length > 0) this.#afterReturn = chunk.at(-1) === 0x0d;
-    // Latin-1 preserves every byte.
-    return Buffer.from(chunk.toString("latin1", from).replace(/\r\n?/g, "\n"), "latin1");
-  }
-
-  /** The buffer doubles, so that each byte is copied only a few times, however small the pieces. */
-  #keep(rest: Buffer): void {
-    const bytes = this.#carryBytes + rest.length;
-    if (bytes > eventMax) throw new MalformedAnswer("a line of the stream is too long");
-    if (bytes > this.#carry.length) {
-      const grown = Buffer.allocUnsafe(Math.max(carryBytesMin, 2 * bytes));
-      this.#carry.copy(grown, 0, 0, this.#carryBytes);
-      this.#carry = grown;
-    }
-    rest.copy(this.#carry, this.#carryBytes);
-    this.#carryBytes = bytes;
-  }
-
-  /** Returns the text up to `end` of `bytes`, after the carried bytes. */
-  #withCarry(bytes: Buffer, end: number): string {
-    if (this.#carryBytes === 0) return textOf(end === bytes.length ? bytes : bytes.subarray(0, end));
-    const lines = Buffer.concat([this.#carry.subarray(0, this.#carryBytes), bytes.subarray(0, end)]).toString("utf8");
-    this.#carryBytes = 0;
-    if (this.#carry.length > carryBytesKept) this.#carry = none;
-    return lines;
   }
 
   /** Parses text of complete lines. */
@@ -369,11 +324,6 @@ export abstract class EventStream implements AnswerReader<ModelReply> {
     const length = this.#text.length + this.#reasoning.length + this.#callsLength + this.#called + this.#keptLength;
     if (length > answerMax) throw new MalformedAnswer("the answer is too long");
   }
-}
-
-/** Decodes UTF-8; pure ASCII is decoded several times faster as Latin-1. */
-function textOf(bytes: Buffer): string {
-  return isAscii(bytes) ? bytes.toString("latin1") : bytes.toString("utf8");
 }
 
 /** Returns the end of an event whose content ends at `quote`, if only brackets and blanks follow; otherwise -1. */
