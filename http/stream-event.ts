@@ -20,7 +20,7 @@ export function streamExample(events: readonly StreamEvent[], isEnded = true): s
 }
 
 function eventExample({ schema, line }: StreamEvent): string {
-  const example = exampleOf(schema, "answer") as { readonly type?: string };
+  const example = exampleOf(schema) as { readonly type?: string };
   const name = line === "type" ? example.type : line;
   return `${name === null ? "" : `event: ${name}\n`}data: ${JSON.stringify(example)}\n\n`;
 }

@@ -53,7 +53,7 @@ function nameOf({ schema, component }: StreamEvent): string {
 }
 
 function example(schema: StreamEvent["schema"]): { readonly event?: string } {
-  return exampleOf(schema, "answer") as { event?: string };
+  return exampleOf(schema) as { event?: string };
 }
 
 function sectionOf(event: StreamEvent): string {

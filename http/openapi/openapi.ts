@@ -122,7 +122,7 @@ function operation(route: Route): Json {
         required: true,
         description: `At most ${route.bodyBytesMax / 1024} KiB.`,
         content: {
-          "application/json": { schema: asSent(route.body), example: exampleOf(route.body, "request") },
+          "application/json": { schema: asSent(route.body), example: exampleOf(route.body) },
         },
       },
     }),
@@ -169,7 +169,7 @@ function parametersOf(schema: TSchema | null, place: "path" | "query" | "header"
     properties: Record<string, Json>;
     required?: readonly string[];
   };
-  const examples = exampleOf(schema ?? { type: "object" }, "request") as Json;
+  const examples = exampleOf(schema ?? { type: "object" }) as Json;
   return Object.entries(properties).map(([name, { description: words, ...rest }]) => ({
     name,
     in: place,
@@ -233,7 +233,7 @@ function streamSchema(events: readonly StreamEvent[]): Json {
 /** Returns the example made from the schema, with the route's own fields. */
 function replyExample({ schema, example }: RouteReply): unknown {
   if (schema === null || typeof example === "string") return example ?? "";
-  const made = exampleOf(schema, "answer");
+  const made = exampleOf(schema);
   return example === null ? made : { ...(made as Json), ...example };
 }
 

@@ -4,6 +4,7 @@ import { answerAsked } from "../asked-waits.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
+import { callIdExample } from "../schemas/example-values.ts";
 import { threadFilter } from "../thread-id.ts";
 
 // Answers of clients to questions of a run (client tools and UI questions). An answer without a waiting run is no error: it may be late.
@@ -12,6 +13,7 @@ const tag = "Chat";
 const noteMax = 2048;
 const AskedThread = Type.String({
   description: "The thread's suffix, or the `thread_id` of the request's frame.",
+  examples: ["tour"],
 });
 const Signaled = Type.Boolean({ description: "False if no run waits for it: it is late, or not the first answer." });
 
@@ -25,7 +27,12 @@ const toolResult = route({
   body: Type.Object(
     {
       thread_id: AskedThread,
-      tool_call_id: Type.String({ minLength: 1, maxLength: 256, description: "`id` of the tool_request." }),
+      tool_call_id: Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description: "`id` of the tool_request.",
+        examples: [callIdExample],
+      }),
       content: Type.Union([Type.String(), OpenObject, Type.Array(Type.Unknown())], {
         default: "",
         description: "The result, at most 256 KiB. The model reads other values than a text as JSON.",
@@ -40,8 +47,8 @@ const toolResult = route({
     schema: Type.Object({
       ok: Type.Boolean(),
       signaled: Signaled,
-      thread_id: Type.String(),
-      tool_call_id: Type.String(),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      tool_call_id: Type.String({ examples: [callIdExample] }),
     }),
   },
   fails: ["invalid_thread_id", "payload_too_large", ...actorFails],
@@ -65,7 +72,12 @@ const ui = route({
   body: Type.Object(
     {
       thread_id: AskedThread,
-      request_id: Type.String({ minLength: 1, maxLength: 64, description: "Of the ui_request." }),
+      request_id: Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description: "Of the ui_request.",
+        examples: ["question-1"],
+      }),
       value: Type.Unsafe<unknown>({
         default: null,
         examples: ["today"],
@@ -82,8 +94,8 @@ const ui = route({
     schema: Type.Object({
       ok: Type.Boolean(),
       signaled: Signaled,
-      thread_id: Type.String(),
-      request_id: Type.String(),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      request_id: Type.String({ examples: ["question-1"] }),
     }),
   },
   fails: ["invalid_thread_id", "payload_too_large", ...actorFails],

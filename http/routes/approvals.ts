@@ -19,6 +19,7 @@ import type { HttpContext } from "../context.ts";
 import { jsonText } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { callIdExample, digestExample, noon } from "../schemas/example-values.ts";
 import { threadFilter } from "../thread-id.ts";
 
 const tag = "Approvals";
@@ -34,17 +35,27 @@ const auditedCharsMax = 2000;
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
 
 const Approval = Type.Object({
-  approval_id: Type.String(),
+  approval_id: Type.String({ examples: ["5d41402abc4b2a76b9719d911017c592"] }),
   id: Type.String({ description: "The same as approval_id.", examples: ["5d41402abc4b2a76b9719d911017c592"] }),
-  tenant_id: Type.String(),
-  manifest_id: Type.String(),
-  tool_name: Type.String(),
-  call_signature: Type.String({ description: "SHA-256 of the arguments and the rule; equal calls share a request." }),
-  args: Type.Object({}, { additionalProperties: true, description: "With `preview`, a diff, if the tool has one." }),
+  tenant_id: Type.String({ examples: ["default"] }),
+  manifest_id: Type.String({ examples: ["quick"] }),
+  tool_name: Type.String({ examples: ["calculator"] }),
+  call_signature: Type.String({
+    description: "SHA-256 of the arguments and the rule; equal calls share a request.",
+    examples: [digestExample],
+  }),
+  args: Type.Object(
+    {},
+    {
+      additionalProperties: true,
+      description: "With `preview`, a diff, if the tool has one.",
+      examples: [{ expression: "6 * 7" }],
+    },
+  ),
   evidence: Type.Object(
     {
-      effect: Type.String(),
-      risk: Type.String(),
+      effect: Type.String({ examples: ["once"] }),
+      risk: Type.String({ examples: ["reads"] }),
       cost_usd: Type.Number(),
       tool_calls: Type.Integer(),
       outcome: Type.Optional(
@@ -53,24 +64,32 @@ const Approval = Type.Object({
     },
     { description: "The tool's risk and effect, and the usage of the run at the time of the request." },
   ),
-  rule_id: Type.String(),
-  reason: Type.String({ description: "The reason in the rule." }),
+  rule_id: Type.String({ examples: ["look-first"] }),
+  reason: Type.String({
+    description: "The reason in the rule.",
+    examples: ["Calculations of this tenant are looked at first."],
+  }),
   status: Status,
-  principal_subj: Type.String({ description: "The principal of the run." }),
-  thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
-  tool_call_id: Type.String(),
+  principal_subj: Type.String({ description: "The principal of the run.", examples: ["ann"] }),
+  thread_id: Type.String({
+    description: "`{tenant}:{suffix}`, empty for a stateless turn.",
+    examples: ["default:tour"],
+  }),
+  tool_call_id: Type.String({ examples: [callIdExample] }),
   created_at: EpochMs,
-  ttl_seconds: nullable(Type.Number()),
-  expires_at: nullable(EpochMs),
+  ttl_seconds: nullable(Type.Number({ examples: [300] })),
+  expires_at: nullable(EpochMs, { examples: [noon + 300_000] }),
   decided_at: nullable(EpochMs),
-  decided_by: Type.String(),
-  decision_note: Type.String(),
-  edited_args: nullable(OpenObject),
+  decided_by: Type.String({ examples: ["ben"] }),
+  decision_note: Type.String({ examples: ["Go ahead."] }),
+  edited_args: nullable(OpenObject, { examples: [null] }),
   result: Type.Optional(Type.String({ description: "The result of the call, as the decider gave it." })),
-  consumed_at: nullable(EpochMs),
+  consumed_at: nullable(EpochMs, { examples: [null] }),
 });
 
-const ApprovalParams = Type.Object({ approval_id: Type.String({ description: "Of the request." }) });
+const ApprovalParams = Type.Object({
+  approval_id: Type.String({ description: "Of the request.", examples: ["5d41402abc4b2a76b9719d911017c592"] }),
+});
 
 const listApprovals = route({
   method: "GET",
@@ -95,7 +114,7 @@ const listApprovals = route({
     schema: Type.Object({
       items: Type.Array(Approval),
       requests: Type.Array(Approval),
-      next_cursor: nullable(Type.String()),
+      next_cursor: nullable(Type.String(), { examples: [null] }),
     }),
   },
   fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],

@@ -11,17 +11,36 @@ const ask = route({
   tag: "Chat",
   access: "chat:write",
   body: Type.Object(
-    { thread_id: ThreadId, question: Type.String({ minLength: 1, maxLength: 8_000 }) },
+    {
+      thread_id: ThreadId,
+      question: Type.String({ minLength: 1, maxLength: 8_000, examples: ["What was asked first?"] }),
+    },
     { additionalProperties: false },
   ),
   reply: {
     description:
       "The answer of one model call without tools; with status `not_in_context` it is empty. A live run of the thread is not affected.",
     schema: Type.Object({
-      thread_id: Type.String(),
+      thread_id: Type.String({ examples: ["default:tour"] }),
       status: Type.Union([Type.Literal("answered"), Type.Literal("not_in_context")]),
-      answer: Type.String(),
-      usage: Type.Object({}, { additionalProperties: true, description: "As in a turn; empty if there is none." }),
+      answer: Type.String({ examples: ["6 * 7 = 42"] }),
+      usage: Type.Object(
+        {},
+        {
+          additionalProperties: true,
+          description: "As in a turn; empty if there is none.",
+          examples: [
+            {
+              input: 1186,
+              output: 55,
+              cacheRead: 0,
+              cacheWrite: 0,
+              totalTokens: 1241,
+              cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+            },
+          ],
+        },
+      ),
     }),
   },
   fails: [

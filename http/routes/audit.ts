@@ -12,7 +12,8 @@ import type { HttpContext } from "../context.ts";
 import { exampleOf } from "../example.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
-import { EpochMs, nullable } from "../schemas/common.ts";
+import { EpochMs, epochMs, epochRange, nullable } from "../schemas/common.ts";
+import { noon } from "../schemas/example-values.ts";
 
 const tag = "Audit";
 const scopes = ["audit:read"];
@@ -21,12 +22,12 @@ const dayMs = 86_400_000;
 const Payload = Type.Object({}, { additionalProperties: true, examples: [{ tool: "calculator", latency_ms: 3 }] });
 const AuditEvent = Type.Object(
   {
-    id: Type.String(),
-    tenant_id: Type.String(),
+    id: Type.String({ examples: ["0001a0c346707e521b1f7bf6eb5b5344"] }),
+    tenant_id: Type.String({ examples: ["default"] }),
     ts: EpochMs,
-    event_type: Type.String(),
-    manifest_id: Type.String(),
-    principal_subj: Type.String(),
+    event_type: Type.String({ examples: ["tool_call"] }),
+    manifest_id: Type.String({ examples: ["quick"] }),
+    principal_subj: Type.String({ examples: ["ann"] }),
     status: Type.String({ examples: ["ok"] }),
     payload: Payload,
     payload_json: Payload,
@@ -38,8 +39,10 @@ const filterFields = {
   event_type: Type.Optional(Type.String({ description: "Events of exactly this type." })),
   status: Type.Optional(Type.String({ description: "Events of exactly this status." })),
   manifest_id: Type.Optional(Type.String({ description: "Events of this manifest." })),
-  since: Type.Optional(Type.Integer({ ...EpochMs, description: "Events at or after this time, epoch milliseconds." })),
-  until: Type.Optional(Type.Integer({ ...EpochMs, description: "Events before this time, epoch milliseconds." })),
+  since: Type.Optional(
+    Type.Integer({ ...epochRange, description: "Events at or after this time, epoch milliseconds." }),
+  ),
+  until: Type.Optional(Type.Integer({ ...epochRange, description: "Events before this time, epoch milliseconds." })),
 };
 
 const audit = route({
@@ -58,7 +61,7 @@ const audit = route({
     schema: Type.Object({
       items: Type.Array(AuditEvent),
       events: Type.Array(AuditEvent),
-      next_cursor: nullable(Type.String()),
+      next_cursor: nullable(Type.String(), { examples: [null] }),
     }),
   },
   fails: ["invalid_cursor", "invalid_window", "storage_unavailable"],
@@ -81,7 +84,7 @@ const exportAudit = route({
     description:
       "As items of GET /audit. If the last line is `{error: export_incomplete, detail}`, later events are missing.",
     contentType: "application/x-ndjson",
-    example: `${JSON.stringify(exampleOf(AuditEvent, "answer"))}\n`,
+    example: `${JSON.stringify(exampleOf(AuditEvent))}\n`,
   },
   fails: ["invalid_window", "storage_unavailable"],
   handle({ query, principal }, context) {
@@ -96,10 +99,10 @@ const exportAudit = route({
 });
 
 const ToolMetrics = Type.Object({
-  tool: Type.String(),
-  calls: Type.Integer(),
+  tool: Type.String({ examples: ["calculator"] }),
+  calls: Type.Integer({ examples: [2] }),
   errors: Type.Integer(),
-  avg_latency_ms: Type.Number({ description: "Mean over the timed calls, 0 if there are none." }),
+  avg_latency_ms: Type.Number({ description: "Mean over the timed calls, 0 if there are none.", examples: [12.5] }),
 });
 
 const auditMetrics = route({
@@ -109,12 +112,12 @@ const auditMetrics = route({
   tag,
   access: scopes,
   query: Type.Object({
-    since: Type.Optional(Type.Integer({ ...EpochMs, description: "Default: a day ago." })),
+    since: Type.Optional(Type.Integer({ ...epochRange, description: "Default: a day ago." })),
     limit: Type.Integer({ minimum: 1, maximum: 2000, default: 200, description: "Tools listed." }),
   }),
   reply: {
     description: "Without calls that governance denied.",
-    schema: Type.Object({ tools: Type.Array(ToolMetrics), window_since: EpochMs }),
+    schema: Type.Object({ tools: Type.Array(ToolMetrics), window_since: epochMs(noon - 86_400_000) }),
   },
   fails: ["storage_unavailable"],
   async handle({ query, principal }, { store, env }) {

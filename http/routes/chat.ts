@@ -4,6 +4,7 @@ import { Type } from "../../bus/type.ts";
 import { actorFails, route } from "../route.ts";
 import { AcceptedRun, ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
+import { snapshotExample } from "../schemas/example-values.ts";
 import { tailEvents, tailExample, turnEvents, turnExample } from "../schemas/frames.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { streamExample } from "../stream-event.ts";
@@ -114,7 +115,7 @@ const chatContinue = route({
   drives: "turn",
   body: Type.Object(
     {
-      thread_id: Type.String({ description: "The thread's suffix." }),
+      thread_id: Type.String({ description: "The thread's suffix.", examples: ["tour"] }),
       manifest: Type.Optional(Type.String({ description: "Default: the manifest of the thread's last run." })),
       model: Type.Optional(nullable(Type.String())),
     },
@@ -146,16 +147,16 @@ const chatAbort = route({
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
-    { thread_id: Type.String({ description: "The thread's suffix." }) },
+    { thread_id: Type.String({ description: "The thread's suffix.", examples: ["tour"] }) },
     { additionalProperties: false },
   ),
   reply: {
     description: "`aborted` is false if no run was live.",
     schema: Type.Object({
       ok: Type.Boolean(),
-      aborted: Type.Boolean(),
-      thread_id: Type.String(),
-      snapshot: Type.Object({}, { additionalProperties: true }),
+      aborted: Type.Boolean({ examples: [true] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      snapshot: Type.Object({}, { additionalProperties: true, examples: [snapshotExample] }),
     }),
   },
   fails: ["invalid_thread_id", ...actorFails],

@@ -2,6 +2,7 @@ import { Type } from "../../bus/type.ts";
 import { jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
+import { eventIdExample, snapshotExample } from "../schemas/example-values.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { endOfTurn } from "../streams/turns.ts";
@@ -36,11 +37,14 @@ const compact = route({
     schema: Type.Object({
       ok: Type.Boolean(),
       compacted: Type.Boolean(),
-      event_id: nullable(Type.String({ description: "The event of the compaction." })),
-      tokens_before: Type.Integer({ description: "Estimated tokens of the messages in the model's context." }),
-      tokens_after: Type.Integer(),
-      thread_id: Type.String(),
-      snapshot: Type.Object({}, { additionalProperties: true }),
+      event_id: nullable(Type.String({ description: "The event of the compaction.", examples: [eventIdExample] })),
+      tokens_before: Type.Integer({
+        description: "Estimated tokens of the messages in the model's context.",
+        examples: [24_310],
+      }),
+      tokens_after: Type.Integer({ examples: [812] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      snapshot: Type.Object({}, { additionalProperties: true, examples: [snapshotExample] }),
     }),
   },
   fails: [

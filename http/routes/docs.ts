@@ -97,7 +97,7 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     summary: "A file that a page of this server loads.",
     tag,
     access: "public",
-    params: Type.Object({ file: Type.String({ description: "Its name." }) }),
+    params: Type.Object({ file: Type.String({ description: "Its name.", examples: ["page.css"] }) }),
     reply: { description: "The file.", contentType: "application/octet-stream", example: "body { margin: 0 }" },
     fails: ["not_found"],
     async handle({ params }) {

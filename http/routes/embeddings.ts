@@ -25,7 +25,7 @@ const EmbeddingsRequest = Type.Object(
         Tokens,
         Type.Array(Tokens, { minItems: 1, maxItems: inputsMax }),
       ],
-      { description: "A text, its tokens, or a list of either." },
+      { description: "A text, its tokens, or a list of either.", examples: ["What is 6 * 7?"] },
     ),
     encoding_format: Type.Optional(
       nullable(
@@ -60,9 +60,11 @@ const embeddings = route({
       "A list of embeddings in the order of the inputs. It may start before the last vector is ready, and is cut off if a later one fails.",
     schema: Type.Object(
       {
-        object: Type.String(),
-        data: Type.Array(Type.Object({ embedding: Type.Unknown() }, { additionalProperties: true })),
-        model: Type.String(),
+        object: Type.String({ examples: ["list"] }),
+        data: Type.Array(
+          Type.Object({ embedding: Type.Unknown({ examples: [[0.12, -0.03, 0.5]] }) }, { additionalProperties: true }),
+        ),
+        model: Type.String({ examples: ["demo"] }),
       },
       { additionalProperties: true },
     ),

@@ -9,7 +9,12 @@ const tag = "Files";
 /** Bytes of an upload's body in addition to the base64. */
 const bodyRestBytes = 16 * 1024;
 
-const FileParams = Type.Object({ file_id: Type.String({ description: "From the answer of POST /files." }) });
+const FileParams = Type.Object({
+  file_id: Type.String({
+    description: "From the answer of POST /files.",
+    examples: ["7d793037a0760186574b0282f2f435e7"],
+  }),
+});
 
 /** Returns the route that stores files of at most `fileMax` bytes. */
 const upload = (fileMax: number) =>
@@ -22,10 +27,14 @@ const upload = (fileMax: number) =>
     bodyBytesMax: Math.max(bodyBytesDefault, base64Chars(fileMax) + bodyRestBytes),
     body: Type.Object(
       {
-        data: Type.String({ description: `The bytes, at most ${fileMax / 1024} KiB, as padded base64.` }),
+        data: Type.String({
+          description: `The bytes, at most ${fileMax / 1024} KiB, as padded base64.`,
+          examples: ["R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"],
+        }),
         media_type: Type.String({
           maxLength: 127,
           description: `One of ${imageTypes.join(", ")}; the bytes must match it.`,
+          examples: ["image/gif"],
         }),
         filename: Type.String({
           maxLength: 255,
@@ -38,10 +47,10 @@ const upload = (fileMax: number) =>
     reply: {
       description: "Messages name it in a part of type file, or in attachments as `svc-file://{file_id}`.",
       schema: Type.Object({
-        file_id: Type.String(),
-        media_type: Type.String(),
-        size_bytes: Type.Integer(),
-        filename: Type.String(),
+        file_id: Type.String({ examples: ["7d793037a0760186574b0282f2f435e7"] }),
+        media_type: Type.String({ examples: ["image/gif"] }),
+        size_bytes: Type.Integer({ examples: [42] }),
+        filename: Type.String({ examples: ["dot.gif"] }),
       }),
     },
     fails: [
@@ -77,7 +86,11 @@ const download = route({
   params: FileParams,
   reply: {
     description: "`data` is the base64 that was sent.",
-    schema: Type.Object({ file_id: Type.String(), size_bytes: Type.Integer(), data: Type.String() }),
+    schema: Type.Object({
+      file_id: Type.String({ examples: ["7d793037a0760186574b0282f2f435e7"] }),
+      size_bytes: Type.Integer({ examples: [42] }),
+      data: Type.String({ examples: ["R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"] }),
+    }),
   },
   fails: ["not_found", "storage_unavailable"],
   async handle({ params, principal }, { files, store }) {
@@ -99,7 +112,10 @@ const remove = route({
   reply: {
     description:
       "`deleted` is also true if there was no such file; false for an invalid id, and if the store is unavailable.",
-    schema: Type.Object({ file_id: Type.String(), deleted: Type.Boolean() }),
+    schema: Type.Object({
+      file_id: Type.String({ examples: ["7d793037a0760186574b0282f2f435e7"] }),
+      deleted: Type.Boolean(),
+    }),
   },
   async handle({ params, principal }, { files, store, log }) {
     const { file_id } = params;

@@ -7,6 +7,7 @@ import { json } from "../exchange/reply.ts";
 import { takeConsumerAnswer } from "../queue-answers.ts";
 import { actorFails, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
+import { callIdExample, eventIdExample } from "../schemas/example-values.ts";
 
 // Results that queue consumers send for tool calls. The checks run in this order: secret, tenant of the thread, stored answer.
 
@@ -16,13 +17,20 @@ const events = route({
   summary: "Sends the result of a tool call that a consumer took from its queue.",
   tag: "Queues",
   access: "public",
-  params: Type.Object({ session_id: Type.String({ description: "`session_id` of the job, with its tenant." }) }),
+  params: Type.Object({
+    session_id: Type.String({ description: "`session_id` of the job, with its tenant.", examples: ["default:tour"] }),
+  }),
   headers: Type.Object({
     "X-Svc-Consumer-Secret": Type.Optional(Type.String({ description: "SVC_CONSUMER_SHARED_SECRET." })),
   }),
   body: Type.Object(
     {
-      tool_call_id: Type.String({ minLength: 1, maxLength: 256, description: "Of the job." }),
+      tool_call_id: Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description: "Of the job.",
+        examples: [callIdExample],
+      }),
       content: Type.Union([Type.String(), OpenObject, Type.Array(Type.Unknown())], {
         default: "",
         description: "The result, at most 256 KiB. The model reads it as third-party data.",
@@ -37,10 +45,11 @@ const events = route({
     schema: Type.Object({
       ok: Type.Boolean(),
       signaled: Type.Boolean({ description: "False if no run waits for it: it is late, or there is no such call." }),
-      session_id: Type.String(),
-      tool_call_id: Type.String(),
+      session_id: Type.String({ examples: ["default:tour"] }),
+      tool_call_id: Type.String({ examples: [callIdExample] }),
       event_id: Type.Union([Type.String(), Type.Null()], {
         description: "Event of the log with the late result; null if there is none.",
+        examples: [eventIdExample],
       }),
     }),
   },

@@ -15,6 +15,7 @@ import type { Exchange } from "../engines/exchange.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { noon, runIdExample } from "../schemas/example-values.ts";
 import { admitStart } from "../streams/turns.ts";
 
 const tag = "Jobs";
@@ -42,39 +43,49 @@ const payloadFields = {
 };
 
 const Job = Type.Object({
-  tenant_id: Type.String(),
+  tenant_id: Type.String({ examples: ["default"] }),
   name: Type.String({ examples: ["morning-report"] }),
-  schedule: Type.String({ description: "Empty for a job that only runs on request." }),
-  manifest_id: Type.String(),
-  payload: Type.Object(payloadFields),
+  schedule: Type.String({ description: "Empty for a job that only runs on request.", examples: ["0 6 * * *"] }),
+  manifest_id: Type.String({ examples: ["quick"] }),
+  payload: Type.Object(payloadFields, { examples: [{ prompt: "Sum up what is on the list." }] }),
   enabled: Type.Boolean(),
   last_run_at: nullable(EpochMs),
-  next_run_at: nullable(EpochMs),
-  last_status: Type.String({ description: "Status of the newest run: running, ok or error; empty before the first." }),
-  last_error: Type.String(),
+  next_run_at: nullable(EpochMs, { examples: [noon + 86_400_000] }),
+  last_status: Type.String({
+    description: "Status of the newest run: running, ok or error; empty before the first.",
+    examples: ["ok"],
+  }),
+  last_error: Type.String({ examples: [""] }),
   created_at: EpochMs,
   principal: Type.Object(
-    { sub: Type.String(), scopes: Type.Array(Type.String()), scheme: Type.String() },
+    {
+      sub: Type.String({ examples: ["ann"] }),
+      scopes: Type.Array(Type.String(), { examples: [["chat:write"]] }),
+      scheme: Type.String({ examples: ["api_key"] }),
+    },
     { description: "The last writer; runs have its scopes." },
   ),
 });
 
 const JobRun = Type.Object({
-  tenant_id: Type.String(),
-  job_name: Type.String(),
-  run_id: Type.String({ description: "Also the resume token of the durable run." }),
+  tenant_id: Type.String({ examples: ["default"] }),
+  job_name: Type.String({ examples: ["morning-report"] }),
+  run_id: Type.String({ description: "Also the resume token of the durable run.", examples: [runIdExample] }),
   status: Type.Union([Type.Literal("running"), Type.Literal("ok"), Type.Literal("error")]),
-  error: Type.String(),
+  error: Type.String({ examples: [""] }),
   started_at: EpochMs,
-  finished_at: nullable(EpochMs),
+  finished_at: nullable(EpochMs, { examples: [noon + 1_000] }),
   result: Type.Object({
     status: Type.String({
       description: "How the run ended; `refused` if it could not start, `running` before its end.",
+      examples: ["completed"],
     }),
-    answer: nullable(Type.String({ description: "Its first 16,384 characters; the thread has all of it." })),
+    answer: nullable(
+      Type.String({ description: "Its first 16,384 characters; the thread has all of it.", examples: ["6 * 7 = 42"] }),
+    ),
     trigger: Type.Union([Type.Literal("manual"), Type.Literal("schedule")]),
-    requested_by: Type.String(),
-    thread_id: Type.String(),
+    requested_by: Type.String({ examples: ["ann"] }),
+    thread_id: Type.String({ examples: ["default:tour"] }),
   }),
 });
 

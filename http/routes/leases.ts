@@ -8,6 +8,7 @@ import { leaseStatus } from "../lease.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
+import { noon, snapshotExample } from "../schemas/example-values.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
@@ -16,22 +17,27 @@ import { checkThreadSuffix } from "../thread-id.ts";
 
 const tag = "Sessions";
 
-const Mode = Type.Union([Type.Literal("exclusive"), Type.Literal("shared")]);
+const Mode = Type.Union([Type.Literal("exclusive"), Type.Literal("shared")], { examples: ["exclusive"] });
 const Time = Type.Integer({ description: "Epoch milliseconds." });
 
 const LeaseStatus = Type.Object({
   locked: Type.Boolean({ description: "Somebody drives." }),
   attached: Type.Boolean({ description: "Whether the thread has a lease." }),
-  holder_id: nullable(Type.String({ description: "Holder of the exclusive lease." })),
-  mode: nullable(Mode),
-  observers: Type.Integer(),
-  observer_holds: Type.Array(Type.Object({ holder_id: Type.String(), expires_at: Time })),
+  holder_id: nullable(Type.String({ description: "Holder of the exclusive lease.", examples: ["tab-1"] })),
+  mode: nullable(Mode, { examples: ["exclusive"] }),
+  observers: Type.Integer({ examples: [0] }),
+  observer_holds: Type.Array(Type.Object({ holder_id: Type.String(), expires_at: Time }), { examples: [[]] }),
   expires_at: nullable(
-    Type.Integer({ description: "Epoch milliseconds: of the exclusive lease, otherwise of the last shared one." }),
+    Type.Integer({
+      description: "Epoch milliseconds: of the exclusive lease, otherwise of the last shared one.",
+      examples: [noon + 300_000],
+    }),
   ),
-  token_hint: nullable(Type.String({ description: "The first characters of the exclusive lease's token." })),
+  token_hint: nullable(
+    Type.String({ description: "The first characters of the exclusive lease's token.", examples: ["6f1ed002"] }),
+  ),
 });
-const Snapshot = Type.Object({}, { additionalProperties: true });
+const Snapshot = Type.Object({}, { additionalProperties: true, examples: [snapshotExample] });
 const Token = Type.String({ minLength: 1, maxLength: 128 });
 
 const take = route({
@@ -44,11 +50,13 @@ const take = route({
     {
       thread_id: Type.String({
         description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
+        examples: ["tour"],
       }),
       holder_id: Type.String({
         minLength: 1,
         maxLength: 128,
         description: "A name that the client chooses for itself.",
+        examples: ["tab-1"],
       }),
       mode: Type.Union([Type.Literal("exclusive"), Type.Literal("shared")], { default: "exclusive" }),
       ttl_seconds: Type.Number({ minimum: 5, maximum: 86_400, default: 300 }),
@@ -67,9 +75,9 @@ const take = route({
     schema: Type.Object({
       ok: Type.Boolean(),
       renewed: Type.Boolean(),
-      token: Type.String(),
+      token: Type.String({ examples: ["6f1ed002ab5595859014ebf0951522d9"] }),
       mode: Mode,
-      held_by_other: Type.Boolean(),
+      held_by_other: Type.Boolean({ examples: [false] }),
       status: LeaseStatus,
       snapshot: Snapshot,
     }),

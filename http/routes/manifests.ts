@@ -13,7 +13,7 @@ import {
 import type { HttpContext } from "../context.ts";
 import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
-import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { EpochMs, nullable } from "../schemas/common.ts";
 import { threadFilter } from "../thread-id.ts";
 
 const tag = "Manifests";
@@ -21,35 +21,52 @@ const readScopes = ["manifests:read"];
 const writeScopes = ["manifests:write"];
 const fails: readonly ErrorCode[] = ["not_found", ...actorFails];
 
-const NameParams = Type.Object({ name: Type.String({ description: "The manifest's metadata.name." }) });
+const NameParams = Type.Object({
+  name: Type.String({ description: "The manifest's metadata.name.", examples: ["helper"] }),
+});
 const VersionNumber = Type.Integer({
   minimum: 1,
   maximum: Number.MAX_SAFE_INTEGER,
   description: "Number of a stored version.",
+  examples: [1],
 });
-const Weight = Type.Integer({ minimum: 0, maximum: 100, description: "Percent of threads that get the canary." });
+const Weight = Type.Integer({
+  minimum: 0,
+  maximum: 100,
+  description: "Percent of threads that get the canary.",
+  examples: [10],
+});
 const Comment = { maxLength: 2000, description: "A note for the list of versions." };
 
 const Pointer = Type.Object({
-  tenant_id: Type.String(),
-  name: Type.String(),
-  version: Type.Integer({ description: "The active version." }),
-  canary_version: nullable(Type.Integer()),
+  tenant_id: Type.String({ examples: ["default"] }),
+  name: Type.String({ examples: ["helper"] }),
+  version: Type.Integer({ description: "The active version.", examples: [1] }),
+  canary_version: nullable(Type.Integer({ examples: [1] })),
   canary_weight: Weight,
   updated_at: EpochMs,
-  updated_by: Type.String(),
+  updated_by: Type.String({ examples: ["ann"] }),
   source: Type.Literal("store"),
 });
 
 const versionFields = {
-  tenant_id: Type.String(),
-  name: Type.String(),
-  version: Type.Integer(),
+  tenant_id: Type.String({ examples: ["default"] }),
+  name: Type.String({ examples: ["helper"] }),
+  version: Type.Integer({ examples: [1] }),
   created_at: EpochMs,
-  created_by: Type.String(),
-  comment: Type.String(),
+  created_by: Type.String({ examples: ["ann"] }),
+  comment: Type.String({ examples: ["The first version."] }),
 };
-const StoredVersion = Type.Object({ ...versionFields, manifest: OpenObject });
+/** The manifest itself. */
+const ManifestBody = Type.Object(
+  {},
+  {
+    additionalProperties: true,
+    examples: [{ apiVersion: "svc/v1", kind: "Agent", metadata: { name: "helper" }, spec: { tools: ["calculator"] } }],
+  },
+);
+
+const StoredVersion = Type.Object({ ...versionFields, manifest: ManifestBody });
 
 const Listed = Type.Union([
   Pointer,
@@ -103,11 +120,11 @@ const get = route({
     description: "With `version` the stored version. Secrets in the manifest are masked.",
     schema: Type.Union([
       Type.Object({
-        name: Type.String(),
-        version: nullable(Type.Integer()),
+        name: Type.String({ examples: ["helper"] }),
+        version: nullable(Type.Integer({ examples: [1] })),
         variant: Type.Union([Type.Literal("stable"), Type.Literal("canary")]),
-        source: Type.String(),
-        manifest: OpenObject,
+        source: Type.String({ examples: ["store"] }),
+        manifest: ManifestBody,
       }),
       StoredVersion,
     ]),
@@ -147,10 +164,10 @@ const versions = route({
         Type.Object({
           ...versionFields,
           active: Type.Boolean(),
-          canary: Type.Boolean({ description: "Whether it is the canary of some threads." }),
+          canary: Type.Boolean({ description: "Whether it is the canary of some threads.", examples: [false] }),
         }),
       ),
-      next_before: nullable(Type.Integer()),
+      next_before: nullable(Type.Integer(), { examples: [null] }),
     }),
   },
   fails: ["storage_unavailable"],
@@ -187,7 +204,7 @@ const put = route({
   params: NameParams,
   body: Type.Object(
     {
-      manifest: OpenObject,
+      manifest: ManifestBody,
       comment: Type.String({ ...Comment, default: "" }),
       activate: Type.Boolean({
         default: true,

@@ -206,7 +206,7 @@ const models = route({
   reply: {
     description: "`svc` has the metadata of the manifest.",
     schema: Type.Object({
-      object: Type.String(),
+      object: Type.String({ examples: ["list"] }),
       data: Type.Array(ModelObject),
     }),
   },

@@ -22,6 +22,7 @@ import type { HttpContext } from "../context.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { noon } from "../schemas/example-values.ts";
 import { threadFilter } from "../thread-id.ts";
 
 const tag = "Plans";
@@ -31,18 +32,23 @@ const writeScopes = ["plans:write"];
 const pageCharsMax = 4 * 1024 * 1024;
 
 const planFields = {
-  id: Type.String(),
-  tenant_id: Type.String(),
-  manifest_id: Type.String({ description: "The agent that made it; empty if none did." }),
+  id: Type.String({ examples: ["0001a0c346707e521b1f7bf6eb5b5344"] }),
+  tenant_id: Type.String({ examples: ["default"] }),
+  manifest_id: Type.String({ description: "The agent that made it; empty if none did.", examples: ["quick"] }),
   thread_id: Type.String({
     description: "`{tenant}:{suffix}` of the thread in which it was made; empty without one.",
+    examples: ["default:tour"],
   }),
   created_at: EpochMs,
   updated_at: EpochMs,
-  expires_at: nullable(EpochMs),
+  expires_at: nullable(EpochMs, { examples: [noon + 300_000] }),
   plan: Type.Object(
     {},
-    { additionalProperties: true, description: "`edited` {by, at} is the person who changed it last." },
+    {
+      additionalProperties: true,
+      description: "`edited` {by, at} is the person who changed it last.",
+      examples: [{ title: "Move", steps: [{ id: "1", title: "Pack", status: "pending" }], status: "active" }],
+    },
   ),
 };
 const Plan = Type.Object(planFields);
@@ -55,7 +61,9 @@ const EditedPlan = Type.Object({
     }),
   ),
 });
-const PlanParams = Type.Object({ plan_id: Type.String({ description: "1 to 64 letters, digits, - and _." }) });
+const PlanParams = Type.Object({
+  plan_id: Type.String({ description: "1 to 64 letters, digits, - and _.", examples: ["move"] }),
+});
 
 const listPlans = route({
   method: "GET",
@@ -75,7 +83,11 @@ const listPlans = route({
   reply: {
     description:
       "`items` and `plans` are the same list. A page may be shorter than `limit`; next_cursor is set if there are more.",
-    schema: Type.Object({ items: Type.Array(Plan), plans: Type.Array(Plan), next_cursor: nullable(Type.String()) }),
+    schema: Type.Object({
+      items: Type.Array(Plan),
+      plans: Type.Array(Plan),
+      next_cursor: nullable(Type.String(), { examples: [null] }),
+    }),
   },
   fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],
   async handle({ query, principal }, context) {
@@ -138,6 +150,7 @@ const putPlan = route({
         {
           additionalProperties: true,
           description: `At most ${planBytesMax} bytes as JSON. Agents read {title, goal, steps [{id, title, status, note}], status}; \`edited\` is the server's.`,
+          examples: [{ title: "Move", steps: [{ id: "1", title: "Pack", status: "pending" }], status: "active" }],
         },
       ),
       manifest_id: Type.Optional(

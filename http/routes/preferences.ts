@@ -23,6 +23,7 @@ const chatThinking = route({
     {
       thread_id: Type.String({
         description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
+        examples: ["tour"],
       }),
       thinking_level: nullable(Type.Enum([...thinkingLevels], { description: "Null uses the manifest's level." })),
     },
@@ -32,7 +33,7 @@ const chatThinking = route({
     description: "The stored level.",
     schema: Type.Object({
       ok: Type.Boolean(),
-      thread_id: Type.String(),
+      thread_id: Type.String({ examples: ["default:tour"] }),
       thinking_level: nullable(Type.Enum([...thinkingLevels])),
     }),
   },
@@ -55,6 +56,7 @@ const chatStyle = route({
     {
       thread_id: Type.String({
         description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
+        examples: ["tour"],
       }),
       style: nullable(
         Type.String({
@@ -62,6 +64,7 @@ const chatStyle = route({
           maxLength: styleNameCharsMax,
           description: "Name of a style of spec.output_styles, in upper or lower case; null is the manifest's default.",
         }),
+        { examples: [null] },
       ),
       manifest: Type.Optional(
         Type.String({
@@ -73,7 +76,11 @@ const chatStyle = route({
   ),
   reply: {
     description: "The stored style, spelled as in the manifest.",
-    schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), outputStyle: nullable(Type.String()) }),
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      outputStyle: nullable(Type.String(), { examples: [null] }),
+    }),
   },
   fails: [
     "invalid_thread_id",
@@ -106,8 +113,12 @@ const chatMode = route({
     {
       thread_id: Type.String({
         description: "The thread's suffix. A missing thread is created, and listed after its first turn.",
+        examples: ["tour"],
       }),
-      mode: Type.Enum([...permissionModes], { description: "bypass needs the scope approvals:bypass." }),
+      mode: Type.Enum([...permissionModes], {
+        description: "bypass needs the scope approvals:bypass.",
+        examples: ["default"],
+      }),
       manifest: Type.Optional(
         Type.String({
           description: "The manifest that allows the mode. Default: the manifest of the thread's last run.",
@@ -118,7 +129,11 @@ const chatMode = route({
   ),
   reply: {
     description: "The stored mode. A turn under a manifest that does not allow it uses that manifest's default mode.",
-    schema: Type.Object({ ok: Type.Boolean(), thread_id: Type.String(), mode: Type.Enum([...permissionModes]) }),
+    schema: Type.Object({
+      ok: Type.Boolean(),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      mode: Type.Enum([...permissionModes], { examples: ["default"] }),
+    }),
   },
   fails: [
     "invalid_thread_id",

@@ -9,7 +9,8 @@ import { durableRowById } from "../../storage/tables/durable-rows.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { AcceptedRun as AcceptedRunSchema } from "../schemas/chat.ts";
-import { EpochMs, nullable } from "../schemas/common.ts";
+import { epochRange, nullable } from "../schemas/common.ts";
+import { runIdExample } from "../schemas/example-values.ts";
 import { admitStart } from "../streams/turns.ts";
 import { RunParams } from "./runs.ts";
 
@@ -44,7 +45,7 @@ const requeue = route({
     description: "The new run, with its own id, token, time and webhooks, and the principal of the dead one.",
     schema: Type.Object({
       ...AcceptedRunSchema.properties,
-      requeued_from: Type.String({ description: "The dead run." }),
+      requeued_from: Type.String({ description: "The dead run.", examples: [runIdExample] }),
     }),
   },
   fails: ["run_not_found", "run_not_dead", "run_requeued", ...requeueFails],
@@ -68,7 +69,7 @@ const requeueMany = route({
       manifest: Type.Optional(nullable(Type.String({ maxLength: 256, description: "Only runs of this manifest." }))),
       until: Type.Optional(
         nullable(
-          Type.Integer({ ...EpochMs, description: "Only runs that were dead by this time, in epoch milliseconds." }),
+          Type.Integer({ ...epochRange, description: "Only runs that were dead by this time, in epoch milliseconds." }),
         ),
       ),
       cursor: Type.Optional(nullable(Type.String({ description: "`next_cursor` of the previous answer." }))),
@@ -78,17 +79,25 @@ const requeueMany = route({
   reply: {
     description: "The result for each run, oldest first.",
     schema: Type.Object({
-      requeued: Type.Array(Type.Object({ run_id: Type.String(), requeued_as: Type.String() })),
+      requeued: Type.Array(
+        Type.Object({
+          run_id: Type.String({ examples: [runIdExample] }),
+          requeued_as: Type.String({ examples: ["b1946ac92492d2347c6235b4d2611184"] }),
+        }),
+      ),
       skipped: Type.Array(
         Type.Object({
-          run_id: Type.String(),
+          run_id: Type.String({ examples: [runIdExample] }),
           error: Type.String({ description: "Why it was not requeued.", examples: ["run_in_progress"] }),
         }),
       ),
       more: Type.Boolean({
         description: "There may be more: the page or the queue is full, or the server is stopping.",
+        examples: [false],
       }),
-      next_cursor: nullable(Type.String({ description: "Cursor of the rest; null to start with the oldest." })),
+      next_cursor: nullable(Type.String({ description: "Cursor of the rest; null to start with the oldest." }), {
+        examples: [null],
+      }),
     }),
   },
   fails: ["invalid_cursor", "storage_unavailable"],

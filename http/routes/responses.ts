@@ -35,7 +35,12 @@ const tag = "OpenAI-compatible";
 /** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
 
-const ResponseParams = Type.Object({ response_id: Type.String({ description: "`resp_…`" }) });
+const ResponseParams = Type.Object({
+  response_id: Type.String({
+    description: "`resp_…`",
+    examples: ["resp_bae6a62a79776de78064e933ce7c456b0000000000000000"],
+  }),
+});
 
 const create = route({
   method: "POST",
@@ -198,11 +203,11 @@ const listInput = route({
   reply: {
     description: "The items of its own input, without those of earlier responses.",
     schema: Type.Object({
-      object: Type.String(),
+      object: Type.String({ examples: ["list"] }),
       data: Type.Array(InputItem),
       first_id: nullable(Type.String(exampleItem)),
       last_id: nullable(Type.String(exampleItem)),
-      has_more: Type.Boolean(),
+      has_more: Type.Boolean({ examples: [false] }),
     }),
   },
   fails: ["unknown_response", "invalid_cursor", "storage_unavailable"],
@@ -250,7 +255,11 @@ const erase = route({
   reply: {
     description: "Its text stays in the conversation while other responses continue it.",
     example: { id: completedResponse.id, object: "response.deleted" },
-    schema: Type.Object({ id: Type.String(), object: Type.String(), deleted: Type.Boolean() }),
+    schema: Type.Object({
+      id: Type.String({ examples: ["0001a0c346707e521b1f7bf6eb5b5344"] }),
+      object: Type.String({ examples: ["list"] }),
+      deleted: Type.Boolean(),
+    }),
   },
   fails: ["unknown_response", "run_in_progress", ...actorFails],
   refusal: openAiRefusal,

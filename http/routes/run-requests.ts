@@ -7,63 +7,88 @@ import { type CallFacts, countModelCalls } from "../../storage/tables/model-call
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { durableRun } from "../run-record.ts";
-import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { EpochMs, epochMs, nullable, OpenObject } from "../schemas/common.ts";
+import { digestExample, noon, questionExample, replyExample, runIdExample } from "../schemas/example-values.ts";
 
 // The model requests of a run, rebuilt from its context records for operators. The bodies need the scope manifests:read.
 
 const open = { additionalProperties: true };
-const Digest = Type.String({ description: "SHA-256, hexadecimal." });
-const Words = (description: string) => nullable(Type.String({ description }));
+const Digest = Type.String({ description: "SHA-256, hexadecimal.", examples: [digestExample] });
+const Words = (description: string, example: string) => nullable(Type.String({ description, examples: [example] }));
 
 const Bodies = Type.Object(
   {
-    system: Words("The whole system text."),
+    system: Words("The whole system text.", "Answer in one sentence."),
     messages: nullable(
       Type.Array(Type.Unknown(), {
         description: "In OpenAI's format, the system message first, without images.",
+        examples: [[questionExample, replyExample]],
       }),
     ),
-    tools: nullable(Type.Array(Type.Unknown())),
-    answer: Type.Unknown({ description: "The schema of the answer; null without one." }),
-    reply: Words("The model's answer, if no event of the thread has it."),
+    tools: nullable(
+      Type.Array(Type.Unknown(), { examples: [[{ name: "calculator", description: "Works out an expression." }]] }),
+    ),
+    answer: Type.Unknown({ description: "The schema of the answer; null without one.", examples: ["6 * 7 = 42"] }),
+    reply: Words("The model's answer, if no event of the thread has it.", replyExample.content),
     problems: Type.Array(Type.String(), {
       description: "Differences to the record: empty if this is exactly what was sent.",
+      examples: [[]],
     }),
   },
   { description: "The request; null for callers without manifests:read." },
 );
 
 const ModelRequest = Type.Object({
-  run_id: Type.String(),
-  n: Type.Integer(),
-  of: Type.Integer({ description: "Recorded model requests of the run." }),
+  run_id: Type.String({ examples: [runIdExample] }),
+  n: Type.Integer({ examples: [1] }),
+  of: Type.Integer({ description: "Recorded model requests of the run.", examples: [2] }),
   purpose: Type.Union(["step", "summary", "question", "decider"].map((name) => Type.Literal(name))),
-  agent: Type.String(),
-  step: Type.Integer(),
-  route: Type.String({ description: "The model route of the last call." }),
-  parameters: OpenObject,
-  digests: Type.Object({ frame: Digest, system: Digest, tools: nullable(Digest), answer: nullable(Digest) }, open),
+  agent: Type.String({ examples: ["main"] }),
+  step: Type.Integer({ examples: [1] }),
+  route: Type.String({ description: "The model route of the last call.", examples: ["demo"] }),
+  parameters: Type.Object({}, { additionalProperties: true, examples: [{ temperature: 0 }] }),
+  digests: Type.Object(
+    {
+      frame: Digest,
+      system: Digest,
+      tools: nullable(Digest),
+      answer: nullable(Digest),
+    },
+    open,
+  ),
   shown: nullable(
     Type.Array(Type.Unknown(), {
       description:
         "The messages of the request, in order: the sequence number of an event, a range of events, the shortened start of a turn, or the digest of a text outside the log. Null without a thread.",
+      examples: [[]],
     }),
   ),
   cleared: nullable(OpenObject),
-  files: Type.Array(Type.Unknown(), { description: "Digests of the images in the request." }),
-  tries: Type.Array(Type.Object({ route: Type.String(), outcome: Type.String(), ms: Type.Integer() })),
-  started: EpochMs,
-  first_token: nullable(EpochMs),
-  ended: EpochMs,
-  outcome: Type.String(),
-  stop_reason: nullable(Type.String()),
-  usage: nullable(
+  files: Type.Array(Type.Unknown(), { description: "Digests of the images in the request.", examples: [[]] }),
+  tries: Type.Array(
     Type.Object({
-      input: Type.Integer(),
-      output: Type.Integer(),
-      cacheRead: Type.Integer(),
-      cacheWrite: Type.Integer(),
+      route: Type.String({ examples: ["demo"] }),
+      outcome: Type.String({ examples: ["ok"] }),
+      ms: Type.Integer({ examples: [900] }),
     }),
+  ),
+  started: EpochMs,
+  first_token: nullable(EpochMs, { examples: [noon + 200] }),
+  ended: epochMs(noon + 900),
+  outcome: Type.String({ examples: ["ok"] }),
+  stop_reason: nullable(Type.String({ examples: ["end_turn"] })),
+  usage: nullable(
+    Type.Object(
+      {
+        input: Type.Integer(),
+        output: Type.Integer(),
+        cacheRead: Type.Integer(),
+        cacheWrite: Type.Integer(),
+      },
+      {
+        examples: [{ input: 1186, output: 55, cacheRead: 0, cacheWrite: 0 }],
+      },
+    ),
   ),
   estimated: Type.Boolean(),
   cost_usd: nullable(Type.Number()),
@@ -77,8 +102,12 @@ const runRequest = route({
   tag: "Durable runs",
   access: ["runs:read"],
   params: Type.Object({
-    run_id: Type.String({ description: "The id of a run, durable or not." }),
-    n: Type.String({ pattern: "^[1-9][0-9]{0,8}$", description: "From 1, in the order in which they ended." }),
+    run_id: Type.String({ description: "The id of a run, durable or not.", examples: [runIdExample] }),
+    n: Type.String({
+      pattern: "^[1-9][0-9]{0,8}$",
+      description: "From 1, in the order in which they ended.",
+      examples: ["1"],
+    }),
   }),
   reply: { description: "The request.", schema: ModelRequest },
   fails: ["run_not_found", "request_not_found", ...actorFails],

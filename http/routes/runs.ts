@@ -11,6 +11,7 @@ import { actorFails, route } from "../route.ts";
 import { type DurableRun, durableRun, recordOf, standingOf } from "../run-record.ts";
 import { RunRecord } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { noon, runIdExample } from "../schemas/example-values.ts";
 import { runExample, tailEvents } from "../schemas/frames.ts";
 import { streamExample } from "../stream-event.ts";
 import { openRunStream, readEventId } from "../streams/run-stream.ts";
@@ -21,10 +22,10 @@ const tag = "Durable runs";
 /** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
 
-const TokenParams = Type.Object({ resume_token: Type.String() });
+const TokenParams = Type.Object({ resume_token: Type.String({ examples: [runIdExample] }) });
 /** Path parameters of the routes for operators. */
 export const RunParams = Type.Object({
-  run_id: Type.String({ description: "The run's id, which is its token." }),
+  run_id: Type.String({ description: "The run's id, which is its token.", examples: [runIdExample] }),
 });
 
 const runByToken = route({
@@ -77,7 +78,7 @@ const runAbort = route({
   params: TokenParams,
   reply: {
     description: "The run afterwards. `aborted` is false if it had already ended.",
-    schema: Type.Object({ ok: Type.Boolean(), aborted: Type.Boolean(), run: RunRecord }),
+    schema: Type.Object({ ok: Type.Boolean(), aborted: Type.Boolean({ examples: [true] }), run: RunRecord }),
   },
   fails: ["run_not_found", ...actorFails],
   async handle({ params, principal, lease }, { store, bus }) {
@@ -92,22 +93,28 @@ const runAbort = route({
 });
 
 const statuses = ["accepted", "running", "waiting", "completed", "failed", "expired", "dead"] as const;
-const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
+const Status = Type.Union(
+  statuses.map((status) => Type.Literal(status)),
+  { examples: ["completed"] },
+);
 
 const RequeuedAs = nullable(
-  Type.String({ description: "The run that continues this dead one: see POST /runs/{run_id}/requeue." }),
+  Type.String({
+    description: "The run that continues this dead one: see POST /runs/{run_id}/requeue.",
+    examples: ["b1946ac92492d2347c6235b4d2611184"],
+  }),
 );
 
 const ListedRun = Type.Object({
-  run_id: Type.String(),
+  run_id: Type.String({ examples: [runIdExample] }),
   status: Status,
-  manifest_id: Type.String(),
-  thread_id: nullable(Type.String()),
+  manifest_id: Type.String({ examples: ["quick"] }),
+  thread_id: nullable(Type.String({ examples: ["default:tour"] })),
   accepted_at: EpochMs,
-  begun_at: nullable(EpochMs),
-  ended_at: nullable(EpochMs),
+  begun_at: nullable(EpochMs, { examples: [noon + 20] }),
+  ended_at: nullable(EpochMs, { examples: [noon + 1_000] }),
   attempts: Type.Integer({ description: "Failures of the current step." }),
-  error: nullable(Type.String()),
+  error: nullable(Type.String(), { examples: [null] }),
   requeued_as: RequeuedAs,
 });
 
@@ -124,7 +131,7 @@ const runList = route({
   }),
   reply: {
     description: "A page of runs.",
-    schema: Type.Object({ items: Type.Array(ListedRun), next_cursor: nullable(Type.String()) }),
+    schema: Type.Object({ items: Type.Array(ListedRun), next_cursor: nullable(Type.String(), { examples: [null] }) }),
   },
   fails: ["invalid_cursor", "storage_unavailable"],
   async handle({ query, principal }, { store }) {
@@ -149,24 +156,29 @@ const runList = route({
 
 const RunDetail = Type.Object({
   ...RunRecord.properties,
-  run_id: Type.String(),
-  thread_id: nullable(Type.String()),
-  principal_subj: Type.String({ description: "Its principal." }),
-  step: Type.Integer({ description: "Model calls of the current turn." }),
+  run_id: Type.String({ examples: [runIdExample] }),
+  thread_id: nullable(Type.String({ examples: ["default:tour"] })),
+  principal_subj: Type.String({ description: "Its principal.", examples: ["ann"] }),
+  step: Type.Integer({ description: "Model calls of the current turn.", examples: [1] }),
   attempts: Type.Integer(),
   waiting_on: nullable(
     Type.Object(
       { kind: Type.String(), id: Type.String(), until: nullable(EpochMs) },
       { description: "What it waits for." },
     ),
+    { examples: [null] },
   ),
-  wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for an answer." })),
+  wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for an answer." }), {
+    examples: [null],
+  }),
   accepted_at: EpochMs,
-  begun_at: nullable(EpochMs),
-  ended_at: nullable(EpochMs),
-  stop_reason: nullable(Type.String()),
+  begun_at: nullable(EpochMs, { examples: [noon + 20] }),
+  ended_at: nullable(EpochMs, { examples: [noon + 1_000] }),
+  stop_reason: nullable(Type.String({ examples: ["end_turn"] })),
   requeued_as: RequeuedAs,
-  requeued_from: nullable(Type.String({ description: "The dead run that this one continues." })),
+  requeued_from: nullable(
+    Type.String({ description: "The dead run that this one continues.", examples: [runIdExample] }),
+  ),
 });
 
 const runDetail = route({

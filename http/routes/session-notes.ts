@@ -4,6 +4,7 @@ import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable, OpenObject } from "../schemas/common.ts";
+import { eventIdExample, noon } from "../schemas/example-values.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
@@ -13,7 +14,7 @@ import { checkThreadSuffix } from "../thread-id.ts";
 const growthFails = ["thread_too_large", "storage_quota_exceeded"] as const;
 
 const tag = "Sessions";
-const Ok = { ok: Type.Boolean(), thread_id: Type.String() };
+const Ok = { ok: Type.Boolean(), thread_id: Type.String({ examples: ["default:tour"] }) };
 
 const name = route({
   method: "POST",
@@ -29,7 +30,11 @@ const name = route({
   reply: {
     description: "The name.",
     example: { name: "Sums" },
-    schema: Type.Object({ ...Ok, name: Type.String(), meta: Type.Object({ session_name: Type.String() }) }),
+    schema: Type.Object({
+      ...Ok,
+      name: Type.String({ examples: ["helper"] }),
+      meta: Type.Object({ session_name: Type.String({ examples: ["Sums"] }) }),
+    }),
   },
   fails: ["invalid_thread_id", "unknown_thread", ...growthFails, "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
@@ -56,7 +61,11 @@ const label = route({
   ),
   reply: {
     description: "The label; null if there is none.",
-    schema: Type.Object({ ...Ok, event_id: Type.String(), label: nullable(Type.String()) }),
+    schema: Type.Object({
+      ...Ok,
+      event_id: Type.String({ examples: [eventIdExample] }),
+      label: nullable(Type.String({ examples: ["the answer"] })),
+    }),
   },
   fails: ["invalid_thread_id", "unknown_thread", "unknown_event_id", ...growthFails, "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {
@@ -77,7 +86,7 @@ const feedback = route({
     {
       thread_id: ThreadId,
       event_id: EventId,
-      rating: nullable(Type.Union([Type.Literal("up"), Type.Literal("down")])),
+      rating: nullable(Type.Union([Type.Literal("up"), Type.Literal("down")], { examples: ["up"] })),
       note: Type.String({ default: "", maxLength: 1000 }),
     },
     { additionalProperties: false },
@@ -86,8 +95,14 @@ const feedback = route({
     description: "The rating; null if it was removed.",
     schema: Type.Object({
       ...Ok,
-      event_id: Type.String(),
-      feedback: nullable(Type.Object({ rating: Type.String(), note: Type.String(), at: Type.Integer() })),
+      event_id: Type.String({ examples: [eventIdExample] }),
+      feedback: nullable(
+        Type.Object({
+          rating: Type.String({ examples: ["up"] }),
+          note: Type.String({ examples: ["Right."] }),
+          at: Type.Integer({ examples: [noon] }),
+        }),
+      ),
     }),
   },
   fails: [
@@ -132,7 +147,7 @@ const custom = route({
   ),
   reply: {
     description: "The entry.",
-    schema: Type.Object({ ...Ok, event_id: Type.String(), in_context: Type.Boolean() }),
+    schema: Type.Object({ ...Ok, event_id: Type.String({ examples: [eventIdExample] }), in_context: Type.Boolean() }),
   },
   fails: ["invalid_thread_id", "unknown_thread", ...growthFails, "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {

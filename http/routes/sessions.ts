@@ -8,11 +8,11 @@ import { searchEvents } from "../../storage/tables/search.ts";
 import { recentThreads, type ThreadRow } from "../../storage/tables/threads.ts";
 import { activeBranch, eventPages } from "../active-branch.ts";
 import { json } from "../exchange/reply.ts";
-import { snapshotExample } from "../field-examples.ts";
 import { historyPieces, historyWindow } from "../history.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
+import { eventIdExample, noon, questionExample, replyExample, snapshotExample } from "../schemas/example-values.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { checkErasedSuffix, checkReadSuffix } from "../thread-id.ts";
 
@@ -40,11 +40,18 @@ const history = route({
   reply: {
     description: "`messages` and `events` are the same list. It is cut before 16 MiB; `has_more` is then true.",
     schema: Type.Object({
-      thread_id: Type.String(),
-      messages: Type.Array(HistoryItem),
-      events: Type.Array(HistoryItem),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      messages: Type.Array(HistoryItem, {
+        examples: [
+          [
+            { ...questionExample, seq: 0, kind: "message" },
+            { ...replyExample, seq: 1, kind: "message" },
+          ],
+        ],
+      }),
+      events: Type.Array(HistoryItem, { examples: [[{ ...questionExample, seq: 0, kind: "message" }]] }),
       oldest_seq: Type.Integer(),
-      has_more: Type.Boolean(),
+      has_more: Type.Boolean({ examples: [false] }),
     }),
   },
   fails: ["invalid_thread_id", "limit_must_be_positive", ...actorFails],
@@ -84,7 +91,10 @@ const eraseHistory = route({
   reply: {
     description: "Also if there was no such thread.",
     example: { status: "deleted" },
-    schema: Type.Object({ status: Type.String(), thread_id: Type.String() }),
+    schema: Type.Object({
+      status: Type.String({ examples: ["completed"] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+    }),
   },
   fails: ["invalid_thread_id", "run_in_progress", "workspace_io_error", ...actorFails],
   async handle({ params, principal }, { bus, files, artifacts, store, log }) {
@@ -104,12 +114,12 @@ const eraseHistory = route({
 
 const SessionItem = Type.Object({
   id: Type.String({ examples: ["default:tour"] }),
-  createdAt: Type.Integer(),
-  updatedAt: Type.Integer(),
-  parentSessionId: nullable(Type.String()),
-  sessionName: nullable(Type.String()),
-  preview: nullable(Type.String()),
-  manifest: nullable(Type.String()),
+  createdAt: Type.Integer({ examples: [noon] }),
+  updatedAt: Type.Integer({ examples: [noon] }),
+  parentSessionId: nullable(Type.String(), { examples: [null] }),
+  sessionName: nullable(Type.String({ examples: ["Sums"] })),
+  preview: nullable(Type.String({ examples: ["What is 6 * 7?"] })),
+  manifest: nullable(Type.String({ examples: ["quick"] })),
 });
 
 const sessions = route({
@@ -127,7 +137,7 @@ const sessions = route({
     schema: Type.Object({
       sessions: Type.Array(SessionItem),
       items: Type.Array(SessionItem),
-      next_cursor: nullable(Type.String()),
+      next_cursor: nullable(Type.String(), { examples: [null] }),
     }),
   },
   fails: ["invalid_cursor", "storage_unavailable"],
@@ -182,15 +192,15 @@ const searchSessions = route({
   reply: {
     description: "The best matches first; none for an empty query.",
     schema: Type.Object({
-      query: Type.String(),
+      query: Type.String({ examples: ["6"] }),
       hits: Type.Array(
         Type.Object({
-          tenant_id: Type.String(),
-          thread_id: Type.String(),
+          tenant_id: Type.String({ examples: ["default"] }),
+          thread_id: Type.String({ examples: ["default:tour"] }),
           seq: Type.Integer(),
-          content: Type.String(),
-          event_id: Type.String(),
-          rank: Type.Number(),
+          content: Type.String({ examples: ["6 * 7 = 42"] }),
+          event_id: Type.String({ examples: [eventIdExample] }),
+          rank: Type.Number({ examples: [1] }),
         }),
       ),
     }),

@@ -6,6 +6,7 @@ import { messageBytesMax } from "../../storage/tables/queued-inputs.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
+import { eventIdExample } from "../schemas/example-values.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 // Messages to a thread outside its turns. A live run reads them between two steps; without a run they wait for the next one.
@@ -13,6 +14,7 @@ import { checkThreadSuffix } from "../thread-id.ts";
 const tag = "Chat";
 const ThreadId = Type.String({
   description: "The thread's suffix. A missing thread is created, and listed once it has an event.",
+  examples: ["tour"],
 });
 
 const chatSteer = route({
@@ -28,6 +30,7 @@ const chatSteer = route({
       text: Type.String({
         minLength: 1,
         description: "At most 64 KiB; at most 64 messages wait for one thread.",
+        examples: ["Show the steps, too."],
       }),
       kind: Type.Union([Type.Literal("steer"), Type.Literal("follow_up")], {
         default: "steer",
@@ -39,7 +42,10 @@ const chatSteer = route({
   ),
   reply: {
     description: "The message is stored and queued.",
-    schema: Type.Object({ queued: Type.String(), thread_id: Type.String() }),
+    schema: Type.Object({
+      queued: Type.String({ examples: ["steer"] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+    }),
   },
   fails: [
     "invalid_thread_id",
@@ -60,7 +66,7 @@ const chatSteer = route({
 });
 
 const pathCharsMax = 4_096;
-const FilePath = Type.String({ minLength: 1, maxLength: pathCharsMax, description: "Without control characters." });
+const pathRules = { minLength: 1, maxLength: pathCharsMax, description: "Without control characters." };
 
 const workspaceEdited = route({
   method: "POST",
@@ -72,10 +78,10 @@ const workspaceEdited = route({
   body: Type.Object(
     {
       thread_id: ThreadId,
-      path: FilePath,
+      path: Type.String({ ...pathRules, examples: ["notes/today.md"] }),
       op: Type.Union([Type.Literal("write"), Type.Literal("delete"), Type.Literal("rename")], { default: "write" }),
       bytes: Type.Optional(Type.Integer({ minimum: 0, description: "Size of the file; not for a deleted one." })),
-      to_path: Type.Optional(FilePath),
+      to_path: Type.Optional(Type.String(pathRules)),
     },
     { additionalProperties: false },
   ),
@@ -83,7 +89,11 @@ const workspaceEdited = route({
     description:
       "`queued`: the thread has a run, and its model reads a note before its next call. `recorded`: the note is in the thread's log.",
     example: { status: "recorded" },
-    schema: Type.Object({ status: Type.String(), thread_id: Type.String(), event_id: nullable(Type.String()) }),
+    schema: Type.Object({
+      status: Type.String({ examples: ["completed"] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      event_id: nullable(Type.String({ examples: [eventIdExample] })),
+    }),
   },
   fails: ["invalid_thread_id", "queue_full", "thread_too_large", "storage_quota_exceeded", "conflict", ...actorFails],
   async handle({ body, principal }, { bus }) {

@@ -10,7 +10,7 @@ const Health = Type.Object({
   status: Type.String({ examples: ["ok"] }),
   env: Type.String({ examples: ["development"] }),
   version: Type.String({ examples: ["0.1.0"] }),
-  multi_region: Type.Boolean(),
+  multi_region: Type.Boolean({ examples: [false] }),
   federation: Type.Null(),
 });
 
@@ -29,7 +29,10 @@ function health(path: string): Route {
   });
 }
 
-const Check = Type.Object({ ok: Type.Boolean(), duration_ms: Type.Number() }, { additionalProperties: true });
+const Check = Type.Object(
+  { ok: Type.Boolean(), duration_ms: Type.Number({ examples: [1.8] }) },
+  { additionalProperties: true },
+);
 
 const Readiness = Type.Object({
   status: Type.String({ examples: ["ready"] }),
@@ -112,7 +115,7 @@ const runTask = route({
   params: Type.Object({ name: Type.String({ description: "Of the task.", examples: ["run_scheduled_jobs"] }) }),
   reply: {
     description: "The task has run. Work that it started may continue.",
-    schema: Type.Object({ task: Type.String(), status: Type.Literal("done") }),
+    schema: Type.Object({ task: Type.String({ examples: ["run_scheduled_jobs"] }), status: Type.Literal("done") }),
   },
   fails: ["not_found", "duty_not_held", "shutting_down", "storage_unavailable"],
   async handle({ params: { name } }, context) {

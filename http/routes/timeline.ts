@@ -7,6 +7,7 @@ import { route } from "../route.ts";
 import { durableRun } from "../run-record.ts";
 import { claimsOf, timelineOf } from "../run-timeline.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import { runIdExample } from "../schemas/example-values.ts";
 import { RunParams } from "./runs.ts";
 
 const Item = Type.Object(
@@ -36,16 +37,18 @@ const timeline = route({
   reply: {
     description: "A page of the timeline.",
     schema: Type.Object({
-      run_id: Type.String(),
-      status: Type.String(),
-      thread_id: nullable(Type.String()),
-      manifest_id: Type.String(),
+      run_id: Type.String({ examples: [runIdExample] }),
+      status: Type.String({ examples: ["completed"] }),
+      thread_id: nullable(Type.String({ examples: ["default:tour"] })),
+      manifest_id: Type.String({ examples: ["quick"] }),
       claims: Type.Integer({ description: "How often a process resumed it." }),
       attempts: Type.Integer({ description: "Failures of the current step." }),
       lost: Type.Integer({ description: "How often the process crashed during that step." }),
-      wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for an answer." })),
+      wake_at: nullable(Type.Integer({ description: "When it is due; null while it runs or waits for an answer." }), {
+        examples: [null],
+      }),
       items: Type.Array(Item),
-      next_cursor: nullable(Type.String()),
+      next_cursor: nullable(Type.String(), { examples: [null] }),
     }),
   },
   fails: ["run_not_found", "invalid_cursor", "storage_unavailable"],

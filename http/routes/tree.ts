@@ -13,6 +13,7 @@ import { LaterAnswer } from "../later-answer.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
+import { eventIdExample } from "../schemas/example-values.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
 import { checkNewThreadSuffix, checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
 
@@ -31,7 +32,7 @@ const fork = route({
   body: Type.Object(
     {
       thread_id: ThreadId,
-      new_thread_id: Type.String({ description: "The suffix of the new thread." }),
+      new_thread_id: Type.String({ description: "The suffix of the new thread.", examples: ["tour-2"] }),
       from_event_id: Type.Optional(
         nullable(
           Type.String({
@@ -47,10 +48,10 @@ const fork = route({
     description: "`copied` is the number of copied events: up to the last one without open calls.",
     schema: Type.Object({
       ok: Type.Boolean(),
-      source_thread_id: Type.String(),
-      thread_id: Type.String(),
-      copied: Type.Integer(),
-      leaf_id: nullable(Type.String()),
+      source_thread_id: Type.String({ examples: ["default:tour"] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
+      copied: Type.Integer({ examples: [5] }),
+      leaf_id: nullable(Type.String({ examples: [eventIdExample] })),
     }),
   },
   fails: [
@@ -106,8 +107,8 @@ const rewind = route({
     description: "`branch_summary` if one was requested. The leaf is the event, or the summary after it.",
     schema: Type.Object({
       ok: Type.Boolean(),
-      leaf_id: Type.String(),
-      thread_id: Type.String(),
+      leaf_id: Type.String({ examples: [eventIdExample] }),
+      thread_id: Type.String({ examples: ["default:tour"] }),
       branch_summary: Type.Optional(
         Type.Object({
           ok: Type.Boolean({ description: "False if the model did not answer, or the summary could not be stored." }),

@@ -4,7 +4,8 @@ import { isEstimated, threadsUsage, type UsageWindow, usagePage, usageSummary } 
 import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
-import { EpochMs, nullable } from "../schemas/common.ts";
+import { EpochMs, epochMs, epochRange, nullable } from "../schemas/common.ts";
+import { noon } from "../schemas/example-values.ts";
 import { threadFilter } from "../thread-id.ts";
 
 const tag = "Usage";
@@ -12,21 +13,21 @@ const scopes = ["usage:read"];
 const windowDefaultMs = 30 * 86_400_000;
 
 const tokenCounts = {
-  tokens_input: Type.Integer({ description: "Without cached tokens." }),
-  tokens_output: Type.Integer(),
+  tokens_input: Type.Integer({ description: "Without cached tokens.", examples: [1186] }),
+  tokens_output: Type.Integer({ examples: [55] }),
   cache_creation: Type.Integer(),
   cache_read: Type.Integer(),
   cost_usd: Type.Number(),
 };
-const sums = { calls: Type.Integer({ description: "Model calls." }), ...tokenCounts };
+const sums = { calls: Type.Integer({ description: "Model calls.", examples: [2] }), ...tokenCounts };
 
 const UsageItem = Type.Object({
-  id: Type.String(),
-  tenant_id: Type.String(),
+  id: Type.String({ examples: ["0001a0c346707e521b1f7bf6eb5b5344"] }),
+  tenant_id: Type.String({ examples: ["default"] }),
   ts: EpochMs,
-  manifest_id: Type.String(),
-  model_id: Type.String({ description: "The route; `wire_model_id` is the provider's own name." }),
-  wire_model_id: Type.String(),
+  manifest_id: Type.String({ examples: ["quick"] }),
+  model_id: Type.String({ description: "The route; `wire_model_id` is the provider's own name.", examples: ["demo"] }),
+  wire_model_id: Type.String({ examples: ["demo"] }),
   kind: Type.String({ examples: ["tokens"] }),
   ...tokenCounts,
   estimated: Type.Optional(
@@ -34,19 +35,22 @@ const UsageItem = Type.Object({
       description: "True: the tokens are estimated, because the provider reported none or the call was stopped.",
     }),
   ),
-  thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
-  meta_json: Type.String({ description: "JSON." }),
+  thread_id: Type.String({
+    description: "`{tenant}:{suffix}`, empty for a stateless turn.",
+    examples: ["default:tour"],
+  }),
+  meta_json: Type.String({ description: "JSON.", examples: ['{"provider":"demo"}'] }),
 });
 
 const windowFields = {
   since_ms: Type.Optional(
     Type.Integer({
-      ...EpochMs,
+      ...epochRange,
       description: "From this time on, epoch milliseconds; default 30 days before until_ms.",
     }),
   ),
   until_ms: Type.Optional(
-    Type.Integer({ ...EpochMs, description: "Before this time, epoch milliseconds; default now." }),
+    Type.Integer({ ...epochRange, description: "Before this time, epoch milliseconds; default now." }),
   ),
 };
 
@@ -64,7 +68,7 @@ const usage = route({
   }),
   reply: {
     description: "A page.",
-    schema: Type.Object({ items: Type.Array(UsageItem), next_cursor: nullable(Type.String()) }),
+    schema: Type.Object({ items: Type.Array(UsageItem), next_cursor: nullable(Type.String(), { examples: [null] }) }),
   },
   fails: ["invalid_cursor", "invalid_thread_id", "storage_unavailable"],
   async handle({ query, principal }, { store }) {
@@ -96,13 +100,13 @@ const summary = route({
   reply: {
     description: "`totals` is over all items.",
     schema: Type.Object({
-      since_ms: EpochMs,
+      since_ms: epochMs(noon - 2_592_000_000),
       until_ms: EpochMs,
       items: Type.Array(
         Type.Object({
-          manifest_id: Type.String(),
-          model_id: Type.String(),
-          day: Type.String({ description: "YYYY-MM-DD." }),
+          manifest_id: Type.String({ examples: ["quick"] }),
+          model_id: Type.String({ examples: ["demo"] }),
+          day: Type.String({ description: "YYYY-MM-DD.", examples: ["2026-11-23"] }),
           ...sums,
         }),
       ),
@@ -130,11 +134,18 @@ const threads = route({
   reply: {
     description: "`totals` is over all threads, including those cut off (`truncated`).",
     schema: Type.Object({
-      since_ms: EpochMs,
+      since_ms: epochMs(noon - 2_592_000_000),
       until_ms: EpochMs,
-      items: Type.Array(Type.Object({ thread_id: Type.String(), ...sums, first_ts: EpochMs, last_ts: EpochMs })),
+      items: Type.Array(
+        Type.Object({
+          thread_id: Type.String({ examples: ["default:tour"] }),
+          ...sums,
+          first_ts: EpochMs,
+          last_ts: EpochMs,
+        }),
+      ),
       totals: Type.Object(sums),
-      truncated: Type.Boolean(),
+      truncated: Type.Boolean({ examples: [false] }),
     }),
   },
   fails: ["storage_unavailable"],

@@ -31,7 +31,7 @@ const jwks = route({
     },
     schema: Type.Object({
       error: Type.Optional(Type.String()),
-      keys: Type.Array(Type.Object({ kty: Type.String() }, { additionalProperties: true })),
+      keys: Type.Array(Type.Object({ kty: Type.String({ examples: ["OKP"] }) }, { additionalProperties: true })),
     }),
   },
   handle: (_request, { settings }) =>

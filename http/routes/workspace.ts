@@ -7,6 +7,7 @@ import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
+import { digestExample, eventIdExample } from "../schemas/example-values.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
@@ -17,11 +18,9 @@ const tag = "Workspace";
 const longMs = 600_000;
 const fileMs = 30_000;
 
-const FilePath = Type.String({
-  minLength: 1,
-  maxLength: 4096,
-  description: "From the workspace's root, as in src/main.ts.",
-});
+const pathRules = { minLength: 1, maxLength: 4096, description: "From the workspace's root, as in src/main.ts." };
+const FilePath = Type.String({ ...pathRules, examples: ["notes/today.md"] });
+const NewPath = Type.String({ ...pathRules, examples: ["notes/yesterday.md"] });
 const Manifest = Type.Optional(
   Type.String({
     minLength: 1,
@@ -36,7 +35,7 @@ const Expected = Type.Optional(
     description: "SHA-256 of the file that the client has read. Another version is 409 `workspace_changed`.",
   }),
 );
-const Sha256 = Type.String({ description: "Of the file's bytes." });
+const Sha256 = Type.String({ description: "Of the file's bytes.", examples: [digestExample] });
 const ChangedFile = {
   status: nullable(
     Type.Union([Type.Literal("queued"), Type.Literal("recorded")], {
@@ -44,8 +43,8 @@ const ChangedFile = {
         "`queued`: the thread has a run, and its model reads a note before its next call. `recorded`: the note is in the thread's log. Null: the change is made, but the note failed.",
     }),
   ),
-  event_id: nullable(Type.String({ description: "Of the note in the log." })),
-  path: Type.String(),
+  event_id: nullable(Type.String({ description: "Of the note in the log.", examples: [eventIdExample] })),
+  path: Type.String({ examples: ["notes/today.md"] }),
 };
 
 const placeFails: readonly ErrorCode[] = [
@@ -79,15 +78,15 @@ const tree = route({
     schema: Type.Object({
       root_kind: Type.Literal("scoped"),
       scope: Type.Union([Type.Literal("thread"), Type.Literal("tenant"), Type.Literal("deployment")]),
-      manifest: nullable(Type.String()),
+      manifest: nullable(Type.String({ examples: ["quick"] })),
       entries: Type.Array(
         Type.Object({
-          path: Type.String(),
+          path: Type.String({ examples: ["notes/today.md"] }),
           type: Type.Union([Type.Literal("file"), Type.Literal("dir")]),
           bytes: Type.Optional(Type.Integer({ description: "Of a file." })),
         }),
       ),
-      truncated: Type.Boolean(),
+      truncated: Type.Boolean({ examples: [false] }),
     }),
   },
   fails: placeFails,
@@ -109,11 +108,11 @@ const file = route({
   reply: {
     description: "Text, if the file is UTF-8 without NUL.",
     schema: Type.Object({
-      path: Type.String(),
-      bytes: Type.Integer(),
+      path: Type.String({ examples: ["notes/today.md"] }),
+      bytes: Type.Integer({ examples: [10] }),
       sha256: Sha256,
-      encoding: Type.Union([Type.Literal("utf-8"), Type.Literal("base64")]),
-      content: Type.String(),
+      encoding: Type.Union([Type.Literal("utf-8"), Type.Literal("base64")], { examples: ["utf-8"] }),
+      content: Type.String({ examples: ["6 * 7 = 42"] }),
     }),
   },
   fails: [...placeFails, ...pathFails, "not_a_file", "too_large"],
@@ -136,7 +135,10 @@ const write = route({
     {
       thread_id: ThreadId,
       path: FilePath,
-      content: Type.String({ description: "The whole text, at most 512,000 bytes of UTF-8." }),
+      content: Type.String({
+        description: "The whole text, at most 512,000 bytes of UTF-8.",
+        examples: ["6 * 7 = 42"],
+      }),
       expected_sha256: Expected,
       manifest: Manifest,
     },
@@ -144,7 +146,7 @@ const write = route({
   ),
   reply: {
     description: "The file after the change.",
-    schema: Type.Object({ ...ChangedFile, bytes: Type.Integer(), sha256: Sha256 }),
+    schema: Type.Object({ ...ChangedFile, bytes: Type.Integer({ examples: [10] }), sha256: Sha256 }),
   },
   fails: [...placeFails, ...pathFails, "not_a_file", "too_large", "workspace_changed"],
   async handle({ body, principal, rawBody }, context) {
@@ -191,7 +193,7 @@ const eraseFolder = route({
   body: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }, { additionalProperties: false }),
   reply: {
     description: "Number of deleted files. After a failure, repeat the request.",
-    schema: Type.Object({ ...ChangedFile, files: Type.Integer() }),
+    schema: Type.Object({ ...ChangedFile, files: Type.Integer({ examples: [3] }) }),
   },
   fails: [...placeFails, ...pathFails, "not_a_folder", "workspace_changed"],
   async handle({ body, principal }, context) {
@@ -212,12 +214,16 @@ const rename = route({
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
-    { thread_id: ThreadId, path: FilePath, to_path: FilePath, expected_sha256: Expected, manifest: Manifest },
+    { thread_id: ThreadId, path: FilePath, to_path: NewPath, expected_sha256: Expected, manifest: Manifest },
     { additionalProperties: false },
   ),
   reply: {
     description: "`sha256` is null for a file of more than 512,000 bytes.",
-    schema: Type.Object({ ...ChangedFile, to_path: Type.String(), sha256: nullable(Sha256) }),
+    schema: Type.Object({
+      ...ChangedFile,
+      to_path: Type.String({ examples: ["notes/yesterday.md"] }),
+      sha256: nullable(Sha256),
+    }),
   },
   fails: [...placeFails, ...pathFails, "not_a_file", "target_exists", "workspace_changed"],
   async handle({ body, principal }, context) {
@@ -238,10 +244,13 @@ const renameFolder = route({
   access: "chat:write",
   drives: "thread",
   body: Type.Object(
-    { thread_id: ThreadId, path: FilePath, to_path: FilePath, manifest: Manifest },
+    { thread_id: ThreadId, path: FilePath, to_path: NewPath, manifest: Manifest },
     { additionalProperties: false },
   ),
-  reply: { description: "It was moved.", schema: Type.Object({ ...ChangedFile, to_path: Type.String() }) },
+  reply: {
+    description: "It was moved.",
+    schema: Type.Object({ ...ChangedFile, to_path: Type.String({ examples: ["notes/yesterday.md"] }) }),
+  },
   fails: [...placeFails, ...pathFails, "not_a_folder", "target_exists", "workspace_changed"],
   async handle({ body, principal }, context) {
     const { bus } = context;

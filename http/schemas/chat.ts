@@ -1,5 +1,6 @@
 import { Type } from "../../bus/type.ts";
 import { nullable } from "./common.ts";
+import { eventIdExample, questionExample, replyExample, runIdExample } from "./example-values.ts";
 
 const ofMessage = {
   role: Type.String({ maxLength: 32 }),
@@ -59,7 +60,9 @@ export const ChatRequest = Type.Object(
   },
 );
 
-export const ThreadParams = Type.Object({ thread_id: Type.String({ description: "The thread's suffix." }) });
+export const ThreadParams = Type.Object({
+  thread_id: Type.String({ description: "The thread's suffix.", examples: ["tour"] }),
+});
 
 const Message = Type.Object(
   { role: Type.String(), content: Type.String() },
@@ -89,21 +92,32 @@ export const TokenUsage = Type.Object({
 /** The answer for an accepted durable run. */
 export const AcceptedRun = Type.Object({
   status: Type.Literal("accepted"),
-  resume_token: Type.String({ description: "Token to read the run; valid for the whole tenant." }),
-  fiber_id: Type.String(),
-  expires_at: Type.String({ description: "ISO 8601; each step of the run extends it." }),
-  thread_id: nullable(Type.String({ description: "`{tenant}:{suffix}`; null without a thread." })),
+  resume_token: Type.String({
+    description: "Token to read the run; valid for the whole tenant.",
+    examples: [runIdExample],
+  }),
+  fiber_id: Type.String({ examples: [runIdExample] }),
+  expires_at: Type.String({
+    description: "ISO 8601; each step of the run extends it.",
+    examples: ["2026-11-24T12:00:00.000Z"],
+  }),
+  thread_id: nullable(
+    Type.String({ description: "`{tenant}:{suffix}`; null without a thread.", examples: ["default:tour"] }),
+  ),
 });
 
 /** The record of a durable run. */
 export const RunRecord = Type.Object({
-  status: Type.String({ description: "accepted, running, waiting; completed, failed, expired or dead at the end." }),
-  fiber_id: Type.String(),
-  resume_token: Type.String(),
-  expires_at: Type.String({ description: "ISO 8601." }),
-  final: nullable(Type.Object({ role: Type.String(), content: Type.String() })),
-  error: nullable(Type.String({ description: "`code` or `code: message`." })),
-  manifest_id: Type.String(),
+  status: Type.String({
+    description: "accepted, running, waiting; completed, failed, expired or dead at the end.",
+    examples: ["completed"],
+  }),
+  fiber_id: Type.String({ examples: [runIdExample] }),
+  resume_token: Type.String({ examples: [runIdExample] }),
+  expires_at: Type.String({ description: "ISO 8601.", examples: ["2026-11-24T12:00:00.000Z"] }),
+  final: nullable(Type.Object({ role: Type.String(), content: Type.String() }, { examples: [replyExample] })),
+  error: nullable(Type.String({ description: "`code` or `code: message`." }), { examples: [null] }),
+  manifest_id: Type.String({ examples: ["quick"] }),
   webhooks: Type.Optional(
     Type.Unsafe<Readonly<Record<string, string>>>({
       type: "object",
@@ -115,13 +129,16 @@ export const RunRecord = Type.Object({
 
 /** Body of the answer to POST /chat. */
 export const ChatAnswer = Type.Object({
-  messages: Type.Array(Message),
-  final: nullable(Message),
-  thread_id: Type.String({ description: "`{tenant}:{suffix}`, empty for a stateless turn." }),
-  model: Type.String({ description: "The model that the turn ran on." }),
-  leaf_id: Type.String(),
-  approvals: Type.Array(Type.Object({}, { additionalProperties: true })),
-  stop_reason: Type.String(),
+  messages: Type.Array(Message, { examples: [[questionExample, replyExample]] }),
+  final: nullable(Message, { examples: [replyExample] }),
+  thread_id: Type.String({
+    description: "`{tenant}:{suffix}`, empty for a stateless turn.",
+    examples: ["default:tour"],
+  }),
+  model: Type.String({ description: "The model that the turn ran on.", examples: ["demo"] }),
+  leaf_id: Type.String({ examples: [eventIdExample] }),
+  approvals: Type.Array(Type.Object({}, { additionalProperties: true }), { examples: [[]] }),
+  stop_reason: Type.String({ examples: ["end_turn"] }),
   usage: Type.Optional(TokenUsage),
   continued: Type.Optional(Type.Boolean()),
 });

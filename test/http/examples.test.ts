@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { exampleOf } from "../../http/example.ts";
-import { answerExamples, fieldExamples } from "../../http/field-examples.ts";
 import { frames } from "../../http/schemas/frames.ts";
 import { frameNames, frameProblem } from "../support/frame-shapes.ts";
 import { startServer, type TestServer } from "../support/server.ts";
@@ -72,27 +71,23 @@ describe("the examples of the reference", () => {
         else if (parameter.in === "header") assert.equal(parameter.example, undefined, `${name} ${parameter.name}`);
   });
 
-  test("every text of a body or answer has an example, by its schema or its name", () => {
+  test("every text of a body or answer has an example in its schema", () => {
     for (const route of routes) {
       const missing = (own: object) => (path: string) =>
         assert.ok((path.split(".")[1] ?? "") in own, `${nameOf(route)}: ${path} has no example`);
-      for (const schema of [route.params, route.body]) exampleOf(schema ?? nothing, "request", missing({}));
+      for (const schema of [route.params, route.body]) exampleOf(schema ?? nothing, missing({}));
       for (const { schema, example } of [route.reply, ...route.otherReplies])
-        exampleOf(schema ?? nothing, "answer", missing(Object(example ?? {})));
+        exampleOf(schema ?? nothing, missing(Object(example ?? {})));
     }
   });
 
-  test("each example by name is used, and an example of a schema takes precedence", () => {
-    const text = JSON.stringify(operations);
-    const stale = Object.keys({ ...fieldExamples, ...answerExamples }).filter(
-      (name) => !text.includes(`"${name}":`) && !text.includes(`"name":"${name}","in":"path"`),
-    );
+  test("the example of a schema takes precedence, and may be null", () => {
+    const name = { type: "string", default: "another", examples: ["its own"] };
+    const note = { anyOf: [{ type: "string", examples: ["a note"] }, { type: "null" }], examples: [null] };
 
-    assert.deepEqual(stale, []);
-    const name = { type: "string", examples: ["its own"] };
-    assert.deepEqual(exampleOf({ type: "object", properties: { name }, required: ["name"] }, "request"), {
-      name: "its own",
-    });
+    const example = exampleOf({ type: "object", properties: { name, note }, required: ["name", "note"] });
+
+    assert.deepEqual(example, { name: "its own", note: null });
   });
 
   test("an example has the required fields, and others only if they declare one", () => {
@@ -100,7 +95,7 @@ describe("the examples of the reference", () => {
       type: "object",
       required: ["name", "mode", "count", "list", "either", "defaulted"],
       properties: {
-        name: { type: "string" },
+        name: { type: "string", examples: ["helper"] },
         mode: { enum: ["b", "a"] },
         count: { type: "integer", minimum: 5, maximum: 7 },
         list: { type: "array", items: { type: "boolean" } },
@@ -112,13 +107,12 @@ describe("the examples of the reference", () => {
     };
     const seen: string[] = [];
 
-    const example = exampleOf(schema, "request", (path) => seen.push(path));
+    const example = exampleOf(schema, (path) => seen.push(path));
 
     assert.deepEqual(example, { name: "helper", mode: "b", count: 5, list: [true], either: null, shown: "yes" });
     assert.equal(seen.length, 0);
     exampleOf(
       { type: "object", required: ["nobody_knows"], properties: { nobody_knows: { type: "string" } } },
-      "request",
       (path) => seen.push(path),
     );
     assert.deepEqual(seen, [".nobody_knows"]);
@@ -127,7 +121,7 @@ describe("the examples of the reference", () => {
   test("the reference has all frames, and its examples are frames", () => {
     assert.deepEqual(Object.keys(frames).sort(), [...frameNames].sort());
     for (const [name, { schema }] of Object.entries(frames)) {
-      const example = exampleOf(schema, "answer");
+      const example = exampleOf(schema);
       const frame = only(`data: ${JSON.stringify(example)}\n\n`);
 
       assert.equal(frame.name, name);

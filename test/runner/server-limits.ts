@@ -7,8 +7,10 @@ export interface MoreServers {
   readonly reason: string;
 }
 
-/** The files that need more servers, each with the number that it starts in the gate. */
+/** The files that need more servers, each with the most that it may start. */
 export const moreServers: Readonly<Record<string, MoreServers>> = {
+  "test/docs/pages.test.ts": { max: 14, reason: "The commands of each document run on a server of its own." },
+  "test/docs/snippets.test.ts": { max: 12, reason: "The snippets of each document run on a server of its own." },
   "test/faults/data-dir-loss.test.ts": {
     max: 10,
     reason: "Each test takes the directory from a server, or replaces its content, before the next start.",

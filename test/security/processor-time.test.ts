@@ -141,7 +141,7 @@ function fields() {
     if (body === null || (access !== "chat:read" && access !== "chat:write")) return [];
     const { properties = {} } = body as Schema;
     const base = (thread: string) => ({
-      ...(exampleOf(body, "request") as object),
+      ...(exampleOf(body) as object),
       ...(Object.hasOwn(properties, "manifest") && { manifest: "agent" }),
       ...(path.startsWith("/v1") && { model: "agent" }),
       ...(Object.hasOwn(properties, "thread_id") && { thread_id: thread }),
