@@ -95,6 +95,24 @@ export function isJobSuffix(suffix: string): boolean {
   return suffix.startsWith("job:") && /^job:[a-z0-9_-]{1,64}(:[0-9a-f]{32})?$/.test(suffix);
 }
 
+/** Returns the suffix of the thread of an A2A context. Clients of other protocols can only read and delete it. */
+export function a2aSuffix(contextId: string): string {
+  return a2a + contextId;
+}
+
+/** Returns the id of the A2A context whose thread has this suffix; null for any other suffix. */
+export function a2aContextOf(suffix: string): string | null {
+  const contextId = suffix.startsWith(a2a) ? suffix.slice(a2a.length) : "";
+  return isA2aContext(contextId) ? contextId : null;
+}
+
+/** True for a valid id of an A2A context. */
+export function isA2aContext(contextId: string): boolean {
+  return /^[\w.~-]{1,128}$/.test(contextId);
+}
+
+const a2a = "a2a:";
+
 /** Returns the task id in the suffix of its thread; null for any other suffix. */
 export function taskIdOf(suffix: string): string | null {
   return isTaskSuffix(suffix) ? suffix.slice("task-".length) : null;

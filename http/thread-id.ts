@@ -1,4 +1,4 @@
-import { isJobSuffix, isReservedSuffix, isTaskSuffix } from "../bus/address.ts";
+import { a2aContextOf, isJobSuffix, isReservedSuffix, isTaskSuffix } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 
 /** 1 to 200 characters that are safe in a key, a path and a header. A colon is not allowed, so a full id with its tenant never matches. */
@@ -7,24 +7,32 @@ const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 /** The suffix of a durable run without a conversation. */
 const durablePattern = /^fiber:[0-9a-f]{32}$/;
 
-/** Returns a valid suffix for routes that change the thread; threads of tasks and jobs are read-only. Refuses with invalid_thread_id. */
+/**
+ * Returns a valid suffix for routes that change the thread; threads of tasks, jobs and A2A contexts are read-only. Refuses with
+ * invalid_thread_id.
+ */
 export function checkThreadSuffix(suffix: string): string {
-  if (isTaskSuffix(suffix) || isJobSuffix(suffix))
+  if (isTaskSuffix(suffix) || isOfProtocol(suffix))
     throw new SvcError("invalid_thread_id", {
-      message: `The threads of tasks and jobs are read only; ${suffix.slice(0, 200)} is one of them.`,
+      message: `The threads of tasks, jobs and A2A contexts are read only; ${suffix.slice(0, 200)} is one of them.`,
     });
   return checkReadSuffix(suffix);
 }
 
-/** Returns a valid suffix for routes that delete the thread; threads of jobs are allowed. Refuses with invalid_thread_id. */
+/** Returns a valid suffix for routes that delete the thread; threads of jobs and A2A contexts are allowed. Refuses with invalid_thread_id. */
 export function checkErasedSuffix(suffix: string): string {
-  return isJobSuffix(suffix) ? suffix : checkThreadSuffix(suffix);
+  return isOfProtocol(suffix) ? suffix : checkThreadSuffix(suffix);
 }
 
 /** Returns a valid suffix for routes that read the thread. Refuses with invalid_thread_id. */
 export function checkReadSuffix(suffix: string): string {
-  if (!suffixPattern.test(suffix) && !isJobSuffix(suffix)) throw malformed(suffix);
+  if (!suffixPattern.test(suffix) && !isOfProtocol(suffix)) throw malformed(suffix);
   return suffix;
+}
+
+/** True for the thread of a job or of an A2A context. */
+function isOfProtocol(suffix: string): boolean {
+  return isJobSuffix(suffix) || a2aContextOf(suffix) !== null;
 }
 
 /** Answers show the full id of a thread, and clients may send it back; the message names the part to send. */

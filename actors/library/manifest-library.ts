@@ -199,7 +199,7 @@ export class ManifestLibrary {
   }
 
   /** See `ManifestResolver.resolve`. */
-  find(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest> {
+  find(tenantId: string | null, name: string, threadSuffix: string | null): Promise<ResolvedManifest> {
     return this.#resolver.resolve(tenantId, name, threadSuffix);
   }
 }

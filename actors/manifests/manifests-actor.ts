@@ -2,6 +2,7 @@ import { nodeAddress } from "../../bus/address.ts";
 import { breathe } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type {
+  ManifestCard,
   ManifestListing,
   ManifestPointerView,
   ManifestVersionView,
@@ -65,7 +66,7 @@ const listedProblemsMax = 3;
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
   mailboxLimit: 256,
-  interleaves: ["list", "get", "admit"],
+  interleaves: ["list", "get", "card", "admit"],
   reserved: [],
   passivateAfterMs: 60_000,
   load: ({ key, deps }) => ({ store: deps.store.tenant(key) }),
@@ -95,6 +96,14 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       // guess).
       const masking = source === "store" ? deps.mask.forms : deps.mask.told;
       return { name, version, variant, source, manifest: JSON.stringify(masking.value(manifest)) };
+    },
+
+    async card(_state, { name, shared }, { key, deps }): Promise<ManifestCard> {
+      const { manifest, source } = await deps.manifests.find(shared ? null : key, name, null);
+      const { metadata, spec } = manifest;
+      const { version, description, tags } = metadata;
+      const masking = source === "store" ? deps.mask.forms : deps.mask.told;
+      return masking.value({ name: metadata.name, version, description, tags, ...spec.a2a }) as ManifestCard;
     },
 
     async admit(_state, { name, principal, tool }, { key, deps }) {

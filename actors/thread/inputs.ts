@@ -35,11 +35,12 @@ type Context = ActorContext<ThreadDeps>;
 /** Queues a message for the current run of the thread, or for the next one. */
 export async function queueMessage(
   state: ThreadState,
-  { text, kind, principal }: SteerThread,
+  { text, kind, principal, run_id }: SteerThread,
   context: Context,
 ): Promise<{ queued: SteerThread["kind"] }> {
   const queue = await openQueue(state);
   return queue.alone(async () => {
+    if (run_id !== undefined && state.live?.runId !== run_id) throw new SvcError("run_finished");
     if (queue.count("steer") + queue.count("follow_up") >= messagesMax) throw new SvcError("queue_full");
     const thread = await existingThread(state, context);
     const said = { kind, subject: "", content: text.toWellFormed(), sender: principal.sub, detail: null };

@@ -1,6 +1,9 @@
+import { a2aContextOf } from "../address.ts";
 import type { Channel } from "../protocol/channel.ts";
 import { fromJsonText } from "../protocol/json-text.ts";
 import type { EntryPoint, SubmitTurn } from "../protocol/run.ts";
+import { A2aStream, a2aAnswer } from "./a2a.ts";
+import type { A2aTask } from "./a2a-objects.ts";
 import { jsonAnswer } from "./answer.ts";
 import { asideAnswer } from "./aside-answer.ts";
 import { compactionAnswer } from "./compaction-answer.ts";
@@ -126,10 +129,29 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
         firstSeq === null ? Number.MAX_SAFE_INTEGER : 0,
       ),
   },
+  a2a: {
+    ...unattended,
+    output: ({ channel, turn, agentName, created }) =>
+      turn.a2a?.streams === true
+        ? new A2aStream(channel, turn.a2a, begunTask(turn, agentName, created), turn.request_id)
+        : a2aAnswer(channel, turn.request_id),
+  },
   task: { ...unattended, durable: "never" },
   job: { ...unattended, durable: "always" },
   trigger: { ...unattended, durable: "always", keyPlace: () => ["trigger"], keyOutlivesRun: true },
 };
+
+function begunTask({ run_id, thread_suffix }: SubmitTurn, manifest: string, created: number): A2aTask {
+  const status = { state: "working", at: created * 1000, text: null } as const;
+  return {
+    id: run_id,
+    contextId: a2aContextOf(thread_suffix ?? "") ?? "",
+    manifest,
+    status,
+    answer: null,
+    history: [],
+  };
+}
 
 function completionHead({ run_id }: SubmitTurn, model: string, created: number): Completion {
   return { id: `chatcmpl-${run_id.slice(0, 24)}`, created, model };

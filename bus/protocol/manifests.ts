@@ -10,6 +10,11 @@ export interface ManifestsMessages {
   /** Returns the manifest version that a request of this tenant would get. Refuses with unknown_manifest. */
   get: { body: { name: string; thread_suffix: string | null }; reply: ResolvedManifestView };
   /**
+   * Returns what an agent card says of a manifest. With `shared` only the operator's own manifests are searched. Refuses
+   * with unknown_manifest and invalid_manifest.
+   */
+  card: { body: { name: string; shared: boolean }; reply: ManifestCard };
+  /**
    * Checks that a caller may run a manifest and that the manifest binds a tool. Refuses as a turn would, and with
    * not_found without the tool.
    */
@@ -98,6 +103,21 @@ export interface ManifestListing {
    * The first problems of an operator's file; null if it is valid, comes from another source, or models were requested.
    */
   readonly problems: readonly string[] | null;
+}
+
+/** What an agent card says of a manifest. */
+export interface ManifestCard {
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+  readonly tags: readonly string[];
+  /** False if the card is withheld. */
+  readonly publish: boolean;
+  readonly capabilities: readonly {
+    readonly id: string;
+    readonly description: string;
+    readonly input_schema_ref: string;
+  }[];
 }
 
 /** A manifest as a model of the OpenAI-compatible routes. */

@@ -130,6 +130,7 @@ export type EntryPoint =
   | "openai_stream"
   | "responses"
   | "responses_stream"
+  | "a2a"
   | "task"
   | "job"
   | "trigger";
@@ -175,7 +176,21 @@ export interface SubmitTurn {
   readonly parent?: ParentRun;
   /** Set for a run that a trigger started. */
   readonly trigger?: TriggerDelivery;
+  /** Set for a task of the A2A protocol. */
+  readonly a2a?: A2aCall;
 }
+
+/** The call of the A2A protocol that asks for a task. */
+export interface A2aCall {
+  readonly version: A2aVersion;
+  /** The id that its answers repeat. */
+  readonly rpc_id: string | number | null;
+  /** True if the caller reads the text while the model writes it. */
+  readonly streams: boolean;
+}
+
+/** A generation of the wire of the A2A protocol. */
+export type A2aVersion = "1.0" | "0.3";
 
 /** The idempotency key of a request. */
 export interface AskedOnce {

@@ -63,7 +63,10 @@ export interface ThreadMessages {
   rate: { body: RateReply; reply: { readonly at: number } };
   /** Appends an entry of the client. */
   custom: { body: CustomEntry; reply: { readonly event_id: string } };
-  /** Queues a message for the live run, or for the next one. Creates a missing thread. Refuses with queue_full. */
+  /**
+   * Queues a message for the live run, or for the next one. Creates a missing thread. Refuses with queue_full, and with
+   * run_finished if the message is for a run that is not live.
+   */
   steer: { body: SteerThread; reply: { readonly queued: SteerThread["kind"] } };
   /**
    * Informs the model of an action outside the thread: before the next call of a live run, else at once in the log.
@@ -102,6 +105,8 @@ export interface SteerThread {
   /** `steer`: after the current calls. `follow_up`: when the run would end. */
   readonly kind: "steer" | "follow_up";
   readonly principal: Principal;
+  /** The only run that the message is for; absent for any run. */
+  readonly run_id?: string;
 }
 
 /** A note from the service to the model. Its text is the service's own; texts of others are quoted. */

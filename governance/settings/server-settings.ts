@@ -34,7 +34,7 @@ export const serverSettings = {
   defaultManifest: text(
     "DEFAULT_MANIFEST",
     "quick",
-    "The manifest of the example in the first log lines, which `svc doctor` also checks.",
+    "The manifest of A2A calls that name none, of the agent card, and of the example in the first log lines; `svc doctor` checks it.",
     {
       pattern: /^[A-Za-z0-9._-]{1,128}$/,
       reason: "must be a manifest name",

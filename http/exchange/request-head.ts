@@ -23,6 +23,7 @@ export type RequestHeaders = { readonly [Name in (typeof readHeaders)[number]]?:
 
 /** Headers that are copied; all others are ignored. */
 const readHeaders = [
+  "a2a-version",
   "accept",
   "accept-encoding",
   "access-control-request-headers",

@@ -27,6 +27,7 @@ const ownTags: Readonly<Record<string, string>> = {
   Artifacts: "Long tool results that were stored separately.",
   Files: "Images for messages.",
   "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
+  A2A: "Tasks for other agents, and the card that describes an agent to them.",
   Audit: "The audit log: actions, refusals and findings.",
   Approvals: "Tool calls that wait for an approval.",
   "Durable runs": "Turns of manifests with spec.execution.mode durable, which outlive their process.",

@@ -83,6 +83,19 @@ export const refusalSchemas = {
     },
     "An error in the form of the OpenAI protocol.",
   ),
+  JsonRpcRefusal: closed(
+    {
+      jsonrpc: { const: "2.0" },
+      id: { type: ["string", "number", "null"] },
+      error: {
+        type: "object",
+        required: ["code", "message"],
+        properties: { code: { type: "integer" }, message: text, data: {} },
+        additionalProperties: false,
+      },
+    },
+    "An error in the form of JSON-RPC.",
+  ),
 } as const;
 
 type FormName = keyof typeof refusalSchemas;
@@ -215,6 +228,7 @@ function responseOf({ codes, examples, forms, headers }: Refusals): Json {
 }
 
 function formOf(body: Json): FormName {
+  if ("jsonrpc" in body) return "JsonRpcRefusal";
   if (typeof body.error === "object") return "OpenAiRefusal";
   if ("reason" in body) return "Unauthorized";
   if (!("error" in body)) return "MissingScopes";

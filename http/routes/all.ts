@@ -1,6 +1,7 @@
 import { holds } from "../../governance/settings/duties.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { bodyBytesDefault, type Route } from "../route.ts";
+import { a2aRoutes } from "./a2a.ts";
 import { answerRoutes } from "./answers.ts";
 import { approvalRoutes } from "./approvals.ts";
 import { artifactRoutes } from "./artifacts.ts";
@@ -81,6 +82,7 @@ export function allRoutes(
     ...openAiRoutes,
     ...responseRoutes,
     ...embeddingRoutes,
+    ...a2aRoutes,
     ...(triggers?.length === 0 ? [] : triggerRoutes(triggers ?? [])),
     ...fileRoutes(maxUploadBytes),
     ...artifactRoutes,

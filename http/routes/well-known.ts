@@ -5,8 +5,7 @@ import { mcpPath, namesIssuer, protectedResourcePath } from "../protected-resour
 import { publicUrlOf } from "../public-url.ts";
 import { route } from "../route.ts";
 
-// Public routes below /.well-known/. This version has no A2A protocol and therefore no agent card: its path answers 404, as for a manifest
-// that hides its card.
+// Public routes below /.well-known/, except for the agent card; see a2a.ts.
 
 const jwks = route({
   method: "GET",

@@ -74,6 +74,36 @@ export async function endOfTurn(
   return decodeAnswer(await turn.answer());
 }
 
+/** A turn that was not refused. */
+export interface StartedTurn {
+  /** The id of its run. */
+  readonly run_id: string;
+  readonly accepted: TurnAccepted;
+  /** Resolves at the end of a turn that is not streamed. Never settles if the client disconnects. */
+  answer(): Promise<string>;
+  /** Passes the output of the turn on. */
+  streamTo(stream: TurnStream): void;
+}
+
+/** The part of an event stream that a turn writes to. */
+export type TurnStream = Pick<EventStream, "onClose" | "write" | "end">;
+
+/** Starts a turn, for a route that decides by its acceptance how to answer. */
+export async function startTurn(
+  request: RouteRequest<unknown, unknown, unknown>,
+  fields: TurnFields,
+  context: HttpContext,
+): Promise<StartedTurn> {
+  const turn = new Turn(request, fields, context);
+  const accepted = await turn.submit();
+  return {
+    run_id: turn.asked.run_id,
+    accepted,
+    answer: () => turn.answer(),
+    streamTo: (stream) => turn.streamTo(stream),
+  };
+}
+
 /** Starts a turn as a durable run in the background. */
 export async function acceptRun(
   request: RouteRequest<unknown, unknown, unknown>,
@@ -173,7 +203,7 @@ class Turn implements LiveTurn {
   #accepted = false;
   /** True if the client disconnected before the turn was accepted. */
   #leftEarly = false;
-  #stream: EventStream | null = null;
+  #stream: TurnStream | null = null;
   #onAnswer: ((text: string) => void) | null = null;
   /** Buffers the thread's frames of a turn that is likely to become a durable run; null otherwise. */
   readonly #early: EarlyListener | null;
@@ -261,7 +291,7 @@ class Turn implements LiveTurn {
     });
   }
 
-  streamTo(stream: EventStream): void {
+  streamTo(stream: TurnStream): void {
     this.#stream = stream;
     stream.onClose(() => this.#clientGone());
     if (this.#over) stream.end(this.#waiting);

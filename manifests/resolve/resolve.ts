@@ -62,9 +62,10 @@ export interface ListedManifest {
 /** Resolves manifest names. */
 export interface ManifestResolver {
   /**
-   * Returns the manifest for a request of this tenant. Throws unknown_manifest, or invalid_manifest with the origin.
+   * Returns the manifest for a request of this tenant, or for a null tenant the operator's own, which no tenant has stored. Throws
+   * unknown_manifest, or invalid_manifest with the origin.
    */
-  resolve(tenantId: string, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
+  resolve(tenantId: string | null, name: string, threadSuffix: string | null): Promise<ResolvedManifest>;
   /** True if the manifest is still the current one of its file. Always true for the store and for objects. */
   isCurrent(name: string, resolved: ResolvedManifest): boolean;
   /**
@@ -120,7 +121,7 @@ export function createResolver(layers: ManifestLayers): ManifestResolver {
     async resolve(tenantId, name, threadSuffix) {
       const unknown = () => new SvcError("unknown_manifest", { subject: name.slice(0, manifestNameCharsMax) });
       if (!isManifestName(name)) throw unknown();
-      const fromStore = await stored?.get(tenantId, name, threadSuffix);
+      const fromStore = tenantId === null ? null : await stored?.get(tenantId, name, threadSuffix);
       if (fromStore) return fromStore;
       const fromObject = await objects?.get(tenantId, name);
       if (fromObject)

@@ -1,23 +1,19 @@
-import { closed, flag, list, optionalText, section, text, unbuilt } from "../fields/fields.ts";
+import { closed, flag, list, optionalText, section, text } from "../fields/fields.ts";
 import { type Rule, uniqueIn } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
-  a2a: unbuilt(
-    section("The agent card for other agents.", {
-      publish: unbuilt(flag("False hides the agent card.", true), {
-        promises: "true, but no agent card is served.",
+  a2a: section("The agent card for other agents.", {
+    publish: flag("False withholds the agent card; the agent can be called all the same.", true),
+    capabilities: list(
+      "The skills on the card; without any, the card has one skill with the name and description of the manifest.",
+      closed("One capability.", {
+        id: text("Its id.", { maxLength: 128 }),
+        description: optionalText("In words."),
+        input_schema_ref: optionalText("URL of the schema of its input."),
       }),
-      capabilities: list(
-        "The skills on the card.",
-        closed("One capability.", {
-          id: text("Its id.", { maxLength: 128 }),
-          description: optionalText("In words."),
-          input_schema_ref: optionalText("URL of the schema of its input."),
-        }),
-      ),
-    }),
-  ),
+    ),
+  }),
 };
 
 const rules: readonly Rule<SpecOf<typeof fields>>[] = [

@@ -13,8 +13,11 @@ const pagesMax = 40;
 
 /** Manifests in the object store; those of the tenant have precedence over the global ones. */
 export interface ObjectLayer {
-  /** Returns null if there is none. Throws invalid_manifest with the key. `name` has passed isManifestName. */
-  get(tenantId: string, name: string): Promise<Manifest | null>;
+  /**
+   * Returns null if there is none; for a null tenant, only a global one. Throws invalid_manifest with the key. `name` has passed
+   * isManifestName.
+   */
+  get(tenantId: string | null, name: string): Promise<Manifest | null>;
   names(tenantId: string): Promise<readonly string[]>;
 }
 
@@ -62,7 +65,7 @@ export function openObjectLayer(objects: ObjectSource, env: Env, freshMs = objec
 
   return {
     get: async (tenantId, name) =>
-      (await lookUp(`${tenantManifestPrefix(tenantId)}${name}.json`, name)) ??
+      (tenantId === null ? null : await lookUp(`${tenantManifestPrefix(tenantId)}${name}.json`, name)) ??
       (await lookUp(`${globalManifestPrefix}${name}.json`, name)),
     names: async (tenantId) => [
       ...(await listNames(objects, tenantManifestPrefix(tenantId))),

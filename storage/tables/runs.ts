@@ -47,6 +47,8 @@ export const runTable = table("runs", {
   result: nullable(json<RunResult>()),
   /** Format version of the JSON columns. */
   format: integer,
+  /** The A2A context of a task of that protocol; null for every other run. */
+  a2a_context: nullable(text),
 });
 
 /** A stored run. */
@@ -65,7 +67,7 @@ export type NewRun = Pick<
   | "asked"
   | "idempotency_scope"
   | "started_at"
->;
+> & { readonly a2a_context?: string | null };
 
 /** The start of a run: its thread, its epoch, and the sequence number of its first event. */
 export interface RunPlace {
@@ -117,6 +119,10 @@ const selectNewest = tenantSql(
 const selectOfThread = tenantSql(
   "run_of_thread",
   `SELECT ${columns} FROM runs WHERE tenant_id = :tenant AND run_key >= ? AND run_key < ? AND run_id = ?`,
+);
+const selectA2aTask = tenantSql(
+  "run_a2a_task",
+  `SELECT ${columns} FROM runs WHERE tenant_id = :tenant AND run_id = ? AND a2a_context IS NOT NULL`,
 );
 const resumeRun = tenantSql(
   "run_resume",
@@ -182,6 +188,7 @@ export function runBegun(
     spent: null,
     result: null,
     format,
+    a2a_context: run.a2a_context ?? null,
   };
 }
 
@@ -213,6 +220,7 @@ export function insertEndedRunOp(store: TenantStore, run: NewRun, end: RunEnd): 
     spent: null,
     result: { stop_reason, error, usage },
     format,
+    a2a_context: null,
   };
   // The key, which is the first column, is assigned by the statement.
   return store.op(insertThreadless, runTable.encode(row).slice(1));
@@ -276,6 +284,12 @@ export async function newestRun(store: TenantStore, threadKey: number): Promise<
 /** Returns a run of a thread by its id. */
 export async function runOfThread(store: TenantStore, threadKey: number, runId: string): Promise<RunRow | undefined> {
   const [row] = await store.read(selectOfThread, ...runKeys(threadKey, wholeLog), runId);
+  return row && runTable.decode(row);
+}
+
+/** Returns the run of an A2A task. */
+export async function a2aTaskRun(store: TenantStore, runId: string): Promise<RunRow | undefined> {
+  const [row] = await store.read(selectA2aTask, runId);
   return row && runTable.decode(row);
 }
 

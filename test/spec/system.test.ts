@@ -234,10 +234,9 @@ describe("probes", () => {
     const guarded = await startServerProcess({ atEnd, env: keyed });
 
     for (const path of open) assert.equal((await guarded.get(path)).status, 200, path);
-    const nothing = await guarded.get("/.well-known/agent-card.json");
+    const nothing = await guarded.get("/.well-known/no-such-document");
     const otherMethod = await guarded.request("DELETE", "/health");
 
-    // This version has no A2A, so its card's path is answered like an unknown path.
     const message = "No route has this path.";
     assert.deepEqual([nothing.status, nothing.json], [404, { error: "not_found", detail: "not_found", message }]);
     assert.deepEqual([otherMethod.status, otherMethod.headers.allow], [405, "GET, HEAD, OPTIONS"]);
@@ -268,7 +267,8 @@ describe("mode jwt", () => {
 
   test("AUTH-006 probes and /.well-known/ need no credentials in mode jwt", async () => {
     for (const path of open) assert.equal((await server.get(path)).status, 200, path);
-    assert.equal((await server.get("/.well-known/agent-card.json")).status, 404);
+    assert.equal((await server.get("/.well-known/agent-card.json")).status, 200);
+    assert.equal((await server.get("/.well-known/no-such-document")).status, 404);
   });
 
   test("AUTH-002 GET /.well-known/jwks.json has the keys of SVC_JWKS_PUBLIC, else not_configured", async () => {

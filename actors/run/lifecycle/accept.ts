@@ -1,3 +1,4 @@
+import { a2aContextOf } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { outputFor } from "../../../bus/frames/make-output.ts";
 import type { ResponseAsked, TurnAccepted } from "../../../bus/protocol/run.ts";
@@ -182,6 +183,7 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
     // The key of a trigger delivery expires independently of the run's end.
     idempotency_scope: surface === "trigger" ? null : (spec.idempotency?.scope ?? null),
     started_at: startedAt,
+    a2a_context: surface === "a2a" ? a2aContextOf(spec.thread_suffix ?? "") : null,
   };
 }
 

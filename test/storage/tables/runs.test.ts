@@ -75,6 +75,7 @@ for (const dialect of dialects)
         spent: null,
         result: null,
         format: 1,
+        a2a_context: null,
       };
 
       await tenant.write([insertRunOp(tenant, run, { thread_key, epoch: 3, first_seq: 2 })]);
