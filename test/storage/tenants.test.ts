@@ -87,6 +87,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
         owner: text,
         manifest: text,
         idempotency_scope: text,
+        a2a_context: text,
         asked: { ...newRun("run").asked, request_id: text },
       }),
       { thread_key: threadKey, epoch: 0, first_seq: 0 },
