@@ -30,8 +30,8 @@ function numbers(from: number, to: number): number[] {
   return Array.from({ length: to - from }, (_, at) => from + at);
 }
 
-describe("rows that are added together", () => {
-  test("go in statements of sixteen, of four and of one, each row once and in its order", () => {
+describe("rows that are inserted together", () => {
+  test("go in statements of sixteen, of four and of one, each row once and in order", () => {
     const { added, runs } = recorded();
 
     const taken = numbers(0, 39).map((n) => added.take(row(events, n)));
@@ -47,7 +47,7 @@ describe("rows that are added together", () => {
     ]);
   });
 
-  test("go before what names one of their tables, and wait for nothing else", () => {
+  test("go before a statement that names one of their tables, and wait for nothing else", () => {
     const { added, runs } = recorded();
     added.take(row(audit, 0));
 
@@ -63,7 +63,7 @@ describe("rows that are added together", () => {
     ]);
   });
 
-  test("go before what names one of their tables in other letters", () => {
+  test("go before a statement that names one of their tables in other letter case", () => {
     const { added, runs } = recorded();
     added.take(row(audit, 0));
     const loud: Statement = {
@@ -96,7 +96,7 @@ describe("rows that are added together", () => {
     );
   });
 
-  test("have as many places for parameters as they have parameters", () => {
+  test("have as many placeholders as parameters", () => {
     const text = textForRows(events, 16);
 
     assert.equal(text.match(/\?/g)?.length, events.paramCount * 16);

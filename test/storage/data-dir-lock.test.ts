@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
-test("a data directory is made, and belongs to one holder until it is released", (t) => {
+test("a data directory is created, and belongs to one holder until it is released", (t) => {
   const dir = join(tempDir(cleanup(t)), "new", "data");
 
   const lock = lockDataDir(dir);
@@ -20,7 +20,7 @@ test("a data directory is made, and belongs to one holder until it is released",
   again.release();
 });
 
-test("another process is refused, and the lock ends with its holder however that ends", async (t) => {
+test("another process is refused, and the lock ends with its holder, however it ends", async (t) => {
   const atEnd = cleanup(t);
   const dir = tempDir(atEnd);
   const program = `

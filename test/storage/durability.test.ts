@@ -9,7 +9,7 @@ import { cleanup } from "../support/temp.ts";
 const skipPostgres = (await hasPostgresServer()) ? false : needsServer;
 
 for (const dialect of dialects) {
-  test(`ten times killed under load, ${dialect} has every event that was acknowledged and no gap in any log`, {
+  test(`ten SIGKILLs under load on ${dialect} lose no acknowledged event and leave no gap in any log`, {
     skip: dialect === "postgres" && skipPostgres,
   }, async (t) => {
     const atEnd = cleanup(t);

@@ -39,7 +39,7 @@ for (const dialect of dialects) {
     const create = (tenant: TenantStore, key: string, value: string): WriteOp =>
       kvCompareAndSetOp(tenant, { key, value, expires_at: null }, null, 1);
 
-    test("a batch is applied whole, and answers the rows of each statement that returns rows, in order", async () => {
+    test("a batch is applied whole, and answers the rows of its statements in order", async () => {
       const tenant = freshTenant();
 
       const answers = await tenant.write([
@@ -59,7 +59,7 @@ for (const dialect of dialects) {
     });
 
     for (const place of [0, 1, 2]) {
-      test(`a count that is missed at place ${place} undoes the whole batch and is a conflict that names the statement`, async () => {
+      test(`a wrong count at place ${place} undoes the whole batch and is a conflict of that statement`, async () => {
         const tenant = freshTenant();
         await tenant.write([set(tenant, "taken", "old")]);
         const ops = [set(tenant, "x", "1"), set(tenant, "y", "1")];
@@ -71,7 +71,7 @@ for (const dialect of dialects) {
         assert.equal((await kvGet(tenant, "taken", 0))?.value, "old");
       });
 
-      test(`a key that is taken at place ${place} undoes the whole batch and is a conflict that names the statement`, async () => {
+      test(`a taken key at place ${place} undoes the whole batch and is a conflict of that statement`, async () => {
         const tenant = freshTenant();
         await tenant.write(insertVersions(tenant, "m", 1));
         const ops = [set(tenant, "x", "1"), set(tenant, "y", "1")];
@@ -83,7 +83,7 @@ for (const dialect of dialects) {
       });
     }
 
-    test("an expected count counts rows changed, inserted, deleted and returned; zero can be expected", async () => {
+    test("an expected count covers changed, inserted, deleted and returned rows, zero too", async () => {
       const tenant = freshTenant();
       await tenant.write([...insertVersions(tenant, "m", 1, 2, 3), set(tenant, "k", "v")]);
       const select = statementNamed("manifest_versions");
@@ -116,7 +116,7 @@ for (const dialect of dialects) {
         await assert.rejects(tenant.write([tenant.op(statement, params, expect)]), { code: "conflict" });
     });
 
-    test("a later statement of a batch sees what an earlier one did", async () => {
+    test("a later statement of a batch sees the effect of an earlier one", async () => {
       const tenant = freshTenant();
 
       const answers = await tenant.write([
@@ -128,7 +128,7 @@ for (const dialect of dialects) {
       assert.deepEqual(answers.flat(), [{ version: 1 }, { version: 2 }, { version: 3 }]);
     });
 
-    test("a batch that is refused takes no other of its group with it", async () => {
+    test("a refused batch fails alone in its group", async () => {
       const tenant = freshTenant();
       await tenant.write([set(tenant, "taken", "old")]);
 
@@ -240,7 +240,7 @@ for (const dialect of dialects) {
       assert.equal((await kvGet(tenant, "a", 0))?.value, (await kvGet(tenant, "b", 0))?.value);
     });
 
-    test("a statement that only this thread has declared works: its text travels with its first use", async () => {
+    test("a statement declared in this thread only works: its first use sends its text", async () => {
       const tenant = freshTenant();
       const count = tenantSql(`count_of_${dialect}`, "SELECT COUNT(*) AS found FROM kv WHERE tenant_id = :tenant");
 
@@ -250,7 +250,7 @@ for (const dialect of dialects) {
       assert.deepEqual(counted, [[[{ found: 1 }]], [[{ found: 1 }]]]);
     });
 
-    test("a batch with a statement that the engine does not understand is a defect and not a conflict", async () => {
+    test("a batch with an invalid statement is a defect and not a conflict", async () => {
       const tenant = freshTenant();
       const nonsense = { sqlite: "NONSENSE", postgres: "NONSENSE" };
       const stranger = { ...statementNamed("kv_set"), name: `nonsense_on_${dialect}`, text: nonsense };
@@ -279,7 +279,7 @@ for (const dialect of dialects) {
       assert.equal(await kvGet(tenant, "x", 0), undefined);
     });
 
-    test("values come back as they were: large, empty, of every script, beyond 2^31 and 2^52, null", async () => {
+    test("values are read as written: large, empty, of every script, beyond 2^52, null", async () => {
       const tenant = freshTenant();
       const texts = [
         "",
@@ -308,7 +308,7 @@ for (const dialect of dialects) {
       assert.equal(none?.expires_at, null);
     });
 
-    test("a float comes back as it was", async () => {
+    test("a float is read as written", async () => {
       const tenant = freshTenant();
       const costs = [0.1, 1e-9, 123456.789012345, 0];
       for (const [i, cost] of costs.entries())
@@ -342,7 +342,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("NUL and half a surrogate pair are kept alike on both engines, as the character for what cannot be shown", async () => {
+    test("NUL and half a surrogate pair become the replacement character on both engines", async () => {
       const tenant = freshTenant();
 
       await tenant.write([set(tenant, "a\0b", "c\0d\ud800e")]);
@@ -367,7 +367,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("a thread's log has no gap and no double when many append to it and each waits for its turn", async () => {
+    test("a thread's log has no gap or duplicate when many append to it in turns", async () => {
       const tenant = freshTenant();
       const key = await reserveThreadKeys(running.store.system, 1);
       const event = (seq: number): LogEvent => ({
@@ -442,7 +442,7 @@ for (const dialect of dialects) {
     });
   });
 
-  test(`closing the store thread on ${dialect} answers everything that was asked before, and refuses the rest`, async (t) => {
+  test(`closing the store thread on ${dialect} answers earlier requests, and refuses the rest`, async (t) => {
     const atEnd = cleanup(t);
     const { store, thread, config } = await testStore(dialect, atEnd);
     const tenant = store.tenant("acme");
@@ -466,7 +466,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("the store fills the tenant in, wherever the statement names it, and takes no wrong number of parameters", async () => {
+test("the store binds the tenant in any position, and rejects a wrong parameter count", async () => {
   const seen: (readonly Param[])[] = [];
   const store = createStore({
     inOrder: true,

@@ -43,7 +43,7 @@ for (const dialect of dialects) {
       return lengths;
     }
 
-    test("a page ends with the event that goes beyond 512 KiB, and the pages have every event once", async () => {
+    test("a page ends with the event beyond 512 KiB, and all pages have every event once", async () => {
       const long = await threadOf(...Array.from({ length: 20 }, () => "x".repeat(200 * kiB)));
       const mixed = await threadOf("a", "b", "c", "x".repeat(900 * kiB), "d", "e", "f", "g", "h", "i");
 
@@ -51,7 +51,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await pagesOf(mixed, 10), [4, 6]);
     });
 
-    test("pages from the end are as long at most, have one event at least, and together have every event once", async () => {
+    test("pages from the end have the same bound, one event at least, and every event once", async () => {
       const long = await threadOf(...Array.from({ length: 20 }, () => "x".repeat(200 * kiB)));
       const mixed = await threadOf("a", "b", "x".repeat(900 * kiB), "c", "d", "e", "f", "g", "h");
       const pagesBefore = async (key: number, to: number): Promise<number[][]> => {
@@ -84,7 +84,7 @@ for (const dialect of dialects) {
       assert.equal((await readEvents(tenant, key, 0, 6)).length, 2);
     });
 
-    test("a window begins where the count or the length is reached, and has its newest event however long that is", async () => {
+    test("a window starts at its count or length, and has its newest event of any length", async () => {
       const key = await threadOf(...Array.from({ length: 700 }, (_, seq) => "x".repeat(seq < 690 ? 10 : kiB)));
       const start = async (to: number, count: number, bytes: number, from = 0) =>
         (await windowStart(tenant, key, { from, to }, count, bytes)).start;

@@ -65,7 +65,7 @@ test("the log is flushed to the disk before an event is acknowledged", async (t)
   assert.equal(child.lines.filter(isAcknowledgement).length, 100);
 });
 
-test("the reader of traces sees an acknowledgement that comes too early", () => {
+test("the reader of traces finds an acknowledgement that comes before its flush", () => {
   const trace = [
     '10 pwrite64(24</d/svc.db-wal>, "x", 4096, 32) = 4096',
     '9 write(1<pipe:[1]>, "7 0\\n", 4) = 4',
@@ -80,7 +80,7 @@ test("the reader of traces sees an acknowledgement that comes too early", () => 
   assert.deepEqual(steps, ["log-written", "acknowledged", "acknowledged", "log-flushed"]);
 });
 
-test("an object is on the disk, and so is its place in each folder, before a put or a delete is over", async (t) => {
+test("an object and its folder entries are flushed before a put or delete ends", async (t) => {
   if (!canTrace(t)) return;
   const dir = tempDir(cleanup(t));
   const [root, trace] = [join(dir, "objects"), join(dir, "trace")];

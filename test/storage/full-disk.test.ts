@@ -38,7 +38,7 @@ async function fillAndFree(
   await checkEvents(store, config, acknowledged);
 }
 
-test("when the file may not grow, nothing acknowledged is lost, and writes work again when it may", async (t) => {
+test("no acknowledged write is lost when the file may not grow, and writes recover", async (t) => {
   if (spawnSync("prlimit", ["--version"]).status !== 0) return t.skip("needs prlimit of util-linux");
   const atEnd = cleanup(t);
   const path = join(tempDir(atEnd), "svc.db");
@@ -57,7 +57,7 @@ test("when the file may not grow, nothing acknowledged is lost, and writes work 
   );
 });
 
-test("when the disk is full, nothing acknowledged is lost, and writes work again when there is room", async (t) => {
+test("no acknowledged write is lost on a full disk, and writes recover with space", async (t) => {
   const atEnd = cleanup(t);
   const disk = tempDir(atEnd);
   const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=24m", "svc-test", disk]);

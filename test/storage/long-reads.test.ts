@@ -30,7 +30,7 @@ const set = (tenant: TenantStore, key: string, value: string) =>
 const grow = (tenant: TenantStore) => set(tenant, "much", "x".repeat(1024 * 1024));
 
 for (const dialect of dialects) {
-  test(`on ${dialect}, a long read answers as a short one does, and sees what was acknowledged before it`, async (t) => {
+  test(`on ${dialect}, a long read answers like a short one, and sees acknowledged writes`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const tenant = store.tenant("acme");
     await grow(tenant);
@@ -60,14 +60,14 @@ describe("the compute pool of SQLite", () => {
     atEnd.after(() => void process.off("worker", onWorker));
   });
 
-  test("is not asked while the database is small: long reads answer and refuse as it would", async () => {
+  test("is not used while the database is small: long reads answer and refuse without it", async () => {
     assert.deepEqual(await store.tenant("acme").readLong(ofTenant, 7), [{ tenant: "acme", given: 7 }]);
     await assert.rejects(store.system.readLong(noTable, 1), { code: "storage_unavailable" });
     assert.deepEqual(workers, []);
     await grow(store.tenant("acme"));
   });
 
-  test("costs nothing until there is something long to read, and is bounded in threads", async () => {
+  test("has no threads until a long read, and a bounded number then", async () => {
     await kvGet(store.tenant("acme"), "key", 0);
     assert.deepEqual(workers, []);
 
@@ -91,7 +91,7 @@ describe("the compute pool of SQLite", () => {
     assert.deepEqual(order, ["short", "short", "short", "short", "short", "long"]);
   });
 
-  test("refuses what is too much with storage_unavailable, and answers the rest", async () => {
+  test("refuses what exceeds its queue with storage_unavailable, and answers the rest", async () => {
     const asked = waitingMax + threadsMax + 10;
 
     const outcomes = await Promise.allSettled(

@@ -55,7 +55,7 @@ async function dumpSchema(config: StoreConfig): Promise<string[]> {
 
 for (const dialect of dialects) {
   describe(`migrations on ${dialect}`, () => {
-    test("OPS-020 the schema is applied by a step of its own, in order, and is then not behind", async (t) => {
+    test("OPS-020 the schema is applied by a separate command, in order, and is then not behind", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
 
       const behindBefore = await schemaBehind(config);
@@ -67,7 +67,7 @@ for (const dialect of dialects) {
       assert.equal(await schemaBehind(config), false);
     });
 
-    test("an open store says whether its schema is behind", async (t) => {
+    test("an open store reports whether its schema is behind", async (t) => {
       const atEnd = cleanup(t);
       const config = await emptyDatabase(dialect, atEnd);
       await migrate(config, head);
@@ -80,7 +80,7 @@ for (const dialect of dialects) {
       assert.deepEqual([before, after], [true, false]);
     });
 
-    test("an open store without a schema says so, and refuses the rest with storage_unavailable", async (t) => {
+    test("an open store without a schema says so, and refuses the rest", async (t) => {
       const atEnd = cleanup(t);
       const config = await emptyDatabase(dialect, atEnd);
       await migrate(config, head);
@@ -130,7 +130,7 @@ for (const dialect of dialects) {
       assert.deepEqual(again, { from: newest, to: newest, applied: [] });
     });
 
-    test("every migration goes down to exactly what was there before it, and up again", async (t) => {
+    test("every migration reverts to exactly the schema before it, and applies again", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       await migrate(config, { target: "base", downgrade: false });
       const dumps = new Map([["base", await dumpSchema(config)]]);
@@ -155,7 +155,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await dumpSchema(config), dumps.get("9002"));
     });
 
-    test("OPS-021 a revision that is already passed is refused without the downgrade flag, and nothing changes", async (t) => {
+    test("OPS-021 an older revision is refused without the downgrade flag, and nothing changes", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       await migrate(config, head, later);
       const before = await dumpSchema(config);
@@ -179,7 +179,7 @@ for (const dialect of dialects) {
       assert.deepEqual(result, { from: "9002", to: newest, applied: ["9002", "9001"] });
     });
 
-    test("an unknown revision is refused, asked for or found", async (t) => {
+    test("an unknown revision is refused, requested or found", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       const future = making("9999", "future");
 
@@ -207,7 +207,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await dumpSchema(config), before);
     });
 
-    test("a revision that another layer adds below the newest one is applied when it comes", async (t) => {
+    test("a revision that another layer adds below the newest one is applied when added", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       const late = making("9000", "late");
       const between = making("0006", "mid");
@@ -262,7 +262,7 @@ for (const dialect of dialects) {
       assert.equal(await currentRevision(config), newest);
     });
 
-    test("a new database gets its whole schema or nothing, and one that is behind each step that can be made", async (t) => {
+    test("a new database gets all of the schema or none, an older one each possible step", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
       const broken: Migration = { revision: "9999", name: "broken", up: ["CREATE NONSENSE"], down: [] };
 
@@ -275,7 +275,7 @@ for (const dialect of dialects) {
       assert.equal(await currentRevision(config), "9002");
     });
 
-    test("several starters at once apply each migration once", async (t) => {
+    test("concurrent starters apply each migration once", async (t) => {
       const config = await emptyDatabase(dialect, cleanup(t));
 
       const results = await Promise.all([1, 2, 3].map(() => migrateInChild(config)));
@@ -290,7 +290,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("OPS-022 revisions are unique, ordered, named as their files; 0006 to 0018 are commerce's, others start at 0100", () => {
+test("OPS-022 revisions are unique and ordered; 0006 to 0018 are reserved, others above 0100", () => {
   const files = readdirSync(new URL("../../storage/migrations/", import.meta.url)).filter((name) => /^\d/.test(name));
 
   assert.deepEqual(
@@ -305,7 +305,7 @@ test("OPS-022 revisions are unique, ordered, named as their files; 0006 to 0018 
   }
 });
 
-test("the tables that a migration makes are found in its text, on either engine", () => {
+test("the tables that a migration creates are found in its text, on either engine", () => {
   const made = createdTables({
     revision: "0001",
     name: "x",

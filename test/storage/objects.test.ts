@@ -104,7 +104,7 @@ for (const [kind, open] of Object.entries(kinds)) {
         await assert.rejects(store.list(prefix, 10), { code: "invalid_path" }, prefix);
     });
 
-    test("every plain name is a key", async (t) => {
+    test("every plain name is a valid key", async (t) => {
       const store = open(cleanup(t));
       for (const key of [
         "a",
@@ -123,7 +123,7 @@ for (const [kind, open] of Object.entries(kinds)) {
       }
     });
 
-    test("an object cannot be the folder of another, and its name is free when it is gone", async (t) => {
+    test("an object is never another's folder, and its name is free after deletion", async (t) => {
       const store = open(cleanup(t));
       await store.put("a/b/c", bytes("1"));
 
@@ -141,7 +141,7 @@ for (const [kind, open] of Object.entries(kinds)) {
       assert.deepEqual(await store.list("", 10), ["a/b"]);
     });
 
-    test("a list is in the order of the keys' characters, from a prefix and after a key, in pages", async (t) => {
+    test("a list is in the order of the keys' characters, by prefix and last key, in pages", async (t) => {
       const store = open(cleanup(t));
       const keys = ["a", "a-b", "a.b", "a0", "b/a", "b/c/d", "b/c.d", "b/c0", "b-", "c/x", "c/y/z"];
       for (const key of keys) await store.put(key, bytes("x"));
@@ -166,7 +166,7 @@ for (const [kind, open] of Object.entries(kinds)) {
       }
     });
 
-    test("it behaves as a sorted map does", async (t) => {
+    test("it behaves like a sorted map", async (t) => {
       const segment = fc.constantFrom("a", "b", "a-", "a.", "a0", "B");
       const key = fc.array(segment, { minLength: 1, maxLength: 3 }).map((parts) => parts.join("/"));
       const step = fc.record({ do: fc.constantFrom("put" as const, "put" as const, "delete" as const), key });
@@ -199,7 +199,7 @@ for (const [kind, open] of Object.entries(kinds)) {
       );
     });
 
-    test("many puts and deletes in one folder at once all come to an end, and readers see whole objects", async (t) => {
+    test("concurrent puts and deletes in one folder all end, and reads see whole objects", async (t) => {
       const store = open(cleanup(t));
       const versions = ["a".repeat(100_000), "b".repeat(50_000)];
 
@@ -270,7 +270,7 @@ describe("the object store in files", () => {
     assert.equal(text(await store.get("a/c")), "1");
   });
 
-  test("drafts that a dead process has left are removed, and fresh ones are not", async (t) => {
+  test("drafts of a dead process are removed, and fresh ones are not", async (t) => {
     const root = tempDir(cleanup(t));
     const drafts = join(root, "+drafts");
     mkdirSync(drafts);
@@ -284,7 +284,7 @@ describe("the object store in files", () => {
     assert.deepEqual(await store.list("", 10), ["a"]);
   });
 
-  test("a first put that fails keeps no later one from being made", async (t) => {
+  test("a first put that fails prevents no later one", async (t) => {
     const root = tempDir(cleanup(t));
     const store = openFsStore(root, systemEnv());
     const [drafts, away] = [join(root, "+drafts"), join(root, "+away")];
@@ -297,7 +297,7 @@ describe("the object store in files", () => {
     assert.equal(text(await store.get("a")), "two");
   });
 
-  test("a disk without room is storage_unavailable, the old object stays, and no draft is left", async (t) => {
+  test("a full disk is storage_unavailable, keeps the old object and leaves no draft", async (t) => {
     const atEnd = cleanup(t);
     const disk = mkdtempSync(join(tmpdir(), "svc-test-"));
     atEnd.after(() => rmSync(disk, { recursive: true, force: true }));
@@ -313,7 +313,7 @@ describe("the object store in files", () => {
     assert.deepEqual(readdirSync(join(disk, "+drafts")), []);
   });
 
-  test("a root that is gone is storage_unavailable", async (t) => {
+  test("a missing root is storage_unavailable", async (t) => {
     const root = join(tempDir(cleanup(t)), "objects");
     const store = openFsStore(root, systemEnv());
 
@@ -325,7 +325,7 @@ describe("the object store in files", () => {
   });
 });
 
-test("the store in memory takes as many bytes as it may, and deleting makes room", async () => {
+test("the store in memory holds up to its limit of bytes, and deletion frees them", async () => {
   const store = openMemoryStore(10);
   await store.put("a", new Uint8Array(6));
 

@@ -29,7 +29,7 @@ function raiseOn(url: string, key: string, state: string, times = 1_000_000): Pr
 }
 
 describe("Postgres that fails", { skip }, () => {
-  test("a batch is one request and one answer on the wire, however many statements it has", async (t) => {
+  test("a batch is one request and one answer on the wire, whatever its size", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -47,7 +47,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(proxy.turns(), 2);
   });
 
-  test("a server that goes away is storage_unavailable, and when it is back everything works again by itself", async (t) => {
+  test("a server that is down is storage_unavailable, and the store recovers by itself", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -82,7 +82,7 @@ describe("Postgres that fails", { skip }, () => {
     await assert.rejects(set(store, "a"), { code: "storage_unavailable" });
   });
 
-  test("a batch whose answer is lost is refused though it may be there; sent again by its key it is a conflict, not a double", async (t) => {
+  test("a batch whose answer is lost is refused; resent with its key it is a conflict", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -125,7 +125,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.deepEqual(fatal, []);
   });
 
-  test("an idle connection that died without a word is found out before it is used", async (t) => {
+  test("an idle connection that died silently is detected before it is used", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -146,7 +146,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "c"), true);
   });
 
-  test("a server that takes a batch and never answers is given up after a while", async (t) => {
+  test("a server that accepts a batch and never answers is dropped after a while", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -172,7 +172,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.deepEqual(deadlines, []);
   });
 
-  test("a server that is connected and silent is given up by a check and by a read before it is by a batch", async (t) => {
+  test("a connected but silent server is dropped by checks and reads before batches", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -215,7 +215,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "a"), true);
   });
 
-  test("a connection that died without a word is found out in two seconds, however long connecting may take", async (t) => {
+  test("a connection that died silently is detected in 2 s, however slow connecting is", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -245,7 +245,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "b"), true);
   });
 
-  test("a connection that falls silent as soon as it is made is given up, and its place in the pool is free again", async (t) => {
+  test("a connection that is silent from the start is dropped, and its place is free", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const proxy = await tcpProxy(url, atEnd);
@@ -305,7 +305,7 @@ describe("Postgres that fails", { skip }, () => {
       });
     }
 
-  test("a plan that the schema has outgrown is made anew", async (t) => {
+  test("a plan that no longer fits the schema is prepared again", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const { store } = await openWriter(testPool(url, { poolSize: 1, maxOverflow: 0 }), atEnd);
@@ -318,7 +318,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "b"), true);
   });
 
-  test("a read-only server takes no writes, and check says so", async (t) => {
+  test("a read-only server accepts no writes, and check says so", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     await onServer(url, async (client) => {
@@ -331,7 +331,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "a"), false);
   });
 
-  test("connections to a server that was read-only are left for new ones, that of the lock too, and everything works again by itself", async (t) => {
+  test("connections to a formerly read-only server are replaced, and all recovers", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const name = new URL(url).pathname.slice(1);
@@ -420,7 +420,7 @@ describe("errors of Postgres", { skip }, () => {
     ["40001", "conflict"],
     ["40P01", "conflict"],
   ] as const) {
-    test(`SQLSTATE ${state} is ${code}, and nothing of the batch stays`, async () => {
+    test(`SQLSTATE ${state} is ${code}, and nothing of the batch is stored`, async () => {
       const { store, writer } = opened;
       await raiseOn(url, "poison", state);
       const tenant = store.tenant("acme");

@@ -78,7 +78,7 @@ describe("the pool", { skip }, () => {
     await waitFor(async () => (await connections(url)) === 2);
   });
 
-  test("a server without connections left makes batches wait for one of ours", async (t) => {
+  test("a server without free connections makes batches wait for one of ours", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const role = `svc_few_${process.pid}`;
@@ -101,7 +101,7 @@ describe("the pool", { skip }, () => {
     assert.equal(await has(store, "k29"), true);
   });
 
-  test("a server that has no connection left for as long as one may wait refuses the batch", async (t) => {
+  test("a server without free connections for the whole timeout refuses the batch", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const role = `svc_none_${process.pid}`;
@@ -121,7 +121,7 @@ describe("the pool", { skip }, () => {
     await onServer(url, () => assert.rejects(pool.run([one]), { code: "53300" }));
   });
 
-  test("when it is renewed nothing more is run on connections that were there, and a busy one closes when it is done", async (t) => {
+  test("a renewed pool runs nothing on old connections, and closes busy ones afterwards", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const pool = openPool(testPool(url, { poolSize: 3, maxOverflow: 0 }), systemEnv());
@@ -159,7 +159,7 @@ describe("the pool", { skip }, () => {
     assert.equal(claims.filter(({ status }) => status === "fulfilled").length, 1);
   });
 
-  test("LIM-008 the pooler of these tests is one: with prepared statements it fails", async (t) => {
+  test("LIM-008 prepared statements fail through the pooler of these tests", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const pooled = await transactionPooler(url, 1, atEnd);

@@ -13,14 +13,14 @@ import { cleanup } from "../support/temp.ts";
 
 const skip = (await hasPostgresServer()) ? false : needsServer;
 
-describe("one process for a database", { skip }, () => {
+describe("one process per database", { skip }, () => {
   let url = "";
   const suiteEnd = cleanup();
   before(async () => {
     url = await database(suiteEnd);
   });
 
-  test("a second process is refused with a clear error, and gets the database when the first has ended", async (t) => {
+  test("a second process is refused with a clear error, and starts after the first ended", async (t) => {
     const atEnd = cleanup(t);
     const config = { engine: "postgres", postgres: testPool(url) } as const;
     const first = startStoreThread(config);
@@ -41,7 +41,7 @@ describe("one process for a database", { skip }, () => {
     await third.ready;
   });
 
-  test("another schema of the same database is another home", async (t) => {
+  test("another schema of the same database is separate", async (t) => {
     const atEnd = cleanup(t);
     await onServer(url, (client) => client.query("CREATE SCHEMA second"));
     const inSchema = new URL(url);
@@ -100,7 +100,7 @@ describe("one process for a database", { skip }, () => {
     await assert.rejects(lock.whenHeld(3_600_000), { code: "storage_unavailable" });
   });
 
-  test("the store thread ends when it loses the database, and the main thread hears of it", async (t) => {
+  test("the store thread ends when it loses the database, and notifies the main thread", async (t) => {
     const atEnd = cleanup(t);
     const own = await database(atEnd);
     const proxy = await tcpProxy(own, atEnd);
@@ -115,7 +115,7 @@ describe("one process for a database", { skip }, () => {
     assert.match(String(await exit), /another svc process/);
   });
 
-  test("its own lost connection, which the server still believes in, does not keep it out", async (t) => {
+  test("its own lost connection, still open at the server, does not block it", async (t) => {
     const atEnd = cleanup(t);
     const own = await database(atEnd);
     const proxy = await tcpProxy(own, atEnd);

@@ -40,7 +40,7 @@ describe("reads of one turn of the event loop", () => {
     return turns;
   }
 
-  test("wait for the next one when the turn has taken long, and else are made in it", async () => {
+  test("wait for the next turn when the current one took long, and else run in it", async () => {
     assert.equal(await turnsDuringReads(0), 0);
     // A read that starts 9 ms after the first of its turn waits, so three reads of 3 ms fit.
     const turns = await turnsDuringReads(3);

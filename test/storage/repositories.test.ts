@@ -94,7 +94,7 @@ for (const dialect of dialects) {
       await two.write([insertThreadOp(two, threadRow(await nextKey(), "t1"))]);
     });
 
-    test("progress moves a thread on from where it is and counts its revision; elsewhere, and when it is gone, is a conflict", async () => {
+    test("progress moves a thread from its leaf and counts a revision, else is a conflict", async () => {
       const tenant = freshTenant();
       const key = await nextKey();
       const progress = (next_seq: number, before: number) =>
@@ -136,7 +136,7 @@ for (const dialect of dialects) {
       await assert.rejects(tenant.write([progress(4, 3)]), conflict);
     });
 
-    test("a thread that was taken by another is moved and deleted by that one alone", async () => {
+    test("a thread that another owner took is moved and deleted by that owner only", async () => {
       const tenant = freshTenant();
       const key = await nextKey();
       const progress = {
@@ -165,7 +165,7 @@ for (const dialect of dialects) {
       assert.equal(await threadBySuffix(tenant, "t1"), undefined);
     });
 
-    test("the list of threads goes newest first, ties by suffix, through cursors without a gap", async () => {
+    test("threads are listed newest first, ties by suffix, by cursors without a gap", async () => {
       const tenant = freshTenant();
       const first = await reserveThreadKeys(store.system, 9);
       const rows = Array.from({ length: 9 }, (_, i) =>
@@ -187,7 +187,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("events come back as they were, forward and backward, from the first key and from keys far beyond 2^31", async () => {
+    test("events are read as written in both directions, with keys far beyond 2^31", async () => {
       const tenant = freshTenant();
       const events = [
         event(0, {
@@ -224,7 +224,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await readEvents(tenant, key, 0, 10), [event(0)]);
     });
 
-    test("a page of events has at most as many rows as a page may; the last event of a thread is not the first of the next", async () => {
+    test("a page of events is bounded, and no thread's last event starts the next thread", async () => {
       const tenant = freshTenant();
       const key = await reserveThreadKeys(store.system, 2);
       await tenant.write(Array.from({ length: pageRows + 5 }, (_, i) => appendOp(tenant, key, event(i))));
@@ -241,7 +241,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("deleting a thread's events leaves its neighbours'", async () => {
+    test("deleting a thread's events keeps its neighbours'", async () => {
       const tenant = freshTenant();
       const key = await reserveThreadKeys(store.system, 3);
       for (const each of [key, key + 1, key + 2])
@@ -256,7 +256,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("an idempotency key is claimed once, settled with its answer, and free again when it expires or is released", async () => {
+    test("an idempotency key is claimed once, then settled, and free once expired", async () => {
       const tenant = freshTenant();
       const key = { scope: "s", fingerprint: "f", owner: "o", run_id: "r1", answer: null, expires_at: 100 };
 
@@ -281,7 +281,7 @@ for (const dialect of dialects) {
       assert.equal(await idempotencyKey(tenant, "s", 100), undefined);
     });
 
-    test("claims of lost hosts and workers are deleted, except settled ones and those of open runs", async () => {
+    test("claims of lost hosts and workers are deleted, unless settled or of open runs", async () => {
       const tenant = freshTenant();
       const runs = await reserveThreadKeys(store.system, 2);
       const over = { status: "failed", stop_reason: null, error: null, usage: null } as const;
@@ -325,7 +325,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await states(), ["in_progress", undefined, "in_progress", undefined, ...left]);
     });
 
-    test("manifest versions and their pointer come back as they were, versions newest first", async () => {
+    test("manifest versions and their pointer are read as written, newest first", async () => {
       const tenant = freshTenant();
       const version = {
         name: "m",
@@ -371,7 +371,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("an event id names its thread and place, and nothing else does", () => {
+test("an event id names its thread and position, and nothing else does", () => {
   const uid = threadUid("0123456789abcdef0123456789abcdef");
 
   fc.assert(

@@ -149,7 +149,7 @@ describe("the SQLite writer", () => {
     });
   }
 
-  test("while another process holds the file, everything is refused; then writes work again and check says so", async (t) => {
+  test("refuses everything while another process holds the file, and recovers", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
     const writer = openSqliteWriter({ path }, 50);
@@ -208,7 +208,7 @@ describe("the SQLite writer", () => {
     other.close();
   });
 
-  test("a reader that stays open lets the log grow; when it ends the log is used from its start and cut", async (t) => {
+  test("an open reader lets the WAL grow; when it ends the WAL is reused and truncated", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
     const writer = openSqliteWriter({ path });
@@ -232,7 +232,7 @@ describe("the SQLite writer", () => {
     assert.ok(statSync(`${path}-wal`).size <= kept);
   });
 
-  test("a batch of the wrong kind is a defect and leaves its neighbours alone", async (t) => {
+  test("a batch of the wrong kind is a defect and keeps its neighbours intact", async (t) => {
     const atEnd = cleanup(t);
     const writer = openSqliteWriter({ path: await migratedPath(atEnd) });
     atEnd.after(() => writer.close());
@@ -250,7 +250,7 @@ describe("the SQLite writer", () => {
     );
   });
 
-  test("rows of logs that wait together are added together: all of them, in their order, and with what follows from them", async (t) => {
+  test("waiting rows of logs are inserted together, in order, with their dependent rows", async (t) => {
     const { writer, other } = await opened(cleanup(t));
     const turns = Array.from({ length: 39 }, (_, n) => n);
 
@@ -278,7 +278,7 @@ describe("the SQLite writer", () => {
     assert.deepEqual(other.prepare("SELECT calls, tokens_input FROM usage_days").raw().all(), [[39, (38 * 39) / 2]]);
   });
 
-  test("of rows that are added together, the batch whose key is taken is refused, and its neighbours are kept", async (t) => {
+  test("one batch with a taken key is refused, and batches inserted with it are kept", async (t) => {
     const { writer, other } = await opened(cleanup(t));
     const turns = Array.from({ length: 20 }, (_, n) => n);
     writeAll(writer, [[event(7)]]);
@@ -322,7 +322,7 @@ describe("the SQLite writer", () => {
     assert.equal(other.prepare("SELECT COUNT(*) FROM usage").pluck().get(), 1);
   });
 
-  test("what follows from a row of a log is in tables that have its name in theirs, so that who names them is seen", async (t) => {
+  test("rows that follow from a log's row are in tables that contain the log's name", async (t) => {
     const atEnd = cleanup(t);
     const other = new Database(await migratedPath(atEnd), { readonly: true });
     atEnd.after(() => void other.close());
@@ -355,7 +355,7 @@ describe("the SQLite writer", () => {
     assert.equal(other.prepare("SELECT COUNT(*) FROM kv").pluck().get(), 0);
   });
 
-  test("a table that is missing is missing to those alone who need it, and is a failure of the store", async (t) => {
+  test("a missing table fails only the batches that need it, and is a store failure", async (t) => {
     const atEnd = cleanup(t);
     const path = await migratedPath(atEnd);
     const other = new Database(path);

@@ -480,7 +480,7 @@ const saidTwice = [
 ];
 
 for (const dialect of dialects) {
-  test(`on ${dialect} each statement says whose rows it means, of each table that it names and wherever it does`, async (t) => {
+  test(`on ${dialect} each statement binds the tenant of each table that it names`, async (t) => {
     const { config } = await testStore(dialect, cleanup(t));
     const tables = new Set(await tenantTables(config));
     const found: Record<string, string[]> = {};
@@ -526,7 +526,7 @@ for (const dialect of dialects) {
     });
 
     for (const statement of statements) {
-      test(`${statement.name} neither shows nor changes what is another's`, async () => {
+      test(`${statement.name} neither shows nor changes another tenant's rows`, async () => {
         const attacker = store.tenant("attacker");
         const victim = store.tenant("victim");
         const rowsBefore = await victimRows(config, tables);
@@ -551,7 +551,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("an attack that works would be seen: to the same tries the victim's own store shows the canary", async (t) => {
+test("a successful attack would be seen: the victim's own store shows the canary", async (t) => {
   const { store, config } = await testStore("sqlite", cleanup(t));
   const victim = store.tenant("victim");
   await fill(victim, victimKey, canary);

@@ -45,7 +45,7 @@ for (const dialect of dialects) {
 
     const keysOf = async (objects: ObjectStore) => objects.list("files/", 100);
 
-    test("uploads at once never pass the quota together, and every byte that is freed can be used again", async () => {
+    test("concurrent uploads never pass the quota together, and freed bytes are reusable", async () => {
       const tenant = store.tenant("crowd");
       const files = new FileStore(openMemoryStore(), systemEnv(), 5 * gif.length + 1);
 
@@ -61,7 +61,7 @@ for (const dialect of dialects) {
       }
     });
 
-    test("files count as what the tenant stores in all, and give it back", async () => {
+    test("files count in the tenant's stored bytes, and deletion frees them", async () => {
       const tenant = store.tenant("stores");
       const files = new FileStore(openMemoryStore(), systemEnv(), 10 * gif.length, gif.length);
 
@@ -93,7 +93,7 @@ for (const dialect of dialects) {
       assert.equal((await keysOf(objects)).length, 1);
     });
 
-    test("a file whose bytes cannot be stored is refused and charges nothing", async () => {
+    test("a file whose bytes cannot be stored is refused and not counted", async () => {
       const tenant = store.tenant("full");
       const objects = openMemoryStore();
       const refusing = { ...objects, put: () => Promise.reject(new SvcError("storage_unavailable")) };
@@ -105,7 +105,7 @@ for (const dialect of dialects) {
       assert.deepEqual([refused, kept], ["storage_unavailable", "done"]);
     });
 
-    test("a file is gone even if its bytes cannot be deleted; the sweep deletes them later", async () => {
+    test("a file is deleted even if its bytes cannot be; the sweep deletes them later", async () => {
       const tenant = store.tenant("stuck");
       const objects = openMemoryStore();
       const refusing = { ...objects, delete: () => Promise.reject(new SvcError("storage_unavailable")) };
@@ -148,7 +148,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await keysOf(objects), []);
     });
 
-    test("two that delete one file at once charge it back once", async () => {
+    test("two concurrent deletions of one file free its bytes once", async () => {
       const tenant = store.tenant("twice");
       const files = new FileStore(openMemoryStore(), systemEnv(), gif.length);
       const { file_id } = await files.keep(tenant, fileOf(gif));
@@ -159,7 +159,7 @@ for (const dialect of dialects) {
       assert.deepEqual(codes, ["done", "attachment_quota_exceeded"]);
     });
 
-    test("the files of a thread go with it, drafts too, and no others", async () => {
+    test("a thread's files are deleted with it, drafts too, and no others", async () => {
       const tenant = store.tenant("threads");
       const objects = openMemoryStore();
       const files = new FileStore(objects, systemEnv(), 0);
@@ -193,7 +193,7 @@ for (const dialect of dialects) {
       assert.equal(await storedBytes(tenant, "files"), 0);
     });
 
-    test("a file that several threads show goes with the last of them, and is charged once", async () => {
+    test("a file that several threads show is deleted with the last, and counted once", async () => {
       const tenant = store.tenant("sharing");
       const files = new FileStore(openMemoryStore(), systemEnv(), 3 * gif.length);
       const { file_id: shown } = await files.keep(tenant, fileOf(gif, { thread_key: 7 }));

@@ -33,7 +33,7 @@ describe("a page of a window", () => {
     ["that ends in the millisecond of a cursor has nothing of it", { until: 300 }, older, [300, "", 0]],
   ] as const;
   for (const [what, filter, cursor, expected] of cases)
-    test(`${what}: rows outside are not passed over`, async () => {
+    test(`${what}: rows outside it are not scanned`, async () => {
       const { store, params } = asked();
 
       await usagePage(store, filter, cursor, 10);

@@ -78,7 +78,7 @@ describe("the port to the store thread", () => {
     await check;
   });
 
-  test("a refusal comes back as one", async (t) => {
+  test("a refusal is received as one", async (t) => {
     const { tenant, next, reply } = held(t);
     const arrival = next();
     const write = tenant.write([entry(tenant, "1")]);
@@ -125,7 +125,7 @@ describe("the port to the store thread", () => {
     assert.deepEqual(await after, []);
   });
 
-  test("waiting and later requests are refused when the other side is gone", async (t) => {
+  test("waiting and later requests are refused when the other side has ended", async (t) => {
     const { tenant, next, hangUp } = held(t);
     const arrival = next();
     const write = assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
@@ -137,7 +137,7 @@ describe("the port to the store thread", () => {
     await assert.rejects(tenant.write([entry(tenant, "1")]), { code: "storage_unavailable" });
   });
 
-  test("a caller with an unknown outcome hears of a late commit, and only of that", async (t) => {
+  test("a caller with an unknown outcome is notified of a late commit only", async (t) => {
     const sim = new Sim(1);
     const { tenant, arrived, next, reply } = held(t, sim.env());
     const heard: string[] = [];
@@ -167,7 +167,7 @@ describe("the port to the store thread", () => {
     assert.equal(arrived.length, 2);
   });
 
-  test("a store that says nothing refuses reads, checks and hurried writes after 8 s, long reads after 60, and other writes never", async (t) => {
+  test("a silent store times out reads, checks, urgent writes at 8 s, long reads at 60", async (t) => {
     const sim = new Sim(1);
     const { tenant, port, arrived, next, reply } = held(t, sim.env());
     const settled = new Map<string, string>();
@@ -226,7 +226,7 @@ describe("the port to the store thread", () => {
     assert.ok(given.every(({ status }) => status === "rejected"));
   });
 
-  test("a port that is closed looks at deadlines no more", async (t) => {
+  test("a closed port checks no deadlines", async (t) => {
     const sim = new Sim(1);
     const { port, next } = held(t, sim.env());
     const arrival = next();

@@ -141,7 +141,7 @@ describe("declared statements on sqlite", () => {
   });
 
   for (const statement of declared) {
-    test(`${statement.name} is understood, and answers rows as it says`, () => {
+    test(`${statement.name} is valid, and answers rows as it declares`, () => {
       const prepared = db.prepare(statement.text.sqlite);
 
       assert.equal(prepared.reader, statement.returnsRows);
@@ -166,7 +166,7 @@ describe("declared statements on sqlite", () => {
   });
 
   for (const [name, index] of Object.entries(byFilter))
-    test(`${name} begins at its first row, by ${index}`, () => {
+    test(`${name} starts at its first row, by ${index}`, () => {
       const { text } = statementNamed(name);
 
       const [plan] = db
@@ -176,7 +176,7 @@ describe("declared statements on sqlite", () => {
       assert.match(plan?.detail ?? "", new RegExp(` USING ${index} \\(tenant_id=\\? AND .*ts>\\?`));
     });
 
-  test("none looks through the rows of a whole tenant, but those that are meant to", () => {
+  test("none scans the rows of a whole tenant, but those that may", () => {
     const walks = declared.filter((statement) => {
       const plan = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement.text.sqlite}`);
       return plan.all(fakeParams(statement)).some(({ detail }) => /(INDEX \w+|KEY) \(tenant_id=\?\)/.test(detail));
@@ -185,7 +185,7 @@ describe("declared statements on sqlite", () => {
     assert.deepEqual(walks.map(({ name }) => name).toSorted(), ofWholeTenant);
   });
 
-  test("keys above 2^31, which the driver binds as floats, still find their row by the primary key", () => {
+  test("keys above 2^31, which the driver binds as floats, still use the primary key", () => {
     const key = 200 * 2 ** 24 + 7;
     const insert = db.prepare(statementNamed("events_insert").text.sqlite);
     insert.run(["acme", key, -1, 1_700_000_000_000, "message", "user", "hello", null, null]);
@@ -205,7 +205,7 @@ describe("declared statements on sqlite", () => {
     assert.deepEqual(type, { type: "integer", time: "integer" });
   });
 
-  test("a statement over a tenant's table names the tenant, but for the service's own sweeps", () => {
+  test("a statement on a tenant's table names the tenant, except the service's own sweeps", () => {
     const tables = db
       .prepare<[], string>(
         "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'",
@@ -246,7 +246,7 @@ describe("declared statements on postgres", () => {
     url = config.postgres.url;
   });
 
-  test("each is understood, with its guard too, and takes as many parameters as it says", async () => {
+  test("each is valid, with its guard too, and has as many parameters as it declares", async () => {
     await onServer(url, async (client) => {
       for (const statement of declared) {
         const { name, text, paramCount } = statement;
@@ -282,7 +282,7 @@ describe("declared statements on postgres", () => {
     );
   });
 
-  test("a search walks the index of words", async () => {
+  test("a search uses the index of words", async () => {
     await onServer(url, async (client) => {
       await client.query("SET enable_seqscan = off");
 
@@ -293,7 +293,7 @@ describe("declared statements on postgres", () => {
   });
 });
 
-test("a statement cannot be declared twice, without a tenant, or with its parameters in another order", () => {
+test("a statement is not declared twice, without a tenant, or with reordered parameters", () => {
   assert.throws(() => tenantSql("threads_insert", "SELECT :tenant"), /twice/);
   assert.throws(() => tenantSql("test_no_tenant", "SELECT 1"), /does not name :tenant/);
   assert.throws(() => systemSql("test_tenant", "SELECT :tenant"), /names :tenant/);
@@ -316,7 +316,7 @@ test("SQLite parses a statement only once for all its parameters", () => {
   assert.match(statementNamed("events_forward").text.postgres, /= \$1 /);
 });
 
-test("Postgres is not told by which index it finds rows", () => {
+test("a statement's text for Postgres names no index", () => {
   assert.match(statementNamed("files_gone").text.sqlite, / INDEXED BY files_unkept\b/);
   for (const { name, text } of declared) assert.doesNotMatch(text.postgres, /\bINDEXED\b/, name);
 });

@@ -23,7 +23,7 @@ const things = table("test_things", {
 });
 const thing = { name: "a", size: 1, weight: null, state: "new", facts: { colour: "red" } } as const;
 
-test("a row is written in the order of the columns, and comes back as it was", () => {
+test("a row is written in the order of the columns, and read as it was", () => {
   const values = things.encode(thing);
 
   assert.deepEqual(values, ["a", 1, null, "new", '{"colour":"red"}']);
@@ -31,7 +31,7 @@ test("a row is written in the order of the columns, and comes back as it was", (
   assert.deepEqual(things.decode(Object.fromEntries(names.map((name, at) => [name, values[at] ?? null]))), thing);
 });
 
-test("a row that is not one of the table is a defect that names the column", () => {
+test("a row that does not fit the table is a defect that names the column", () => {
   const row = { name: "a", size: 1, weight: 1.5, state: "new", facts: "{}" };
 
   for (const [column, value, says] of [

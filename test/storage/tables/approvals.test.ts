@@ -95,7 +95,7 @@ for (const dialect of dialects) {
     const freshTenant = (): TenantStore => store.tenant(`approvals-${++count}`);
     const approve = async (tenant: TenantStore, id: string) => tenant.write(decideOps(tenant, id, yes, "decider"));
 
-    test("a page ends before it is too long, but for its first request, and none is left out", async () => {
+    test("a page ends at its length, has one request at least, and skips none", async () => {
       const tenant = freshTenant();
       const mebibyte = 1024 * 1024;
       for (const [at, mebibytes] of [3, 1, 1.5, 0, 0, 9, 2.5, 1, 1].entries()) {
@@ -131,7 +131,7 @@ for (const dialect of dialects) {
       assert.equal((await approvalById(tenant, "late"))?.status, "pending");
     });
 
-    test("an approval lasts from its decision as long as its request would have, in its tenant alone", async () => {
+    test("an approval lasts as long from its decision as its request, in its tenant only", async () => {
       const [tenant, other] = [freshTenant(), freshTenant()];
       await openApproval(tenant, request("grant", 600_000));
       await approve(tenant, "grant");
@@ -146,7 +146,7 @@ for (const dialect of dialects) {
       assert.equal((await approvalById(tenant, "grant"))?.status, "approved");
     });
 
-    test("an approval lasts from its decision, however long before that it was asked for", async () => {
+    test("an approval lasts from its decision, however old its request", async () => {
       const tenant = freshTenant();
       await openApproval(tenant, request("old", 600_000));
       await approve(tenant, "old");
@@ -159,7 +159,7 @@ for (const dialect of dialects) {
       assert.deepEqual([early?.id, late?.id], ["old", "old"]);
     });
 
-    test("an approval for one principal is no other's, and one for a single call is over when that has it", async () => {
+    test("an approval is for its own principal, and one for a single call is used once", async () => {
       const tenant = freshTenant();
       await openApproval(tenant, { ...request("bound", 600_000), bound_to: asker });
       await approve(tenant, "bound");
@@ -195,7 +195,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await stateOf(tenant, "r-own"), ["open"]);
     });
 
-    test("a request that a lost run leaves is closed for the reason why its call does not wait any more, unless another waits", async () => {
+    test("a lost run's request is closed with the reason of its call, unless another waits", async () => {
       const tenant = freshTenant();
       const ids = ["open", "over", "superseded", "answered", "shared"];
       for (const [at, id] of ids.entries()) {
@@ -252,7 +252,7 @@ for (const dialect of dialects) {
       await assert.rejects(claim("second"), { code: "conflict" });
     });
 
-    test("a request and the wait of its call are written together: for an equal one that is there, or not at all", async () => {
+    test("a request and its wait are written together, joined to an equal one, or not", async () => {
       const tenant = freshTenant();
       const ask = (id: string, lastsMs: number, more: Partial<NewApproval> = {}, ...others: WriteOp[]) => {
         const frame = { name: "asked", data: { id, until: deadlineMark(id) } };
@@ -287,7 +287,7 @@ for (const dialect of dialects) {
     });
 
     if (dialect === "postgres")
-      test("a call that finds its request as that is decided asks anew, and is never without one", {
+      test("a call that meets a request during its decision always has one of its own", {
         skip: skipLock,
       }, async () => {
         const tenant = freshTenant();
@@ -317,7 +317,7 @@ for (const dialect of dialects) {
       });
 
     if (dialect === "postgres")
-      test("a call that joins a request waits for whoever decides it, and is answered", {
+      test("a call that joins a request waits for its decider, and is answered", {
         skip: skipLock,
       }, async () => {
         const tenant = freshTenant();

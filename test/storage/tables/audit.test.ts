@@ -60,7 +60,7 @@ for (const dialect of dialects) {
     const ids = async (tenant: TenantStore, filter: AuditFilter): Promise<string[]> =>
       (await allPages(tenant, filter, 100)).flat();
 
-    test("AUDIT-006 pages go newest first, ties by id, with nothing twice and nothing missing; the last has no cursor", async () => {
+    test("AUDIT-006 pages go newest first, ties by id, complete and without repeats", async () => {
       const tenant = await tenantWith([row("a", 1), row("b", 2), row("d", 2), row("c", 2), row("e", 3)]);
 
       assert.deepEqual(await allPages(tenant, {}, 2), [["e", "d"], ["c", "b"], ["a"]]);
@@ -68,7 +68,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await allPages(await tenantWith([]), {}, 5), [[]]);
     });
 
-    test("AUDIT-006 a row comes back as it was written", async () => {
+    test("AUDIT-006 a row is read as it was written", async () => {
       const written = row("a", 1_700_000_000_000, {
         payload: '{"tool":"x"}',
         status: "denied",
@@ -81,7 +81,7 @@ for (const dialect of dialects) {
       assert.deepEqual(rows, [written]);
     });
 
-    test("AUDIT-006 each filter and all together", async () => {
+    test("AUDIT-006 each filter works, alone and combined", async () => {
       const rows = ["user_input", "tool_call"].flatMap((event_type) =>
         ["ok", "error"].flatMap((status) =>
           ["m", "n"].map((manifest_id, i) =>
@@ -103,7 +103,7 @@ for (const dialect of dialects) {
       ]);
     });
 
-    test("AUDIT-006 AUDIT-011 since is included and until is not, so that windows side by side tile a history", async () => {
+    test("AUDIT-006 AUDIT-011 since is included and until is not, so that consecutive windows fit together", async () => {
       const tenant = await tenantWith(
         Array.from({ length: 40 }, (_, i) => row(`r${String(i).padStart(2, "0")}`, 100 + (i >> 2))),
       );
@@ -119,7 +119,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("AUDIT-010 a window that ends before it begins is invalid_window, for a page and for an export", async () => {
+    test("AUDIT-010 a reversed window is invalid_window, for a page and for an export", async () => {
       const tenant = await tenantWith([row("a", 1)]);
 
       for (const [since, until] of [
@@ -139,7 +139,7 @@ for (const dialect of dialects) {
         assert.deepEqual(await ids(tenant, { event_type }), [], event_type);
     });
 
-    test("a cursor that this list did not make is invalid_cursor", async () => {
+    test("a cursor that this list did not return is invalid_cursor", async () => {
       const tenant = await tenantWith([row("a", 1), row("b", 2)]);
       const { next_cursor } = await auditPage(tenant, {}, null, 1);
       const encode = (key: unknown) => Buffer.from(JSON.stringify(key)).toString("base64url");

@@ -70,7 +70,7 @@ for (const dialect of dialects)
       for (const age of [oldestRunMs, oldestDueMs]) assert.ok(age >= hourMs && age < 2 * hourMs, String(age));
     });
 
-    test("OPS-008 the oldest wait is the one that is open and was opened first", async () => {
+    test("OPS-008 the oldest wait is the open one that was opened first", async () => {
       const tenant = store.tenant("waits");
       const now = Date.now();
       const wait = (wait_id: string, opened_at: number) =>

@@ -39,7 +39,7 @@ for (const dialect of dialects)
       assert.deepEqual(await deliveryStates(own, "run_1"), { ops: "pending" });
     });
 
-    test("written again they are the first ones", async () => {
+    test("stay the same when they are written again", async () => {
       const own = tenant();
       await own.write(outboxOps(own, outcome("run_1", ["ops"], "first")));
 
@@ -55,7 +55,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("a claim is one worker's alone, also of many that want it at the same moment", async () => {
+    test("have one claim by one worker, also when many want it at the same moment", async () => {
       const own = tenant();
       const stores: Store[] = [store, another(), another(), another()];
       const ids = Array.from({ length: 60 }, (_, index) => `run_${String(index).padStart(2, "0")}`);
@@ -104,7 +104,7 @@ for (const dialect of dialects)
       assert.ok(ms > hour - 30_000 && ms <= hour);
     });
 
-    test("the states of a source are its own, and one tenant's", async () => {
+    test("the states of a source belong to it and to one tenant", async () => {
       const [own, other] = [tenant(), tenant()];
       await own.write([
         ...outboxOps(own, outcome("run_a", ["ops"])),

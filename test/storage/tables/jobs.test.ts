@@ -62,7 +62,7 @@ for (const dialect of dialects) {
       return (await storedJob(tenant, name)) as JobRow;
     }
 
-    test("the time of a job that is due is taken once, however many ask for it, and never before it has come", async () => {
+    test("a due time is taken once, however many ask for it, and never before it is due", async () => {
       const tenant = freshTenant();
       const due = await put(tenant, "due", 10);
       const later = await put(tenant, "later", (await storeNow(store.system)) + 60_000);
@@ -135,7 +135,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("the newest runs of a job are kept, and all of one that is open", async () => {
+    test("the newest runs of a job are kept, and its open run always", async () => {
       const tenant = freshTenant();
       await put(tenant, "one", null);
       for (let at = 1; at <= runsKept + 5; at++) {

@@ -27,7 +27,7 @@ for (const dialect of dialects) {
     const freshTenant = (): TenantStore => store.tenant(`kv-${++count}`);
     const value = (text: string, expires_at: number | null = null) => ({ key: "k", value: text, expires_at });
 
-    test("a value is there until its time is over, and can be replaced", async () => {
+    test("a value exists until it expires, and can be replaced", async () => {
       const kv = freshTenant();
 
       await kv.write([kvSetOp(kv, value("one", 100), 10)]);
@@ -40,7 +40,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await kvGet(kv, "k", 1e12), { value: "two", version: 11, expires_at: null });
     });
 
-    test("of many who count at once as many get through as may", async () => {
+    test("concurrent counts succeed up to the limit", async () => {
       const kv = freshTenant();
       const entry = { key: "minute", expires_at: 1_000 };
       const counted = await Promise.allSettled(
@@ -77,7 +77,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await kvGet(kv, "k", 100), { value: "new", version: 100, expires_at: null });
     });
 
-    test("a version from before a value was deleted and made again is refused", async () => {
+    test("a version from before a deletion and recreation is refused", async () => {
       const kv = freshTenant();
       await kv.write([kvSetOp(kv, value("one"), 10)]);
       await kv.write([kvSetOp(kv, value("two"), 10)]);
@@ -89,7 +89,7 @@ for (const dialect of dialects) {
         await assert.rejects(kv.write([kvCompareAndSetOp(kv, value("four"), version, 20)]), { code: "conflict" });
     });
 
-    test("deleting asks for a version only when it is given one", async () => {
+    test("deletion checks a version only when it has one", async () => {
       const kv = freshTenant();
       await kv.write([kvSetOp(kv, value("one"), 10)]);
 
@@ -100,7 +100,7 @@ for (const dialect of dialects) {
       assert.equal(await kvGet(kv, "k", 0), undefined);
     });
 
-    test("of many who compare and set at once one wins each round, and versions only grow", async () => {
+    test("one of many concurrent compare and sets succeeds, and versions only grow", async () => {
       const kv = freshTenant();
       await kv.write([kvSetOp(kv, value("0"), 1)]);
       let wins = 0;
@@ -121,7 +121,7 @@ for (const dialect of dialects) {
       assert.ok(wins >= 15);
     });
 
-    test("it behaves as a map with versions does", async () => {
+    test("it behaves like a map with versions", async () => {
       const step = fc.oneof(
         fc.record({ do: fc.constant("set" as const), key: fc.constantFrom("a", "b"), life: fc.option(fc.nat(20)) }),
         fc.record({ do: fc.constant("create" as const), key: fc.constantFrom("a", "b"), life: fc.option(fc.nat(20)) }),
@@ -169,7 +169,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("housekeeping deletes what is past its time, of every tenant, in as many batches as it takes", async () => {
+    test("housekeeping deletes expired values of every tenant, in batches", async () => {
       const [one, two] = [freshTenant(), freshTenant()];
       await deleteExpired(store, Number.MAX_SAFE_INTEGER);
       await one.write(

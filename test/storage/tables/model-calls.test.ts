@@ -56,7 +56,7 @@ for (const dialect of dialects)
     const run = (run_id: string, thread_key: number, epoch: number) =>
       insertRunOp(acme, newRun(run_id), { thread_key, epoch, first_seq: 0 });
 
-    test("calls of a run are numbered as they are written, also in one batch, and each run by itself", async () => {
+    test("calls are numbered per run as they are written, also in one batch", async () => {
       const other = store.tenant("globex");
       await acme.write([call("a", "f"), call("a", "f"), call("b", "f")]);
       await Promise.all([acme.write([call("a", "f")]), other.write([call("a", "f", null, other)])]);
@@ -92,7 +92,7 @@ for (const dialect of dialects)
       assert.deepEqual([await countModelCalls(acme, "gone"), await countModelCalls(acme, "stays")], [0, 1]);
     });
 
-    test("and with the row of its run when that is swept, of a thread or of none", async () => {
+    test("context records are deleted with their run's row, with or without a thread", async () => {
       const end = { status: "completed", stop_reason: null, error: null, usage: null, last_seq: null } as const;
       await acme.write([
         insertEndedRunOp(acme, newRun("old"), { ...end, ended_at: 100 }),

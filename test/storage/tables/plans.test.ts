@@ -47,7 +47,7 @@ for (const dialect of dialects) {
       return row;
     }
 
-    test("of two who change what both have read one is taken, and its time is later, also when the clock stands", async () => {
+    test("of two changes of one version one succeeds, with a later time on any clock", async () => {
       const tenant = freshTenant();
       const first = await put(tenant, "one");
 
@@ -77,7 +77,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await bytesOf(tenant), [first.bytes, first.bytes]);
     });
 
-    test("the plans of a thread go together and give back what they count for; others stay", async () => {
+    test("a thread's plans are deleted together and free their bytes; others stay", async () => {
       const tenant = freshTenant();
       const other = freshTenant();
       const thread_id = "t:1";
@@ -94,7 +94,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await bytesOf(other), [theirs.bytes, theirs.bytes]);
     });
 
-    test("deleting a thread's plans and changing them at once neither waits for ever nor counts wrong", async () => {
+    test("concurrent deletion and change of plans neither blocks nor miscounts", async () => {
       const tenant = freshTenant();
       const thread_id = "t:1";
       const rows = await Promise.all(["a", "b", "c", "d"].map((id) => put(tenant, id, { thread_id })));
@@ -109,7 +109,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await bytesOf(tenant), [left, left]);
     });
 
-    test("the newest of a thread is the one that was changed last and is not over", async () => {
+    test("a thread's newest plan is the last changed one that has not expired", async () => {
       const tenant = freshTenant();
       const thread_id = "t:1";
       const old = await put(tenant, "old", { thread_id });
@@ -122,7 +122,7 @@ for (const dialect of dialects) {
       assert.equal(await newestPlan(tenant, "t:2", 49), undefined);
     });
 
-    test("plans whose time is over are swept, of all tenants, and count no longer", async () => {
+    test("expired plans are swept, of all tenants, and count no longer", async () => {
       const [one, two] = [freshTenant(), freshTenant()];
       await put(one, "old", { expires_at: 50 });
       const young = await put(one, "young", { expires_at: Number.MAX_SAFE_INTEGER });

@@ -40,7 +40,7 @@ for (const dialect of dialects)
     const tenants = () =>
       ["acme", "globex", "initech"].map((id) => store.tenant(id)) as [TenantStore, TenantStore, TenantStore];
 
-    test("TASK-012 audit rows from before a time go, of every tenant and in batches, and no others", async () => {
+    test("TASK-012 old audit rows are deleted, of every tenant and in batches, and no others", async () => {
       const [acme, globex, initech] = tenants();
       const row = (id: number, ts: number) => ({
         ...{ id: String(id).padStart(6, "0"), ts, event_type: "x", manifest_id: "m", principal_subj: "p" },
@@ -196,7 +196,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("TASK-012 conversations in which nothing happens are given to be deleted, page by page, but for those with an open run", async () => {
+    test("TASK-012 idle conversations are listed for deletion in pages, except with an open run", async () => {
       const [acme, globex, initech] = tenants();
       let key = 10;
       const talk = (tenant: TenantStore, suffix: string, updated_at: number) =>

@@ -59,7 +59,7 @@ for (const dialect of dialects) {
       written(joinBudgetOps(tenant, { run_id, task_id: `task of ${run_id}`, root_key, budgets }, most));
     const outputOf = async (id: string) => (await runBudgetById(tenant, id))?.output_tokens;
 
-    test("DEL-006 who sets something aside at the same time never passes the bound together", async () => {
+    test("DEL-006 concurrent reservations never pass the bound together", async () => {
       const { id, rootKey } = await opened();
       const runs = ["x", "y", "z"].map((name) => `${name}-${id}`);
       for (const run of runs) assert.ok(await join(run, [id], rootKey));
@@ -79,7 +79,7 @@ for (const dialect of dialects) {
       assert.equal(calls.filter(Boolean).length, 2, "one was made before");
     });
 
-    test("DEL-007 of those who begin at the same time as many do as may, however they are nested", async () => {
+    test("DEL-007 concurrent starts succeed up to the bound, however nested", async () => {
       const { id, rootKey } = await opened();
       const inner = (await opened(rootKey)).id;
 

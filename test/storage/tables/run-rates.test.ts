@@ -67,7 +67,7 @@ for (const dialect of dialects)
         )
         .toSorted();
 
-    test("TASK-011 outcomes are counted by tenant, manifest and version, those of a rollout by themselves, in pages", async () => {
+    test("TASK-011 outcomes are counted by tenant, manifest and version, rollouts apart, in pages", async () => {
       const [acme, globex] = [store.tenant("acme"), store.tenant("globex")];
       const failed = { status: "failed", error: "model_failed" } as const;
       await acme.write([
@@ -106,7 +106,7 @@ for (const dialect of dialects)
       assert.deepEqual(await all(99, 100), []);
     });
 
-    test("TASK-011 what is usual of a manifest is the tenant's, and is forgotten when it does not run", async () => {
+    test("TASK-011 a manifest's usual rate is the tenant's, and is deleted when it does not run", async () => {
       const [acme, globex] = [store.tenant("acme"), store.tenant("globex")];
       const rate = { manifest: "m", runs: 10.5, failures: 2.25, seen_at: 77 };
       await acme.write([setUsualRateOp(acme, { ...rate, runs: 1 })]);

@@ -103,7 +103,7 @@ for (const dialect of dialects)
       assert.equal(runNumber(held.run_key), 3);
     });
 
-    test("one run runs on a thread at a time; one that ends makes room, and one that waits does not", async () => {
+    test("a thread has one open run at a time, also while it waits", async () => {
       const tenant = freshTenant();
       const thread_key = await freshThread(tenant);
       const begin = (epoch: number) =>
@@ -124,7 +124,7 @@ for (const dialect of dialects)
       assert.equal((await interruptedRun(tenant, thread_key))?.run_id, "r2");
     });
 
-    test("a run is changed under its own epoch alone, and once", async () => {
+    test("a run is changed under its own epoch only, and once", async () => {
       const tenant = freshTenant();
       const thread_key = await freshThread(tenant);
       const run_key = runKey(thread_key, 1);
@@ -165,7 +165,7 @@ for (const dialect of dialects)
       assert.equal((await runByKey(tenant, held.run_key))?.status, "expired");
     });
 
-    test("runs without a thread are kept side by side, however many end at once", async () => {
+    test("runs without a thread coexist, however many end at once", async () => {
       const tenant = freshTenant();
       const other = freshTenant();
       const keep = (of: TenantStore, id: string) =>
@@ -185,7 +185,7 @@ for (const dialect of dialects)
       );
     });
 
-    test("deleting the runs of a thread leaves its neighbours', the last of the one before among them", async () => {
+    test("deleting the runs of a thread keeps those of its neighbours in order", async () => {
       const tenant = freshTenant();
       const key = await reserveThreadKeys(store.system, 3);
       const places = [
@@ -246,7 +246,7 @@ for (const dialect of dialects)
       assert.deepEqual(await abandonedRuns(store.system, gone, first - 1, 10), []);
     });
 
-    test("runs that ended long ago are deleted, the oldest first, so many at a time; others stay", async () => {
+    test("old ended runs are deleted, oldest first, in batches; others stay", async () => {
       const tenant = freshTenant();
       const thread_key = await freshThread(tenant);
       for (let epoch = 1; epoch <= 5; epoch++)
@@ -281,7 +281,7 @@ for (const dialect of dialects)
     const enter = (id: string, leaseMs: number) => write(enterHostOp(store.system, id, leaseMs));
     const renew = (id: string, leaseMs: number) => write(renewHostOp(store.system, id, leaseMs));
 
-    test("a host whose lease has expired by the store's clock is out, once, and does not come back by itself", async () => {
+    test("a host whose lease expired by the store's clock is removed once, and for good", async () => {
       await enter("stays", hourMs);
       await enter("goes", 0);
       await enter("renews", 0);
@@ -295,7 +295,7 @@ for (const dialect of dialects)
       await renew("stays", hourMs);
     });
 
-    test("a host that has entered twice is there once, for as long as it said last", async () => {
+    test("a host that entered twice is listed once, with its last lease", async () => {
       await enter("twice", 0);
       await enter("twice", hourMs);
 
@@ -305,7 +305,7 @@ for (const dialect of dialects)
       await renew("twice", hourMs);
     });
 
-    test("who holds what one process alone can hold makes all others go", async () => {
+    test("the holder of the process lock removes all other hosts", async () => {
       await enter("other", hourMs);
       await enter("holder", hourMs);
 

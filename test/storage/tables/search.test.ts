@@ -92,7 +92,7 @@ for (const dialect of dialects) {
       assert.ok((hits[1]?.rank as number) < 1 && (hits[1]?.rank as number) > 0);
     });
 
-    test("every word must be there, in any form, order, case and accent; words that are everywhere count too", async () => {
+    test("every word must occur, in any form, order, case and accent; common words count", async () => {
       const tenant = freshTenant();
       await say(
         store,
@@ -172,7 +172,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("a tenant finds its own words only, and its ranks say nothing of others", async () => {
+    test("a tenant finds its own words only, and its ranks disclose nothing of others", async () => {
       const [mine, theirs] = [freshTenant(), freshTenant()];
       await say(store, mine, "t", "our giraffe");
       const alone = await searchEvents(store.tenant(mine), "giraffe", 20, env);
@@ -194,7 +194,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await find(tenant, tenant), []);
     });
 
-    test("words of one and two letters are themselves", async () => {
+    test("words of one and two letters are found", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "i am", "it is us", "a u turn");
 
@@ -203,7 +203,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await find(tenant, "u"), ["a u turn"]);
     });
 
-    test("a short word is not a longer one that begins with it", async () => {
+    test("a short word does not match a longer one that begins with it", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", "100 apples", "version v1", "10 pears", "i0 and a00");
 
@@ -250,14 +250,14 @@ for (const dialect of dialects) {
       assert.deepEqual((await find(tenant, "lynx")).toSorted(), ["first lynx", "second lynx"]);
     });
 
-    test("a limit is kept", async () => {
+    test("a limit is applied", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "t", ...Array.from({ length: 30 }, (_, i) => `otter ${i}`));
 
       assert.equal((await find(tenant, "otter", 7)).length, 7);
     });
 
-    test("a log longer than a batch, and many threads, are indexed in batches, and several may do it at once", async () => {
+    test("long logs and many threads are indexed in batches, also by several at once", async () => {
       const tenant = freshTenant();
       await say(store, tenant, "long", ...Array.from({ length: 150 }, (_, i) => `badger ${i}`));
       for (let i = 0; i < 40; i++) await say(store, tenant, `short-${i}`, `badger in thread ${i}`);
@@ -271,7 +271,7 @@ for (const dialect of dialects) {
       assert.equal(new Set(found).size, 190);
     });
 
-    test("indexing stops at its number of batches and says that something is left", async () => {
+    test("indexing stops at its number of batches and reports that some are left", async () => {
       const tenant = freshTenant();
       await indexEvents(store, 1000, env);
       await say(store, tenant, "t", ...Array.from({ length: 100 }, (_, i) => `heron ${i}`));
@@ -281,7 +281,7 @@ for (const dialect of dialects) {
       assert.equal(await indexEvents(store, 1, env), true);
     });
 
-    test("a batch ends with the message that makes it long, in words or in bytes, and takes one at least", async () => {
+    test("a batch ends at its limit of words or bytes, and has one message at least", async () => {
       await indexEvents(store, 1000, env);
 
       for (const long of ["東".repeat(20_000), "x".repeat(256 * 1024)]) {
@@ -309,7 +309,7 @@ for (const dialect of dialects) {
       assert.deepEqual([atOnce.length, withNext.length], [32, 33]);
     });
 
-    test("a text of as many different words as there can be is indexed by its beginning, and keeps none from it", async () => {
+    test("a text of too many different words is indexed in part, and blocks none after it", async () => {
       const tenant = freshTenant();
       const signs = [0x4e00, 0x3400, 0x20000].flatMap((from) => Array.from({ length: 20_000 }, (_, i) => from + i));
       const every = signs.map((sign) => String.fromCodePoint(sign)).join("");
@@ -320,7 +320,7 @@ for (const dialect of dialects) {
       assert.equal((await find(tenant, "一")).length, 1);
     });
 
-    test("while a long message is made into words, others have turns", async () => {
+    test("other work gets turns while a long message is split into words", async () => {
       await indexEvents(store, 1000, env);
       await say(store, freshTenant(), "t", "東".repeat(100_000));
       let turns = 0;
@@ -337,7 +337,7 @@ for (const dialect of dialects) {
       assert.ok(turns >= 20, `${turns} turns`);
     });
 
-    test("a thread that is deleted is not found any more, and its neighbours are", async () => {
+    test("a deleted thread is not found any more, and its neighbours are", async () => {
       const tenant = freshTenant();
       const scope = store.tenant(tenant);
       const key = await say(store, tenant, "gone", "a secret ibis", "another ibis");
@@ -354,7 +354,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await find(tenant, "secret"), []);
     });
 
-    test("a tenant cannot delete another's words, nor take their place", async () => {
+    test("a tenant cannot delete or replace another's words", async () => {
       const [mine, theirs] = [freshTenant(), freshTenant()];
       const key = await say(store, theirs, "t", "a puffin");
       assert.deepEqual(await find(theirs, "puffin"), ["a puffin"]);

@@ -49,7 +49,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await both(first), [0, 0]);
     });
 
-    test("a batch that is refused for another reason counts nothing and says that reason", async () => {
+    test("a batch that is refused for another reason counts nothing and gives that reason", async () => {
       const tenant = freshTenant();
       await writeStored(tenant, { kind, bytes: 10 }, 100, insertVersions(tenant, "m", 1));
 
@@ -59,7 +59,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await both(tenant), [10, 10]);
     });
 
-    test("many at once fill a limit to the byte and none passes it, over several connections", async () => {
+    test("concurrent writes fill a limit to the byte, and none passes it", async () => {
       const id = `stored-${++count}`;
       const stores = [running.store, running.another(), running.another()].map((store) => store.tenant(id));
 
@@ -77,7 +77,7 @@ for (const dialect of dialects) {
       assert.deepEqual(await both(stores[0] as TenantStore), [250, 250]);
     });
 
-    test("a tenant's bytes are not another's, no limit is no limit, and a lower one refuses only what adds", async () => {
+    test("limits are per tenant and optional, and a lower one refuses only additions", async () => {
       const [mine, theirs] = [freshTenant(), freshTenant()];
       await writeStored(mine, { kind, bytes: 100 }, 100, []);
 

@@ -23,7 +23,7 @@ const job = { schedule: "0 * * * *", manifest_id: "m", payload: {}, enabled: 1, 
 /** The next whole hour. */
 const hourly = (_schedule: string, after: number): number => (Math.floor(after / hour) + 1) * hour;
 
-test("a rest doubles from a minute to an hour", () => {
+test("a pause doubles from a minute to an hour", () => {
   assert.deepEqual(
     [0, 1, 2, 6, 7, 1_000].map((failures) => backOffMs(failures) / minute),
     [0, 1, 2, 32, 60, 60],
@@ -85,7 +85,7 @@ for (const dialect of dialects)
         assert.equal((await storedJob(tenant, "j"))?.next_run_at, hourly("", now));
       });
 
-      test("the sweep moves every row, more of them than are read at once, and no time that is due", async () => {
+      test("the sweep corrects every row, over several pages, and no time that is due", async () => {
         const now = await storeNow(store.system);
         const many = Array.from({ length: 501 }, (_, n) => `many-${String(n).padStart(3, "0")}`);
         const at = { now, next_run_at: hourly("", now) + aheadMs, limit: 0, ops: [] };
@@ -102,7 +102,7 @@ for (const dialect of dialects)
         assert.ok(moved.runs >= many.length, String(moved.runs));
       });
 
-      test("a skipped job gets its next scheduled time, and one without a time stays so", async () => {
+      test("a skipped job gets its next scheduled time, and one without a time keeps none", async () => {
         const now = await storeNow(store.system);
         const at = { now, next_run_at: now - 2 * hour, limit: 0, ops: [] };
         await writeJob(tenant, undefined, { name: "missed", ...job }, at);

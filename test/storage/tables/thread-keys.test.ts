@@ -8,7 +8,7 @@ import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 for (const dialect of dialects) {
-  test(`of many new threads at once each gets a key of its own, and a block is used up before another is taken, on ${dialect}`, async (t) => {
+  test(`concurrent new threads each get a key of their own, block after block, on ${dialect}`, async (t) => {
     const { store, another } = await testStore(dialect, cleanup(t));
     const [keys, others] = [new ThreadKeys(store), new ThreadKeys(another())];
 
@@ -24,7 +24,7 @@ for (const dialect of dialects) {
     assert.equal(new Set([...taken, ...takenByOthers]).size, 2_510);
   });
 
-  test(`no key is handed out whose events have no exact number, and those of the last one have, on ${dialect}`, async (t) => {
+  test(`no thread key beyond exact event numbers is assigned, on ${dialect}`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const tenant = store.tenant("acme");
     const first = await reserveThreadKeys(store.system, 1);

@@ -47,7 +47,7 @@ for (const dialect of dialects) {
       return tenant;
     }
 
-    test("USAGE-001 rows come newest first as they were written, by pages, filters and cursor", async () => {
+    test("USAGE-001 rows are newest first as written, by pages, filters and cursor", async () => {
       const rows = [
         row("a", 1),
         row("b", 2, { manifest_id: "n" }),
@@ -68,7 +68,7 @@ for (const dialect of dialects) {
       await assert.rejects(usagePage(tenant, {}, "nonsense", 3), { code: "invalid_cursor" });
     });
 
-    test("USAGE-002 the summary is by manifest, model and UTC day, the newest day first; its totals are the sums of the rows", async () => {
+    test("USAGE-002 the summary is by manifest, model and UTC day, newest first, with true totals", async () => {
       const day = Date.UTC(2026, 1, 28);
       const tenant = await tenantWith([
         row("a", day),
@@ -123,7 +123,7 @@ for (const dialect of dialects) {
       assert.equal(totals.cost_usd, 0.000_000_01);
     });
 
-    test("USAGE-002 every window gives what its rows add up to, whichever days it cuts, and nothing of another tenant", async () => {
+    test("USAGE-002 every window sums exactly its rows, whichever days it cuts, of one tenant", async () => {
       const rows = Array.from({ length: 200 }, (_, i) =>
         row(`r${i}`, Math.floor(((i * 7919) % 200) * 0.05 * dayMs) + (i % 3), {
           manifest_id: `m${i % 3}`,
@@ -173,7 +173,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("USAGE-002 rows that are written at once are all in the sums, one that is sent again once, and one of a batch that is refused is not", async () => {
+    test("USAGE-002 concurrent rows all count, a resent row once, and a refused batch's row never", async () => {
       const tenant = await tenantWith([]);
       const models = ["a", "b"];
       const batch = (n: number) =>
@@ -197,7 +197,7 @@ for (const dialect of dialects) {
       );
     });
 
-    test("USAGE-003 threads come most recently active first; totals count those that the limit cut off", async () => {
+    test("USAGE-003 threads are most recently active first; totals count those beyond the limit", async () => {
       const tenant = await tenantWith([
         row("a", 10, { thread_id: "acme:old" }),
         row("b", 11, { thread_id: "acme:new" }),
@@ -225,7 +225,7 @@ for (const dialect of dialects) {
       assert.deepEqual([all.totals.calls, all.totals.cost_usd], [4, 0.4]);
     });
 
-    test("nothing used is nothing, with totals of zero", async () => {
+    test("no usage is an empty list with totals of zero", async () => {
       const tenant = await tenantWith([]);
       const zero = { calls: 0, tokens_input: 0, tokens_output: 0, cache_creation: 0, cache_read: 0, cost_usd: 0 };
 
