@@ -114,7 +114,7 @@ describe("artifacts", () => {
     assert.equal(marker.exec(stored)?.[2], "8001");
   });
 
-  test("ART-006 the object lies under tenant, manifest and id, and the marker ends the result", async () => {
+  test("ART-006 an object's key is tenant, manifest and id, and the marker ends the result", async () => {
     const [stored = "", failed = "", drawn = ""] = await run("keeper", "places", [
       () => report(9_000),
       () => report(9_001, { fails: true }),
@@ -132,7 +132,7 @@ describe("artifacts", () => {
     assert.equal(result?.content, stored, "the log has what the model was shown");
   });
 
-  test("ART-005 a preview of no characters leaves the marker alone, and a manifest without the section stores nothing", async () => {
+  test("ART-005 an empty preview leaves the marker only, and no section stores nothing", async () => {
     const [stored = ""] = await run("small", "empty", [() => report(11)]);
     const before = objectsIn("acme/plain").length;
     const [whole = ""] = await run("plain", "empty-2", [() => report(20_000)]);

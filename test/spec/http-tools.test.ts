@@ -365,13 +365,13 @@ describe("http tools", () => {
     assert.match(await fetched("agent", { url }, keys.bob), blocked);
   });
 
-  test("GOV-005 a sub-agent keeps to the hosts of its parent agent", async () => {
+  test("GOV-005 a sub-agent reaches its parent agent's hosts only", async () => {
     assert.match(await fetched("parent", { url: "http://site.example/page" }), /A title/);
     assert.match(await fetched("parent", { url: "http://other.example/page" }), blocked);
     assert.match(await fetched("parent", { url: "https://model.test/v1/echo" }), blocked);
   });
 
-  test("GOV-005 a task keeps to the hosts of its parent run and gets none of its credentials", async () => {
+  test("GOV-005 a task reaches its parent run's hosts only, without its credentials", async () => {
     let asked = 0;
     const asks = async (url: string): Promise<string> => {
       mock.answer("scripted", ({ body }) => {
@@ -392,7 +392,7 @@ describe("http tools", () => {
     assert.match(await asks("https://model.test/v1/echo"), /sent undefined/);
   });
 
-  test("GOV-009 an empty list does not bound model calls", async () => {
+  test("GOV-009 an empty list does not restrict model calls", async () => {
     const { status } = await server.request("POST", "/chat", { key: keys.alice, body: turn("none", "go") });
 
     assert.equal(status, 200);

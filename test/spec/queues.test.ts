@@ -156,36 +156,33 @@ describe("queues", () => {
     },
   );
 
-  check(
-    "QUEUE-001 DUR-001 a durable run waits over a SIGKILL, and its session is {tenant}:fiber:{id}",
-    async (client) => {
-      say(asks, "rendered");
-      const accepted = await chat("durable", {});
-      const token = accepted.json.resume_token;
-      const job = await taken(client, "durable");
-      assert.equal(job.session_id, `acme:fiber:${token}`);
-      assert.equal(job.callback, `/internal/sessions/acme:fiber:${token}/events`);
-      const waiting = await eventually("the run waits", async () => {
-        const { json } = await server.get(`/runs/${token}`, { key: keys.operator });
-        return json.status === "waiting" ? json : undefined;
-      });
-      assert.deepEqual([waiting.waiting_on.kind, waiting.waiting_on.id], ["queue", job.tool_call_id]);
+  check("QUEUE-001 DUR-001 a durable run waits over a kill in the session {tenant}:fiber:{id}", async (client) => {
+    say(asks, "rendered");
+    const accepted = await chat("durable", {});
+    const token = accepted.json.resume_token;
+    const job = await taken(client, "durable");
+    assert.equal(job.session_id, `acme:fiber:${token}`);
+    assert.equal(job.callback, `/internal/sessions/acme:fiber:${token}/events`);
+    const waiting = await eventually("the run waits", async () => {
+      const { json } = await server.get(`/runs/${token}`, { key: keys.operator });
+      return json.status === "waiting" ? json : undefined;
+    });
+    assert.deepEqual([waiting.waiting_on.kind, waiting.waiting_on.id], ["queue", job.tool_call_id]);
 
-      await server.kill();
-      await server.restart();
-      const told = await answer(job, { content: "late but in time" });
-      const record = await eventually("the end", async () => {
-        const { json } = await server.get(`/chat/runs/${token}`, alice);
-        return json.status === "waiting" || json.status === "running" ? undefined : json;
-      });
+    await server.kill();
+    await server.restart();
+    const told = await answer(job, { content: "late but in time" });
+    const record = await eventually("the end", async () => {
+      const { json } = await server.get(`/chat/runs/${token}`, alice);
+      return json.status === "waiting" || json.status === "running" ? undefined : json;
+    });
 
-      assert.equal(told.json.signaled, true);
-      assert.equal(record.status, "completed");
-      assert.equal(JSON.parse(lastResult()).content, "late but in time");
-      // The call was pushed once, despite the restart.
-      assert.equal(await client.llen("durable"), 0);
-    },
-  );
+    assert.equal(told.json.signaled, true);
+    assert.equal(record.status, "completed");
+    assert.equal(JSON.parse(lastResult()).content, "late but in time");
+    // The call was pushed once, despite the restart.
+    assert.equal(await client.llen("durable"), 0);
+  });
 
   check("QUEUE-001 a repeatable call keeps its job until it was surely pushed", async (client) => {
     say(asks, "rendered");

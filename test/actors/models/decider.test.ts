@@ -28,7 +28,7 @@ test("an invalid decision of an untyped decider is a reply without text", async 
   }
 });
 
-test("an exception and no answer at all are failures of the call", async () => {
+test("an exception and a missing answer are failures of the call", async () => {
   const broken = ask(() => {
     throw new Error("no dice");
   });
@@ -38,7 +38,7 @@ test("an exception and no answer at all are failures of the call", async () => {
   await assert.rejects(silent.reply, ModelFailure);
 });
 
-test("an ended call rejects at once, and its decider learns of it", async () => {
+test("an ended call rejects at once, and aborts its decider", async () => {
   let isEnded = false;
   const call = ask(
     (_question, _route, signal) =>

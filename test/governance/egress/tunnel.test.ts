@@ -68,7 +68,7 @@ describe("the proxy of SVC_EGRESS_PROXY", () => {
 
   const rules = { tenantId: "acme", policy: "public", allowHosts: [], credentials: [], onEvent: () => {} } as const;
 
-  test("a request over http goes through a tunnel to the judged address", async () => {
+  test("a request over http goes through a tunnel to the checked address", async () => {
     heads.length = 0;
 
     const { bytes } = await outgoing().whole(rules, { url: "http://model.test/page" }, 1000);
