@@ -33,7 +33,8 @@ export async function databaseOf(dialect: Dialect, atEnd: Cleanup): Promise<Data
   };
 }
 
-function sqliteRows(query: string, dataDir: string): Record<string, unknown>[] {
+/** Returns the rows of a query on the SQLite database of a data directory. */
+export function sqliteRows(query: string, dataDir: string): Record<string, unknown>[] {
   const db = new SqliteDatabase(join(dataDir, "svc.db"), { timeout: 10_000 });
   try {
     return db.prepare<[], Record<string, unknown>>(query).all();

@@ -340,7 +340,7 @@ describe("durable runs in time", () => {
     const decision = { decision: "approved", note: "", edited_args: null } as const;
     await it.sim.until(it.tenant.write(decideOps(it.tenant, wait?.approval_id ?? "", decision, "bob")));
 
-    await it.sim.advance(3 * hourMs);
+    await it.sim.advance(75 * minuteMs);
     const crowded = await it.look(runId);
     holder.leave();
     await it.sim.advance(2 * minuteMs);
@@ -365,7 +365,7 @@ describe("durable runs in time", () => {
     });
     const runId = await it.accept("agent", { thread_suffix: "full" });
 
-    await it.sim.advance(3 * hourMs);
+    await it.sim.advance(40 * minuteMs);
     const full = await it.look(runId);
     isFull = false;
     await it.sim.advance(2 * minuteMs);
