@@ -169,7 +169,7 @@ async function countMinute({ id, tenant_id, rate_limit }: Trigger, { store, env 
     await tenant.write([kvCountOp(tenant, entry, rate_limit, now)], requestMs);
   } catch (error) {
     if (SvcError.from(error).code !== "conflict") throw error;
-    throw new SvcError("rate_limited", { retryAfterSeconds: Math.max(1, Math.ceil((ends - now) / 1_000)) });
+    throw new SvcError("rate_limited", { retryAfterSeconds: Math.ceil((ends - now) / 1_000) });
   }
 }
 

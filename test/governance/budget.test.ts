@@ -130,6 +130,22 @@ describe("RunBudget", () => {
     assert.equal(0.1 + 0.2 > 0.3, true);
   });
 
+  test("a call may spend no more than its reservation and no more than the run's limit", async () => {
+    const spends = async (max_cost_usd: number, wanted: number) => {
+      const lent = { reservation_id: "above", input_tokens: 50_000, output_tokens: 90_000, cost_usd: 0.3 };
+      const parentBudget = { binds: true, reserve: async () => lent, repay: () => {}, count: async () => null };
+      const run = new RunBudget({ ...open, max_cost_usd }, startedAt, null, parentBudget);
+      const borrowed = await run.borrow(50_000, wanted, price);
+      assert.ok(borrowed !== "gone" && "lent" in borrowed);
+      return granted(run.reserve(50_000, wanted, price, startedAt, borrowed)).outputTokens;
+    };
+
+    // The input costs 0.1 USD.
+    assert.equal(await spends(1000, 90_000), 25_000, "the reservation has 0.2 left");
+    assert.equal(await spends(0.2, 90_000), 12_500, "the limit has 0.1 left");
+    assert.equal(await spends(0.3, 25_000), 25_000, "the limit is exactly the reservation");
+  });
+
   test("nothing begins when the time is over, to the millisecond", () => {
     const run = budget({ max_wall_clock_seconds: 10 });
 

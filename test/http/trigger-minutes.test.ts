@@ -30,7 +30,9 @@ before(async () => {
 
 test("TRIG-010 a delivery that the store cannot count is 503, one above the minute's limit 429", async () => {
   const refusing = refusingStore(store);
-  const env = { ...systemEnv(), now: () => 1_700_000_000_000 };
+  // Twenty seconds into its minute.
+  let now = 1_700_000_000_000;
+  const env = { ...systemEnv(), now: () => now };
   const bus = { ask: async () => ({}), channel: () => ({ close() {} }) };
   const context = {
     ...{ store: refusing, env, bus, mask: new SecretMask([]), log: pino({ level: "silent" }) },
@@ -51,5 +53,7 @@ test("TRIG-010 a delivery that the store cannot count is 503, one above the minu
   refusing.refused = null;
   await deliver("first").catch(() => {});
 
-  await assert.rejects(deliver("second"), { code: "rate_limited" });
+  await assert.rejects(deliver("second"), { code: "rate_limited", details: { retryAfterSeconds: 40 } });
+  now += 39_500;
+  await assert.rejects(deliver("third"), { code: "rate_limited", details: { retryAfterSeconds: 1 } });
 });
