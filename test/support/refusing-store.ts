@@ -13,6 +13,8 @@ export interface RefusingStore extends Store {
   late: (() => Promise<void>) | null;
   /** The next read of a statement of this name fails. */
   unread: string | null;
+  /** Reads of a statement of this name are answered after the promise. */
+  delayed: { readonly statement: string; readonly until: Promise<void> } | null;
   /** The number of reads of each statement, by its name. */
   readonly reads: Map<string, number>;
 }
@@ -31,13 +33,15 @@ export function refusingStore(store: Store): RefusingStore {
       if (isLost) throw new SvcError("storage_unavailable");
       return rows;
     };
-    const read: Scope["read"] = (statement, ...params) => {
+    const read: Scope["read"] = async (statement, ...params) => {
       const { reads } = refusingStore;
       reads.set(statement.name, (reads.get(statement.name) ?? 0) + 1);
       if (statement.name === refusingStore.unread) {
         refusingStore.unread = null;
-        return Promise.reject(new SvcError("storage_unavailable"));
+        throw new SvcError("storage_unavailable");
       }
+      const { delayed } = refusingStore;
+      if (statement.name === delayed?.statement) await delayed.until;
       return scope.read(statement, ...params);
     };
     return scopeWith(scope, { write, read });
@@ -49,6 +53,7 @@ export function refusingStore(store: Store): RefusingStore {
     unanswered: null,
     late: null,
     unread: null,
+    delayed: null,
     reads: new Map(),
     tenant: (tenantId) => refusing(store.tenant(tenantId)),
     system: refusing(store.system),

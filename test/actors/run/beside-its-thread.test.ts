@@ -50,6 +50,11 @@ describe("a run and its thread actor", () => {
         },
         late: { system_prompt: { inline: "late" }, tools: ["ask_late"] },
         "team-asks": { pattern: "parallel", sub_agents: ["adder", "late"] },
+        gated: {
+          tools: ["calculator", "tick"],
+          execution: { tools: "parallel" },
+          approvals: [{ id: "sums", tools: ["calculator"] }],
+        },
         pulls: { tools: ["pull"], execution: { tools: "parallel" } },
       },
       { SVC_FIBER_MAX_ATTEMPTS: "1" },
@@ -88,12 +93,23 @@ describe("a run and its thread actor", () => {
         return { wait: { kind: "question", subject: "And?", deadline: null, may_answer } };
       },
     });
+    const tick = defineTool({
+      name: "tick",
+      description: "Takes a moment.",
+      parameters: Type.Object({}, { additionalProperties: false }),
+      effect: "read",
+      risk: "reads",
+      async execute() {
+        await new Promise<void>((resolve) => void env.timer(500, resolve));
+        return { text: "ticked" };
+      },
+    });
     const process = new ActorProcess({
       env,
       store,
       settings,
       model,
-      tools: [pull, ask_late],
+      tools: [pull, ask_late, tick],
       bootId: `boot-${started}`,
     });
     atEnd.after(() => process.close());
@@ -325,6 +341,29 @@ describe("a run and its thread actor", () => {
     process.bus.tell(address, "release", { run_id: live.runId, epoch: 77 });
     await sim.until(live.ended);
     assert.deepEqual(await logged(), ["message: go", "message: Said.", "message: go", "message: Said."]);
+  });
+
+  test("STREAM-033 sends approval_required under no id below that of an earlier frame", async () => {
+    const sum = { id: "sum", name: "calculator", arguments: `{"expression":"1+${started}"}` };
+    const { sim, store, submit } = start((earlier) =>
+      earlier === 0 ? { calls: [sum, { id: "tick", name: "tick", arguments: "{}" }] } : { text: ["Said."] },
+    );
+    const { promise: until, resolve: answer } = Promise.withResolvers<void>();
+    store.delayed = { statement: "waits_by_wait_id", until };
+    const turn = submit({ manifest: "gated" });
+    await sim.until(turn.accepted);
+    await sim.advance(2_000);
+    const early = turn.outline;
+    answer();
+    await sim.advance(2_000);
+
+    assert.ok(early.includes("tool_end tick") && !early.includes("approval_required"), early.join());
+    assert.ok(turn.outline.includes("approval_required"));
+    const ids = turn.frames.flatMap(({ id }) => (id === null ? [] : Number(id)));
+    assert.deepEqual(
+      ids,
+      ids.toSorted((a, b) => a - b),
+    );
   });
 
   test("reports each parallel call at its own log position, also in a shared batch", async () => {
