@@ -2,8 +2,9 @@
 // calls of a lost run are closed.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { calls, inTurn, never, says, turn } from "../support/chat.ts";
+import { calls, never, says, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import type { Behaviour } from "../support/mock-model/behaviours.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { type LocalServer, manifestEnv, modelEnv, startInProcess } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
@@ -25,7 +26,6 @@ describe("an actor thread that dies while sub-agents wait for approval", () => {
   const atEnd = cleanup();
   let server: LocalServer;
   let mock: MockModel;
-  let sums = 0;
   before(async () => {
     mock = await startMockModel();
     atEnd.after(() => mock.close());
@@ -46,9 +46,15 @@ describe("an actor thread that dies while sub-agents wait for approval", () => {
         }),
       },
     });
-    const sum = (): readonly [string, object] => ["calculator", { expression: `1+${1000 + ++sums}` }];
-    mock.answer("first", (request) => inTurn(calls(sum()), { text: "First." })(request));
-    mock.answer("second", (request) => inTurn(calls(sum()), { text: "Second." })(request));
+    const sums = [1001, 1002, 1003, 1004, 1005, 1006];
+    const gated =
+      (text: string): Behaviour =>
+      ({ body }) =>
+        (body.messages as readonly { role: string }[]).at(-1)?.role === "tool"
+          ? { text }
+          : calls(["calculator", { expression: `1+${sums.pop()}` }]);
+    mock.answer("first", gated("First."));
+    mock.answer("second", gated("Second."));
     mock.answer("plain", { text: "Plain." });
     mock.answer("slow", says("I am at", never));
     mock.answer("lead", { text: "Together." });
