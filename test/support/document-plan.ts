@@ -13,6 +13,7 @@ export const builtInPages: readonly string[] = [
   "docs/triggers.md",
   "docs/command-line.md",
   "docs/operations.md",
+  "docs/a2a.md",
 ];
 /** Pages for a server whose model calls the tools of the page. */
 export const standInPages: readonly string[] = [
