@@ -120,7 +120,7 @@ function isProduct(path: string): boolean {
   return layers.some((layer) => path.startsWith(`${layer}/`));
 }
 
-test("no file imports itself by way of others, not even for a type", () => {
+test("no file imports itself through others, not even for a type", () => {
   const state = new Map<string, "open" | "done">();
   const cycles: string[] = [];
   const visit = (path: string, way: readonly string[]): void => {
@@ -268,7 +268,7 @@ test("time, randomness and ids come from Env, except at the start of a thread", 
   assert.deepEqual(findIn(without(product, "bus/env.ts", "storage/thread.ts", "host/plugins.ts"), impure), []);
 });
 
-test("the threads of the server begin in the files that are named for it", () => {
+test("the threads of the server start in the files that are named for it", () => {
   const begun = product.flatMap(({ path, code }) =>
     [...code.matchAll(/(?:new Worker\(\s*|\bfilename: )new URL\("([^"]+)"/g)].map(([, target = ""]) =>
       importedFile(path, target),

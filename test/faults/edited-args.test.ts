@@ -133,7 +133,7 @@ for (const dialect of gateDialects) {
       assert.deepEqual(read("gated"), [told]);
     });
 
-    test("APPR-021 the next process names edited arguments, of transient and durable runs and of tasks", async () => {
+    test("APPR-021 the next process has edited arguments of transient, durable and task runs", async () => {
       const waiting: string[] = [];
       mock.answer("lead", inTurn(calls(["task", { agent: "gated", prompt: "Do it." }]), { text: "Done." }));
       for (const manifest of ["gated", "lasting", "lead"]) {

@@ -204,7 +204,7 @@ describe("a flush that fails", () => {
   });
 });
 
-test("a type that nothing declares is refused, and so are the names of an object's own methods", async (t) => {
+test("an undeclared type is refused, and so are names of object methods", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const log = new AuditLog(store, systemEnv(), new SecretMask([]), 0, () => assert.fail("dropped"));
   const undeclared = (event_type: string) => ({ ...event("x"), event_type: event_type as AuditType });

@@ -264,7 +264,7 @@ test("DEL-005 a borrowed budget ends at the earlier of its two deadlines", () =>
   assert.deepEqual([lasting(), lasting(startedAt + 5), lasting(startedAt + own + 5)], [own, 5, own]);
 });
 
-test("a loan is returned once, however often that is requested", async () => {
+test("a parent's reservation is returned once, however often that is requested", async () => {
   const repaid: string[] = [];
   const parentBudget = {
     binds: true,

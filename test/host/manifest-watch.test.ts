@@ -50,7 +50,7 @@ test("an invalid file is logged at the start and after each change, and marked",
   assert.deepEqual(mended, { name: "typo", version: null, source: "directory" });
 });
 
-test("a file that needs other tenants' manifests is logged with the tenant without them", async () => {
+test("a file that needs other tenants' manifests is logged with the failing tenant", async () => {
   const directory = tempDir(atEnd);
   const spec = { execution: { mode: "durable", webhooks: ["ops"] } };
   writeFileSync(join(directory, "nightly.json"), JSON.stringify({ metadata: { name: "nightly" }, spec }));

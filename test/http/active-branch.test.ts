@@ -8,7 +8,7 @@ import { threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
 import { cleanup } from "../support/temp.ts";
 
-test("the active branch includes stored events that the thread's actor does not know yet", async (t) => {
+test("the active branch includes stored events that the thread's actor lacks", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));
   const tenant = store.tenant("acme");
   const key = await reserveThreadKeys(store.system, 1);

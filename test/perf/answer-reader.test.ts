@@ -26,7 +26,7 @@ function read(bytes: string, dialect: keyof typeof dialects = "frames"): AnswerR
 
 const good = progress + delta("tok00 ") + progress + delta("tok01 tok02 ") + end;
 
-test("a right answer is whole, however it was cut into chunks and reads", () => {
+test("a correct answer is complete, however it was cut into chunks and reads", () => {
   const cuts = fc.array(fc.nat({ max: good.length }));
   fc.assert(
     fc.property(cuts, fc.array(fc.nat({ max: 4 * good.length })), (chunkCuts, readCuts) => {
@@ -84,14 +84,14 @@ for (const [problem, bytes] of [
   ],
   ["error frame", chunked([`data: {"event":"on_error","type":"on_error","data":{"message":"x"},"text":""}\n\n${end}`])],
 ] as const) {
-  test(`an answer with ${problem} is not right: ${JSON.stringify(bytes.slice(-30))}`, () => {
+  test(`an answer with ${problem} is not correct: ${JSON.stringify(bytes.slice(-30))}`, () => {
     const reader = read(bytes);
 
     assert.equal(reader.problem, problem);
   });
 }
 
-test("a server that closes the connection is noticed", () => {
+test("a server that closes the connection is detected", () => {
   const closing = read("HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
   const staying = read(chunked([good]));
 

@@ -80,7 +80,7 @@ test("a wrong ending is counted by its cause, and the next turn has a new connec
   assert.equal(sockets.size, 4);
 });
 
-test("a server that fails repeatedly is given up", async (t) => {
+test("a server that fails repeatedly is dropped", async (t) => {
   const { run, bodies } = await served(t, (response) => void response.writeHead(500).end("{}"));
 
   const { turns, errors } = await run(4, 100_000);

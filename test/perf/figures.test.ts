@@ -82,7 +82,7 @@ test("one error among a thousand streams fails the goal", () => {
   );
 });
 
-test("live memory is judged at 1,000 streams alone", () => {
+test("live memory is judged at 1,000 streams only", () => {
   const live = (streams: number) => ({ streams, beforeMib: 0, duringMib: 0, kibPerTurn: 1000 });
 
   assert.deepEqual(judge({ ...nothing, memory: { live: [live(2000)] } }), []);

@@ -90,7 +90,7 @@ test("a turn without a thread has no batch, and its parts begin at the last poin
   assert.equal(parts["of it: the store waited for the word"], 5.5);
 });
 
-test("several turns are summed up by median and ninetieth percentile", () => {
+test("several turns are summarized by median and ninetieth percentile", () => {
   const turns = Array.from({ length: 10 }, (_, n) => turn({ ...stateless, received: 110 + n }));
 
   const [last] = partsOf(turns).filter(({ part }) => part.startsWith("written"));
@@ -121,7 +121,7 @@ test("points that are recorded while a file is written are not lost at the end",
   );
 });
 
-test("a turn without a first word is not whole", () => {
+test("a turn without a first word is incomplete", () => {
   const { written: _, ...unwritten } = stateless;
 
   assert.equal(isWhole(turn(stateless)), true);

@@ -32,7 +32,7 @@ test("below 256 microseconds a quantile is exact", () => {
   assert.deepEqual(found, [0, 0.127, 0.255]);
 });
 
-test("the ends are the smallest and the largest value", () => {
+test("the bounds are the smallest and the largest value", () => {
   const histogram = new Histogram();
   for (const value of [1234.567, 3.001, 99.999]) histogram.recordMs(value);
 
@@ -41,7 +41,7 @@ test("the ends are the smallest and the largest value", () => {
   assert.equal(histogram.count, 3);
 });
 
-test("two histograms added are the histogram of all values, over plain JSON too", () => {
+test("the sum of two histograms is the histogram of all values, also as plain JSON", () => {
   fc.assert(
     fc.property(durationsMs, durationsMs, (left, right) => {
       const [a, b, both] = [new Histogram(), new Histogram(), new Histogram()];

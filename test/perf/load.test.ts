@@ -69,7 +69,7 @@ test("the first token comes before the turn ends", async () => {
   assert.ok(first < whole, `${first} of ${whole}`);
 });
 
-test("with a fixed set of threads no thread has two turns at a time", async () => {
+test("a fixed set of threads has one turn per thread at a time", async () => {
   const live = new Set<string>();
   const overlaps: string[] = [];
   server.answer("watched", ({ body }) => {
@@ -119,7 +119,7 @@ test("a missing server ends the job by itself", async () => {
   assert.ok((result.errors["connection closed"] ?? 0) >= 1000);
 });
 
-test("a turn that hangs is given up and counted", async () => {
+test("a turn that hangs is dropped and counted", async () => {
   const result = await runTurns(turnJob("mock-hang", { turnTimeoutMs: 1, streams: 2, turnsMax: 2 }));
 
   assert.deepEqual(result.errors, { timeout: 2 });

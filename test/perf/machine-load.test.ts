@@ -20,7 +20,7 @@ test("the share of others is the machine's use without the harness", () => {
   assert.ok(Number.isNaN(othersShare(from, { totalMs: Number.NaN, busyMs: Number.NaN, ownMs: Number.NaN })));
 });
 
-test("a round is called busy from a tenth of the machine on", () => {
+test("a round is busy from a tenth of the machine on", () => {
   assert.equal(busyWord(0.099), "");
   assert.equal(busyWord(0.1), ", busy: 10% by others");
   assert.equal(busyWord(Number.NaN), "");

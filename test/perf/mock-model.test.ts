@@ -129,7 +129,7 @@ test("fragments of parallel calls are joined by their index, with gaps", async (
   assert.equal(finishOf(chunks), "tool_calls");
 });
 
-test("mock-steps calls the calculator so often per user message, then answers", async () => {
+test("mock-steps calls the calculator that often per user message, then answers", async () => {
   const call = { id: "call_1", type: "function" as const, function: { name: "calculator", arguments: "{}" } };
   const step = [
     { role: "assistant" as const, tool_calls: [call] },
@@ -174,7 +174,7 @@ test("reasoning comes in separate deltas before the text", async () => {
   assert.equal(textOf(chunks), hello);
 });
 
-test("mock-echo gives the request back", async () => {
+test("mock-echo returns the request", async () => {
   const chunks = await streamOf("mock-echo");
 
   assert.deepEqual(JSON.parse(textOf(chunks)).messages, question);
@@ -250,7 +250,7 @@ test("malformed events are on the wire as written", async () => {
 });
 
 for (const model of ["mock-truncated", "mock-reset", "mock-reset-before-head"]) {
-  test(`${model} cuts the connection and leaves the server well`, async () => {
+  test(`${model} cuts the connection and leaves the server running`, async () => {
     await assert.rejects(streamOf(model));
 
     assert.equal(textOf(await streamOf("mock-text")), hello);
@@ -266,7 +266,7 @@ for (const model of ["mock-wrong-type", "mock-not-json"]) {
   });
 }
 
-test("a hanging answer ends with its client, and the test sees it", async () => {
+test("a hanging answer ends with its client, and the test is notified", async () => {
   const fresh = await startMockModel();
   const impatient = new OpenAI({ apiKey: "key", baseURL: fresh.url, maxRetries: 0 });
   const endings: string[] = [];
@@ -287,7 +287,7 @@ test("a hanging answer ends with its client, and the test sees it", async () => 
   await fresh.close();
 });
 
-test("a test gives a model answers in turn, and can delay one", async () => {
+test("a test sets a model's answers in order, and can delay one", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const event = (content: string) => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`;
   server.answer(
@@ -352,7 +352,7 @@ test("models are listed, and an unknown path or method is 404 or 405", async () 
   assert.equal(wrongMethod.status, 405);
 });
 
-test("one connection carries many turns, split and glued requests included", async () => {
+test("one connection serves many turns, split and joined requests included", async () => {
   const body = JSON.stringify({ model: "mock-burst", stream: true });
   const request = `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   const socket = connect(server.port, "127.0.0.1");

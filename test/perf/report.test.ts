@@ -171,7 +171,7 @@ const results: Results = {
   failures: ["soak: <b>svc ended</b>"],
 };
 
-test("the report needs nothing but itself", () => {
+test("the report needs no other file or network", () => {
   const page = renderReport(results);
 
   const outside = page.match(/<link|<img|<iframe|<script[^>]+src|@import|url\(|fetch\(|XMLHttpRequest|import\(/g);
@@ -179,7 +179,7 @@ test("the report needs nothing but itself", () => {
   assert.ok(page.includes("uPlot"));
 });
 
-test("on a screen of 1,280 pixels nothing of the report has to be scrolled to the side", async (t) => {
+test("a screen of 1,280 pixels shows the report without horizontal scrolling", async (t) => {
   const executable = findChromium();
   if (!has(t, executable !== null, "needs Chromium")) return;
   const page = await openPage(executable as string, t);
@@ -228,7 +228,7 @@ function wideResults(): Results {
   return { ...results, rows: targets.map((target) => ({ ...row(target, 0.61), ...long })) };
 }
 
-test("text from outside is inert in the report", () => {
+test("external text is inert in the report", () => {
   const page = renderReport(results);
 
   assert.equal(page.match(/<\/script>/g)?.length, 3);

@@ -45,7 +45,7 @@ test("a command of a plugin calls a running server with its key", async (t) => {
   assert.equal(refused.code, 2);
 });
 
-test("a command of a plugin is in the help and the completion, and its usage is checked", async () => {
+test("a command of a plugin is in help and completion, and its usage is checked", async () => {
   const env = { SVC_PLUGINS: plugin };
 
   const overview = await svc(["help", "--json"], env);

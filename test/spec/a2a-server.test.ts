@@ -190,7 +190,7 @@ async function eventsOf(stream: AsyncGenerator<import("@a2a-js/sdk").StreamRespo
   return events;
 }
 
-describe("what both versions demand", () => {
+describe("requirements of both protocol versions", () => {
   const both = ["1.0", "0.3"] as const;
   for (const version of both) {
     test(`A2A-002 ${version} 3.1.1 a sent message is answered with its ended task and the text of the agent`, async () => {
@@ -243,7 +243,7 @@ describe("what both versions demand", () => {
       await assert.rejects(client.cancelTask({ ...named("0".repeat(32)), metadata: undefined }), TaskNotFoundError);
     });
 
-    test(`A2A-002 ${version} 3.1.6 a second stream begins with the task as it is, and ends with it`, async () => {
+    test(`A2A-002 ${version} 3.1.6 a second stream begins with the task's current state, and ends with it`, async () => {
       const { task, open } = await heldTask();
       const client = await clientOf(version);
       const events: string[] = [];
@@ -263,7 +263,7 @@ describe("what both versions demand", () => {
       assert.equal(textOf(ended), "Working and done.");
     });
 
-    test(`A2A-002 ${version} 3.2.4 historyLength bounds the messages, and 0 leaves them out`, async () => {
+    test(`A2A-002 ${version} 3.2.4 historyLength bounds the messages, and 0 omits them`, async () => {
       const client = await clientOf(version);
       const task = await sent(client, "go", { historyLength: 0 });
       assert.deepEqual(task.history, []);
@@ -293,7 +293,7 @@ describe("what both versions demand", () => {
   }
 });
 
-describe("calls by hand", () => {
+describe("raw calls", () => {
   /** What the protocol demands of single calls: the method, its params, and the code of the error. */
   const refused: readonly (readonly [must: string, method: string, params: unknown, code: number])[] = [
     ["3.3.4 push configuration is refused, as the card says", "CreateTaskPushNotificationConfig", {}, -32003],
@@ -368,7 +368,7 @@ describe("calls by hand", () => {
       for (const detail of error.data ?? []) assert.match(detail["@type"], /^type\.googleapis\.com\/google\.rpc\.\w+$/);
     });
 
-  test("A2A-002 9.5 a body that is no call is answered in the form of JSON-RPC, with the id that it has", async () => {
+  test("A2A-002 9.5 a malformed call is answered as JSON-RPC, with its id", async () => {
     const post = async (body: unknown) => (await server.post("/a2a", body, { key: keys.alice })).json;
     const call = { jsonrpc: "2.0", id: "x", method: "GetTask", params: { id: "y" } };
 
@@ -400,7 +400,7 @@ describe("calls by hand", () => {
     assert.equal(asked.json.error.code, -32009);
   });
 
-  test("A2A-002 3.4.3 a contextId that is not the task's is refused", async () => {
+  test("A2A-002 3.4.3 a contextId of another task is refused", async () => {
     const { client, task, open } = await heldTask();
     const { error } = await rpc("SendMessage", byHand("more", { taskId: task.id, contextId: "another" }));
     assert.equal(error.code, -32602);
@@ -422,7 +422,7 @@ describe("calls by hand", () => {
     assert.match(JSON.stringify(mock.requests.at(-1)?.body.messages), /data:image\/png;base64/);
   });
 
-  test("A2A-002 0.3 takes a bare text, and the older spellings of parts, taskId and manifest", async () => {
+  test("A2A-002 0.3 accepts a bare text and older names of parts, taskId and manifest", async () => {
     const bare = await rpc("message/send", { text: "go", manifest: "tools" });
     assert.deepEqual(
       [bare.result.kind, bare.result.status.state, bare.result.metadata],
@@ -435,8 +435,8 @@ describe("calls by hand", () => {
   });
 });
 
-describe("who may call", () => {
-  test("A2A-002 3.3.2 a call without credentials is 401 with a challenge, one without the scope 403", async () => {
+describe("authorization", () => {
+  test("A2A-002 3.3.2 credentials are required (401 with challenge), and the scope (403)", async () => {
     const call = { jsonrpc: "2.0", id: 1, method: "GetTask", params: { id: "x" } };
     const nobody = await server.post("/a2a", call);
     assert.deepEqual([nobody.status, nobody.json.error], [401, "unauthorized"]);
@@ -444,14 +444,14 @@ describe("who may call", () => {
     assert.equal((await server.post("/a2a", call, { key: keys.poor })).status, 403);
   });
 
-  test("A2A-002 a manifest that asks for a scope refuses in the form of the call", async () => {
+  test("A2A-002 a manifest that requires a scope refuses in the form of the call", async () => {
     const newer = await rpc("SendMessage", { ...byHand("go"), metadata: { manifest: "keyed" } });
     assert.deepEqual([newer.status, newer.error.code], [403, -32000]);
     const older = await rpc("message/send", { text: "go", manifest: "keyed" });
     assert.deepEqual([older.status, older.error.code], [200, -32001]);
   });
 
-  test("A2A-002 13.1 a task and a context of another tenant are answered as if they did not exist", async () => {
+  test("A2A-002 13.1 another tenant's task and context are answered as unknown", async () => {
     const { client, task, open } = await heldTask("held", { contextId: "shared" });
     const theirs = await newer("stranger");
 
@@ -481,7 +481,7 @@ describe("who may call", () => {
   });
 });
 
-describe("tasks that wait, fail and outlive", () => {
+describe("tasks that wait, fail and survive", () => {
   test("A2A-002 a message to a running task is a follow-up, which the same task answers", async () => {
     const { client, task, open } = await heldTask();
     const more = sent(client, "And then?", { taskId: task.id });
@@ -498,7 +498,7 @@ describe("tasks that wait, fail and outlive", () => {
     assert.equal(ended.history.length, 2);
   });
 
-  test("A2A-002 a full queue is refused with a code that says to try again", async () => {
+  test("A2A-002 a full queue is refused with a retryable code", async () => {
     const { client, task, open } = await heldTask();
     const more = (text: string) =>
       rpc("SendMessage", { ...byHand(text, { taskId: task.id }), configuration: { returnImmediately: true } });
@@ -510,7 +510,7 @@ describe("tasks that wait, fail and outlive", () => {
     open();
   });
 
-  test("A2A-002 7.6.1 a durable task that needs an approval is auth-required, says why, and takes no answer", async () => {
+  test("A2A-002 7.6.1 a durable task that needs an approval is auth-required, with reason", async () => {
     for (const version of ["1.0", "0.3"] as const) {
       const client = await clientOf(version);
       const task = await sent(client, "go", { manifest: "gated" });
@@ -533,7 +533,7 @@ describe("tasks that wait, fail and outlive", () => {
     }
   });
 
-  test("A2A-002 a durable task is streamed from its start, and a suspended one can be cancelled", async () => {
+  test("A2A-002 a durable task streams from its start, and is cancellable when suspended", async () => {
     const client = await newer();
     const stream = client.sendMessageStream(said("go", { manifest: "gated" }));
     let id = "";
@@ -546,7 +546,7 @@ describe("tasks that wait, fail and outlive", () => {
     assert.equal(cancelled.status?.state, TaskState.TASK_STATE_CANCELED);
   });
 
-  test("A2A-002 a transient task is denied a call that needs an approval, and ask_user finds nobody", async () => {
+  test("A2A-002 a transient task is denied gated calls, and its ask_user is cancelled", async () => {
     await sent(await newer(), "go", { manifest: "transient" });
     assert.match(JSON.stringify(mock.requests.at(-1)?.body.messages), /unattended|approval/);
     mock.answer("tools", inTurn(calls(["ask_user", { question: "Which?" }]), { text: "Nobody." }));
@@ -564,7 +564,7 @@ describe("tasks that wait, fail and outlive", () => {
     assert.equal(events.at(-1), "status TASK_STATE_FAILED");
   });
 
-  test("A2A-002 a task that is cancelled in the middle of its stream ends the stream with canceled", async () => {
+  test("A2A-002 a task that is cancelled mid-stream ends the stream with canceled", async () => {
     const held = gate();
     mock.answer("held", says("Working", held.opened));
     const client = await newer();
@@ -593,7 +593,7 @@ describe("tasks that wait, fail and outlive", () => {
     assert.equal(textOf(await until(client, id, TaskState.TASK_STATE_COMPLETED)), "Working and done.");
   });
 
-  test("A2A-002 a restart between sending and reading fails a transient task, and a durable one goes on", async () => {
+  test("A2A-002 a restart before a read fails a transient task; a durable one continues", async () => {
     const held = gate();
     mock.answer("held", says("Working", held.opened, " and done."));
     const client = await newer();
@@ -623,7 +623,7 @@ test("A2A-002 a second task in a context with a running one is refused with -320
 describe("the agent card", () => {
   const card = async (headers: Record<string, string> = {}) => server.get("/.well-known/agent-card.json", { headers });
 
-  test("A2A-001 it describes SVC_DEFAULT_MANIFEST without credentials, in the fields of version 0.3", async () => {
+  test("A2A-001 it describes SVC_DEFAULT_MANIFEST without credentials, as version 0.3", async () => {
     const { status, json, headers } = await card();
 
     assert.equal(status, 200);
@@ -637,7 +637,7 @@ describe("the agent card", () => {
     assert.equal((await card({ "if-none-match": String(headers.etag) })).status, 304);
   });
 
-  test("A2A-001 a client of version 1.0 gets its fields, with an interface for each version", async () => {
+  test("A2A-001 a client of version 1.0 gets its fields, with both interfaces", async () => {
     const { json } = await card({ "a2a-version": "1.0" });
 
     assert.deepEqual(json.supportedInterfaces, [
@@ -651,7 +651,7 @@ describe("the agent card", () => {
     assert.equal("url" in json, false);
   });
 
-  test("A2A-004 spec.a2a.capabilities are its skills; without any the manifest is the skill", async () => {
+  test("A2A-004 spec.a2a.capabilities are its skills, by default the manifest", async () => {
     const { skills } = (await card()).json;
     assert.deepEqual(skills, [
       {
@@ -667,7 +667,7 @@ describe("the agent card", () => {
     assert.deepEqual(result.skills, [{ id: "held", name: "held", description: "held", tags: ["held"] }]);
   });
 
-  test("A2A-003 publish false withholds the card, and the agent can be called all the same", async () => {
+  test("A2A-003 publish false withholds the card, and the agent is still callable", async () => {
     const hidden = { ...helper, spec: { ...helper.spec, a2a: { publish: false } } };
     const { status } = await server.request("PUT", "/manifests/hidden", {
       key: keys.owner,

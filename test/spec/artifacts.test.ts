@@ -183,7 +183,7 @@ describe("artifacts", () => {
       assert.equal((await server.get(`/artifacts/${path}`, { key: keys.ann })).status, 404, path);
   });
 
-  test("ART-007 read_artifact shows windows of its own conversation, and its result is never stored", async () => {
+  test("ART-007 read_artifact shows windows of its own conversation, and is never stored", async () => {
     const text = reportText(40_000);
     const results = await run("keeper", "windows", [
       () => report(40_000),

@@ -398,7 +398,7 @@ describe("http tools", () => {
     assert.equal(status, 200);
   });
 
-  test("a refused destination and a use of a credential are audit rows without the secret", async () => {
+  test("a refused destination and a credential's use are audited without the secret", async () => {
     await fetched("keyed", { url: "https://model.test/v1/echo" });
     await fetched("listed", { url: "http://other.example/page" });
 

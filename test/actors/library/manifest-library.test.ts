@@ -60,7 +60,7 @@ test("a turn after a change of its file gets the change, however soon it comes",
   await assert.rejects(described(), { code: "unknown_manifest" });
 });
 
-test("a turn that begins during a read of the old file gets the change too", async (t) => {
+test("a turn that starts during a read of the old file gets the change too", async (t) => {
   const { world, write, described } = libraryOver(t);
   const { opened, open } = gate();
   await write("before");
@@ -75,7 +75,7 @@ test("a turn that begins during a read of the old file gets the change too", asy
   assert.deepEqual(await Promise.all([early, late]), ["before", "after"]);
 });
 
-test("a turn that begins while a failing read is under way reads again", async (t) => {
+test("a turn that starts during a failing read reads again", async (t) => {
   const { world, write, described } = libraryOver(t);
   const { opened, open } = gate();
   await write("before", ["no_such_tool"]);
@@ -91,7 +91,7 @@ test("a turn that begins while a failing read is under way reads again", async (
   assert.equal(await late, "mended");
 });
 
-test("turns that begin together read once, and later ones use the result", async (t) => {
+test("turns that start together read once, and later ones use the result", async (t) => {
   const { world, write, library } = libraryOver(t);
   await write("shared");
 

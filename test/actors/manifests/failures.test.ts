@@ -10,7 +10,7 @@ import { ManifestsWorld, principal, putOf } from "./world.ts";
 const atEnd = cleanup();
 
 for (const refused of ["manifest_versions_insert", "manifest_pointers_upsert"])
-  test(`a store that does not take ${refused} leaves everything as it was, and the next version has the next number`, async () => {
+  test(`a store that refuses ${refused} leaves everything unchanged, and no gap in version numbers`, async () => {
     const world = await ManifestsWorld.open(atEnd);
     await world.put("acme", "one");
     await world.said("acme");
@@ -50,7 +50,7 @@ test("a canary that the store refuses is set on no thread", async () => {
 });
 
 for (let afterMs = 0; afterMs <= 30; afterMs += 2)
-  test(`a thread that is lost ${afterMs} ms into a write leaves whole versions to its successor`, async () => {
+  test(`a thread lost ${afterMs} ms into a write leaves whole versions to its successor`, async () => {
     const world = await ManifestsWorld.open(atEnd, { seed: afterMs + 1, writeMs: 4 });
     await world.put("acme", "one");
     const home = world.homeOf("acme");
@@ -73,7 +73,7 @@ for (let afterMs = 0; afterMs <= 30; afterMs += 2)
     assert.deepEqual(await world.said("acme"), ["three", "three"]);
   });
 
-test("a change is answered and takes effect although a thread to notify is gone", async () => {
+test("a change is answered and applies although a thread to notify has ended", async () => {
   const world = await ManifestsWorld.open(atEnd);
   await world.put("acme", "one");
   await world.said("acme");
@@ -88,7 +88,7 @@ test("a change is answered and takes effect although a thread to notify is gone"
   assert.deepEqual(await world.said("acme"), ["two", "two"]);
 });
 
-test("another process on the same store continues where this one has ended", async () => {
+test("another process on the same store continues where this one ended", async () => {
   const disk = await SimDisk.open(atEnd);
   const before = new ManifestsWorld(atEnd, disk);
   await before.put("acme", "one");

@@ -118,7 +118,7 @@ test("a request has its system, its tools and its turns in the provider's form",
   assert.equal(headers.authorization, undefined);
 });
 
-test("a request without a bound gets one, and its window begins with the user", async () => {
+test("a request without a bound gets one, and its window starts with the user", async () => {
   const shown = [message("assistant", " "), message("assistant", "Earlier."), message("user", "Now.")];
 
   const { body } = await ask(fresh(), { shown });

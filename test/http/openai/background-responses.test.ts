@@ -65,7 +65,7 @@ describe("responses in the background", () => {
       return ["queued", "in_progress"].includes(response.status ?? "") ? undefined : response;
     });
 
-  test("DUR-002 a response in the background is answered at once, and polled until it is completed", async () => {
+  test("DUR-002 a background response is answered at once, and polled until it is completed", async () => {
     const held = gate();
     mock.answer("held", says("It ", held.opened, "is."));
 

@@ -275,7 +275,7 @@ describe("the Responses API", () => {
     assert.deepEqual(outline(response), [["message", "The answer."]]);
   });
 
-  test("an image of the input is shown to the model, and one too many is refused by index", async () => {
+  test("an image of the input reaches the model, and one too many is refused by index", async () => {
     const url = `data:image/gif;base64,${gif.toString("base64")}`;
     const image = (image_url: string) => ({ type: "input_image" as const, image_url, detail: "low" as const });
     const text = { type: "input_text" as const, text: "What is it?" };

@@ -205,7 +205,7 @@ describe("declared statements on sqlite", () => {
     assert.deepEqual(type, { type: "integer", time: "integer" });
   });
 
-  test("a statement on a tenant's table names the tenant, except the service's own sweeps", () => {
+  test("a statement on a tenant's table names the tenant, except in the service's sweeps", () => {
     const tables = db
       .prepare<[], string>(
         "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'",
@@ -293,7 +293,7 @@ describe("declared statements on postgres", () => {
   });
 });
 
-test("a statement is not declared twice, without a tenant, or with reordered parameters", () => {
+test("a statement is never declared twice, without tenant, or with other parameters", () => {
   assert.throws(() => tenantSql("threads_insert", "SELECT :tenant"), /twice/);
   assert.throws(() => tenantSql("test_no_tenant", "SELECT 1"), /does not name :tenant/);
   assert.throws(() => systemSql("test_tenant", "SELECT :tenant"), /names :tenant/);

@@ -91,7 +91,7 @@ test("DEL-005 a resumed task assumes that its parent lives while its state is un
   }
 });
 
-test("a task whose parent is gone gets no loan, makes no call, and learns it each time", async (t) => {
+test("a task whose parent has ended reserves nothing and makes no call, each time", async (t) => {
   const atEnd = cleanup(t);
   const env = systemEnv();
   const { store } = await testStore("sqlite", atEnd);

@@ -51,7 +51,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-test("a reservation that the store refuses reserves nothing; the next is lent in full", async () => {
+test("a reservation that the store refuses reserves nothing; the next gets all", async () => {
   let isAway = true;
   const { budget, ask } = loansOf(async () => {
     if (isAway) throw new SvcError("storage_unavailable");
@@ -67,7 +67,7 @@ test("a reservation that the store refuses reserves nothing; the next is lent in
   assert.equal(budget.spent.input_tokens, 700);
 });
 
-test("a caller that waits for another's loan continues when that loan is refused", async () => {
+test("a caller that waits for another's reservation continues when that is refused", async () => {
   const answers = [Promise.withResolvers<Breach>(), Promise.withResolvers<BudgetReservation>()];
   let n = 0;
   const { ask } = loansOf(() => (answers[n++] as (typeof answers)[number]).promise);
@@ -83,7 +83,7 @@ test("a caller that waits for another's loan continues when that loan is refused
   assert.ok("reservation" in (await second));
 });
 
-test("a caller that finds everything lent waits for a return and borrows that", async () => {
+test("a caller that finds everything reserved waits for a return and reserves it", async () => {
   const { reservations, ask } = loansOf(async () => lent);
   const first = await ask();
   assert.ok("reservation" in first);
@@ -98,7 +98,7 @@ test("a caller that finds everything lent waits for a return and borrows that", 
   assert.equal(next.reservation.output_tokens, 290);
 });
 
-test("a run that ends waits for its tasks to return their loans, and leaves no timer", async () => {
+test("a run that ends waits for its tasks' reservations, and leaves no timer", async () => {
   const above = Promise.withResolvers<BudgetReservation>();
   const { world, reservations, ask } = loansOf(() => above.promise);
   const asking = ask();
@@ -115,7 +115,7 @@ test("a run that ends waits for its tasks to return their loans, and leaves no t
   assert.deepEqual([whileAsked, whileLent, world.waiting], [false, false, 0]);
 });
 
-test("a run that ends waits only a bounded time for the loans of its tasks", async () => {
+test("a run that ends waits only a bounded time for its tasks' reservations", async () => {
   const { world, reservations, ask } = loansOf(async () => lent);
   await ask();
   const settled = reservations.settled();
