@@ -84,6 +84,8 @@ const built = [
   "spec.tool_guidance",
   "spec.client_tools",
   "spec.queues",
+  "spec.a2a.capabilities",
+  "spec.a2a.publish",
   "spec.delegation",
   "spec.tool_effects",
   "spec.auth.inbound.schemes",
