@@ -179,7 +179,7 @@ const hook = withOne(["beforeTool", "afterTool"]);
 const control = withOne(["make", "input"]);
 const command = object({
   summary: text,
-  // Every command has json and help, and a plugin's command url too.
+  // Every command has --json and --help, and a command of a plugin also has --url.
   options: map(
     /^(?!(json|help|url)$)[a-z][a-z0-9-]{0,31}$/,
     object({

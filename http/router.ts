@@ -8,7 +8,7 @@ const pathCharsMax = 4096;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses these characters
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
-/** A reference below this path is unknown if it could be read in two ways: a malformed one names no artifact (document 2). */
+/** An ambiguous path below this one is answered 404 instead of 400, because a malformed reference names no artifact (document 2). */
 const references = "/artifacts/";
 
 /** Parameters with free text, which may contain a literal percent escape. */

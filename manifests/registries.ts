@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 
-/** What higher layers give to the compiler of manifests. */
+// What higher layers tell the compiler of manifests: models, tools and the operator's settings.
 
 /**
  * Whether a tool call may be repeated: `read` changes nothing, `idempotent` may run again with the same key, `once` may

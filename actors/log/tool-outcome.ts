@@ -22,12 +22,12 @@ export interface ToolOutcome {
   readonly isEdited?: boolean;
 }
 
-/** What belongs to a result besides its text. */
+/** The parts of a result besides its text. */
 interface OfResult {
   /** Verdicts of controls. */
   readonly spoken?: readonly Spoken[];
   readonly attachments?: readonly Attachment[];
-  /** The stored whole, of which the text is the beginning. */
+  /** The artifact with the whole result, if the text is only its beginning. */
   readonly artifact_id?: string;
   /** Untrusted sources of the text. */
   readonly taint?: readonly string[];

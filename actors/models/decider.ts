@@ -39,7 +39,7 @@ export function deciderProvider(name: string, decider: Decider): ModelProvider {
           controller.abort();
           reject(new ModelFailure(`the call of ${name} was ended`));
         },
-        // A decision is one piece.
+        // A decision arrives in one piece, so there is nothing to pause.
         pause() {},
         resume() {},
       };

@@ -24,7 +24,7 @@ const smallModels: Readonly<Record<string, string>> = {
   workers_ai: "glm-flash-cf",
 };
 
-/** What deciders may lead to. */
+/** The targets that deciders may name. */
 interface Leads {
   readonly routes: ReadonlyMap<string, ModelRoute>;
   /** Names of the providers that have deciders. */

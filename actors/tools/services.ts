@@ -3,7 +3,7 @@ import type { OutgoingRequest, WholeAnswer } from "../../governance/egress/outgo
 import type { Fetch } from "../../governance/egress/sdk-fetch.ts";
 import type { Secrets } from "../../governance/secret-mask.ts";
 
-/** What a tool reaches the outside with. */
+/** Services for tools that connect to other systems. */
 export interface ToolServices {
   readonly egress: ToolEgress;
   /** Resolves `secret:NAME`. */

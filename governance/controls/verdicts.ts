@@ -64,14 +64,14 @@ export interface GovernedResult {
   readonly error?: string;
   /** A replaced text keeps its images; a blocked result loses them too. */
   readonly images?: readonly ResultImage[];
-  /** Set if `text` only begins the result, and ends in the marker of the stored whole. */
+  /** Set if the result is stored as an artifact: `text` is then its beginning, followed by the marker of the artifact. */
   readonly artifact?: StoredText;
 }
 
 /** A result that is stored apart from the log. */
 export interface StoredText {
   readonly artifact_id: string;
-  /** Make it visible; written with the result. */
+  /** The operations that make it visible; they are written with the result. */
   readonly ops: readonly WriteOp[];
 }
 

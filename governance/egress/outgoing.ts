@@ -278,7 +278,7 @@ export class Outgoing {
     return agent;
   }
 
-  /** Waits for a permit of the tenant. Returns the function that returns it, once. */
+  /** Waits for a permit of the tenant. Returns a function that releases it; only its first call has an effect. */
   #permit(tenantId: string): Promise<() => void> {
     let isHeld = true;
     const release = (): void => {

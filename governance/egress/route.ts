@@ -21,7 +21,7 @@ export interface EgressProxy {
   readonly authorization: string | null;
 }
 
-/** A route without proxy and own certificates. */
+/** A route without a proxy and with Node's certificates. */
 export const plainRoute: EgressRoute = { proxy: null, ca: null, fixed: new Map() };
 
 /** Returns the route that the settings declare. Throws if SVC_EGRESS_CA_FILE cannot be read. */

@@ -2,8 +2,7 @@ import type { ManifestCard } from "../../bus/protocol/manifests.ts";
 import type { A2aVersion } from "../../bus/protocol/run.ts";
 import { imageTypes } from "../../storage/tables/files.ts";
 
-// The agent card in both generations. A reader of 0.3 gets that version's fields, with the list of interfaces in which a newer reader finds
-// version 1.0.
+// The agent card in both generations of the protocol. A card of version 0.3 also lists the interface of version 1.0, for clients that know both.
 
 /** Returns the card of a manifest; `base` is the public URL of this server. */
 export function agentCard(version: A2aVersion, card: ManifestCard, base: string): object {

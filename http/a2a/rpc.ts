@@ -136,7 +136,7 @@ export function rpcFailure(
   return jsonText(text, statusOf(refused, code), refusalHeaders(refused));
 }
 
-/** Codes of shapes for callers of version 0.3, where the protocol itself has none. */
+/** Codes for callers of version 0.3, where they differ from those of version 1.0. */
 const olderCodes: { readonly [Code in ErrorCode]?: number } & { readonly [ofPlugin: string]: number | undefined } = {
   unauthorized: rpcCodes.taskNotFound,
   auth_scheme_not_allowed: rpcCodes.taskNotFound,

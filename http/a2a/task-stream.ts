@@ -103,7 +103,7 @@ function withStatus(
   };
 }
 
-/** Ends a stream without a word when the server stops: the task goes on, and its caller subscribes again. */
+/** Ends a stream without a status event when the server stops: the task continues, and its caller can subscribe again. */
 function endQuietly(stream: EventStream): void {
   stream.onShutdown(() => stream.end(""));
 }

@@ -9,13 +9,13 @@ import { findTask, type StoredTask, statusOf } from "./task.ts";
 
 /** The store is read after this time even without a notification, because notifications may be lost. */
 const againMs = 2_000;
-/** Longest wait of a caller. The task goes on, and the caller reads it later. */
+/** Longest wait of a caller. The task continues, and the caller can read it later. */
 const waitMs = 60 * 60_000;
 
 /** Waits until a task ends or waits for a person. */
 export class TaskWatch implements ThreadListener, LiveTurn {
   slot = -1;
-  /** Resolves at that time, or when the wait is over for another reason. */
+  /** Resolves when the task ends or waits for a person, and when the wait ends for another reason. */
   readonly settled: Promise<void>;
   readonly #context: HttpContext;
   readonly #store: TenantStore;

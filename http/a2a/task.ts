@@ -65,7 +65,7 @@ export async function finalOf(store: TenantStore, { run_id, asked }: RunRow): Pr
   return asked.durable === undefined ? null : ((await durableRunById(store, run_id))?.durable.final ?? null);
 }
 
-/** Returns the state of a task. One that waits for the approval of a person says what it is about. */
+/** Returns the state of a task. For one that waits for an approval, its text names the tool. */
 export async function statusOf(store: TenantStore, { run, thread }: StoredTask): Promise<TaskStatus> {
   const { status, result, started_at, ended_at } = run;
   if (status === "completed") return { state: "completed", at: ended_at, text: null };

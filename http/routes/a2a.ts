@@ -119,7 +119,7 @@ async function answer(call: RpcCall, request: A2aRequest, context: HttpContext):
       return cancel(call, request, context, store);
     case "subscribe": {
       const found = await findTask(store, readNamed(call).id);
-      // Version 0.3 has no error for a task that ended while its reader was away: the stream is its end.
+      // Version 0.3 has no error for a task that has ended: the caller gets a stream with the task's last state.
       if (found.run.ended_at !== null && call.version === "1.0")
         throw new RpcError(rpcCodes.unsupportedOperation, "The task has ended: read it with GetTask.");
       return streamOfTask(context, store, call, found, request.requestId);
@@ -157,7 +157,7 @@ async function stream(call: RpcCall, request: A2aRequest, context: HttpContext, 
   return streamOfTask(context, store, call, await findTask(store, id), request.requestId);
 }
 
-/** Starts a task with a message, or hands it to the running task that it names. */
+/** Starts a task with a message, or queues it for the running task that it names. */
 async function deliver(
   call: RpcCall,
   sent: SentMessage,

@@ -35,7 +35,7 @@ const selectEndedAlone = systemSql(
         AND (n.ended_at IS NULL OR n.ended_at > ?))
    ORDER BY ended_at, run_id LIMIT ?`,
 );
-// Keeps the rows of runs whose log still exists, because a failed deletion is found again by them.
+// Keeps the rows of runs whose log still exists: the next sweep needs them to retry a failed deletion.
 const deleteEnded = systemSql(
   "fibers_delete_ended",
   `DELETE FROM fibers WHERE run_key IN

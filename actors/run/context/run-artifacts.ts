@@ -18,7 +18,7 @@ export interface ArtifactRun {
   };
 }
 
-/** Stores a long result. On a thread it becomes visible with the operations of the answer, which are written with the result. */
+/** Stores a long result. On a thread it becomes visible when the returned operations are written, together with the result. */
 export async function storeText(
   { store, deps, spec, run }: ArtifactRun,
   text: string,

@@ -40,7 +40,7 @@ export interface CallWords {
   readonly keepsReply: boolean;
 }
 
-/** The course of a call: little more than its times and its usage. */
+/** The data that a call collects for its record: tries, times and usage. */
 export interface CallCourse {
   /** Number of the step that made the call. */
   readonly step: number;

@@ -56,7 +56,7 @@ export class CallServices implements ToolServices, ToolEgress {
   }
 }
 
-/** The call that requests belong to. */
+/** The tool call that sends the requests. Its signal ends them. */
 interface CallPlace {
   readonly id: string;
   readonly signal: AbortSignal;
