@@ -9,7 +9,7 @@ import type { MakeControl, MakeInputControl } from "../governance/controls/contr
 import { hookControl } from "../governance/controls/hook.ts";
 import type { MetricEntry } from "../governance/metrics.ts";
 import type { Setting } from "../governance/settings/setting.ts";
-import type { MoreRoutes } from "../http/routes/all.ts";
+import type { Route } from "../http/route.ts";
 import type { Plugin, PluginRunServices, PluginServices, PluginTool, PluginToolSource } from "../plugins/plugin.ts";
 import { withCheckedReplies } from "./plugin-replies.ts";
 import type { PeriodicTask } from "./task-runner.ts";
@@ -30,11 +30,11 @@ export function pluginSettings(plugins: Plugins): readonly Setting<unknown>[] {
 }
 
 /** Returns the routes of plugins, grouped by plugin in the API reference. */
-export function pluginRoutes(plugins: Plugins): MoreRoutes {
-  return {
-    routes: plugins.flatMap(({ plugin }) => plugin.routes ?? []).map(withCheckedReplies),
-    tags: Object.fromEntries(plugins.map(({ plugin }) => [plugin.name, tagText(plugin)])),
-  };
+export function pluginRoutes(plugins: Plugins): readonly Route[] {
+  return plugins.flatMap(({ plugin }) => {
+    const tag = { name: plugin.name, description: tagText(plugin) };
+    return (plugin.routes ?? []).map((route) => ({ ...withCheckedReplies(route), tag }));
+  });
 }
 
 /** Returns the text about a plugin in the API reference. */

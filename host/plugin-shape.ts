@@ -1,5 +1,6 @@
 import { errorTable, isErrorStatus, type PluginErrorCode } from "../bus/errors.ts";
 import { isPlainData } from "../governance/settings/setting.ts";
+import { ownedKinds } from "../http/route.ts";
 import { toolEffects, toolRisks } from "../manifests/registries.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 
@@ -124,8 +125,9 @@ const route = object({
   method: oneOf(["GET", "POST", "PUT", "PATCH", "DELETE"]),
   path: form(/^(\/([A-Za-z0-9._~-]+|\{\w+\}))+$/),
   summary: text,
-  tag: text,
+  tag: object({ name: text, description: anyText }),
   access,
+  tenancy: list(object({ of: oneOf(ownedKinds), query: optional(callable), body: optional(callable) })),
   unlimited: flag,
   anyHost: flag,
   anonymous: is("false: only routes of svc may admit callers without credentials", (value) => value === false),
@@ -239,7 +241,7 @@ function problemsOfNames({ name, migrations = [], routes = [], errorCodes = [], 
       .filter((metric) => !metric.startsWith(`svc_${name}_`))
       .map((metric) => `the metric ${metric} must begin with svc_${name}_`),
     ...routes
-      .filter(({ tag }) => tag !== name)
+      .filter(({ tag }) => tag.name !== name)
       .map(({ method, path }) => `the tag of ${method} ${path} must be ${name}`),
     ...routes.flatMap(({ method, path, fails }) =>
       fails

@@ -8,6 +8,7 @@ import type { HttpContext } from "./context.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
 import type { StreamEvent } from "./stream-event.ts";
+import type { Tag } from "./tags.ts";
 
 /** The methods of routes. HEAD and OPTIONS are answered for all routes. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -24,6 +25,22 @@ export type Access = "public" | "docs" | "authenticated" | "chat:read" | "chat:w
  */
 type Drives = "thread" | "turn";
 
+/** The kinds of objects of a tenant that routes name by an id. */
+export const ownedKinds = ["thread", "manifest", "run", "response", "file", "plan", "job", "artifact"] as const;
+
+/** A kind of object of a tenant. */
+export type OwnedKind = (typeof ownedKinds)[number];
+
+/**
+ * A request that names an object by its id, in the path or as given here. A test sends it with the id of another tenant's object, and
+ * expects the answer for an unknown id. It must not create an object of the caller that later samples would find.
+ */
+export interface TenancySample {
+  readonly of: OwnedKind;
+  readonly query?: (id: string) => string;
+  readonly body?: (id: string) => object;
+}
+
 /** A route as a value. Validation, /openapi.json and the tests over all routes are derived from it. */
 export interface Route {
   readonly method: Method;
@@ -31,8 +48,11 @@ export interface Route {
   readonly path: string;
   /** One line for the reference. */
   readonly summary: string;
-  readonly tag: string;
+  /** Its heading in the reference. */
+  readonly tag: Tag;
   readonly access: Access;
+  /** Samples for the test that another tenant's ids look unknown; empty for a route that takes no id. */
+  readonly tenancy: readonly TenancySample[];
   /** True for probes, which do not count against the rate limit. */
   readonly unlimited: boolean;
   /**
@@ -125,8 +145,10 @@ interface RouteDeclaration<
   readonly method: Method;
   readonly path: string;
   readonly summary: string;
-  readonly tag: string;
+  /** A plugin gives its own name, and its description becomes that of the tag. */
+  readonly tag: Tag | string;
   readonly access: Access;
+  readonly tenancy?: readonly TenancySample[];
   readonly unlimited?: boolean;
   readonly anyHost?: boolean;
   readonly anonymous?: boolean;
@@ -167,8 +189,9 @@ export function route<
     method: declaration.method,
     path: declaration.path,
     summary: declaration.summary,
-    tag: declaration.tag,
+    tag: typeof declaration.tag === "string" ? { name: declaration.tag, description: "" } : declaration.tag,
     access: declaration.access,
+    tenancy: declaration.tenancy ?? [],
     unlimited: declaration.unlimited ?? false,
     anyHost: declaration.anyHost ?? false,
     anonymous: declaration.anonymous ?? false,

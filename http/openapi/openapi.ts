@@ -20,36 +20,12 @@ log of the server has too. Repeat a request if its code is a temporary one:
 \`rate_limited\`, \`mailbox_full\`, \`actor_lost\`, \`deadline_exceeded\`, \`shutting_down\`, \`storage_unavailable\`; repeat a turn only with an
 \`Idempotency-Key\`. The key of POST /chat keeps answers below 500: after a 5xx the turn runs again, tools included; a stream or a durable run does not.`;
 
-const ownTags: Readonly<Record<string, string>> = {
-  Chat: "Turns of a thread, and streams of its events.",
-  Sessions: "Stored threads.",
-  Workspace: "Workspace files of a thread.",
-  Artifacts: "Long tool results that were stored separately.",
-  Files: "Images for messages.",
-  "OpenAI-compatible": "The same turns for clients of the OpenAI protocol.",
-  A2A: "Tasks for other agents, and the card that describes an agent to them.",
-  Audit: "The audit log: actions, refusals and findings.",
-  Approvals: "Tool calls that wait for an approval.",
-  "Durable runs": "Turns of manifests with spec.execution.mode durable, which outlive their process.",
-  Triggers: "Signed requests of other systems that start a run.",
-  Jobs: "Questions to agents, repeated by a schedule or on request.",
-  Queues: "Tool calls that external consumers carry out.",
-  Plans: "Plans of agents, step by step; people may change them.",
-  Usage: "Tokens and cost of model calls.",
-  Manifests: "The tenant's own manifests and their versions.",
-  System: "Probes, metrics, keys and this reference.",
-};
-
 /**
- * Yields the text of the document for the routes; `version` is the release, `more` describes tags of plugins. Each piece is a few
- * milliseconds of work, so that the caller can yield to the event loop in between. Throws for a tag without a description.
+ * Yields the text of the document for the routes; `version` is the release. Each piece is a few milliseconds of work, so that the caller can
+ * yield to the event loop in between.
  */
-export function* openApiText(
-  routes: readonly Route[],
-  version: string,
-  more: Readonly<Record<string, string>> = {},
-): Generator<string, void> {
-  yield `${JSON.stringify(preface(routes, version, more)).slice(0, -1)},"paths":{`;
+export function* openApiText(routes: readonly Route[], version: string): Generator<string, void> {
+  yield `${JSON.stringify(preface(routes, version)).slice(0, -1)},"paths":{`;
   const paths = Map.groupBy(routes, ({ path }) => path);
   let comma = "";
   for (const [path, under] of paths) {
@@ -69,17 +45,12 @@ export function* openApiText(
 }
 
 /** Returns the members of the document before `paths`. */
-function preface(routes: readonly Route[], version: string, more: Readonly<Record<string, string>>): Json {
-  const tags: Readonly<Record<string, string>> = { ...ownTags, ...more };
-  const used = [...new Set(routes.map((route) => route.tag))];
+function preface(routes: readonly Route[], version: string): Json {
   return {
     openapi: "3.1.0",
     info: { title: "svc", version, description, license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
     servers: [{ url: "/", description: "This server." }],
-    tags: used.map((name) => {
-      if (tags[name] === undefined) throw new Error(`the tag ${name} has no description`);
-      return { name, description: tags[name] };
-    }),
+    tags: [...new Map(routes.map(({ tag }) => [tag.name, tag])).values()],
   };
 }
 
@@ -115,7 +86,7 @@ function operation(route: Route): Json {
   return {
     operationId: operationIdOf(route),
     summary: route.summary,
-    tags: [route.tag],
+    tags: [route.tag.name],
     ...accessOf(route.access),
     ...(parameters.length > 0 && { parameters }),
     ...(route.body && {

@@ -19,10 +19,14 @@ import { publicUrlOf } from "../public-url.ts";
 import { actorFails, type RouteRequest, route } from "../route.ts";
 import { streamExample } from "../stream-event.ts";
 import { type StartedTurn, startTurn } from "../streams/turns.ts";
+import type { Tag } from "../tags.ts";
 
 // The A2A protocol: other agents call an agent. A context of the protocol is a thread, and a task is a run on it.
 
-const tag = "A2A";
+const tag: Tag = {
+  name: "A2A",
+  description: "Tasks for other agents, and the card that describes an agent to them.",
+};
 /** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
 /** Seconds that a reader may keep a card. */

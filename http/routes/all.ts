@@ -38,12 +38,6 @@ import { usageRoutes } from "./usage.ts";
 import { wellKnownRoutes } from "./well-known.ts";
 import { workspaceRoutes } from "./workspace.ts";
 
-/** Routes of plugins, and the descriptions of their tags. */
-export interface MoreRoutes {
-  readonly routes: readonly Route[];
-  readonly tags: Readonly<Record<string, string>>;
-}
-
 /** The settings that decide which routes exist. */
 interface RoutesOf
   extends Pick<Settings, "manifestSource" | "duties">,
@@ -58,7 +52,7 @@ interface RoutesOf
  */
 export function allRoutes(
   { manifestSource, triggers, duties, maxBodyBytes = bodyBytesDefault, maxUploadBytes }: RoutesOf,
-  more: MoreRoutes = { routes: [], tags: {} },
+  ofPlugins: readonly Route[] = [],
 ): readonly Route[] {
   if (!holds({ duties }, "api")) return systemRoutes;
   const declared: readonly Route[] = [
@@ -97,9 +91,9 @@ export function allRoutes(
     ...systemRoutes,
     ...wellKnownRoutes,
     ...signInRoutes,
-    ...more.routes,
+    ...ofPlugins,
     // The reference describes its own routes too.
-    ...docsRoutes(() => routes, more.tags),
+    ...docsRoutes(() => routes),
   ];
   // SVC_MAX_BODY_BYTES replaces the default limit, but not the limit that a route declares for itself.
   const routes = declared.map((route) =>

@@ -5,11 +5,11 @@ import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
 import { callIdExample } from "../schemas/example-values.ts";
+import { chatTag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
 
 // Answers of clients to questions of a run (client tools and UI questions). An answer without a waiting run is no error: it may be late.
 
-const tag = "Chat";
 const noteMax = 2048;
 const AskedThread = Type.String({
   description: "The thread's suffix, or the `thread_id` of the request's frame.",
@@ -21,8 +21,9 @@ const toolResult = route({
   method: "POST",
   path: "/chat/tool_result",
   summary: "Sends the result of a client tool call, which a run requested by tool_request.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, tool_call_id: "call" }) }],
   drives: "thread",
   body: Type.Object(
     {
@@ -66,8 +67,9 @@ const ui = route({
   method: "POST",
   path: "/chat/ui",
   summary: "Answers a question, which a run asked by ui_request.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, request_id: "question" }) }],
   drives: "thread",
   body: Type.Object(
     {

@@ -20,9 +20,10 @@ import { jsonText } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
 import { callIdExample, digestExample, noon } from "../schemas/example-values.ts";
+import type { Tag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
 
-const tag = "Approvals";
+const tag: Tag = { name: "Approvals", description: "Tool calls that wait for an approval." };
 const readScopes = ["approvals:read"];
 const writeScopes = ["approvals:write"];
 const statuses = ["pending", "approved", "denied", "expired"] as const;
@@ -97,6 +98,7 @@ const listApprovals = route({
   summary: "Approval requests, the newest first.",
   tag,
   access: readScopes,
+  tenancy: [{ of: "thread", query: (id) => `thread_id=${id}` }],
   query: Type.Object({
     status: Type.Union(
       statuses.map((status) => Type.Literal(status)),

@@ -7,8 +7,9 @@ const readArtifact = route({
   method: "GET",
   path: "/artifacts/{manifest_id}/{artifact_id}",
   summary: "A long tool result that was stored separately.",
-  tag: "Artifacts",
+  tag: { name: "Artifacts", description: "Long tool results that were stored separately." },
   access: ["artifacts:read"],
+  tenancy: [{ of: "artifact" }],
   params: Type.Object({
     manifest_id: Type.String({ description: "Name of the agent whose call had the result." }),
     artifact_id: Type.String({

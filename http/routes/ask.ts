@@ -2,14 +2,16 @@ import { Type } from "../../bus/type.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { answerTurn } from "../streams/turns.ts";
+import { chatTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 const ask = route({
   method: "POST",
   path: "/chat/ask",
   summary: "Answers a question from the content of a thread, without changing the thread.",
-  tag: "Chat",
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, question: "what?" }) }],
   body: Type.Object(
     {
       thread_id: ThreadId,

@@ -14,8 +14,9 @@ import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, epochMs, epochRange, nullable } from "../schemas/common.ts";
 import { noon } from "../schemas/example-values.ts";
+import type { Tag } from "../tags.ts";
 
-const tag = "Audit";
+const tag: Tag = { name: "Audit", description: "The audit log: actions, refusals and findings." };
 const scopes = ["audit:read"];
 const dayMs = 86_400_000;
 
@@ -51,6 +52,7 @@ const audit = route({
   summary: "Audit events, the newest first.",
   tag,
   access: scopes,
+  tenancy: [{ of: "manifest", query: (id) => `manifest_id=${id}` }],
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Events per page." }),
     cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
@@ -79,6 +81,7 @@ const exportAudit = route({
   summary: "Every event of a window, one JSON object on a line, the newest first.",
   tag,
   access: scopes,
+  tenancy: [{ of: "manifest", query: (id) => `manifest_id=${id}&until=9` }],
   query: Type.Object(filterFields),
   reply: {
     description:

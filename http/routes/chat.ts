@@ -11,9 +11,8 @@ import { streamExample } from "../stream-event.ts";
 import { Reattachment } from "../streams/reattach.ts";
 import { openRunStream, readEventId } from "../streams/run-stream.ts";
 import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../streams/turns.ts";
+import { chatTag } from "../tags.ts";
 import { checkReadSuffix, checkThreadSuffix, optionalThreadSuffix } from "../thread-id.ts";
-
-const tag = "Chat";
 
 /** Error codes of a turn on every entry point. */
 export const turnFails: readonly ErrorCode[] = [
@@ -64,8 +63,9 @@ const chat = route({
   method: "POST",
   path: "/chat",
   summary: "Runs a turn and waits for the reply.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "manifest", body: (id) => ({ manifest: id, messages: [{ role: "user", content: "hi" }] }) }],
   anonymous: true,
   drives: "turn",
   headers: IdempotencyHeaders,
@@ -85,8 +85,9 @@ const chatStream = route({
   method: "POST",
   path: "/chat/stream",
   summary: "Runs a turn and streams it.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "manifest", body: (id) => ({ manifest: id, messages: [{ role: "user", content: "hi" }] }) }],
   anonymous: true,
   drives: "turn",
   headers: IdempotencyHeaders,
@@ -110,8 +111,9 @@ const chatContinue = route({
   method: "POST",
   path: "/chat/continue",
   summary: "Continues a thread after an abort or an error, without a new message.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id }) }],
   drives: "turn",
   body: Type.Object(
     {
@@ -143,8 +145,9 @@ const chatAbort = route({
   method: "POST",
   path: "/chat/abort",
   summary: "Stops the live run of a thread.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id }) }],
   drives: "thread",
   body: Type.Object(
     { thread_id: Type.String({ description: "The thread's suffix.", examples: ["tour"] }) },
@@ -175,8 +178,9 @@ const chatReattach = route({
   method: "GET",
   path: "/chat/stream/{thread_id}",
   summary: "Listens to a thread: a snapshot or the events after Last-Event-ID, then live events.",
-  tag,
+  tag: chatTag,
   access: "chat:read",
+  tenancy: [{ of: "thread" }, { of: "run", query: (id) => `resume_token=${id}` }],
   params: ThreadParams,
   query: Type.Object({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),

@@ -6,6 +6,7 @@ import { eventIdExample, snapshotExample } from "../schemas/example-values.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { endOfTurn } from "../streams/turns.ts";
+import { chatTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 /** Max characters of the instructions for a summary. */
@@ -15,9 +16,13 @@ const compact = route({
   method: "POST",
   path: "/chat/compact",
   summary: "Replaces the older part of a thread by a summary in the model's context. The log keeps all events.",
-  tag: "Chat",
+  tag: chatTag,
   drives: "turn",
   access: "chat:write",
+  tenancy: [
+    { of: "thread", body: (id) => ({ thread_id: id, manifest: "agent" }) },
+    { of: "manifest", body: (id) => ({ thread_id: "compacted", manifest: id }) },
+  ],
   body: Type.Object(
     {
       thread_id: ThreadId,

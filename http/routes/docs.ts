@@ -8,11 +8,10 @@ import { docsPage } from "../pages/docs-page.ts";
 import { pageHeaders, pageType } from "../pages/html.ts";
 import { type Route, route } from "../route.ts";
 import { OpenObject } from "../schemas/common.ts";
+import { systemTag } from "../tags.ts";
 
 // The API reference: the OpenAPI document, and Swagger UI to read it. All files come from this server, and the pages' policy forbids any
 // other origin.
-
-const tag = "System";
 
 /** The files change only with a release. */
 const fileHeaders = { "cache-control": "private, max-age=3600" };
@@ -45,18 +44,15 @@ function kept(file: () => URL): () => Promise<Buffer> {
   };
 }
 
-/**
- * Returns the routes of the reference. `routes` is called at the first request, when the route table is complete; `tags` describes tags of
- * plugins.
- */
-export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record<string, string>>): readonly Route[] {
+/** Returns the routes of the reference. `routes` is called at the first request, when the route table is complete. */
+export function docsRoutes(routes: () => readonly Route[]): readonly Route[] {
   let document: Promise<KeptBody> | null = null;
 
   const openApi = route({
     method: "GET",
     path: "/openapi.json",
     summary: "This reference as an OpenAPI document.",
-    tag,
+    tag: systemTag,
     access: "docs",
     headers: Type.Object({
       "If-None-Match": Type.Optional(Type.String({ description: "The ETag of the client's copy." })),
@@ -67,7 +63,7 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
       example: { openapi: "3.1.0", info: { title: "svc", version: "1.0.0" }, paths: {} },
     },
     async handle({ exchange }, { env, version }) {
-      document ??= keepBody(openApiText(routes(), version, tags), env).catch((error: unknown) => {
+      document ??= keepBody(openApiText(routes(), version), env).catch((error: unknown) => {
         document = null;
         throw error;
       });
@@ -80,7 +76,7 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     path: "/docs",
     summary:
       "This reference as a page. A browser without credentials gets a page that asks for a key, with status 401.",
-    tag,
+    tag: systemTag,
     access: "docs",
     reply: {
       description: "A page without external resources.",
@@ -95,8 +91,9 @@ export function docsRoutes(routes: () => readonly Route[], tags: Readonly<Record
     method: "GET",
     path: "/docs/{file}",
     summary: "A file that a page of this server loads.",
-    tag,
+    tag: systemTag,
     access: "public",
+    tenancy: [{ of: "manifest" }],
     params: Type.Object({ file: Type.String({ description: "Its name.", examples: ["page.css"] }) }),
     reply: { description: "The file.", contentType: "application/octet-stream", example: "body { margin: 0 }" },
     fails: ["not_found"],

@@ -4,6 +4,7 @@ import { openAiRefusal } from "../exchange/openai-refusal.ts";
 import { embeddingPieces, type VectorFormat } from "../openai/embedding-answer.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
+import { openAiTag } from "../tags.ts";
 
 /** Max inputs, the same as at OpenAI. */
 const inputsMax = 2_048;
@@ -52,8 +53,9 @@ const embeddings = route({
   method: "POST",
   path: "/v1/embeddings",
   summary: "Vectors of texts, in the OpenAI protocol.",
-  tag: "OpenAI-compatible",
+  tag: openAiTag,
   access: "chat:write",
+  tenancy: [{ of: "manifest", body: (id) => ({ model: id, input: "hi" }) }],
   body: EmbeddingsRequest,
   reply: {
     description:

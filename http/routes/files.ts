@@ -4,8 +4,9 @@ import { fileBytesMax, isFileId } from "../../storage/files/file-store.ts";
 import { imageTypes } from "../../storage/tables/files.ts";
 import { json } from "../exchange/reply.ts";
 import { bodyBytesDefault, type Route, route } from "../route.ts";
+import type { Tag } from "../tags.ts";
 
-const tag = "Files";
+const tag: Tag = { name: "Files", description: "Images for messages." };
 /** Bytes of an upload's body in addition to the base64. */
 const bodyRestBytes = 16 * 1024;
 
@@ -83,6 +84,7 @@ const download = route({
   summary: "A file with its bytes.",
   tag,
   access: ["files:read"],
+  tenancy: [{ of: "file" }],
   params: FileParams,
   reply: {
     description: "`data` is the base64 that was sent.",
@@ -108,6 +110,7 @@ const remove = route({
   summary: "Deletes a file. Models then read messages without it.",
   tag,
   access: ["files:write"],
+  tenancy: [{ of: "file" }],
   params: FileParams,
   reply: {
     description:

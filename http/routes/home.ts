@@ -4,6 +4,7 @@ import { isTls } from "../middleware/tls.ts";
 import { homeOf, homePage } from "../pages/home.ts";
 import { pageHeaders, pageType, wantsPage } from "../pages/html.ts";
 import { route } from "../route.ts";
+import { systemTag } from "../tags.ts";
 
 const homeExample = homeOf("127.0.0.1:8080", { isTls: false, needsKey: false });
 
@@ -11,7 +12,7 @@ const home = route({
   method: "GET",
   path: "/",
   summary: "The name of the service, and its addresses.",
-  tag: "System",
+  tag: systemTag,
   access: "public",
   reply: {
     description: "For programs.",

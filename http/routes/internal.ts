@@ -15,7 +15,7 @@ const events = route({
   method: "POST",
   path: "/internal/sessions/{session_id}/events",
   summary: "Sends the result of a tool call that a consumer took from its queue.",
-  tag: "Queues",
+  tag: { name: "Queues", description: "Tool calls that external consumers carry out." },
   access: "public",
   params: Type.Object({
     session_id: Type.String({ description: "`session_id` of the job, with its tenant.", examples: ["default:tour"] }),

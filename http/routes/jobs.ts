@@ -17,8 +17,9 @@ import { actorFails, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { noon, runIdExample } from "../schemas/example-values.ts";
 import { admitStart } from "../streams/turns.ts";
+import type { Tag } from "../tags.ts";
 
-const tag = "Jobs";
+const tag: Tag = { name: "Jobs", description: "Questions to agents, repeated by a schedule or on request." };
 const readScopes = ["jobs:read"];
 const writeScopes = ["jobs:write"];
 /** Above the limit of jobs of a tenant, so a list holds all of them. */
@@ -114,6 +115,7 @@ const getJob = route({
   summary: "One job.",
   tag,
   access: readScopes,
+  tenancy: [{ of: "job" }],
   params: JobParams,
   reply: { description: "The job.", schema: Job },
   fails: ["not_found", ...actorFails],
@@ -129,6 +131,11 @@ const putJob = route({
   summary: "Creates or replaces a job.",
   tag,
   access: writeScopes,
+  tenancy: [
+    // With an existing manifest the request would create a job of the caller.
+    { of: "job", body: () => ({ manifest_id: "nobodys", payload: { prompt: "mine" } }) },
+    { of: "manifest", body: (id) => ({ manifest_id: id, payload: { prompt: "mine" } }) },
+  ],
   params: JobParams,
   body: Type.Object(
     {
@@ -175,6 +182,7 @@ const deleteJob = route({
   summary: "Deletes a job and the records of its runs. A live run continues, and its thread stays.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "job" }],
   params: JobParams,
   reply: { description: "It was deleted, or did not exist.", schema: Type.Object({ status: Type.Literal("deleted") }) },
   fails: ["not_found", "conflict", ...actorFails],
@@ -191,6 +199,7 @@ const runJob = route({
   summary: "Runs a job now, even if it is disabled, and returns its run.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "job" }],
   params: JobParams,
   reply: {
     description: "The ended run; with status `running` if it waits for an answer, or did not end within a minute.",
@@ -224,6 +233,7 @@ const listRuns = route({
   summary: "The runs of a job, the newest first. The newest 200 are kept.",
   tag,
   access: readScopes,
+  tenancy: [{ of: "job" }],
   params: JobParams,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 200, default: 20, description: "Maximum number of runs." }),

@@ -11,11 +11,10 @@ import { nullable } from "../schemas/common.ts";
 import { noon, snapshotExample } from "../schemas/example-values.ts";
 import { ThreadId } from "../schemas/session.ts";
 import { currentSnapshot } from "../snapshot.ts";
+import { sessionsTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 // Leases of a thread, by which clients that share it agree which one drives it. A lease grants no access.
-
-const tag = "Sessions";
 
 const Mode = Type.Union([Type.Literal("exclusive"), Type.Literal("shared")], { examples: ["exclusive"] });
 const Time = Type.Integer({ description: "Epoch milliseconds." });
@@ -44,8 +43,12 @@ const take = route({
   method: "POST",
   path: "/chat/sessions/lease",
   summary: "Acquires or renews a lease of a thread: exclusive to drive it, or shared to watch it.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [
+    // A valid ttl_seconds would create a thread of the caller.
+    { of: "thread", body: (id) => ({ thread_id: id, holder_id: "me", ttl_seconds: 1 }) },
+  ],
   body: Type.Object(
     {
       thread_id: Type.String({
@@ -100,8 +103,9 @@ const release = route({
   method: "POST",
   path: "/chat/sessions/lease/release",
   summary: "Ends a lease of a thread.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id }) }],
   body: Type.Object(
     {
       thread_id: ThreadId,
@@ -138,8 +142,9 @@ const read = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}/lease",
   summary: "The leases of a thread.",
-  tag,
+  tag: sessionsTag,
   access: "chat:read",
+  tenancy: [{ of: "thread" }],
   params: ThreadParams,
   reply: { description: "Empty for a thread that does not exist.", schema: LeaseStatus },
   fails: ["invalid_thread_id", "storage_unavailable"],

@@ -14,9 +14,10 @@ import type { HttpContext } from "../context.ts";
 import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
+import type { Tag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
 
-const tag = "Manifests";
+const tag: Tag = { name: "Manifests", description: "The tenant's own manifests and their versions." };
 const readScopes = ["manifests:read"];
 const writeScopes = ["manifests:write"];
 const fails: readonly ErrorCode[] = ["not_found", ...actorFails];
@@ -109,6 +110,11 @@ const get = route({
   summary: "The manifest that a request would use, or one stored version of it.",
   tag,
   access: readScopes,
+  tenancy: [
+    { of: "manifest" },
+    { of: "manifest", query: () => "version=1" },
+    { of: "thread", query: () => "thread_id=t" },
+  ],
   params: NameParams,
   query: Type.Object({
     version: Type.Optional(VersionNumber),
@@ -152,6 +158,7 @@ const versions = route({
   summary: "The stored versions of a manifest, the newest first.",
   tag,
   access: readScopes,
+  tenancy: [{ of: "manifest" }],
   params: NameParams,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Versions per page." }),
@@ -201,6 +208,7 @@ const put = route({
   summary: "Stores a version, and activates it.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "manifest", body: (id) => ({ manifest: { metadata: { name: `${id}x` } } }) }],
   params: NameParams,
   body: Type.Object(
     {
@@ -234,6 +242,7 @@ const setCanary = route({
   summary: "Gives a stored version to a share of the threads.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "manifest", body: () => ({ canary_version: 1, canary_weight: 100 }) }],
   params: NameParams,
   body: Type.Object({ canary_version: VersionNumber, canary_weight: Weight }, { additionalProperties: false }),
   reply: { description: "The active version and the canary.", schema: Pointer },
@@ -250,6 +259,7 @@ const clearCanary = route({
   summary: "Gives every thread the active version again.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "manifest" }],
   params: NameParams,
   reply: { description: "The active version; unchanged if there was no canary.", schema: Pointer },
   fails,
@@ -264,6 +274,7 @@ const rollback = route({
   summary: "Makes a stored version the active one, and clears the canary.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "manifest", body: () => ({ version: 1 }) }],
   params: NameParams,
   body: Type.Object(
     { version: VersionNumber, comment: Type.String({ ...Comment, default: "rollback" }) },

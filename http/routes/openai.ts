@@ -14,12 +14,11 @@ import { nullable } from "../schemas/common.ts";
 import { completionEvents } from "../schemas/openai-events.ts";
 import { streamExample } from "../stream-event.ts";
 import { answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../streams/turns.ts";
+import { openAiTag } from "../tags.ts";
 import { namedThread, namingThread } from "../thread-header.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
 import { completionOptions, isNothing } from "../turn-options.ts";
 import { IdempotencyKey, idempotencyFails, turnFails } from "./chat.ts";
-
-const tag = "OpenAI-compatible";
 
 const noEffect = "Accepted without effect.";
 
@@ -99,8 +98,9 @@ const completions = route({
   method: "POST",
   path: "/v1/chat/completions",
   summary: "A turn in the OpenAI protocol: the model is a manifest; user or X-Svc-Thread-Id names the thread.",
-  tag,
+  tag: openAiTag,
   access: "chat:write",
+  tenancy: [{ of: "manifest", body: (id) => ({ model: id, messages: [{ role: "user", content: "hi" }] }) }],
   anonymous: true,
   drives: "turn",
   headers: CompletionHeaders,
@@ -200,7 +200,7 @@ const models = route({
   method: "GET",
   path: "/v1/models",
   summary: "The manifests, as models.",
-  tag,
+  tag: openAiTag,
   access: "chat:read",
   anonymous: true,
   reply: {
@@ -221,8 +221,9 @@ const model = route({
   method: "GET",
   path: "/v1/models/{name}",
   summary: "One manifest, as a model.",
-  tag,
+  tag: openAiTag,
   access: "chat:read",
+  tenancy: [{ of: "manifest" }],
   anonymous: true,
   params: Type.Object({ name: Type.String({ description: "Name of the manifest.", examples: ["quick"] }) }),
   reply: { description: "As in the list.", schema: ModelObject },

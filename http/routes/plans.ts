@@ -23,9 +23,10 @@ import { json, jsonText } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { noon } from "../schemas/example-values.ts";
+import type { Tag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
 
-const tag = "Plans";
+const tag: Tag = { name: "Plans", description: "Plans of agents, step by step; people may change them." };
 const readScopes = ["plans:read"];
 const writeScopes = ["plans:write"];
 /** Max characters of plans on a page; the first plan may exceed it. */
@@ -71,6 +72,7 @@ const listPlans = route({
   summary: "Plans of agents, the last changed first.",
   tag,
   access: readScopes,
+  tenancy: [{ of: "thread", query: (id) => `thread_id=${id}` }],
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Plans per page." }),
     cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
@@ -123,6 +125,7 @@ const getPlan = route({
   summary: "One plan.",
   tag,
   access: readScopes,
+  tenancy: [{ of: "plan" }],
   params: PlanParams,
   reply: { description: "The plan.", schema: Plan },
   fails: ["not_found", "storage_unavailable"],
@@ -142,6 +145,10 @@ const putPlan = route({
   summary: "Creates or replaces a plan.",
   tag,
   access: writeScopes,
+  tenancy: [
+    // Without the expected time the request would create a plan.
+    { of: "plan", body: () => ({ plan: {}, expected_updated_at: 1 }) },
+  ],
   params: PlanParams,
   body: Type.Object(
     {
@@ -194,6 +201,7 @@ const deletePlan = route({
   summary: "Deletes a plan.",
   tag,
   access: writeScopes,
+  tenancy: [{ of: "plan" }],
   params: PlanParams,
   reply: { description: "It was deleted, or did not exist.", schema: Type.Object({ status: Type.Literal("deleted") }) },
   fails: ["not_found", "conflict", "storage_unavailable"],

@@ -6,9 +6,8 @@ import { styleNameCharsMax } from "../../manifests/sections/output-styles.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
+import { chatTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
-
-const tag = "Chat";
 
 // Settings of a thread for its later turns: thinking level, output style and permission mode.
 
@@ -16,8 +15,12 @@ const chatThinking = route({
   method: "POST",
   path: "/chat/thinking",
   summary: "Sets the thinking level of a thread, from its next turn on.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [
+    // Another level than null would create a thread of the caller.
+    { of: "thread", body: (id) => ({ thread_id: id, thinking_level: null }) },
+  ],
   drives: "thread",
   body: Type.Object(
     {
@@ -49,8 +52,14 @@ const chatStyle = route({
   method: "POST",
   path: "/chat/style",
   summary: "Selects an output style of the manifest for a thread, from its next turn on.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [
+    // A style that exists would create a thread of the caller.
+    { of: "thread", body: (id) => ({ thread_id: id, style: null }) },
+    { of: "thread", body: (id) => ({ thread_id: id, style: "terse" }) },
+    { of: "manifest", body: (id) => ({ thread_id: "styled", style: "terse", manifest: id }) },
+  ],
   drives: "thread",
   body: Type.Object(
     {
@@ -106,8 +115,13 @@ const chatMode = route({
   method: "POST",
   path: "/chat/mode",
   summary: "Sets the permission mode of a thread, from its next turn on.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [
+    // With an existing manifest the request would create a thread of the caller.
+    { of: "thread", body: (id) => ({ thread_id: id, mode: "plan", manifest: "nobodys" }) },
+    { of: "manifest", body: (id) => ({ thread_id: "moded", mode: "plan", manifest: id }) },
+  ],
   drives: "thread",
   body: Type.Object(
     {

@@ -4,6 +4,7 @@ import { durableRowById } from "../../storage/tables/durable-rows.ts";
 import { releaseHeld } from "../../storage/tables/held-runs.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
+import { durableTag } from "../tags.ts";
 
 /** Max ids in one answer. */
 const listedMax = 1_000;
@@ -12,8 +13,9 @@ const release = route({
   method: "POST",
   path: "/runs/release",
   summary: "Releases durable runs that are held since a restore: one, those of a manifest, or all.",
-  tag: "Durable runs",
+  tag: durableTag,
   access: ["runs:write"],
+  tenancy: [{ of: "run", body: (id) => ({ token: id }) }],
   body: Type.Object(
     {
       token: Type.Optional(Type.String({ description: "The run, with its tasks and its parent run." })),

@@ -12,11 +12,11 @@ import { AcceptedRun as AcceptedRunSchema } from "../schemas/chat.ts";
 import { epochRange, nullable } from "../schemas/common.ts";
 import { runIdExample } from "../schemas/example-values.ts";
 import { admitStart } from "../streams/turns.ts";
+import { durableTag } from "../tags.ts";
 import { RunParams } from "./runs.ts";
 
 // Requeues dead runs, which GET /runs?status=dead lists. Each is continued by a new run, which its conversation accepts like any other.
 
-const tag = "Durable runs";
 /** Max dead runs requeued by one request. */
 const bulkMax = 1_000;
 /** Requeued concurrently, so that other requests are served in between. */
@@ -37,8 +37,9 @@ const requeue = route({
   method: "POST",
   path: "/runs/{run_id}/requeue",
   summary: "Continues a dead run after the last step of its log, as a new run; the dead one stays dead.",
-  tag,
+  tag: durableTag,
   access: ["runs:write"],
+  tenancy: [{ of: "run" }],
   params: RunParams,
   reply: {
     status: 202,
@@ -62,8 +63,9 @@ const requeueMany = route({
   method: "POST",
   path: "/runs/requeue",
   summary: `Requeues dead runs that were not requeued before, the oldest first, at most ${bulkMax}.`,
-  tag,
+  tag: durableTag,
   access: ["runs:write"],
+  tenancy: [{ of: "manifest", body: (id) => ({ manifest: id }) }],
   body: Type.Object(
     {
       manifest: Type.Optional(nullable(Type.String({ maxLength: 256, description: "Only runs of this manifest." }))),

@@ -23,14 +23,13 @@ import { ResponseObject, ResponseRequest } from "../schemas/responses.ts";
 import { streamExample } from "../stream-event.ts";
 import { replayedHeader } from "../streams/logged-run.ts";
 import { acceptRun, answerTurn, checkIdempotencyKey, streamTurn, type TurnFields } from "../streams/turns.ts";
+import { openAiTag } from "../tags.ts";
 import { namingThread } from "../thread-header.ts";
 import { isNothing, responseOptions } from "../turn-options.ts";
 import { IdempotencyKey, idempotencyFails, turnFails } from "./chat.ts";
 
 // The Responses API of OpenAI. A stored response is a run of a conversation. The first response of a chain starts the conversation, and a
 // response with previous_response_id continues it.
-
-const tag = "OpenAI-compatible";
 
 /** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
@@ -47,8 +46,12 @@ const create = route({
   path: "/v1/responses",
   summary:
     "A turn in OpenAI's Responses protocol: the model is a manifest, previous_response_id continues a conversation.",
-  tag,
+  tag: openAiTag,
   access: "chat:write",
+  tenancy: [
+    { of: "manifest", body: (id) => ({ model: id, input: "hi" }) },
+    { of: "response", body: (id) => ({ model: "quick", input: "hi", previous_response_id: id }) },
+  ],
   drives: "turn",
   headers: Type.Object({ "Idempotency-Key": IdempotencyKey }),
   body: ResponseRequest,
@@ -134,8 +137,9 @@ const retrieve = route({
   method: "GET",
   path: "/v1/responses/{response_id}",
   summary: "A stored response, also while it is in progress.",
-  tag,
+  tag: openAiTag,
   access: "chat:read",
+  tenancy: [{ of: "response" }],
   params: ResponseParams,
   query: Type.Object({
     stream: Type.Optional(
@@ -191,8 +195,9 @@ const listInput = route({
   method: "GET",
   path: "/v1/responses/{response_id}/input_items",
   summary: "The input of a response, in pages.",
-  tag,
+  tag: openAiTag,
   access: "chat:read",
+  tenancy: [{ of: "response" }],
   params: ResponseParams,
   query: Type.Object({
     after: Type.Optional(Type.String({ description: "The id of the last item of the previous page." })),
@@ -228,8 +233,9 @@ const cancel = route({
   method: "POST",
   path: "/v1/responses/{response_id}/cancel",
   summary: "Stops a response in progress.",
-  tag,
+  tag: openAiTag,
   access: "chat:write",
+  tenancy: [{ of: "response" }],
   params: ResponseParams,
   reply: { description: "The stopped response; an ended one is unchanged.", schema: ResponseObject },
   fails: ["unknown_response", ...actorFails],
@@ -249,8 +255,9 @@ const erase = route({
   method: "DELETE",
   path: "/v1/responses/{response_id}",
   summary: "Deletes a response; the last one of a conversation deletes the conversation.",
-  tag,
+  tag: openAiTag,
   access: "chat:write",
+  tenancy: [{ of: "response" }],
   params: ResponseParams,
   reply: {
     description: "Its text stays in the conversation while other responses continue it.",

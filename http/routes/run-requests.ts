@@ -9,6 +9,7 @@ import { actorFails, route } from "../route.ts";
 import { durableRun } from "../run-record.ts";
 import { EpochMs, epochMs, nullable, OpenObject } from "../schemas/common.ts";
 import { digestExample, noon, questionExample, replyExample, runIdExample } from "../schemas/example-values.ts";
+import { durableTag } from "../tags.ts";
 
 // The model requests of a run, rebuilt from its context records for operators. The bodies need the scope manifests:read.
 
@@ -99,8 +100,9 @@ const runRequest = route({
   method: "GET",
   path: "/runs/{run_id}/requests/{n}",
   summary: "The n-th model request of a run: digests, and for callers with manifests:read the complete request.",
-  tag: "Durable runs",
+  tag: durableTag,
   access: ["runs:read"],
+  tenancy: [{ of: "run" }],
   params: Type.Object({
     run_id: Type.String({ description: "The id of a run, durable or not.", examples: [runIdExample] }),
     n: Type.String({

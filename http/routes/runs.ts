@@ -15,10 +15,10 @@ import { noon, runIdExample } from "../schemas/example-values.ts";
 import { runExample, tailEvents } from "../schemas/frames.ts";
 import { streamExample } from "../stream-event.ts";
 import { openRunStream, readEventId } from "../streams/run-stream.ts";
+import { durableTag } from "../tags.ts";
 
 // Durable runs: by token for the client that started one, and all runs of a tenant for its operators.
 
-const tag = "Durable runs";
 /** Max time for a stopped run to write its last batch. */
 const cancelMs = 60_000;
 
@@ -32,8 +32,9 @@ const runByToken = route({
   method: "GET",
   path: "/chat/runs/{resume_token}",
   summary: "The state of a durable run, and its result.",
-  tag,
+  tag: durableTag,
   access: "chat:read",
+  tenancy: [{ of: "run" }],
   params: TokenParams,
   reply: { description: "The run record.", schema: RunRecord },
   fails: ["run_not_found", "storage_unavailable"],
@@ -46,8 +47,9 @@ const runStream = route({
   method: "GET",
   path: "/chat/runs/{resume_token}/stream",
   summary: "The stream of a durable run, from its start or after Last-Event-ID, also after its end.",
-  tag,
+  tag: durableTag,
   access: "chat:read",
+  tenancy: [{ of: "run" }],
   params: TokenParams,
   query: Type.Object({
     last_event_id: Type.Optional(Type.String({ description: "For clients that cannot set the header Last-Event-ID." })),
@@ -72,8 +74,9 @@ const runAbort = route({
   method: "POST",
   path: "/chat/runs/{resume_token}/abort",
   summary: "Stops a durable run, also one without a thread: it ends as failed, with the error aborted.",
-  tag,
+  tag: durableTag,
   access: "chat:write",
+  tenancy: [{ of: "run" }],
   drives: "turn",
   params: TokenParams,
   reply: {
@@ -122,7 +125,7 @@ const runList = route({
   method: "GET",
   path: "/runs",
   summary: "The durable runs of the tenant, newest first. `status=dead` lists the runs that are no longer retried.",
-  tag,
+  tag: durableTag,
   access: ["runs:read"],
   query: Type.Object({
     status: Type.Optional(Status),
@@ -185,8 +188,9 @@ const runDetail = route({
   method: "GET",
   path: "/runs/{run_id}",
   summary: "A durable run, with its open questions and its failures.",
-  tag,
+  tag: durableTag,
   access: ["runs:read"],
+  tenancy: [{ of: "run" }],
   params: RunParams,
   reply: { description: "The run.", schema: RunDetail },
   fails: ["run_not_found", "storage_unavailable"],
@@ -199,8 +203,9 @@ const runCancel = route({
   method: "POST",
   path: "/runs/{run_id}/cancel",
   summary: "Stops a durable run: it ends as failed, with the error aborted.",
-  tag,
+  tag: durableTag,
   access: ["runs:write"],
+  tenancy: [{ of: "run" }],
   params: RunParams,
   reply: { description: "The run afterwards.", schema: RunDetail },
   fails: ["run_not_found", "run_finished", ...actorFails],
@@ -217,8 +222,9 @@ const runRetry = route({
   method: "POST",
   path: "/runs/{run_id}/retry",
   summary: "Retries a durable run at once whose step has failed.",
-  tag,
+  tag: durableTag,
   access: ["runs:write"],
+  tenancy: [{ of: "run" }],
   params: RunParams,
   reply: {
     description: "The run afterwards. `retried` is false if it was not waiting for a retry.",

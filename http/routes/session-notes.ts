@@ -6,6 +6,7 @@ import { actorFails, route } from "../route.ts";
 import { nullable, OpenObject } from "../schemas/common.ts";
 import { eventIdExample, noon } from "../schemas/example-values.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
+import { sessionsTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 // Notes about a thread and its events: name, labels, ratings and client entries. All are allowed during a live run.
@@ -13,15 +14,15 @@ import { checkThreadSuffix } from "../thread-id.ts";
 /** Error codes for a full thread or tenant. */
 const growthFails = ["thread_too_large", "storage_quota_exceeded"] as const;
 
-const tag = "Sessions";
 const Ok = { ok: Type.Boolean(), thread_id: Type.String({ examples: ["default:tour"] }) };
 
 const name = route({
   method: "POST",
   path: "/chat/sessions/name",
   summary: "Sets the title of a thread in the list of sessions.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, name: "mine" }) }],
   drives: "thread",
   body: Type.Object(
     { thread_id: ThreadId, name: Type.String({ minLength: 1, maxLength: 256, examples: ["Sums"] }) },
@@ -48,8 +49,9 @@ const label = route({
   method: "POST",
   path: "/chat/sessions/label",
   summary: "Labels an event of a thread, or removes its label.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, event_id: "0".repeat(32), label: "mine" }) }],
   drives: "thread",
   body: Type.Object(
     {
@@ -80,8 +82,9 @@ const feedback = route({
   method: "POST",
   path: "/chat/sessions/feedback",
   summary: "Rates a reply, or removes the rating with null. The last rating counts.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, event_id: "0".repeat(32), rating: "up" }) }],
   body: Type.Object(
     {
       thread_id: ThreadId,
@@ -126,8 +129,9 @@ const custom = route({
   method: "POST",
   path: "/chat/sessions/custom",
   summary: "Appends an entry of the client to a thread.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, content: "mine" }) }],
   drives: "thread",
   body: Type.Object(
     {

@@ -14,9 +14,9 @@ import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { eventIdExample, noon, questionExample, replyExample, snapshotExample } from "../schemas/example-values.ts";
 import { currentSnapshot } from "../snapshot.ts";
+import { sessionsTag } from "../tags.ts";
 import { checkErasedSuffix, checkReadSuffix } from "../thread-id.ts";
 
-const tag = "Sessions";
 /** Max time for copying or deleting a long log. */
 const longMs = 600_000;
 const historyMax = 5000;
@@ -30,8 +30,9 @@ const history = route({
   method: "GET",
   path: "/chat/history/{thread_id}",
   summary: "A window of a thread's active branch, the newest by default.",
-  tag,
+  tag: sessionsTag,
   access: "chat:read",
+  tenancy: [{ of: "thread" }],
   params: ThreadParams,
   query: Type.Object({
     limit: Type.Optional(Type.Integer({ description: `Events read; at most ${historyMax}.` })),
@@ -84,8 +85,9 @@ const eraseHistory = route({
   method: "DELETE",
   path: "/chat/history/{thread_id}",
   summary: "Deletes a thread with all its data, and the files of its own workspace.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread" }],
   drives: "thread",
   params: ThreadParams,
   reply: {
@@ -126,7 +128,7 @@ const sessions = route({
   method: "GET",
   path: "/chat/sessions",
   summary: "The tenant's threads, the last used first.",
-  tag,
+  tag: sessionsTag,
   access: "chat:read",
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 500, default: 100 }),
@@ -156,8 +158,9 @@ const session = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}",
   summary: "The snapshot of a thread; empty for a thread that does not exist.",
-  tag,
+  tag: sessionsTag,
   access: "chat:read",
+  tenancy: [{ of: "thread" }, { of: "thread", query: () => "branches=all" }],
   params: ThreadParams,
   query: Type.Object({
     branches: Type.Optional(
@@ -183,7 +186,7 @@ const searchSessions = route({
   method: "GET",
   path: "/chat/sessions/search",
   summary: "Full text search over the messages of the tenant's threads.",
-  tag,
+  tag: sessionsTag,
   access: "chat:read",
   query: Type.Object({
     q: Type.String({ default: "", maxLength: 1000 }),

@@ -1,6 +1,7 @@
 import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
+import { systemTag } from "../tags.ts";
 
 // The sign-in methods for people. This version supports no identity provider, so all of them are off.
 
@@ -8,7 +9,7 @@ const methods = route({
   method: "GET",
   path: "/auth/methods",
   summary: "The enabled ways to authenticate.",
-  tag: "System",
+  tag: systemTag,
   access: "public",
   reply: {
     description: "`bearer_required` is false only if SVC_AUTH_MODE is none.",

@@ -7,11 +7,11 @@ import { json } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
 import { eventIdExample } from "../schemas/example-values.ts";
+import { chatTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 // Messages to a thread outside its turns. A live run reads them between two steps; without a run they wait for the next one.
 
-const tag = "Chat";
 const ThreadId = Type.String({
   description: "The thread's suffix. A missing thread is created, and listed once it has an event.",
   examples: ["tour"],
@@ -21,8 +21,12 @@ const chatSteer = route({
   method: "POST",
   path: "/chat/steer",
   summary: "Sends a message to the live run of a thread, or to its next one.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [
+    // The request creates a thread of the caller, here and for an unknown id.
+    { of: "thread", body: (id) => ({ thread_id: id, text: "mine", kind: "follow_up" }) },
+  ],
   drives: "thread",
   body: Type.Object(
     {
@@ -72,8 +76,12 @@ const workspaceEdited = route({
   method: "POST",
   path: "/chat/workspace/edited",
   summary: "Reports to the model that the user edited a file of the workspace.",
-  tag,
+  tag: chatTag,
   access: "chat:write",
+  tenancy: [
+    // Without to_path, which is for renamed files only, the note would create a thread of the caller.
+    { of: "thread", body: (id) => ({ thread_id: id, path: "a", to_path: "b" }) },
+  ],
   drives: "thread",
   body: Type.Object(
     {

@@ -3,8 +3,7 @@ import { Type } from "../../bus/type.ts";
 import { renderMetrics } from "../../governance/metrics.ts";
 import { json, text } from "../exchange/reply.ts";
 import { type Route, route } from "../route.ts";
-
-const tag = "System";
+import { systemTag } from "../tags.ts";
 
 const Health = Type.Object({
   status: Type.String({ examples: ["ok"] }),
@@ -19,7 +18,7 @@ function health(path: string): Route {
     method: "GET",
     path,
     summary: "Answers as long as the process works; checks nothing else.",
-    tag,
+    tag: systemTag,
     access: "public",
     unlimited: true,
     anyHost: true,
@@ -43,7 +42,7 @@ const ready = route({
   method: "GET",
   path: "/ready",
   summary: "Checks the dependencies of the service, for at most two seconds.",
-  tag,
+  tag: systemTag,
   access: "public",
   unlimited: true,
   anyHost: true,
@@ -88,7 +87,7 @@ const metrics = route({
   method: "GET",
   path: "/metrics",
   summary: "The metrics of the process.",
-  tag,
+  tag: systemTag,
   access: "authenticated",
   anyHost: true,
   reply: { description: "Prometheus text.", contentType: "text/plain", example: metricsExample },
@@ -110,8 +109,9 @@ const runTask = route({
   method: "POST",
   path: "/tasks/{name}/run",
   summary: "Runs a periodic task of the process now.",
-  tag,
+  tag: systemTag,
   access: ["tasks:run"],
+  tenancy: [{ of: "job" }],
   params: Type.Object({ name: Type.String({ description: "Of the task.", examples: ["run_scheduled_jobs"] }) }),
   reply: {
     description: "The task has run. Work that it started may continue.",

@@ -8,6 +8,7 @@ import { durableRun } from "../run-record.ts";
 import { claimsOf, timelineOf } from "../run-timeline.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { runIdExample } from "../schemas/example-values.ts";
+import { durableTag } from "../tags.ts";
 import { RunParams } from "./runs.ts";
 
 const Item = Type.Object(
@@ -27,8 +28,9 @@ const timeline = route({
   method: "GET",
   path: "/runs/{run_id}/timeline",
   summary: "The steps of a durable run, in order, without any text.",
-  tag: "Durable runs",
+  tag: durableTag,
   access: ["runs:read"],
+  tenancy: [{ of: "run" }],
   params: RunParams,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 500, default: 100, description: "Events of the log per page." }),

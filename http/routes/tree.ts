@@ -15,11 +15,11 @@ import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
 import { eventIdExample } from "../schemas/example-values.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
+import { sessionsTag } from "../tags.ts";
 import { checkNewThreadSuffix, checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
 
 // The tree of a conversation: routes that copy a branch into a new conversation, move the leaf to an earlier event, and export a branch.
 
-const tag = "Sessions";
 /** Max time for copying a long branch. */
 const copyMs = 600_000;
 
@@ -27,8 +27,9 @@ const fork = route({
   method: "POST",
   path: "/chat/fork",
   summary: "Copies a thread's active branch into a new thread. The source may have a live run.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, new_thread_id: "a-copy" }) }],
   body: Type.Object(
     {
       thread_id: ThreadId,
@@ -77,8 +78,9 @@ const rewind = route({
   method: "POST",
   path: "/chat/rewind",
   summary: "Moves a thread's leaf to an earlier event; later events leave the active branch.",
-  tag,
+  tag: sessionsTag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, event_id: "0".repeat(32) }) }],
   drives: "thread",
   body: Type.Object(
     {
@@ -169,8 +171,9 @@ const exportSession = route({
   method: "GET",
   path: "/chat/sessions/{thread_id}/export",
   summary: "A thread's active branch, one event per line.",
-  tag,
+  tag: sessionsTag,
   access: "chat:read",
+  tenancy: [{ of: "thread" }],
   params: ThreadParams,
   reply: {
     description: "Oldest first; empty for a thread that does not exist. Signatures of providers are removed.",

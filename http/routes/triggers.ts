@@ -53,7 +53,7 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
     method: "POST",
     path: "/triggers/{trigger_id}",
     summary: "Starts a durable run by a signed request.",
-    tag: "Triggers",
+    tag: { name: "Triggers", description: "Signed requests of other systems that start a run." },
     access: "public",
     params: Type.Object({ trigger_id: Type.String({ description: "Of SVC_TRIGGERS.", examples: ["deploys"] }) }),
     headers: signatureHeaders,

@@ -6,9 +6,10 @@ import { json } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, epochMs, epochRange, nullable } from "../schemas/common.ts";
 import { noon } from "../schemas/example-values.ts";
+import type { Tag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
 
-const tag = "Usage";
+const tag: Tag = { name: "Usage", description: "Tokens and cost of model calls." };
 const scopes = ["usage:read"];
 const windowDefaultMs = 30 * 86_400_000;
 
@@ -60,6 +61,10 @@ const usage = route({
   summary: "Tokens and cost of each model call, the newest first.",
   tag,
   access: scopes,
+  tenancy: [
+    { of: "thread", query: (id) => `thread_id=${id}` },
+    { of: "manifest", query: (id) => `manifest_id=${id}` },
+  ],
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: "Rows per page." }),
     cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page." })),
@@ -93,6 +98,7 @@ const summary = route({
   summary: "Spending by manifest, model and UTC day, the newest day first.",
   tag,
   access: scopes,
+  tenancy: [{ of: "manifest", query: (id) => `manifest_id=${id}&since_ms=1&until_ms=9` }],
   query: Type.Object({
     ...windowFields,
     manifest_id: Type.Optional(Type.String({ description: "Spending of this manifest." })),

@@ -4,6 +4,7 @@ import { json } from "../exchange/reply.ts";
 import { mcpPath, namesIssuer, protectedResourcePath } from "../protected-resource.ts";
 import { publicUrlOf } from "../public-url.ts";
 import { route } from "../route.ts";
+import { systemTag } from "../tags.ts";
 
 // Public routes below /.well-known/, except for the agent card; see a2a.ts.
 
@@ -11,7 +12,7 @@ const jwks = route({
   method: "GET",
   path: "/.well-known/jwks.json",
   summary: "The public keys that verify tokens.",
-  tag: "System",
+  tag: systemTag,
   access: "public",
   unlimited: true,
   reply: {
@@ -53,7 +54,7 @@ function protectedResource(path: "" | typeof mcpPath) {
     method: "GET",
     path: `${protectedResourcePath}${path}`,
     summary: path === "" ? "Where clients get a token for this server." : "Where MCP clients get a token.",
-    tag: "System",
+    tag: systemTag,
     access: "public",
     unlimited: true,
     reply: {

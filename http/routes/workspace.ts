@@ -9,11 +9,12 @@ import { actorFails, route } from "../route.ts";
 import { nullable } from "../schemas/common.ts";
 import { digestExample, eventIdExample } from "../schemas/example-values.ts";
 import { ThreadId } from "../schemas/session.ts";
+import type { Tag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
 
 // Routes that let people read and change the workspace files of a thread, the same files as the agent's tools use.
 
-const tag = "Workspace";
+const tag: Tag = { name: "Workspace", description: "Workspace files of a thread." };
 /** Max time for a large folder, which is changed in steps and answered after the last one. */
 const longMs = 600_000;
 const fileMs = 30_000;
@@ -67,6 +68,10 @@ const tree = route({
   summary: "The files and folders of a thread's workspace.",
   tag,
   access: "chat:read",
+  tenancy: [
+    { of: "thread", query: (id) => `thread_id=${id}` },
+    { of: "manifest", query: (id) => `thread_id=a-workspace&manifest=${id}` },
+  ],
   query: Type.Object({
     thread_id: ThreadId,
     limit: Type.Integer({ minimum: 1, maximum: 5000, default: 5000 }),
@@ -104,6 +109,7 @@ const file = route({
   summary: "A file of a thread's workspace.",
   tag,
   access: "chat:read",
+  tenancy: [{ of: "thread", query: (id) => `thread_id=${id}&path=a` }],
   query: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }),
   reply: {
     description: "Text, if the file is UTF-8 without NUL.",
@@ -130,6 +136,10 @@ const write = route({
   summary: "Creates or replaces a file of a thread's workspace, and its folders.",
   tag,
   access: "chat:write",
+  tenancy: [
+    // The expected hash keeps the request from creating a file.
+    { of: "thread", body: (id) => ({ thread_id: id, path: "a", content: "mine", expected_sha256: "0".repeat(64) }) },
+  ],
   drives: "thread",
   body: Type.Object(
     {
@@ -166,6 +176,7 @@ const erase = route({
   summary: "Deletes a file of a thread's workspace.",
   tag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, path: "a" }) }],
   drives: "thread",
   body: Type.Object(
     { thread_id: ThreadId, path: FilePath, expected_sha256: Expected, manifest: Manifest },
@@ -189,6 +200,7 @@ const eraseFolder = route({
   summary: "Deletes a folder of a thread's workspace with everything in it.",
   tag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, path: "b" }) }],
   drives: "thread",
   body: Type.Object({ thread_id: ThreadId, path: FilePath, manifest: Manifest }, { additionalProperties: false }),
   reply: {
@@ -212,6 +224,7 @@ const rename = route({
   summary: "Moves a file of a thread's workspace to a free path.",
   tag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, path: "a", to_path: "c" }) }],
   drives: "thread",
   body: Type.Object(
     { thread_id: ThreadId, path: FilePath, to_path: NewPath, expected_sha256: Expected, manifest: Manifest },
@@ -242,6 +255,7 @@ const renameFolder = route({
   summary: "Moves a folder of a thread's workspace to a free path that is short enough for all its files.",
   tag,
   access: "chat:write",
+  tenancy: [{ of: "thread", body: (id) => ({ thread_id: id, path: "b", to_path: "c" }) }],
   drives: "thread",
   body: Type.Object(
     { thread_id: ThreadId, path: FilePath, to_path: NewPath, manifest: Manifest },

@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import type { Route } from "../../http/route.ts";
+import type { OwnedKind, Route, TenancySample } from "../../http/route.ts";
 import { gif } from "../support/image-bytes.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -22,6 +22,14 @@ const ownersDurable = "a-durable-of-acme";
 const ownersPlan = "a-plan-of-acme-1";
 const ownersJob = "a-job-of-acme-01";
 const ownersArtifact = "01234567-89ab-4cde-8f01-23456789abcd";
+const ownersNames = {
+  thread: ownersThread,
+  manifest: ownersManifest,
+  plan: ownersPlan,
+  job: ownersJob,
+  artifact: ownersArtifact,
+};
+const messages = [{ role: "user", content: "hi" }];
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
 /** Ids of responses contain their position. */
 const nobodysResponses = [
@@ -29,141 +37,14 @@ const nobodysResponses = [
   `resp_${"b".repeat(32)}${"0".repeat(16)}`,
 ] as const;
 
-/** A request with an id in its path, query or body. */
-interface Sample {
+/** The samples that the routes declare. */
+const samples: readonly Sample[] = routes.flatMap((route) =>
+  route.tenancy.map((sample) => ({ route: nameOf(route), ...sample })),
+);
+interface Sample extends TenancySample {
   readonly route: string;
-  /** The owner's object of this kind. */
-  readonly theirs: string;
-  readonly query?: (id: string) => string;
-  readonly body?: (id: string) => object;
 }
 
-const messages = [{ role: "user", content: "hi" }];
-const thread = (route: string, rest: Omit<Sample, "route" | "theirs"> = {}) => ({
-  route,
-  theirs: ownersThread,
-  ...rest,
-});
-const manifest = (route: string, rest: Omit<Sample, "route" | "theirs"> = {}) => ({
-  route,
-  theirs: ownersManifest,
-  ...rest,
-});
-
-const anEvent = "0".repeat(32);
-
-/** Samples for every route that takes an id. */
-const samples: readonly Sample[] = [
-  manifest("POST /chat", { body: (id) => ({ manifest: id, messages }) }),
-  manifest("POST /chat/stream", { body: (id) => ({ manifest: id, messages }) }),
-  thread("POST /chat/continue", { body: (id) => ({ thread_id: id }) }),
-  thread("POST /chat/abort", { body: (id) => ({ thread_id: id }) }),
-  // Setting a level would create a thread of the stranger.
-  thread("POST /chat/thinking", { body: (id) => ({ thread_id: id, thinking_level: null }) }),
-  // Setting a style would create a thread of the stranger.
-  thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: null }) }),
-  thread("POST /chat/style", { body: (id) => ({ thread_id: id, style: "terse" }) }),
-  manifest("POST /chat/style", { body: (id) => ({ thread_id: "styled", style: "terse", manifest: id }) }),
-  thread("POST /chat/tool_result", { body: (id) => ({ thread_id: id, tool_call_id: "call" }) }),
-  // Setting a mode would create a thread of the stranger.
-  thread("POST /chat/mode", { body: (id) => ({ thread_id: id, mode: "plan", manifest: "nobodys" }) }),
-  manifest("POST /chat/mode", { body: (id) => ({ thread_id: "moded", mode: "plan", manifest: id }) }),
-  thread("POST /chat/ui", { body: (id) => ({ thread_id: id, request_id: "question" }) }),
-  thread("GET /chat/stream/{thread_id}"),
-  thread("GET /chat/history/{thread_id}"),
-  thread("DELETE /chat/history/{thread_id}"),
-  thread("GET /chat/sessions/{thread_id}"),
-  thread("GET /chat/sessions/{thread_id}", { query: () => "branches=all" }),
-  thread("GET /chat/sessions/{thread_id}/export"),
-  thread("POST /chat/fork", { body: (id) => ({ thread_id: id, new_thread_id: "a-copy" }) }),
-  thread("POST /chat/compact", { body: (id) => ({ thread_id: id, manifest: "agent" }) }),
-  manifest("POST /chat/compact", { body: (id) => ({ thread_id: "compacted", manifest: id }) }),
-  thread("POST /chat/rewind", { body: (id) => ({ thread_id: id, event_id: anEvent }) }),
-  thread("POST /chat/sessions/name", { body: (id) => ({ thread_id: id, name: "mine" }) }),
-  thread("POST /chat/sessions/label", { body: (id) => ({ thread_id: id, event_id: anEvent, label: "mine" }) }),
-  thread("POST /chat/sessions/feedback", { body: (id) => ({ thread_id: id, event_id: anEvent, rating: "up" }) }),
-  thread("POST /chat/sessions/custom", { body: (id) => ({ thread_id: id, content: "mine" }) }),
-  // Taking a lease would create a thread of the stranger.
-  thread("POST /chat/sessions/lease", { body: (id) => ({ thread_id: id, holder_id: "me", ttl_seconds: 1 }) }),
-  thread("POST /chat/sessions/lease/release", { body: (id) => ({ thread_id: id }) }),
-  thread("GET /chat/sessions/{thread_id}/lease"),
-  thread("POST /chat/ask", { body: (id) => ({ thread_id: id, question: "what?" }) }),
-  // A queued message creates a thread of the stranger, here and for an unknown id.
-  thread("POST /chat/steer", { body: (id) => ({ thread_id: id, text: "mine", kind: "follow_up" }) }),
-  // A note would create one too, with its own id.
-  thread("POST /chat/workspace/edited", { body: (id) => ({ thread_id: id, path: "a", to_path: "b" }) }),
-  thread("GET /chat/workspace/tree", { query: (id) => `thread_id=${id}` }),
-  manifest("GET /chat/workspace/tree", { query: (id) => `thread_id=a-workspace&manifest=${id}` }),
-  thread("GET /chat/workspace/file", { query: (id) => `thread_id=${id}&path=a` }),
-  // The expected hash keeps the request from creating a file.
-  thread("POST /chat/workspace/write", {
-    body: (id) => ({ thread_id: id, path: "a", content: "mine", expected_sha256: "0".repeat(64) }),
-  }),
-  thread("POST /chat/workspace/delete", { body: (id) => ({ thread_id: id, path: "a" }) }),
-  thread("POST /chat/workspace/delete_folder", { body: (id) => ({ thread_id: id, path: "b" }) }),
-  thread("POST /chat/workspace/rename", { body: (id) => ({ thread_id: id, path: "a", to_path: "c" }) }),
-  thread("POST /chat/workspace/rename_folder", { body: (id) => ({ thread_id: id, path: "b", to_path: "c" }) }),
-  manifest("POST /v1/chat/completions", { body: (id) => ({ model: id, messages }) }),
-  manifest("GET /v1/models/{name}"),
-  manifest("POST /v1/embeddings", { body: (id) => ({ model: id, input: "hi" }) }),
-  manifest("POST /v1/responses", { body: (id) => ({ model: id, input: "hi" }) }),
-  {
-    route: "POST /v1/responses",
-    theirs: "response",
-    body: (id) => ({ model: "quick", input: "hi", previous_response_id: id }),
-  },
-  { route: "GET /v1/responses/{response_id}", theirs: "response" },
-  { route: "GET /v1/responses/{response_id}/input_items", theirs: "response" },
-  { route: "DELETE /v1/responses/{response_id}", theirs: "response" },
-  { route: "POST /v1/responses/{response_id}/cancel", theirs: "response" },
-  manifest("GET /audit", { query: (id) => `manifest_id=${id}` }),
-  manifest("GET /audit/export", { query: (id) => `manifest_id=${id}&until=9` }),
-  thread("GET /approvals", { query: (id) => `thread_id=${id}` }),
-  thread("GET /usage", { query: (id) => `thread_id=${id}` }),
-  manifest("GET /usage", { query: (id) => `manifest_id=${id}` }),
-  manifest("GET /usage/summary", { query: (id) => `manifest_id=${id}&since_ms=1&until_ms=9` }),
-  manifest("GET /manifests/{name}"),
-  manifest("GET /manifests/{name}", { query: () => "version=1" }),
-  thread("GET /manifests/{name}", { query: () => "thread_id=t" }),
-  manifest("GET /manifests/{name}/versions"),
-  manifest("PUT /manifests/{name}", { body: (id) => ({ manifest: { metadata: { name: `${id}x` } } }) }),
-  manifest("POST /manifests/{name}/canary", { body: () => ({ canary_version: 1, canary_weight: 100 }) }),
-  manifest("DELETE /manifests/{name}/canary"),
-  manifest("POST /manifests/{name}/rollback", { body: () => ({ version: 1 }) }),
-  manifest("GET /docs/{file}"),
-  thread("GET /plans", { query: (id) => `thread_id=${id}` }),
-  { route: "GET /plans/{plan_id}", theirs: ownersPlan },
-  // Without the expected time the request would create a plan.
-  { route: "PUT /plans/{plan_id}", theirs: ownersPlan, body: () => ({ plan: {}, expected_updated_at: 1 }) },
-  { route: "DELETE /plans/{plan_id}", theirs: ownersPlan },
-  { route: "GET /chat/stream/{thread_id}", theirs: "run", query: (id) => `resume_token=${id}` },
-  { route: "GET /chat/runs/{resume_token}", theirs: "run" },
-  { route: "GET /chat/runs/{resume_token}/stream", theirs: "run" },
-  { route: "POST /chat/runs/{resume_token}/abort", theirs: "run" },
-  { route: "GET /runs/{run_id}", theirs: "run" },
-  { route: "GET /runs/{run_id}/timeline", theirs: "run" },
-  { route: "GET /runs/{run_id}/requests/{n}", theirs: "run" },
-  { route: "POST /runs/{run_id}/cancel", theirs: "run" },
-  { route: "POST /runs/{run_id}/retry", theirs: "run" },
-  { route: "POST /runs/{run_id}/requeue", theirs: "run" },
-  { route: "POST /runs/release", theirs: "run", body: (id) => ({ token: id }) },
-  manifest("POST /runs/requeue", { body: (id) => ({ manifest: id }) }),
-  { route: "GET /jobs/{name}", theirs: ownersJob },
-  { route: "GET /jobs/{name}/runs", theirs: ownersJob },
-  // The request would create a job of the stranger.
-  {
-    route: "PUT /jobs/{name}",
-    theirs: ownersJob,
-    body: () => ({ manifest_id: "nobodys", payload: { prompt: "mine" } }),
-  },
-  manifest("PUT /jobs/{name}", { body: (id) => ({ manifest_id: id, payload: { prompt: "mine" } }) }),
-  { route: "POST /jobs/{name}/run", theirs: ownersJob },
-  { route: "DELETE /jobs/{name}", theirs: ownersJob },
-  { route: "POST /tasks/{name}/run", theirs: ownersJob },
-  { route: "GET /files/{file_id}", theirs: "file" },
-  { route: "DELETE /files/{file_id}", theirs: "file" },
-  { route: "GET /artifacts/{manifest_id}/{artifact_id}", theirs: ownersArtifact },
-];
 /** Ids of files and of runs are random. */
 const nobodysIds = ["0".repeat(32), "f".repeat(32)] as const;
 const idFields =
@@ -247,21 +128,22 @@ describe("an id of another tenant", () => {
     };
   }
 
-  test("is tested here on every route that takes an id", () => {
-    const known = new Set(samples.map(({ route }) => route));
+  test("has a sample on every route that takes an id, and on no other", () => {
+    const sampled = routes.filter(({ tenancy }) => tenancy.length > 0);
 
-    assert.deepEqual(routes.filter(takesId).map(nameOf).sort(), [...known].sort());
+    assert.deepEqual(routes.filter(takesId).map(nameOf), sampled.map(nameOf));
   });
 
   for (const sample of samples) {
     const { route, query } = sample;
-    const what = sample.theirs === "response" && sample.body ? " after a response" : "";
+    const what = sample.of === "response" && sample.body ? " after a response" : "";
     test(`AUTH-010 ${route}${query ? `?${query("")}` : ""}${what} answers another tenant's id and an unknown id with the same bytes`, async () => {
-      const told: Readonly<Record<string, string>> = { file: ownersFile, run: ownersRun, response: ownersResponse };
-      const isResponse = sample.theirs === "response";
-      const [nobodys1, nobodys2] = isResponse ? nobodysResponses : sample.theirs in told ? nobodysIds : nobodys;
+      const made = { file: ownersFile, run: ownersRun, response: ownersResponse };
+      const theirs: Readonly<Record<OwnedKind, string>> = { ...ownersNames, ...made };
+      const unknown = sample.of === "response" ? nobodysResponses : sample.of in made ? nobodysIds : nobodys;
+      const [nobodys1, nobodys2] = unknown;
       const nobodysAnswer = await ask(sample, nobodys1);
-      const theirAnswer = await ask(sample, told[sample.theirs] ?? sample.theirs);
+      const theirAnswer = await ask(sample, theirs[sample.of]);
       const again = await ask(sample, nobodys2);
 
       assert.deepEqual(theirAnswer, nobodysAnswer);

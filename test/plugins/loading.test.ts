@@ -144,7 +144,7 @@ test("the exports of a plugin are checked field by field", async () => {
       "routes: [{ ...get('/x'), access: 'everybody' }]",
       "plugin.routes[0].access must be one of public, docs, authenticated, chat:read, chat:write",
     ],
-    ["routes: [{ ...get('/x'), tag: 'System' }]", "the tag of GET /x must be shaped"],
+    ["routes: [{ ...get('/x'), tag: { name: 'System', description: '' } }]", "the tag of GET /x must be shaped"],
     [
       "settings: [{ ...int('A', 1, [0, 1], 'x'), name: 'PATH' }]",
       "plugin.settings[0].name must be a text of the form ^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$",

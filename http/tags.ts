@@ -1,0 +1,22 @@
+/** A heading of the API reference, with a sentence about its routes. */
+export interface Tag {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** Tag of turns. */
+export const chatTag: Tag = { name: "Chat", description: "Turns of a thread, and streams of its events." };
+/** Tag of stored threads. */
+export const sessionsTag: Tag = { name: "Sessions", description: "Stored threads." };
+/** Tag of the routes below /v1. */
+export const openAiTag: Tag = {
+  name: "OpenAI-compatible",
+  description: "The same turns for clients of the OpenAI protocol.",
+};
+/** Tag of durable runs. */
+export const durableTag: Tag = {
+  name: "Durable runs",
+  description: "Turns of manifests with spec.execution.mode durable, which outlive their process.",
+};
+/** Tag of the routes about the server itself. */
+export const systemTag: Tag = { name: "System", description: "Probes, metrics, keys and this reference." };
