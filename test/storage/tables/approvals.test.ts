@@ -30,6 +30,8 @@ import { eventually } from "../../support/eventually.ts";
 import { openApproval } from "../../support/open-approval.ts";
 import { hasPostgresServer, needsServer } from "../../support/postgres.ts";
 import { onServer } from "../../support/postgres-server.ts";
+import { SimDisk } from "../../support/sim-disk.ts";
+import { Sim } from "../../support/sim-env.ts";
 import { dialects, type TestStore, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
@@ -352,3 +354,20 @@ for (const dialect of dialects) {
       });
   });
 }
+
+test("an approval ends in the millisecond in which its duration is over", async (t) => {
+  const sim = new Sim(1);
+  const disk = await SimDisk.open(cleanup(t));
+  const tenant = disk.store(sim, sim.env()).tenant("exact");
+  const granted = () => sim.until(liveGrant(tenant, key, asker), 0);
+  await sim.until(openApproval(tenant, request("exact", 600_000)));
+  await sim.until(tenant.write(decideOps(tenant, "exact", yes, "decider")));
+  const { decided_at } = (await sim.until(approvalById(tenant, "exact"), 0)) ?? {};
+  const endsAt = (decided_at ?? 0) + 600_000;
+
+  await sim.advance(endsAt - 1 - sim.now);
+  const before = await granted();
+  await sim.advance(1);
+
+  assert.deepEqual([before?.id, await granted()], ["exact", undefined]);
+});
