@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { notesMax } from "../../storage/tables/queued-inputs.ts";
-import { calls, chunk, framesUntil, gate, inTurn, says, shown, startChatProcess, turn } from "../support/chat.ts";
+import { calls, chunk, framesUntil, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { apiKeys, startServerProcess, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -21,11 +21,11 @@ const steps = [{ title: "Look" }, { title: "Leap", note: "carefully" }];
 
 describe("plans", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   let mock: MockModel;
   let count = 0;
   before(async () => {
-    ({ server, mock } = await startChatProcess(atEnd, {
+    ({ server, mock } = await startChat(atEnd, {
       models: ["scripted", "held"],
       manifests: {
         deep: { pattern: "deep" },
@@ -546,7 +546,7 @@ test("PLAN-001 plans count for the tenant's quota, across a restart, until they 
   const dataDir = tempDir(atEnd);
   const limited = { ...env, SVC_TENANT_STORED_BYTES: "3000" };
   const server = await startServerProcess({ atEnd, env: limited, dataDir });
-  const put = (at: ProcessServer, id: string, letters: number, key = keys.planner) =>
+  const put = (at: TestServer, id: string, letters: number, key = keys.planner) =>
     at.request("PUT", `/plans/${id}`, { key, body: { plan: { text: "x".repeat(letters) } } });
 
   assert.equal((await put(server, "one", 2000)).status, 200);

@@ -9,7 +9,7 @@ import type { Answer } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { has } from "../support/needs.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
-import { apiKeys, manifestEnv, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { apiKeys, manifestEnv, type ProcessServer, startServer } from "../support/server.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -367,7 +367,7 @@ describe("queues without their settings", () => {
   const body = { tool_call_id: "c" };
 
   test("SPEC-050 queues need SVC_REDIS_URL, free names, and lists outside svc:", async () => {
-    const server = await startServerProcess({ atEnd, env: manifestEnv(atEnd, { agent: { queues: [render("l")] } }) });
+    const server = await startServer({ atEnd, env: manifestEnv(atEnd, { agent: { queues: [render("l")] } }) });
     const { status, text } = await server.post("/chat", turn("agent", "go"));
     assert.equal(status, 422);
     assert.match(text, /spec\.queues needs SVC_REDIS_URL/);
@@ -378,7 +378,7 @@ describe("queues without their settings", () => {
       twice: { queues: [render("l"), render("m")] },
       scalar: { queues: [render("l", { args_schema: { type: "string" } })] },
     };
-    const other = await startServerProcess({
+    const other = await startServer({
       atEnd,
       env: {
         SVC_REDIS_URL: "redis://127.0.0.1:1",
@@ -395,8 +395,8 @@ describe("queues without their settings", () => {
   });
 
   test("QUEUE-003 without a secret the route is open in mode none in development, and else 503", async () => {
-    const open = await startServerProcess({ atEnd });
-    const keyed = await startServerProcess({ atEnd, env });
+    const open = await startServer({ atEnd });
+    const keyed = await startServer({ atEnd, env });
     const taken = await open.post(path, body);
     const foreign = await open.post("/internal/sessions/other:t/events", body);
     const refused = await keyed.post("/internal/sessions/acme:t/events", { wrong: 1 });
@@ -409,8 +409,8 @@ describe("queues without their settings", () => {
   test("QUEUE-005 a bare secret is for SVC_CONSUMER_TENANT, and with * for every tenant", async () => {
     const secret = { SVC_CONSUMER_SHARED_SECRET: "one-secret-for-all-of-them" };
     const shows = { headers: { "x-svc-consumer-secret": secret.SVC_CONSUMER_SHARED_SECRET } };
-    const one = await startServerProcess({ atEnd, env: { ...env, ...secret } });
-    const all = await startServerProcess({ atEnd, env: { ...env, ...secret, SVC_CONSUMER_TENANT: "*" } });
+    const one = await startServer({ atEnd, env: { ...env, ...secret } });
+    const all = await startServer({ atEnd, env: { ...env, ...secret, SVC_CONSUMER_TENANT: "*" } });
     const of = (tenant: string) => `/internal/sessions/${tenant}:t/events`;
 
     assert.equal((await one.post(of("default"), body, shows)).status, 200);

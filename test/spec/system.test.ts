@@ -14,7 +14,7 @@ import { plugin as notes } from "../support/notes-plugin.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { startRedis } from "../support/redis.ts";
 import { sqliteIn } from "../support/seed.ts";
-import { apiKeys, type Env, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { apiKeys, type Env, startServer, startServerProcess, type TestServer } from "../support/server.ts";
 import { dialects } from "../support/stores.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
@@ -25,9 +25,9 @@ const open = ["/health", "/live", "/ready", "/.well-known/jwks.json"];
 
 describe("probes", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   before(async () => {
-    server = await startServerProcess({ atEnd });
+    server = await startServer({ atEnd });
   });
 
   test("OPS-004 GET /health has status, env, version, multi_region and federation", async () => {
@@ -64,7 +64,7 @@ describe("probes", () => {
   });
 
   test("OPS-007 GET /ready is 503 and names a missing object store without its path", async () => {
-    const broken = await startServerProcess({ atEnd });
+    const broken = await startServer({ atEnd });
     rmSync(join(broken.dataDir, "objects"), { recursive: true });
 
     const ready = await broken.get("/ready");
@@ -103,7 +103,7 @@ describe("probes", () => {
   test("OPS-007 /ready rejects a Redis that is a replica or full, and its probe leaves no key", async (context) => {
     const redis = await startRedis(atEnd);
     if (!has(context, redis !== null, "needs redis-server") || redis === null) return;
-    const served = await startServerProcess({ atEnd, env: { SVC_REDIS_URL: redis.url } });
+    const served = await startServer({ atEnd, env: { SVC_REDIS_URL: redis.url } });
     const seen = async () => {
       const { status, json } = await served.get("/ready");
       return [status, json.checks.redis.detail];
@@ -141,7 +141,7 @@ describe("probes", () => {
     const database = await testDatabase(atEnd);
     await migrate({ engine: "postgres", postgres: database.config }, { target: "head", downgrade: false });
     const proxy = await tcpProxy(database.url, atEnd);
-    const onPostgres = await startServerProcess({
+    const onPostgres = await startServer({
       atEnd,
       env: { SVC_DATABASE_URL: proxy.url(database.url), SVC_DB_POOL_TIMEOUT_SECONDS: "0.3" },
     });
@@ -231,7 +231,7 @@ describe("probes", () => {
   }
 
   test("AUTH-006 probes and /.well-known/ need no credentials in mode api_key", async () => {
-    const guarded = await startServerProcess({ atEnd, env: keyed });
+    const guarded = await startServer({ atEnd, env: keyed });
 
     for (const path of open) assert.equal((await guarded.get(path)).status, 200, path);
     const nothing = await guarded.get("/.well-known/no-such-document");
@@ -246,7 +246,7 @@ describe("probes", () => {
 
 describe("mode jwt", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   let token: string;
   let jwks: { keys: object[] };
   before(async () => {
@@ -259,7 +259,7 @@ describe("mode jwt", () => {
       .setSubject("somebody")
       .setExpirationTime("5m")
       .sign(privateKey);
-    server = await startServerProcess({
+    server = await startServer({
       atEnd,
       env: { SVC_AUTH_MODE: "jwt", SVC_JWKS_PUBLIC: JSON.stringify(published) },
     });
@@ -272,7 +272,7 @@ describe("mode jwt", () => {
   });
 
   test("AUTH-002 GET /.well-known/jwks.json has the keys of SVC_JWKS_PUBLIC, else not_configured", async () => {
-    const without = await startServerProcess({ atEnd });
+    const without = await startServer({ atEnd });
 
     const unset = await without.get("/.well-known/jwks.json");
     const set = await server.get("/.well-known/jwks.json");
@@ -282,7 +282,7 @@ describe("mode jwt", () => {
   });
 
   test("OPS-006 /ready has a row for the keys in mode jwt", async () => {
-    const keyless = await startServerProcess({ atEnd, env: { SVC_AUTH_MODE: "jwt" } });
+    const keyless = await startServer({ atEnd, env: { SVC_AUTH_MODE: "jwt" } });
 
     const good = await server.get("/ready");
     const bad = await keyless.get("/ready");
@@ -304,9 +304,9 @@ describe("mode jwt", () => {
 
 describe("GET /metrics", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   before(async () => {
-    server = await startServerProcess({ atEnd, env: keyed });
+    server = await startServer({ atEnd, env: keyed });
   });
 
   test("OPS-008 is text exposition, needs credentials and no scope", async () => {
@@ -336,8 +336,8 @@ describe("the reference", () => {
 
   test("OPS-011 /docs and /openapi.json need credentials, unless SVC_DOCS_PUBLIC is true", async () => {
     const paths = ["/openapi.json", "/docs"];
-    const guarded = await startServerProcess({ atEnd, env: keyed });
-    const shown = await startServerProcess({ atEnd, env: { ...keyed, SVC_DOCS_PUBLIC: "true" } });
+    const guarded = await startServer({ atEnd, env: keyed });
+    const shown = await startServer({ atEnd, env: { ...keyed, SVC_DOCS_PUBLIC: "true" } });
 
     for (const path of paths) {
       assert.equal((await guarded.get(path)).status, 401, path);
@@ -353,7 +353,7 @@ describe("mode none", () => {
   const atEnd = cleanup();
 
   test("AUTH-027 skips scope checks: management routes answer without credentials", async () => {
-    const server = await startServerProcess({ atEnd });
+    const server = await startServer({ atEnd });
 
     for (const path of [
       "/audit",
@@ -372,9 +372,9 @@ describe("mode none", () => {
 
 describe("refusals", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   before(async () => {
-    server = await startServerProcess({ atEnd });
+    server = await startServer({ atEnd });
   });
 
   test("an unknown or ambiguous path is refused with a code under both keys", async () => {

@@ -7,7 +7,7 @@ import { calls, inTurn, shown, startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
-import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { apiKeys, type ProcessServer, startServer, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env, keys } = apiKeys({
@@ -82,18 +82,14 @@ describe("triggers", () => {
   });
 
   const fresh = (): string => `msg_${++count}`;
-  const send = (
-    trigger: string,
-    headers: Headers,
-    body: string | Buffer,
-    to: ProcessServer = server,
-  ): Promise<Answer> => to.post(`/triggers/${trigger}`, body, { headers });
-  const deliver = (trigger: string, payload: unknown, id = fresh(), to: ProcessServer = server): Promise<Answer> => {
+  const send = (trigger: string, headers: Headers, body: string | Buffer, to: TestServer = server): Promise<Answer> =>
+    to.post(`/triggers/${trigger}`, body, { headers });
+  const deliver = (trigger: string, payload: unknown, id = fresh(), to: TestServer = server): Promise<Answer> => {
     const body = JSON.stringify(payload);
     return send(trigger, signed(id, body), body, to);
   };
   /** The run's record after its end. */
-  const ended = (runId: string, key = keys.reader, of: ProcessServer = server) =>
+  const ended = (runId: string, key = keys.reader, of: TestServer = server) =>
     eventually("a run that is over", async () => {
       const { json } = await of.get(`/chat/runs/${runId}`, { key });
       return ["completed", "failed", "expired", "dead"].includes(json.status) ? json : undefined;
@@ -201,7 +197,7 @@ describe("triggers", () => {
   });
 
   test("TRIG-003 without SVC_TRIGGERS the path does not exist", async () => {
-    const without = await startServerProcess({ atEnd, env });
+    const without = await startServer({ atEnd, env });
     const body = "{}";
     for (const key of [keys.reader, "no-such-key", undefined])
       for (const path of ["/triggers/deploys", "/triggers/"]) {
@@ -228,7 +224,7 @@ describe("triggers", () => {
   });
 
   test("TRIG-005 TRIG-007 a delivery is remembered while its signature is valid, however short keys live", async () => {
-    const short = await startServerProcess({
+    const short = await startServer({
       atEnd,
       env: { ...server.environment, SVC_DATA_DIR: tempDir(atEnd), SVC_IDEMPOTENCY_TTL_SECONDS: "0.001" },
     });

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { runTable, type ShownRun } from "../../../host/cli/run-table.ts";
 import { runsCommand } from "../../../host/cli/runs.ts";
-import { never, says, startChatProcess, turn } from "../../support/chat.ts";
+import { never, says, startChat, turn } from "../../support/chat.ts";
 import { eventually } from "../../support/eventually.ts";
 import { failure } from "../../support/mock-model/behaviours.ts";
 import type { MockModel } from "../../support/mock-model.ts";
-import { apiKeys, type ProcessServer } from "../../support/server.ts";
+import { apiKeys, type TestServer } from "../../support/server.ts";
 import { cleanup } from "../../support/temp.ts";
 import { run, runJson } from "./support.ts";
 
@@ -20,10 +20,10 @@ const execution = { mode: "durable" };
 
 describe("svc runs", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChatProcess(atEnd, {
+    ({ server, mock } = await startChat(atEnd, {
       models: ["scripted"],
       manifests: { agent: { execution } },
       env: { ...env, SVC_FIBER_MAX_ATTEMPTS: "2" },

@@ -6,10 +6,10 @@ import type { Command } from "../../../host/cli/command.ts";
 import { listTable } from "../../../host/cli/list-table.ts";
 import { threadsCommand } from "../../../host/cli/threads.ts";
 import { usageCommand } from "../../../host/cli/usage.ts";
-import { calls, inTurn, says, startChatProcess, turn } from "../../support/chat.ts";
+import { calls, inTurn, says, startChat, turn } from "../../support/chat.ts";
 import { eventually } from "../../support/eventually.ts";
 import type { MockModel } from "../../support/mock-model.ts";
-import { apiKeys, type ProcessServer } from "../../support/server.ts";
+import { apiKeys, type TestServer } from "../../support/server.ts";
 import { cleanup } from "../../support/temp.ts";
 import { run, runJson } from "./support.ts";
 
@@ -22,10 +22,10 @@ const esc = "\u001b";
 
 describe("commands that look into a server", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   let mock: MockModel;
   before(async () => {
-    ({ server, mock } = await startChatProcess(atEnd, { models: ["scripted"], manifests, env }));
+    ({ server, mock } = await startChat(atEnd, { models: ["scripted"], manifests, env }));
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), says(`Hello ${esc}[2Jthere.`)));
     const asked = turn("agent", "A marigold.", { thread_id: "one" });
     assert.equal((await server.post("/chat", asked, { key: keys.alice })).status, 200);

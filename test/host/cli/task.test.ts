@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { taskCommand } from "../../../host/cli/task.ts";
 import { taskNames } from "../../../host/periodic-tasks.ts";
-import { apiKeys, type ProcessServer, startServerProcess } from "../../support/server.ts";
+import { apiKeys, startServer, type TestServer } from "../../support/server.ts";
 import { cleanup } from "../../support/temp.ts";
 import { run, runJson } from "./support.ts";
 
@@ -11,9 +11,9 @@ const { env, keys } = apiKeys({ operator: { scopes: ["tasks:run"] }, nobody: { s
 
 describe("svc task run", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
   before(async () => {
-    server = await startServerProcess({ env, atEnd });
+    server = await startServer({ env, atEnd });
   });
 
   const task = (name: string, SVC_KEY: string, url = server.url) =>
