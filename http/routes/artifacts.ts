@@ -11,7 +11,7 @@ const readArtifact = route({
   access: ["artifacts:read"],
   tenancy: [{ of: "artifact" }],
   params: Type.Object({
-    manifest_id: Type.String({ description: "Name of the agent whose call had the result." }),
+    manifest_id: Type.String({ description: "Name of the agent whose call had the result.", examples: ["quick"] }),
     artifact_id: Type.String({
       description: "From the marker at the end of the result, or from metadata.artifact_id of its event.",
       examples: ["0e9b2f64-6a55-4c1e-9d35-0c1f6a7b2c48"],
@@ -21,9 +21,9 @@ const readArtifact = route({
     description: "The whole text, of any thread of the tenant. 404 after SVC_ARTIFACT_RETENTION_DAYS.",
     schema: Type.Object({
       artifact_id: Type.String({ examples: ["0e9b2f64-6a55-4c1e-9d35-0c1f6a7b2c48"] }),
-      manifest_id: Type.String(),
+      manifest_id: Type.String({ examples: ["quick"] }),
       chars: Type.Integer({ description: "Length of `content` in UTF-16 code units.", examples: [10] }),
-      content: Type.String(),
+      content: Type.String({ examples: ["6 * 7 = 42"] }),
     }),
   },
   fails: ["not_found", "storage_unavailable"],

@@ -51,6 +51,7 @@ test("actors that move under traffic handle and answer every ask once", async ()
     { weight: 3, arbitrary: fc.record({ pauseMs: fc.constantFrom(0.5, 2, 8, 30) }) },
   );
   let sentOn = 0;
+  let sent = 0;
   const property = fc.asyncProperty(fc.nat(), fc.array(step, { maxLength: 50, size: "max" }), async (seed, steps) => {
     const handled = new Map<number, number>();
     const { sim, net } = threeNodes(seed, [0, 1], {
@@ -78,6 +79,7 @@ test("actors that move under traffic handle and answer every ask once", async ()
         }
     }
     const outcomes = await sim.until(Promise.all(asked));
+    sent += asked.length;
 
     for (const [number, outcome] of outcomes.entries()) {
       assert.ok("answer" in outcome, `${number}: ${JSON.stringify(outcome)}`);
@@ -89,7 +91,7 @@ test("actors that move under traffic handle and answer every ask once", async ()
   });
 
   await fc.assert(property, { numRuns: runs(150) });
-  assert.ok(sentOn > 500, `only ${sentOn} batches have sent an ask on`);
+  assert.ok(sentOn > sent / 10, `only ${sentOn} batches have sent one of ${sent} asks on`);
 });
 
 test("an actor that moves takes its queue along and ends active work at the old node", async () => {

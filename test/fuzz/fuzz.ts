@@ -19,8 +19,8 @@ import { trickyTexts } from "./values.ts";
 // and form of the reference, and the server must stay healthy.
 
 /**
- * Operations that need an id of an earlier answer, the bytes of an image, or an interrupted turn. Random requests reach
- * only their refusals.
+ * Operations that need an id of an earlier answer, the bytes of an image, an interrupted turn, or a setting. Random requests
+ * reach only their refusals.
  */
 const withToldIds: readonly string[] = [
   "POST /chat/continue",
@@ -54,6 +54,9 @@ const withToldIds: readonly string[] = [
   "POST /jobs/{name}/run",
   "POST /tasks/{name}/run",
   "GET /docs/pages/{page}",
+  "GET /artifacts/{manifest_id}/{artifact_id}",
+  "GET /.well-known/oauth-protected-resource",
+  "GET /.well-known/oauth-protected-resource/mcp",
   "POST /internal/sessions/{session_id}/events",
 ];
 

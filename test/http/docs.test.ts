@@ -1,11 +1,20 @@
 // The reference as a page: the served files, and their behaviour in a browser.
 import assert from "node:assert/strict";
-import { before, describe, test } from "node:test";
-import { findChromium, openPage, type Page } from "../support/chromium.ts";
+import { before, describe, type TestContext, test } from "node:test";
+import { type Browser, findChromium, type Page, startBrowser } from "../support/chromium.ts";
 import { has } from "../support/needs.ts";
 import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { routes } from "./support.ts";
+
+const chromium = findChromium();
+const browserEnd = cleanup();
+/** The browser of all tests, started by the first that needs it. */
+let browser: Browser | null = null;
+
+function hasBrowser(t: TestContext): boolean {
+  return has(t, chromium !== null, "needs Chromium: apt-get install chromium");
+}
 
 describe("/docs", () => {
   const atEnd = cleanup();
@@ -73,9 +82,8 @@ describe("/docs", () => {
   test("OPS-010 a browser shows every operation and sends no request to other hosts", {
     timeout: 60_000,
   }, async (t) => {
-    const chromium = findChromium();
-    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    if (!hasBrowser(t)) return;
+    const page = await pageAt(`${server.url}/docs`, cleanup(t));
 
     const shown = await page.evaluate(operationsShown);
 
@@ -89,9 +97,8 @@ describe("/docs", () => {
   });
 
   test("a first request from the page runs the agent quick", { timeout: 60_000 }, async (t) => {
-    const chromium = findChromium();
-    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    if (!hasBrowser(t)) return;
+    const page = await pageAt(`${server.url}/docs`, cleanup(t));
     await page.evaluate(operationsShown);
 
     await page.evaluate(`document.querySelector("#operations-Chat-postChat .opblock-summary-control").click()`);
@@ -105,12 +112,11 @@ describe("/docs", () => {
   });
 
   test("text of others on the page is text, and does not run", { timeout: 60_000 }, async (t) => {
-    const chromium = findChromium();
-    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    if (!hasBrowser(t)) return;
     const hostile = `<img src=x onerror="window.ran=1"><script>window.ran=1</script>[link](javascript:window.ran=1)`;
     const turn = { manifest: "quick", thread_id: "tour", messages: [{ role: "user", content: hostile }] };
     assert.equal((await server.post("/chat", turn)).status, 200);
-    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    const page = await pageAt(`${server.url}/docs`, cleanup(t));
     await page.evaluate(operationsShown);
 
     await page.evaluate(
@@ -198,9 +204,8 @@ describe("/docs where the reference needs credentials", () => {
   test("the page explains a refused key, and keeps an accepted one for the tab", {
     timeout: 60_000,
   }, async (t) => {
-    const chromium = findChromium();
-    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    if (!hasBrowser(t)) return;
+    const page = await pageAt(`${server.url}/docs`, cleanup(t));
     const said = (words: string) => page.evaluate(textOf("#said", words));
     const enter = (key: string) =>
       page.evaluate(`document.querySelector("#key").value = ${JSON.stringify(key)};
@@ -245,9 +250,8 @@ describe("/docs where the reference needs credentials", () => {
   });
 
   test("a request from the page carries the key", { timeout: 60_000 }, async (t) => {
-    const chromium = findChromium();
-    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
-    const page = await pageAt(`${server.url}/docs`, chromium ?? "", atEnd);
+    if (!hasBrowser(t)) return;
+    const page = await pageAt(`${server.url}/docs`, cleanup(t));
     await page.evaluate(`sessionStorage.setItem("svc.key", ${JSON.stringify(keys.reader)})`);
     await loaded(page, () => page.send("Page.reload"));
     await page.evaluate(operationsShown);
@@ -263,10 +267,9 @@ describe("/docs where the reference needs credentials", () => {
   });
 
   test("the page reports a server that has stopped", { timeout: 60_000 }, async (t) => {
-    const chromium = findChromium();
-    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    if (!hasBrowser(t)) return;
     const gone = await startServerProcess({ atEnd, env });
-    const page = await pageAt(`${gone.url}/docs`, chromium ?? "", atEnd);
+    const page = await pageAt(`${gone.url}/docs`, cleanup(t));
     await page.evaluate(visible("#key-form"));
     await gone.kill();
 
@@ -278,8 +281,9 @@ describe("/docs where the reference needs credentials", () => {
 });
 
 /** Opens a tab that loads a page and records its events. */
-async function pageAt(url: string, chromium: string, atEnd: Cleanup): Promise<Page> {
-  const page = await openPage(chromium, atEnd);
+async function pageAt(url: string, atEnd: Cleanup): Promise<Page> {
+  browser ??= startBrowser(chromium ?? "", browserEnd);
+  const page = await browser.open(atEnd);
   for (const domain of ["Network", "Log", "Runtime", "Page"]) await page.send(`${domain}.enable`);
   await loaded(page, () => page.send("Page.navigate", { url }));
   return page;

@@ -5,8 +5,9 @@ import { Histogram } from "../../perf/histogram.ts";
 import { renderReport } from "../../perf/report.ts";
 import type { Results, Row } from "../../perf/results.ts";
 import { formatResults, formatTable } from "../../perf/table.ts";
-import { findChromium, openPage } from "../support/chromium.ts";
+import { findChromium, startBrowser } from "../support/chromium.ts";
 import { has } from "../support/needs.ts";
+import { cleanup } from "../support/temp.ts";
 
 function row(target: Row["target"], ratioToRelay?: number): Row {
   const histogram = new Histogram();
@@ -182,7 +183,7 @@ test("the report needs no other file or network", () => {
 test("a screen of 1,280 pixels shows the report without horizontal scrolling", async (t) => {
   const executable = findChromium();
   if (!has(t, executable !== null, "needs Chromium")) return;
-  const page = await openPage(executable as string, t);
+  const page = await startBrowser(executable as string, cleanup(t)).open(cleanup(t));
   await page.send("Emulation.setDeviceMetricsOverride", {
     width: 1280,
     height: 900,

@@ -34,8 +34,14 @@ export interface Page {
   evaluate(expression: string): Promise<unknown>;
 }
 
-/** Opens a tab that has loaded nothing yet. */
-export async function openPage(executable: string, atEnd: Cleanup): Promise<Page> {
+/** A running browser. */
+export interface Browser {
+  /** Opens a tab that has loaded nothing yet, with a session storage and cookies of its own. */
+  open(atEnd: Cleanup): Promise<Page>;
+}
+
+/** Starts a browser. Its start costs seconds, so the tests of a file share it. */
+export function startBrowser(executable: string, atEnd: Cleanup): Browser {
   const profile = tempDir(atEnd);
   const child = spawn(
     executable,
@@ -59,13 +65,20 @@ export async function openPage(executable: string, atEnd: Cleanup): Promise<Page
   );
   atEnd.after(() => end(child));
   const connection = new Connection(child);
-  const { targetId } = await connection.send("Target.createTarget", { url: "about:blank" });
+  return { open: (atEnd) => openPage(connection, atEnd) };
+}
+
+async function openPage(connection: Connection, atEnd: Cleanup): Promise<Page> {
+  const { browserContextId } = await connection.send("Target.createBrowserContext");
+  // A browser that has ended does not answer.
+  atEnd.after(() => void connection.send("Target.disposeBrowserContext", { browserContextId }).catch(() => {}));
+  const { targetId } = await connection.send("Target.createTarget", { url: "about:blank", browserContextId });
   const { sessionId } = await connection.send("Target.attachToTarget", { targetId, flatten: true });
   const send: Page["send"] = (method, params) => connection.send(method, params, sessionId);
   return {
-    events: connection.events,
+    events: connection.eventsOf(sessionId),
     send,
-    next: (method) => connection.next(method),
+    next: (method) => connection.next(method, sessionId),
     async evaluate(expression) {
       const { result, exceptionDetails } = await send("Runtime.evaluate", {
         expression,
@@ -80,11 +93,12 @@ export async function openPage(executable: string, atEnd: Cleanup): Promise<Page
 
 /** Commands and their answers, each a JSON text that ends in NUL. */
 class Connection {
-  readonly events: Event[] = [];
+  /** By session. */
+  readonly #events = new Map<string, Event[]>();
   readonly #out: Writable;
   // biome-ignore lint/suspicious/noExplicitAny: the protocol is too large to write down
   readonly #waiting = new Map<number, { resolve(result: any): void; reject(error: Error): void }>();
-  readonly #listening: { readonly method: string; resolve(): void }[] = [];
+  readonly #listening: { readonly method: string; readonly sessionId: string; resolve(): void }[] = [];
   #last = 0;
   #rest = "";
 
@@ -106,18 +120,25 @@ class Connection {
     return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
   }
 
-  next(method: string): Promise<void> {
-    return new Promise((resolve) => this.#listening.push({ method, resolve }));
+  /** The events of a session so far; later ones are added. */
+  eventsOf(sessionId: string): readonly Event[] {
+    const events = this.#events.get(sessionId) ?? [];
+    this.#events.set(sessionId, events);
+    return events;
+  }
+
+  next(method: string, sessionId: string): Promise<void> {
+    return new Promise((resolve) => this.#listening.push({ method, sessionId, resolve }));
   }
 
   #take(text: string): void {
     const messages = (this.#rest + text).split("\0");
     this.#rest = messages.pop() ?? "";
     for (const each of messages) {
-      const { id, result, error, method, params } = JSON.parse(each);
+      const { id, result, error, method, params, sessionId } = JSON.parse(each);
       if (id === undefined) {
-        this.events.push({ method, params });
-        for (const each of this.#listening) if (each.method === method) each.resolve();
+        this.#events.get(sessionId)?.push({ method, params });
+        for (const each of this.#listening) if (each.method === method && each.sessionId === sessionId) each.resolve();
         continue;
       }
       const waiting = this.#waiting.get(id);
