@@ -315,6 +315,15 @@ test("few test files start many servers, each for a stated reason", () => {
   }
 });
 
+test("no code compares the name of an entry point: its record has what differs", () => {
+  const compared =
+    /\bsurface\s*[!=]==?\s*["'`]|["'`]\s*[!=]==?\s*(?:[\w.]+\.)?surface\b|\bswitch \([\w.]*\bsurface\)|\.(?:includes|has)\([\w.]*\bsurface\)/;
+
+  const found = findIn(without(product, "bus/frames/entry-points.ts"), compared, "code");
+
+  assert.deepEqual(found, []);
+});
+
 test("every error code is used somewhere", () => {
   const texts = without(product, "bus/errors.ts", "http/openapi/refusals.ts").map(({ code }) => code);
 

@@ -34,6 +34,8 @@ export interface EntryPointTraits {
   readonly keyPlace: ((suffix: string | null) => readonly (string | null)[]) | null;
   /** True if the key has its own expiry and stays after the rows of its run are deleted. */
   readonly keyOutlivesRun: boolean;
+  /** Returns the client's id of the thread with this suffix; null where clients name threads by their suffix. */
+  readonly contextOf: (suffix: string) => string | null;
   /** Creates the output to the caller; null if no caller reads the run. */
   readonly output: ((asked: OutputAsked) => RunOutput) | null;
 }
@@ -59,6 +61,7 @@ const chat: EntryPointTraits = {
   resendsHistory: false,
   keyPlace: () => ["chat"],
   keyOutlivesRun: false,
+  contextOf: () => null,
   output: ({ channel, turn }) => jsonAnswer(channel, false, turn.request_id),
 };
 /** Part of the scope of keys whose answer is read from the log, if the turn has a log. */
@@ -131,6 +134,7 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
   },
   a2a: {
     ...unattended,
+    contextOf: a2aContextOf,
     output: ({ channel, turn, agentName, created }) =>
       turn.a2a?.streams === true
         ? new A2aStream(channel, turn.a2a, begunTask(turn, agentName, created), turn.request_id)
@@ -140,6 +144,11 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
   job: { ...unattended, durable: "always" },
   trigger: { ...unattended, durable: "always", keyPlace: () => ["trigger"], keyOutlivesRun: true },
 };
+
+/** True if the run compacts its thread, and is no turn. */
+export function isCompaction({ surface }: { readonly surface: EntryPoint }): boolean {
+  return entryPoints[surface].work === "compaction";
+}
 
 function begunTask({ run_id, thread_suffix }: SubmitTurn, manifest: string, created: number): A2aTask {
   const status = { state: "working", at: created * 1000, text: null } as const;

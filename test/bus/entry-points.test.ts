@@ -1,6 +1,7 @@
 // The entry points of a run: the capabilities of each, as the parts of a run read them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { a2aSuffix } from "../../bus/address.ts";
 import { type EntryPointTraits, entryPoints } from "../../bus/frames/entry-points.ts";
 
 /** The entry points that have a capability. */
@@ -8,10 +9,21 @@ function having(has: (entry: EntryPointTraits) => boolean): string[] {
   return Object.entries(entryPoints).flatMap(([name, entry]) => (has(entry) ? [name] : []));
 }
 
-test("a run of a task, a job or a trigger has no client to answer its questions", () => {
+test("a run of a task, a job, a trigger or another agent has no client to answer its questions", () => {
   assert.deepEqual(
     having(({ attended }) => !attended),
-    ["task", "job", "trigger"],
+    ["a2a", "task", "job", "trigger"],
+  );
+});
+
+test("keys of triggers outlive their runs, and only A2A has ids of its own for threads", () => {
+  assert.deepEqual(
+    having(({ keyOutlivesRun }) => keyOutlivesRun),
+    ["trigger"],
+  );
+  assert.deepEqual(
+    having(({ contextOf }) => contextOf(a2aSuffix("context")) !== null),
+    ["a2a"],
   );
 });
 
@@ -60,6 +72,7 @@ test("the entry points of one protocol share a key space, and the rest have thei
     openai_stream: ["v1", "completions"],
     responses: ["v1", "responses"],
     responses_stream: ["v1", "responses"],
+    a2a: null,
     task: null,
     job: null,
     trigger: ["trigger"],

@@ -1,4 +1,5 @@
 import { onceSuffix } from "../../../bus/address.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
@@ -139,7 +140,7 @@ export class RunContext {
   get askedOn(): string | null {
     const { surface, parent, principal } = this.spec;
     if (parent !== null) return parent.heard ? parent.root_thread_id : null;
-    return surface === "chat_stream" && !isAnonymous(principal) ? this.sessionId : null;
+    return entryPoints[surface].keepsStream && !isAnonymous(principal) ? this.sessionId : null;
   }
 
   /** Id of the session over which external answers to calls arrive: the thread, or a substitute for a run without one. */

@@ -1,7 +1,8 @@
 import { isReservedSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import { offered } from "../../../bus/nearest.ts";
-import type { EntryPoint, ResponseAsked, SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { ResponseAsked, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../../bus/protocol/thinking.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import { isAnonymous } from "../../../governance/auth/anonymous.ts";
@@ -25,7 +26,7 @@ export function withManifest(turn: SubmitTurn, store: TenantStore): SubmitTurn |
   if (side_of !== undefined) return besideThread(turn, store, side_of);
   if (suffix === null || turn.parent) return turn;
   const isReserved = isReservedSuffix(suffix);
-  const needsManifest = (turn.surface === "continue" || turn.surface === "compact") && turn.manifest === "";
+  const needsManifest = entryPoints[turn.surface].work !== "turn" && turn.manifest === "";
   return isReserved || needsManifest ? ofThread(turn, store, suffix, isReserved, needsManifest) : turn;
 }
 
@@ -173,11 +174,6 @@ export function thinkingFor({ model }: CompiledAgent, level: ThinkingLevel | nul
   return thinkingOf(level ?? model.thinking_level, model.thinking_budget);
 }
 
-/** Entry points whose runs are always durable, even if the manifest does not ask for it (decision 102). */
-const alwaysDurable: readonly EntryPoint[] = ["job", "trigger"];
-/** Entry points that are no turn of the thread, or run inside another agent's run. */
-const besideTurns: readonly EntryPoint[] = ["ask", "compact", "task"];
-
 /** Returns the options of a durable run; null if the turn is not durable. */
 export function durableAsked(
   { durable }: CompiledAgent,
@@ -191,8 +187,9 @@ export function durableAsked(
   const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
   // A task sends no webhooks: its end is reported to the parent run or the thread.
   if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
-  const isAlways = alwaysDurable.includes(surface) || response?.background === true;
-  if (!isAlways && (durable === null || besideTurns.includes(surface))) return null;
+  const { durable: mayBe } = entryPoints[surface];
+  const isAlways = mayBe === "always" || response?.background === true;
+  if (!isAlways && (durable === null || mayBe === "never")) return null;
   const webhooks = durable?.webhooks ?? [];
   return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
 }

@@ -1,4 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import { countInterrupted } from "../../../governance/agent-metrics.ts";
@@ -67,9 +68,10 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   const { surface, principal } = turn;
   checkFollows(turn, thread);
   const admitted = admitModel(turn, agent, deps);
-  const compacts = surface === "compact";
+  const { work } = entryPoints[surface];
+  const compacts = work === "compaction";
   if (compacts) checkCompactable(agent, thread);
-  let intake = surface === "continue" || compacts ? null : takeMessages(turn, agent, thread.closing);
+  let intake = work === "continuation" || compacts ? null : takeMessages(turn, agent, thread.closing);
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
   if (intake && deps.inputControls.length > 0) intake = await screenedInput(intake, turn, agent, opened.threadId, deps);
@@ -152,7 +154,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
 
 /** True if the client may automatically resend a failed turn, as clients of the OpenAI protocol do. */
 function sendsAgain({ surface, response }: SubmitTurn): boolean {
-  return surface === "openai" || surface === "openai_stream" || response?.follows?.repeats === true;
+  return entryPoints[surface].resendsHistory || response?.follows?.repeats === true;
 }
 
 /** Refuses with unknown_thread and compaction_disabled. */

@@ -1,5 +1,5 @@
-import { a2aContextOf } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import { outputFor } from "../../../bus/frames/make-output.ts";
 import type { ResponseAsked, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
@@ -156,6 +156,7 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
     againOf,
   } = spec;
   const { tenant_id: _tenant, ...principal } = spec.principal;
+  const { keyOutlivesRun, contextOf } = entryPoints[surface];
   return {
     run_id,
     owner,
@@ -180,10 +181,9 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
       ...(againOf !== null && { again_of: againOf }),
       ...(spec.trigger !== null && { trigger: spec.trigger }),
     },
-    // The key of a trigger delivery expires independently of the run's end.
-    idempotency_scope: surface === "trigger" ? null : (spec.idempotency?.scope ?? null),
+    idempotency_scope: keyOutlivesRun ? null : (spec.idempotency?.scope ?? null),
     started_at: startedAt,
-    a2a_context: surface === "a2a" ? a2aContextOf(spec.thread_suffix ?? "") : null,
+    a2a_context: contextOf(spec.thread_suffix ?? ""),
   };
 }
 

@@ -1,5 +1,6 @@
 import { durableAddress, publicThread, splitRunKey } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import { silentOutput } from "../../../bus/frames/silent-output.ts";
 import type { AcceptedRun, RunPlace, SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { ParentRun } from "../../../bus/protocol/task.ts";
@@ -61,8 +62,8 @@ export function settleAcceptedOps(
     run: { suffix: thread_suffix ?? "", accepted: run },
     body: { status: 202, body: JSON.stringify(run) },
   };
-  // The key of a trigger delivery has its own expiry, however long the run takes.
-  const expiresAt = surface === "trigger" ? Math.max(key.until ?? 0, keyExpiresAt(startedAt, settings)) : neverExpires;
+  const { keyOutlivesRun } = entryPoints[surface];
+  const expiresAt = keyOutlivesRun ? Math.max(key.until ?? 0, keyExpiresAt(startedAt, settings)) : neverExpires;
   return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), expiresAt)];
 }
 

@@ -1,3 +1,4 @@
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import type { RunPlace } from "../../../bus/protocol/run.ts";
 import { withHeldScopes } from "../../../governance/auth/held-scopes.ts";
 import { admit } from "../../../governance/auth/inbound.ts";
@@ -58,8 +59,9 @@ export async function resumedSpec(
   const { mode, agent } = resumeMode(resolved, row, principal);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
   const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
+  const isContinuation = entryPoints[asked.surface].work === "continuation";
   // Results from a client continue the turn that made the calls.
-  const continues = asked.surface === "continue" || tail.userMessages === 0;
+  const continues = isContinuation || tail.userMessages === 0;
   const needed = messagesNeeded(agent.session) + tail.messages;
   await makeRoom(await branchBytesOf(store, thread, needed, continues));
   const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
@@ -111,7 +113,7 @@ export async function resumedSpec(
         },
   };
   // Before the first model reply, the ephemeral instruction of the start still applies.
-  const isNudged = (asked.surface === "continue" || asked.again_of !== undefined) && !hasAnswered;
+  const isNudged = (isContinuation || asked.again_of !== undefined) && !hasAnswered;
   return {
     spec,
     durableRun,

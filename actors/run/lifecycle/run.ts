@@ -1,5 +1,6 @@
 import type { Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { isCompaction } from "../../../bus/frames/entry-points.ts";
 import { turnStartedFrame } from "../../../bus/frames/frames.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../../bus/protocol/run.ts";
@@ -206,7 +207,7 @@ export class Run implements LiveRun {
     const { userText } = spec;
     if (userText !== null) this.#runContext.audit("user_input", "ok", { user_input: userText.slice(0, 2000) });
     if (spec.resumed === null) this.#output.started();
-    if (spec.surface !== "compact") stream.publish(() => turnStartedFrame);
+    if (!isCompaction(spec)) stream.publish(() => turnStartedFrame);
     this.#durable?.tell("running");
   }
 
@@ -214,7 +215,7 @@ export class Run implements LiveRun {
   get #loop(): Pattern {
     const { spec } = this.#runContext;
     const { pattern } = spec.agent.manifest.spec;
-    const loop = spec.surface === "compact" ? compactThread : this.#patterns.get(pattern);
+    const loop = isCompaction(spec) ? compactThread : this.#patterns.get(pattern);
     if (!loop) throw new Error(`no pattern is called ${pattern}`);
     return loop;
   }
@@ -326,8 +327,9 @@ export class Run implements LiveRun {
 }
 
 /** True if the branch is compacted between the reply and the end of the run. */
-function isCompactedAfter({ agent: { context }, surface, thread_key }: RunSpec): boolean {
-  return context.compact_after_turn && context.compaction_enabled && surface !== "compact" && thread_key >= 0;
+function isCompactedAfter(spec: RunSpec): boolean {
+  const { context } = spec.agent;
+  return context.compact_after_turn && context.compaction_enabled && !isCompaction(spec) && spec.thread_key >= 0;
 }
 
 const none: readonly never[] = [];

@@ -1,5 +1,6 @@
 import { durableSuffix, runAddress, threadAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import { fromJsonText } from "../../../bus/protocol/json-text.ts";
 import type { SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
@@ -132,11 +133,12 @@ function clientOf(
 /** Returns the request that opens the log. */
 function openedWith(turn: SubmitTurn, { session }: CompiledAgent): Omit<OpenAsked, "idempotency" | "makeRoom"> {
   const { surface, messages, lease, parent, bytes = 0 } = turn;
-  const compacts = surface === "compact";
+  const { work } = entryPoints[surface];
+  const compacts = work === "compaction";
   return {
     needed: compacts ? 1 : messagesNeeded(session),
     // A turn that continues an earlier one has no message of a user.
-    withUser: surface === "continue" || messages.at(-1)?.role === "tool",
+    withUser: work === "continuation" || messages.at(-1)?.role === "tool",
     lease,
     appends: compacts || parent !== undefined ? null : bytes,
     compacts,
@@ -150,7 +152,7 @@ function withWait(accepted: TurnAccepted, agent: CompiledAgent): TurnAccepted {
 
 /** A client of the OpenAI protocol sends the earlier messages again. On a thread only those after the last answer are new. */
 function withoutAnswered(turn: SubmitTurn, { exists }: OpenThread): SubmitTurn {
-  if (!exists || (turn.surface !== "openai" && turn.surface !== "openai_stream")) return turn;
+  if (!exists || !entryPoints[turn.surface].resendsHistory) return turn;
   const lastAssistant = turn.messages.findLastIndex((message) => message.role === "assistant");
   return { ...turn, messages: turn.messages.slice(lastAssistant + 1) };
 }

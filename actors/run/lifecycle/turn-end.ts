@@ -1,4 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
+import { isCompaction } from "../../../bus/frames/entry-points.ts";
 import type { AskedApproval, RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
@@ -95,7 +96,7 @@ export class TurnEnd {
     const { stop_reason, final, ok } = this.#ending;
     if (stop_reason === "max_turns") stream.frame("max_turns", { limit: answerer.spec.agent.recursion_limit });
     if (this.#isAborted) stream.frame("aborted", { thread_id: eventLog.threadId });
-    if (spec.surface !== "compact")
+    if (!isCompaction(spec))
       this.#runContext.audit("final_response", ok ? "ok" : "error", {
         chars: final?.length ?? 0,
         stop_reason,
