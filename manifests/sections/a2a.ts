@@ -4,7 +4,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 
 const fields = {
   a2a: section("The agent card for other agents.", {
-    publish: flag("False withholds the agent card; the agent can be called all the same.", true),
+    publish: flag("False withholds the agent card; the agent can still be called.", true),
     capabilities: list(
       "The skills on the card; without any, the card has one skill with the name and description of the manifest.",
       closed("One capability.", {
