@@ -154,7 +154,7 @@ export class ServerThreads {
     for (const { worker } of this.#workers) await worker.terminate();
   }
 
-  /** Number of HTTP threads beside the main thread; with only one HTTP thread, it is the main thread. */
+  /** Number of HTTP threads in addition to the main thread; with only one HTTP thread, it is the main thread. */
   get #httpWorkers(): number {
     return this.counts.http > 1 ? this.counts.http : 0;
   }

@@ -5,7 +5,7 @@ import { publicUrlOf } from "./public-url.ts";
 
 // RFC 9728: a client that was refused learns from a document where it gets a token. Only the mode jwt has an issuer to name.
 
-/** The path of the document. Behind it follows the path of the resource; empty for the whole server. */
+/** The path of the document. The path of the resource follows it; empty for the whole server. */
 export const protectedResourcePath = "/.well-known/oauth-protected-resource";
 /** The path of the MCP server, which is a resource of its own for its clients. */
 export const mcpPath = "/mcp";

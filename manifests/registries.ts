@@ -100,7 +100,7 @@ export interface Registries {
   readonly defaultVisionModelId: string;
   /** Webhook endpoints with their tenants, `*` for all. */
   readonly webhookEndpoints: ReadonlyMap<string, readonly string[] | "*">;
-  /** What the operator has set up for tools that leave the process; absent for nothing. */
+  /** The operator's settings for tools that connect to other systems; absent for none. */
   readonly targets?: OperatorTargets;
   /** True if queues are available. */
   readonly hasRedis: boolean;
@@ -108,7 +108,7 @@ export interface Registries {
   readonly workspaceDeploymentTenants: readonly string[];
 }
 
-/** Settings of the operator that manifests name for tools that leave the process. */
+/** The operator's settings for tools that connect to other systems. */
 export interface OperatorTargets {
   /** The egress credential of a tenant; null for an unknown one and for one of other tenants. */
   egressCredential(id: string, tenantId: string): NamedCredential | null;

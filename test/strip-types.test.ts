@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { cleanup, tempDir } from "./support/temp.ts";
 
 /**
- * An installation of two files, of which the second can be rewritten and prints its content. With the path of its pack it waits
+ * An installation of two files. The second can be rewritten and prints its content. With the path of its pack it waits
  * until that is written, and loads any further files.
  */
 function installation(t: TestContext) {

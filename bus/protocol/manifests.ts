@@ -105,7 +105,7 @@ export interface ManifestListing {
   readonly problems: readonly string[] | null;
 }
 
-/** What an agent card says of a manifest. */
+/** The parts of a manifest that its agent card shows. */
 export interface ManifestCard {
   readonly name: string;
   readonly version: string;

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../bus/errors.ts";
 
-/** What whoever met a refusal does about it, for docs/errors.md. */
+/** The remedies for refusals, for docs/errors.md. */
 export const cures: Readonly<Record<ErrorCode, string>> = {
   malformed_request: "Send it with an HTTP library. The usual cause is a proxy that rewrites requests.",
   request_timeout: "Send it again over a faster connection, or send a smaller body.",

@@ -2,7 +2,7 @@ import type { TSchema } from "typebox";
 import { manifestSchema } from "../../manifests/schema/manifest.ts";
 import { code, table } from "./markdown.ts";
 
-/** A field of the schema, as far as this page tells of it. */
+/** The parts of a field's schema that the page shows. */
 interface Field {
   readonly type?: string | readonly string[];
   readonly description?: string;
@@ -65,7 +65,7 @@ function rows(path: string, field: Field, inherited = false): string[][] {
   return [own, ...inner, ...entries, ...mapped];
 }
 
-/** Whether there is more to say of it than its type. */
+/** True for a field with fields of its own. */
 function hasFields({ properties, items, additionalProperties }: Field): boolean {
   const inner = [items, additionalProperties].filter((each) => typeof each === "object");
   return properties !== undefined || inner.some(hasFields);
@@ -109,7 +109,7 @@ function boundsOf({ minimum, maximum, exclusiveMinimum, maxLength }: Field): str
   return maximum === undefined ? "" : `to ${maximum}`;
 }
 
-/** Sections are made of the defaults of their fields. */
+/** The default of a section follows from its fields, so none is shown. */
 function defaultOf(field: Field): string {
   if (field.properties !== undefined && field.default !== null) return "";
   if (field.default === undefined) return "required";

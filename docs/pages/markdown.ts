@@ -1,11 +1,11 @@
-// What the generated pages are written with.
+// Helpers that write the Markdown of the generated pages.
 
-/** Text as code; nothing for nothing. */
+/** Returns the text as code, or an empty text for an empty one. */
 export function code(text: string): string {
   return text === "" ? "" : `\`${text}\``;
 }
 
-/** A table with its columns aligned, as the formatter has it. A cell is one line. */
+/** Returns a table with aligned columns, as the formatter writes it. A cell is one line. */
 export function table(head: readonly string[], body: readonly (readonly string[])[]): string {
   const cells = [head, ...body].map((row) => row.map((cell) => cell.replaceAll("|", "\\|").replaceAll("\n", " ")));
   const widths = head.map((_, column) => Math.max(3, ...cells.map((row) => row[column]?.length ?? 0)));

@@ -2,7 +2,7 @@ import { builtInTools, sectionTools } from "../../actors/tools/registry/built-in
 import type { Tool } from "../../actors/tools/tool.ts";
 import { code, table } from "./markdown.ts";
 
-/** An argument, as far as this page tells of it. */
+/** The parts of an argument's schema that the page shows. */
 interface Argument {
   readonly type?: string;
   readonly description?: string;
@@ -55,7 +55,7 @@ function typeOf({ type, enum: values, items }: Argument): string {
   return type ?? "any";
 }
 
-/** What the model is told, in lines of a page. */
+/** The description for the model, in lines of a page. */
 function wrapped(text: string): string {
   return text.replace(/(.{1,110})(?: |$)/g, "$1\n").trimEnd();
 }

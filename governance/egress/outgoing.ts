@@ -26,7 +26,7 @@ const connectMs = 10_000;
 const silenceMs = 300_000;
 const idleMs = 10_000;
 
-/** On whose behalf requests are sent, and what they may reach. */
+/** The tenant of requests, and the destinations that they may reach. */
 export interface OutgoingRules {
   readonly tenantId: string;
   /** `public` for URLs of tenants, models and documents, `operator` for those of the settings. */

@@ -11,7 +11,7 @@ export type JudgedAddress = (done: (error: Error | null, address: string) => voi
 
 /**
  * A connection to an address of the internet through an HTTP proxy, or to a private one without it. Emits `connect` when it is
- * open; what is written earlier is sent then. A refusal of the proxy destroys it.
+ * open; earlier writes are sent then. A refusal of the proxy destroys it.
  */
 export class Tunnel extends Duplex {
   readonly #proxy: EgressProxy;

@@ -5,7 +5,7 @@ import { jsonText, type Reply, refusalHeaders } from "../exchange/reply.ts";
 
 // The JSON-RPC envelope of the A2A protocol: calls, and errors in both generations of the wire.
 
-/** What a method does, in both generations. */
+/** The operation of a method, the same in both generations. */
 export type Operation = "send" | "stream" | "get" | "cancel" | "subscribe" | "card" | "push" | "list";
 
 /** A call with a known method. */
@@ -93,7 +93,7 @@ export function rpcIdOf(body: unknown): A2aCall["rpc_id"] {
 }
 
 /**
- * Reads the envelope of a call. The method decides the generation of the wire; `version` is what the client asks for, empty for
+ * Reads the envelope of a call. The method decides the generation of the wire; `version` is the requested version, empty for
  * none. Throws an RpcError.
  */
 export function readCall(body: unknown, version: string): RpcCall {

@@ -52,7 +52,7 @@ test("numbers, targets, settings and directories are applied", () => {
   assert.deepEqual([options.out, options.dataDir, options.check], ["/o", "/o", true]);
 });
 
-test("another checkout is one more target, whatever else is requested", () => {
+test("another checkout is one more target in any selection", () => {
   const options = parseOptions(["--against", "/other/svc.js", "--only", "relay,svc"], "/home/svc");
 
   assert.deepEqual(options.targets, ["relay", "svc", "svc-against"]);

@@ -272,7 +272,7 @@ describe("the parts of a plugin", () => {
     assert.ok(opened >= 1 && opened <= 2, text);
   });
 
-  test("a source that cannot be opened is skipped, and the model is told so", async () => {
+  test("a source that cannot be opened is skipped, with a note to the model", async () => {
     const frames = await talk(keys.writer, "stranded", [{ text: "Alone." }], "stranded");
 
     assert.equal(wordsOf(frames), "Alone.");

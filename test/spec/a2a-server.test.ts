@@ -71,7 +71,7 @@ before(async () => {
   mock.answer("tools", inTurn({ text: "Let me see.", ...sum }, { text: "It is 42." }));
 });
 
-/** Sends every request to the server of the test, whatever address the card has. */
+/** Sends every request to the server of the test, regardless of the address on the card. */
 const fetchAs =
   (who: Who): typeof fetch =>
   (input, init) => {

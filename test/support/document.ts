@@ -118,7 +118,7 @@ export interface Printed {
 const variable = /(?<![0-9A-Za-z])(?=[a-f]*\d)[0-9a-f]{4,}…|(?<![0-9A-Za-z])(?=\d*[a-f])[0-9a-f]{16,}|\d{13}|…|\s+/g;
 
 /**
- * Parses it: `…` stands for any text, blanks for any blanks, a time for any time, and an id for the same id at each of
+ * Parses it: `…` matches any text, blanks any blanks, a time any time, and an id the same id at each of
  * its positions.
  */
 export function readPrinted(text: string): Printed {

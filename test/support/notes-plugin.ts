@@ -189,7 +189,7 @@ const censor: PluginControl = {
   }),
 };
 
-/** The newest note stands in each request of an agent that has an archive. */
+/** Adds the newest note to each request of an agent that has an archive. */
 const latest: PluginContextSource = {
   name: "notes_latest",
   async contribute({ agent, store }) {

@@ -58,7 +58,7 @@ export async function readArtifactPage(
   return { text: text.slice(from, whole), offset: from, end: whole, chars: text.length };
 }
 
-/** Deletes the artifacts of a run without a thread. What cannot be deleted now is left to the sweep. */
+/** Deletes the artifacts of a run without a thread. The sweep retries failed deletions. */
 export function endArtifacts({ store, deps, spec, run }: ArtifactRun): void {
   const own = run.ownArtifacts;
   if (own === null) return;

@@ -1,4 +1,4 @@
-// The tree of a thread below HTTP: who may write it, the events between a run's events, and the state of a copy after a
+// The tree of a thread below HTTP: the permitted writers, the events between a run's events, and the state of a copy after a
 // crash.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";

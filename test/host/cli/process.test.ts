@@ -140,7 +140,7 @@ describe("svc", () => {
 
     for (const { stdout, stderr } of said) {
       assert.notEqual(stdout + stderr, "");
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is looked for
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern finds these characters
       assert.doesNotMatch(stdout + stderr, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
     }
     assert.match(said[0]?.stderr ?? "", /^ {2}evil\.yaml: .*red.*owned.*line is not a field of spec/m);
