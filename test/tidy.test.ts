@@ -315,7 +315,7 @@ test("few test files start many servers, each for a stated reason", () => {
   }
 });
 
-test("no code compares the name of an entry point: its record has what differs", () => {
+test("no code compares the name of an entry point instead of reading its record", () => {
   const compared =
     /\bsurface\s*[!=]==?\s*["'`]|["'`]\s*[!=]==?\s*(?:[\w.]+\.)?surface\b|\bswitch \([\w.]*\bsurface\)|\.(?:includes|has)\([\w.]*\bsurface\)/;
 

@@ -108,7 +108,7 @@ for (const [where, program] of [
   ["the main thread", talkToItself],
   ["a thread", inThread],
 ] as const)
-  test(`with a bus in bytes nothing arrives by reference, not even at its sender, on ${where}`, () => {
+  test(`with a bus in bytes nothing arrives by reference, on ${where}`, () => {
     const printed = (...execArgv: string[]): string => {
       const args = ["--import", "./strip-types.js", ...execArgv, "--input-type=module", "-e", program];
       const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });

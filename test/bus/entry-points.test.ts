@@ -9,14 +9,14 @@ function having(has: (entry: EntryPointTraits) => boolean): string[] {
   return Object.entries(entryPoints).flatMap(([name, entry]) => (has(entry) ? [name] : []));
 }
 
-test("a run of a task, a job, a trigger or another agent has no client to answer its questions", () => {
+test("a run of a task, job, trigger or other agent has no client for its questions", () => {
   assert.deepEqual(
     having(({ attended }) => !attended),
     ["a2a", "task", "job", "trigger"],
   );
 });
 
-test("keys of triggers outlive their runs, and only A2A has ids of its own for threads", () => {
+test("keys of triggers outlive their runs, and only A2A has its own thread ids", () => {
   assert.deepEqual(
     having(({ keyOutlivesRun }) => keyOutlivesRun),
     ["trigger"],

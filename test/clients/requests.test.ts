@@ -107,7 +107,7 @@ describe("requests of clients", () => {
     });
 
   for (const name of names.filter((each) => request(each).body.tools))
-    test(`${name}: the result of its tool brings the answer, and the log has each message once`, async () => {
+    test(`${name}: its tool's result brings the answer, and each message is logged once`, async () => {
       const { body } = request(name);
       const thread = fresh(name);
       const first = told((await (await send(request(name), { thread })).rest()).map(({ data }) => data));

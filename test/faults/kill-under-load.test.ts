@@ -5,7 +5,7 @@ import { skipPostgres } from "./support.ts";
 
 for (const dialect of dialects) {
   test(
-    `a server on ${dialect} that is killed ten times under load loses nothing that it has acknowledged`,
+    `a server on ${dialect} killed ten times under load loses nothing acknowledged`,
     {
       skip: dialect === "postgres" && skipPostgres,
     },

@@ -130,7 +130,7 @@ for (const [pauseMs, pauses] of [
   [10_000, [10_000, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]],
   [3_600_000, [3_600_000, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000]],
 ] as const)
-  test(`a task of each ${pauseMs} ms that fails for a while is retried soon, then runs as before`, async () => {
+  test(`a task of each ${pauseMs} ms that fails for a while is retried soon, then on time`, async () => {
     const sim = new Sim(2);
     const began: number[] = [];
     const task: PeriodicTask = {

@@ -5,7 +5,7 @@ import { dialects } from "../support/stores.ts";
 
 for (const dialect of dialects) {
   test(
-    `a server on ${dialect} that is killed fifty times under load loses no acknowledged event`,
+    `a server on ${dialect} killed fifty times under load loses nothing acknowledged`,
     {
       skip: dialect === "postgres" && skipPostgres,
     },

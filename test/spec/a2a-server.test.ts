@@ -193,7 +193,7 @@ async function eventsOf(stream: AsyncGenerator<import("@a2a-js/sdk").StreamRespo
 describe("requirements of both protocol versions", () => {
   const both = ["1.0", "0.3"] as const;
   for (const version of both) {
-    test(`A2A-002 ${version} 3.1.1 a sent message is answered with its ended task and the text of the agent`, async () => {
+    test(`A2A-002 ${version} 3.1.1 a sent message is answered with its ended task and text`, async () => {
       const client = await clientOf(version);
       const task = await sent(client, "What is it?");
 
@@ -243,7 +243,7 @@ describe("requirements of both protocol versions", () => {
       await assert.rejects(client.cancelTask({ ...named("0".repeat(32)), metadata: undefined }), TaskNotFoundError);
     });
 
-    test(`A2A-002 ${version} 3.1.6 a second stream begins with the task's current state, and ends with it`, async () => {
+    test(`A2A-002 ${version} 3.1.6 a second stream begins with the task's current state`, async () => {
       const { task, open } = await heldTask();
       const client = await clientOf(version);
       const events: string[] = [];
@@ -270,7 +270,7 @@ describe("requirements of both protocol versions", () => {
       assert.equal((await client.getTask({ ...named(task.id), historyLength: 1 })).history.length, 1);
     });
 
-    test(`A2A-002 ${version} 3.4.1 tasks of one context share a conversation, which keeps the caller's contextId`, async () => {
+    test(`A2A-002 ${version} 3.4.1 tasks of one context share a thread and keep its contextId`, async () => {
       const client = await clientOf(version);
       const contextId = `talk.${version}`;
       const first = await sent(client, "one", { contextId });
@@ -284,7 +284,7 @@ describe("requirements of both protocol versions", () => {
       assert.equal(history.status, 200);
     });
 
-    test(`A2A-002 ${version} 3.4.2 a message to an ended task is not supported, to an unknown one not found`, async () => {
+    test(`A2A-002 ${version} 3.4.2 a message to an ended or unknown task is refused`, async () => {
       const client = await clientOf(version);
       const { id } = await sent(client, "go");
       await assert.rejects(sent(client, "more", { taskId: id }), UnsupportedOperationError);

@@ -204,7 +204,7 @@ describe("probes", () => {
   });
 
   for (const dialect of dialects) {
-    test(`OPS-007 GET /ready is 503 schema_behind when the schema goes back under a running server, on ${dialect}`, {
+    test(`OPS-007 /ready is 503 schema_behind after a downgrade of a running server, on ${dialect}`, {
       skip: dialect === "postgres" && noServer,
     }, async () => {
       const dataDir = tempDir(atEnd);

@@ -59,7 +59,7 @@ for (const dialect of dialects) {
     });
 
     for (const place of [0, 1, 2]) {
-      test(`a wrong count at place ${place} undoes the whole batch and is a conflict of that statement`, async () => {
+      test(`a wrong count at place ${place} undoes the whole batch with a conflict`, async () => {
         const tenant = freshTenant();
         await tenant.write([set(tenant, "taken", "old")]);
         const ops = [set(tenant, "x", "1"), set(tenant, "y", "1")];
@@ -71,7 +71,7 @@ for (const dialect of dialects) {
         assert.equal((await kvGet(tenant, "taken", 0))?.value, "old");
       });
 
-      test(`a taken key at place ${place} undoes the whole batch and is a conflict of that statement`, async () => {
+      test(`a taken key at place ${place} undoes the whole batch with a conflict`, async () => {
         const tenant = freshTenant();
         await tenant.write(insertVersions(tenant, "m", 1));
         const ops = [set(tenant, "x", "1"), set(tenant, "y", "1")];

@@ -115,7 +115,7 @@ function codes(outcomes: readonly WriteOutcome[]): (string | undefined)[] {
 
 describe("the SQLite writer", () => {
   for (const suffix of ["", "-wal"]) {
-    test(`acknowledges nothing when svc.db${suffix} is removed, not even in the middle of a commit`, async (t) => {
+    test(`acknowledges nothing after svc.db${suffix} is removed, even during a commit`, async (t) => {
       const atEnd = cleanup(t);
       const path = await migratedPath(atEnd);
       const writer = openSqliteWriter({ path });

@@ -318,7 +318,7 @@ describe("the usage of a day survives the actor that counted it", () => {
   });
 
   for (const seed of [1, 2, 3, 4, 5, 6, 7, 8])
-    test(`processes that are killed at any moment stay within the limit together (seed ${seed})`, async () => {
+    test(`processes killed at any moment stay within the limit together (seed ${seed})`, async () => {
       const [limit, windowSeconds] = [60, 86_400];
       let one = await world(limit, windowSeconds, { seed });
       const { sim } = one;

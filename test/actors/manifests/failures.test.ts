@@ -10,7 +10,7 @@ import { ManifestsWorld, principal, putOf } from "./world.ts";
 const atEnd = cleanup();
 
 for (const refused of ["manifest_versions_insert", "manifest_pointers_upsert"])
-  test(`a store that refuses ${refused} leaves everything unchanged, and no gap in version numbers`, async () => {
+  test(`a store that refuses ${refused} changes nothing and leaves no gap in versions`, async () => {
     const world = await ManifestsWorld.open(atEnd);
     await world.put("acme", "one");
     await world.said("acme");

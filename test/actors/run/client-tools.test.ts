@@ -159,7 +159,7 @@ for (const dialect of gateDialects)
       }
     });
 
-    test(`a tenant has at most ${waitsOfTenantMax} open questions; the next call of that tenant is refused`, async () => {
+    test(`a tenant has at most ${waitsOfTenantMax} open questions; its next call is refused`, async () => {
       const row = (at: number): NewWait => ({
         wait_id: `many-${at}`,
         thread_key: -1,

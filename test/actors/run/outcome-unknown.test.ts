@@ -394,7 +394,7 @@ describe("a call with an unknown outcome", () => {
     [approved, 2],
     [denied, 1],
   ] as const)
-    test(`DUR-008 an interrupted task resumes after its last step, and a person is asked of its call: ${decision.decision}`, async () => {
+    test(`DUR-008 an interrupted task resumes, and a person decides its call: ${decision.decision}`, async () => {
       const it = await world(atEnd, 9);
       const hands = { calls: [{ id: "t", name: "task", arguments: '{"agent":"worker","prompt":"Pay."}' }], usage };
       const look = { id: "l", name: "look", arguments: '{"to":"bob"}' };

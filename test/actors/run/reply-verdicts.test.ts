@@ -101,7 +101,7 @@ describe("text of the model", () => {
     ["judges", "[withheld: judge tone]", "guardrails"],
     ["screening", "[blocked by screening]", "screening"],
   ] as const)
-    test(`that ${name} blocks: the reply says so, the turn is no success, and audit names both`, async () => {
+    test(`that ${name} blocks is replaced, fails the turn, and is audited`, async () => {
       const governed = chat({
         name,
         reply: ({ kind }) => (kind === "text" ? { verdict: "block", rule: "tone", detail: "unkind" } : pass),

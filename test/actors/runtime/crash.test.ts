@@ -79,7 +79,7 @@ for (const [way, type] of [
   ["at once", "work"],
   ["later", "end"],
 ] as const) {
-  test(`a handler that throws ${way} crashes its actor: internal_error, the state ends once and is reloaded`, async () => {
+  test(`a handler that throws ${way} crashes its actor with internal_error, which reloads`, async () => {
     const { node, ended, letGo } = fragileProbe();
     const before = await node.outcomes([node.ask("work", "ok")]);
 

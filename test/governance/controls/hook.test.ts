@@ -93,7 +93,7 @@ const failing: readonly (readonly [how: string, hook: () => never, failure: RegE
   ["does not answer", (() => never) as () => never, /^guard: the hook did not answer within 5000 ms$/],
 ];
 for (const [how, hook, failure] of failing)
-  test(`a hook that ${how} gives no verdict: calls of readers pass and are counted, others fail`, async () => {
+  test(`a hook that ${how} gives no verdict: reads pass and are counted, others fail`, async () => {
     const { sim, control, degraded, failures } = hooked({ beforeTool: hook, afterTool: hook });
 
     const verdicts = [

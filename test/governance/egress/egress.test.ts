@@ -89,7 +89,7 @@ async function refused(egress: Egress, url: string): Promise<void> {
 }
 
 for (const literal of ["127.0.0.1", "2130706433", "0x7f.1", "127.0.0.1.", "[::ffff:127.0.0.1]"]) {
-  test(`the public policy refuses ${literal} before a packet leaves, and the operator's reaches it`, async () => {
+  test(`the public policy refuses ${literal} before sending, and the operator's reaches it`, async () => {
     const inside = open("public");
     const own = open("operator");
 

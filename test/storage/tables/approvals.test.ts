@@ -355,7 +355,7 @@ for (const dialect of dialects) {
   });
 }
 
-test("an approval ends in the millisecond in which its duration is over", async (t) => {
+test("an approval ends in the exact millisecond of its expiry", async (t) => {
   const sim = new Sim(1);
   const disk = await SimDisk.open(cleanup(t));
   const tenant = disk.store(sim, sim.env()).tenant("exact");

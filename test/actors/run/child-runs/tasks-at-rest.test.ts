@@ -96,7 +96,7 @@ for (const [reason, error] of [
   ["shutdown", "interrupted"],
   ["detached", "aborted"],
 ] as const)
-  test(`DEL-005 a run that is stopped (${reason}) while it waits for its tasks to rest ends with its tasks`, async () => {
+  test(`DEL-005 a run stopped (${reason}) while it waits for its tasks ends with them`, async () => {
     const { sim, disk, process, turn, pair, spent, used } = await world(false);
     const actor = runAddress(tenantId, "t", turn.runId);
     if (reason === "detached") process.bus.tell(actor, "detach", {});

@@ -99,7 +99,7 @@ test("DEL-006 usage that the store refuses is written with the run's end", async
 
 for (const durable of [false, true])
   for (const reason of ["client", "shutdown"] as const)
-    test(`DEL-006 a ${durable ? "durable " : ""}run that is killed while it waits for its tasks' usage (${reason}) counts usage once`, async () => {
+    test(`DEL-006 a ${durable ? "durable " : ""}run killed during its tasks' reports (${reason}) counts usage once`, async () => {
       for (const afterMs of [50, 100, 101, 102, 104, 110, 150]) {
         const { sim, disk, env, process, boot, look } = await world(durable);
         if (reason === "client") process.abort("beside").catch(() => {});
@@ -149,7 +149,7 @@ test("DEL-005 a task continues after a short outage during a reservation", async
 
 for (const durable of [false, true])
   for (const crashed of ["lead", "outer"])
-    test(`DEL-006 usage of a ${durable ? "durable " : ""}run's tasks counts for its other tasks when the actor of ${crashed} crashes`, async () => {
+    test(`DEL-006 usage of a ${durable ? "durable " : ""}run's tasks is shared when the actor of ${crashed} crashes`, async () => {
       const { sim, disk, process, look } = await world(durable);
       const [run] = disk.query(
         "SELECT suffix, run_id FROM runs JOIN threads USING (thread_key) WHERE runs.manifest = ?",

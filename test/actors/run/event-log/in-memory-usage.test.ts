@@ -25,7 +25,7 @@ const row: UsageRow = {
 };
 
 for (const dialect of gateDialects)
-  test(`usage with a lost acknowledgement blocks no end of a run and counts once, on ${dialect}`, async (t) => {
+  test(`usage with a lost acknowledgement counts once and blocks no end, on ${dialect}`, async (t) => {
     const { store } = await testStore(dialect, cleanup(t));
     const real = store.tenant("acme");
     let lost = 1;

@@ -10,7 +10,7 @@ const settings = { hibernateAfterSeconds: 60 } as Parameters<typeof durableAsked
 const plain = { durable: null } as CompiledAgent;
 const durable = { durable: { ttlSeconds: 5, webhooks: [] } } as unknown as CompiledAgent;
 
-test("a run of an entry point is durable as the record of the entry point says", () => {
+test("a run is durable if the record of its entry point says so", () => {
   for (const [name, { durable: mayBe }] of Object.entries(entryPoints)) {
     const surface = name as EntryPoint;
     const ofPlain = durableAsked(plain, { surface }, settings);
