@@ -81,6 +81,10 @@ export const errorTable = {
     status: 404,
     help: "The request has more slash commands than are allowed; detail has the maximum.",
   },
+  too_many_tools: {
+    status: 422,
+    help: "The run has more tools than its model takes; spec.tools_retrieval shows the model only the relevant ones.",
+  },
   unsupported_part: { status: 422, help: "The message contains a part that the model does not accept." },
   invalid_idempotency_key: {
     status: 400,
@@ -269,6 +273,7 @@ const spokenCodes: ReadonlySet<ErrorCode> = new Set([
   "model_not_configured",
   "name_mismatch",
   "thread_too_large",
+  "too_many_tools",
   "unresolved_secret",
   "unsupported_part",
 ]);

@@ -69,6 +69,8 @@ export interface ModelRoute extends RouteTarget {
   readonly context_window: number;
   /** Max tokens of one reply; null if unknown. Some providers refuse requests for more. */
   readonly max_output_tokens: number | null;
+  /** Max tools of one call; null if unknown. */
+  readonly tools_max: number | null;
   /** Accepted parameters; null for those of the provider's models in general. */
   readonly parameters: readonly ModelParameter[] | null;
   /** Null if the rates are unknown. */
@@ -88,6 +90,8 @@ export interface DecisionRoute {
 export interface Registries {
   readonly tools: ReadonlyMap<string, ToolSpec>;
   readonly routes: ReadonlyMap<string, ModelRoute>;
+  /** Ids of the embedding routes. */
+  readonly embeddings: { has(id: string): boolean };
   /** Deciders by id. */
   readonly decisions: ReadonlyMap<string, DecisionRoute>;
   /** Names of the available patterns. */

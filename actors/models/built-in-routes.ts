@@ -17,6 +17,7 @@ export const unknownFigures: Omit<ModelRoute, "id" | "provider" | "model"> = {
   modalities: ["text"],
   context_window: unknownWindow,
   max_output_tokens: null,
+  tools_max: null,
   parameters: null,
   price: null,
 };
@@ -55,6 +56,7 @@ export const demoRoute: ModelRoute = {
   modalities: ["text"],
   context_window: unknownWindow,
   max_output_tokens: unknownWindow,
+  tools_max: null,
   parameters: null,
   price: { input: 0, output: 0, cache_read: 0, cache_write: 0 },
 };

@@ -146,6 +146,7 @@ function allRoutes(settings: Settings, known: readonly string[], withoutChat: re
       modalities: given.modalities ?? figures.modalities,
       context_window: given.context_window ?? figures.context_window,
       max_output_tokens: given.max_output_tokens ?? figures.max_output_tokens,
+      tools_max: given.tools_max ?? figures.tools_max,
       parameters: given.parameters ?? figures.parameters,
       price: given.price ?? figures.price,
     };

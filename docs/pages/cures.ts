@@ -38,6 +38,8 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   unknown_style: "Use a name from the manifest's spec.output_styles.",
   mode_not_allowed: "Use a mode that the manifest's spec.permissions lists.",
   too_many_commands: "Send fewer slash commands in one request.",
+  too_many_tools:
+    "Set spec.tools_retrieval.enabled, bind fewer tools, or raise tools_max of the route in SVC_MODEL_ROUTES.",
   unsupported_part: "Send only text and images, and images only to a model that accepts them.",
   invalid_idempotency_key: "Use a UUID, for example.",
   idempotency_key_requires_thread_id: "Send a thread_id with the key, or omit the key.",

@@ -45,6 +45,8 @@ export interface RouteOverride {
   readonly context_window?: number;
   /** Max output tokens of one call. */
   readonly max_output_tokens?: number;
+  /** Max tools of one call. */
+  readonly tools_max?: number;
   readonly parameters?: readonly ModelParameter[];
   readonly price?: ModelPrice;
 }
@@ -64,7 +66,7 @@ export interface ProviderOptions {
 const usdPerMillionMax = 100_000;
 
 const figuresOf: Readonly<Record<RouteKind, readonly string[]>> = {
-  chat: ["modalities", "context_window", "max_output_tokens", "parameters", "price"],
+  chat: ["modalities", "context_window", "max_output_tokens", "tools_max", "parameters", "price"],
   embedding: ["price"],
 };
 
@@ -87,6 +89,9 @@ export function readModelRoutes(document: unknown): Readonly<Record<string, Rout
       }),
       ...(route.max_output_tokens !== undefined && {
         max_output_tokens: readIntegerField(route.max_output_tokens, `${where}: max_output_tokens`, 1, 1e9),
+      }),
+      ...(route.tools_max !== undefined && {
+        tools_max: readIntegerField(route.tools_max, `${where}: tools_max`, 1, 10_000),
       }),
       ...(route.parameters !== undefined && { parameters: readParameters(route.parameters, where) }),
       ...(route.price !== undefined && { price: readPrice(route.price, where) }),

@@ -31,6 +31,7 @@ export const turnFails: readonly ErrorCode[] = [
   "thread_too_large",
   "storage_quota_exceeded",
   "unsupported_part",
+  "too_many_tools",
   "unresolved_secret",
   "model_not_configured",
   ...actorFails,

@@ -40,6 +40,18 @@ export function checkProvider({ auth }: AuthSpec, route: ModelRoute, loc: Path, 
   refuse(loc, `uses the provider ${route.provider}, which spec.auth.outbound.providers does not list`, "conflict");
 }
 
+/** Refuses more tools than a model takes, unless the relevant ones are chosen for each message (decision 167). */
+export function checkToolCount(
+  { tools_retrieval }: { readonly tools_retrieval: { readonly enabled: boolean } },
+  { id, tools_max }: ModelRoute,
+  loc: Path,
+  { tools, refuse }: CompileContext,
+): void {
+  if (tools_max === null || tools.length <= tools_max || tools_retrieval.enabled) return;
+  const says = `names the route ${id}, which takes at most ${tools_max} tools, and there are ${tools.length}; spec.tools_retrieval shows it the relevant ones`;
+  refuse(loc, says, "conflict");
+}
+
 /**
  * Refuses max_cost_usd on a route without known rates, because it could not be enforced. `priced` is true if the
  * manifest sets its own rates.

@@ -19,8 +19,9 @@ import type { ModelPrice, ModelRoute } from "../registries.ts";
 import type { AuthSpec } from "./auth.ts";
 import { type DeciderSpec, needsDecider, refuseWordsAlone } from "./decider.ts";
 import type { LimitsSpec } from "./limits.ts";
-import { checkProvider, checkRates, findRoute, namedRoute } from "./model-routes.ts";
+import { checkProvider, checkRates, checkToolCount, findRoute, namedRoute } from "./model-routes.ts";
 import { loopOnly, type PatternSpec } from "./pattern.ts";
+import type { ToolsRetrievalSpec } from "./tools-retrieval.ts";
 
 /** Phrases of an uncertain reply. */
 const hedges = ["i'm not sure", "i am not certain", "i don't know", "it's unclear", "cannot determine"] as const;
@@ -55,7 +56,7 @@ const fields = {
   }),
 };
 
-type Spec = SpecOf<typeof fields> & PatternSpec & DeciderSpec & AuthSpec & LimitsSpec;
+type Spec = SpecOf<typeof fields> & PatternSpec & DeciderSpec & AuthSpec & LimitsSpec & ToolsRetrievalSpec;
 
 const rules: readonly Rule<Spec>[] = [
   loopOnly("spec.model.confidence_escalation", ({ model }) => model.confidence_escalation.enabled),
@@ -116,6 +117,7 @@ export const model = defineSection({
       const loc: Path = at === 0 ? ["spec", "model", "id"] : ["spec", "model", "fallbacks", at - 1];
       checkProvider(spec, route, loc, context);
       checkRates(spec, route, at === 0 && Object.keys(price).length > 0, loc, context);
+      checkToolCount(spec, route, loc, context);
     }
     const vision = visionRoute(spec, context);
     const escalation = escalationOf(spec, own, context);

@@ -40,12 +40,21 @@ const toolsOfPattern: Readonly<Record<string, readonly string[]>> = {
   deep: ["plan_create", "plan_update_step", "plan_get"],
 };
 
+/** The fields of `spec` that bind tools beside those of spec.tools. */
+export type KeptToolsSpec = DelegationSpec & ArtifactsSpec & PatternSpec;
+
+/** Names of the tools that the pattern and other sections add. Their instructions count on them. */
+export function keptTools(spec: KeptToolsSpec): ReadonlySet<string> {
+  const added = [...delegationTools(spec), ...artifactTools(spec)].map(({ name }) => name);
+  return new Set([...(toolsOfPattern[spec.pattern] ?? []), ...added]);
+}
+
 /**
  * Returns the named tools in their order without duplicates, then those of the pattern, of spec.delegation and of spec.artifacts. The
  * manifest's tool_effects are applied.
  */
 export function bindTools(
-  spec: Spec & ToolEffectsSpec & DelegationSpec & ArtifactsSpec & PatternSpec,
+  spec: Spec & ToolEffectsSpec & KeptToolsSpec,
   { tools: known }: Registries,
   refuse: Refuse,
 ): ToolSpec[] {

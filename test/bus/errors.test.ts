@@ -63,13 +63,14 @@ test("another error becomes internal_error, with its text and cause kept local",
   assert.equal(SvcError.from(refusal), refusal);
 });
 
-test("404, 405, 415, 502 and seven more codes have a fixed sentence", () => {
+test("404, 405, 415, 502 and eight more codes have a fixed sentence", () => {
   const more = [
     "host_not_allowed",
     "messages_or_template_required",
     "model_not_configured",
     "name_mismatch",
     "thread_too_large",
+    "too_many_tools",
     "unresolved_secret",
     "unsupported_part",
   ];

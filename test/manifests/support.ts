@@ -66,7 +66,8 @@ export const rates: ModelPrice = { input: 3, output: 15, cache_read: 0.3, cache_
 
 function route(id: string, provider: string, price: ModelPrice | null = rates): ModelRoute {
   const figures = { modalities: ["text"], context_window: 128_000, max_output_tokens: null, parameters: null } as const;
-  return { id, provider, model: `${id}-wire`, ...figures, price };
+  const tools_max = id === "large" ? 4 : null;
+  return { id, provider, model: `${id}-wire`, ...figures, tools_max, price };
 }
 
 export function registries(given: Partial<Registries> = {}): Registries {
@@ -80,6 +81,7 @@ export function registries(given: Partial<Registries> = {}): Registries {
       ["free", { id: "free", route: { ...route("free", "workers_ai", null), decides: true } }],
       ["keyword", { id: "keyword", route: null }],
     ]),
+    embeddings: new Set(["vectors"]),
     patterns: new Set(["react"]),
     defaultModelId: "small",
     defaultVisionModelId: "",

@@ -169,3 +169,17 @@ test("a tool_guidance key that matches no bound tool is reported", () => {
     { rule: "read_*", kind: "tool_guidance" },
   ]);
 });
+
+test("SPEC-058 a model gets at most tools_max tools, and vectors come from an embedding route", () => {
+  const tools = ["calculator", "read_file", "write_file", "list_dir", "todo_write"];
+  const large = { id: "large" };
+
+  assert.deepEqual(compileProblems({ tools, model: large }), ["conflict spec.model.id"]);
+  assert.deepEqual(compileProblems({ tools, model: { fallbacks: ["large"] } }), ["conflict spec.model.fallbacks.0"]);
+  assert.deepEqual(compileProblems({ tools: tools.slice(1), model: large }), []);
+  assert.deepEqual(compileProblems({ tools, model: large, tools_retrieval: { enabled: true } }), []);
+  assert.deepEqual(compileProblems({ tools_retrieval: { model: "vectors" } }), []);
+  assert.deepEqual(compileProblems({ tools_retrieval: { model: "elsewhere" } }), [
+    "unresolved spec.tools_retrieval.model",
+  ]);
+});

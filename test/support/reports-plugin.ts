@@ -3,7 +3,8 @@ import { Type } from "../../bus/type.ts";
 import { definePlugin } from "../../plugins/plugin.ts";
 import { png } from "./image-bytes.ts";
 
-// A plugin whose tool returns a text of any length, with an image or as a failure if asked.
+// A plugin whose tool returns a text of any length, with an image or as a failure if asked. Agents with the name `catalog` also get a
+// thousand tools from a source.
 
 /** The text of a report: `length` UTF-16 code units of numbered words. */
 export function reportText(length: number, word = "line"): string {
@@ -33,4 +34,21 @@ const report = defineTool({
   }),
 });
 
-export const plugin = definePlugin({ name: "reports", description: "Returns long reports.", tools: [report] });
+/** A tool of the catalog, with a word of its own. */
+const listed = Array.from({ length: 1_000 }, (_, at) =>
+  defineTool({
+    name: `catalog_${at}`,
+    description: `Looks up the parts of machine model${at}. ${"It returns a list of parts with their prices. ".repeat(20)}`,
+    parameters: Type.Object({}, { additionalProperties: false }),
+    effect: "read",
+    risk: "reads",
+    execute: () => ({ text: `parts of model${at}` }),
+  }),
+);
+
+export const plugin = definePlugin({
+  name: "reports",
+  description: "Returns long reports.",
+  tools: [report],
+  toolSources: [{ name: "catalog", serves: ({ name }) => name === "catalog", open: () => ({ tools: listed }) }],
+});

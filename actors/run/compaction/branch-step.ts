@@ -4,6 +4,7 @@ import type { RunContext } from "../context/run-context.ts";
 import { likenesses } from "../model/likeness.ts";
 import { modelStep, type StepOutcome } from "../model/model-step.ts";
 import { countPrompt } from "../model/token-counts.ts";
+import { refuseTooManyTools, toolChoiceDue } from "../model/tool-choice.ts";
 import { type Compare, chooseSimilar } from "../prompt/semantic.ts";
 import { similarities } from "../prompt/similar.ts";
 import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
@@ -13,6 +14,24 @@ import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
  * the last message and is not logged.
  */
 export function branchStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
+  const choosing = toolChoiceDue(runContext);
+  return choosing === null
+    ? dueStep(runContext, ephemeralInstruction)
+    : stepAfterChoice(choosing, runContext, ephemeralInstruction);
+}
+
+async function stepAfterChoice(
+  choosing: Promise<void>,
+  runContext: RunContext,
+  ephemeralInstruction: string | null,
+): Promise<StepOutcome> {
+  await choosing;
+  return runContext.cancellation.cancelled
+    ? { kind: "stopped", partial: "" }
+    : dueStep(runContext, ephemeralInstruction);
+}
+
+function dueStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
   // A sub-agent's transcript has no later turns, so it is not compacted.
   const { kind } = runContext.spec.agent.session;
   const mayCompact = (kind === "summarizing" || kind === "compacting") && !runContext.stream.isMute;
@@ -42,6 +61,7 @@ async function precount(runContext: RunContext, ephemeralInstruction: string | n
 }
 
 function step(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
+  refuseTooManyTools(runContext);
   const { compaction_enabled } = runContext.spec.agent.context;
   return modelStep(
     runContext,

@@ -6,7 +6,6 @@ import { countPrompt, runEncoding } from "../model/token-counts.ts";
 import { messagesTokens } from "../prompt/token-estimate.ts";
 import { type WindowShares, windowShares } from "../prompt/window.ts";
 import { toolListJson } from "../spec/prompt-prefix.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
 import { type CompactionOutcome, type CompactionPlan, compactBranch } from "./compaction.ts";
 import { cutLastResults } from "./cut-results.ts";
 
@@ -24,7 +23,7 @@ export function compactionDue(runContext: RunContext): Promise<void> | null {
   if (session.kind !== "compacting" || !context.compaction_enabled) return null;
   const shares = sharesOf(runContext);
   const shown = runContext.branch.shownBy(runContext.spec.agent);
-  const tokens = fixedTokens(runContext.spec) + messagesTokens(shown);
+  const tokens = fixedTokens(runContext) + messagesTokens(shown);
   if (runEncoding(runContext) === null)
     return tokens <= shares.promptMax ? null : attempt(runContext, regular("threshold", shares));
   // A text rarely has more tokens than characters, so a short prompt needs no exact count.
@@ -113,13 +112,13 @@ function regular(reason: CompactionPlan["reason"], shares: WindowShares): Compac
   };
 }
 
-function sharesOf({ spec, step: { routes } }: RunContext): WindowShares {
-  const [route] = routes;
-  return windowShares(spec.agent.context, route?.context_window ?? 0, fixedTokens(spec));
+function sharesOf(runContext: RunContext): WindowShares {
+  const [route] = runContext.step.routes;
+  return windowShares(runContext.spec.agent.context, route?.context_window ?? 0, fixedTokens(runContext));
 }
 
 /** Estimated tokens of the part that all calls of the run share. */
-function fixedTokens({ agent, systemPrompt, response }: RunSpec): number {
-  const tools = toolListJson(agent)?.length ?? 0;
+function fixedTokens({ offered, spec: { systemPrompt, response } }: RunContext): number {
+  const tools = toolListJson(offered)?.length ?? 0;
   return estimatedTokens(systemPrompt.length + (response?.instructions?.length ?? 0) + tools);
 }

@@ -5,6 +5,12 @@ import type { Chosen } from "../prompt/semantic.ts";
 import type { Summed } from "../prompt/summed.ts";
 import { workingSet } from "../prompt/working-set.ts";
 
+/** The tools that the model is shown, as an agent with these tools alone, and the message of a user for which they were chosen. */
+interface ToolOffer {
+  readonly asked: ContextMessage | null;
+  readonly agent: CompiledAgent;
+}
+
 /** The active branch of the thread in memory: its history, the current turn, and the messages that the model is shown. */
 export class RunBranch {
   /** Oldest first. The run adds to it, and a compaction replaces its beginning. */
@@ -15,6 +21,8 @@ export class RunBranch {
   summed: Summed | null = null;
   /** The older messages that the session strategy has chosen for the model; null if the strategy chooses none. */
   chosen: Chosen | null = null;
+  /** The chosen tools; null if all are shown. */
+  offer: ToolOffer | null = null;
   /** Tokens of the prompt prefix; null until they are counted. */
   fixedTokens: number | null = null;
   /** True after a summary has failed. The run does not try another one by itself. */

@@ -11,6 +11,7 @@ import { type Denial, recordDenial } from "../../../governance/controls/denial.t
 import { type AskedOutcome, askOutcome } from "../../../governance/controls/outcome-unknown.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
 import { Billing } from "../billing/billing.ts";
@@ -108,6 +109,11 @@ export class RunContext {
   /** The agent whose text is the answer: this one, or the sub-agent that answers for it. */
   get answerer(): Speaker {
     return this.step.answering?.answerer ?? this;
+  }
+
+  /** The agent with the tools that the model is shown. */
+  get offered(): CompiledAgent {
+    return this.branch.offer?.agent ?? this.spec.agent;
   }
 
   /** Names of the agents from the one that the caller asked down to this one. */

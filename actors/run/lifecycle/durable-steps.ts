@@ -103,7 +103,8 @@ export class DurableSteps {
     const { code } = SvcError.from(error);
     try {
       const isFailed = !isOverload(code);
-      if (!isFailed || this.#hasTries) {
+      // A list of tools that is too long stays too long.
+      if (!isFailed || (this.#hasTries && code !== "too_many_tools")) {
         await this.putOff(code, isFailed);
         return "suspended";
       }

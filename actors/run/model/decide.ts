@@ -18,7 +18,7 @@ import { askAside } from "./side-question.ts";
 
 /** A question for a decider, and its purpose. */
 export interface DecisionQuestion extends DecisionAsked {
-  readonly purpose: "router" | "escalation" | "reflect";
+  readonly purpose: "router" | "escalation" | "reflect" | "tools_retrieval";
 }
 
 /** Time limit of a decider. */

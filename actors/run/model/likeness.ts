@@ -34,10 +34,10 @@ export async function likenesses(
   messages: readonly ContextMessage[],
   query: string,
   pause: () => Promise<void>,
+  route: EmbeddingRoute | null = runContext.deps.models.memoryEmbedding,
 ): Promise<number[] | null> {
   const { deps, spec } = runContext;
-  const { models, vectors, env } = deps;
-  const route = models.memoryEmbedding;
+  const { vectors, env } = deps;
   if (route === null || messages.length === 0 || vectors.isResting(route, env.monotonic())) return null;
   if (route.price === null && spec.agent.manifest.spec.limits.max_cost_usd !== null) return null;
   const asked = textOf(query);

@@ -10,7 +10,6 @@ import { type Contribution, contributions, withContributed, withLast } from "../
 import { systemText } from "../prompt/working-set.ts";
 import { digestOf, prefixOfAgent, toolListJson } from "../spec/prompt-prefix.ts";
 import { toolUse } from "../spec/request-tools.ts";
-import type { RunSpec } from "../spec/run-spec.ts";
 import {
   auditRefused,
   bufferedOutput,
@@ -141,13 +140,13 @@ function preparePrompt(
 function meterOf(runContext: RunContext, prompt: Prompt): MeteredCall {
   const { spec, step } = runContext;
   const { shown, context, ephemeralInstruction, json, images, choice, answer } = prompt;
-  const characters = json.length + (toolListJson(spec.agent)?.length ?? 0) + thoughtCharacters(shown);
+  const characters = json.length + (toolListJson(runContext.offered)?.length ?? 0) + thoughtCharacters(shown);
   const estimate = estimatedTokens(characters) + (images.size === 0 ? 0 : estimatedImageTokens(images));
   const bounds = { routes: step.routes, max_tokens: spec.max_tokens };
   return new MeteredCall(runContext, step.promptTokens ?? estimate, bounds, {
     purpose: "step",
-    prefix: prefixOfAgent(spec.agent, spec.systemPrompt, answer),
-    isOwn: hasOwnPrefix(spec),
+    prefix: prefixOfAgent(runContext.offered, spec.systemPrompt, answer),
+    isOwn: hasOwnPrefix(runContext),
     instructions: spec.response?.instructions ?? null,
     ...{ shown, context, ephemeralInstruction, choice },
     stop: spec.options?.stop ?? noStop,
@@ -181,12 +180,12 @@ async function replyTo({ runContext, prompt, metered, sent, isBuffered, mend }: 
           route,
           messages: images.size === 0 ? json : chatMessages(system, messages, given),
           images: given,
-          tools: toolListJson(spec.agent),
+          tools: toolListJson(runContext.offered),
           temperature: spec.temperature,
           max_tokens,
           system,
           shown: messages,
-          offers: spec.agent.tools,
+          offers: runContext.offered.tools,
           thinking: spec.thinking,
           cache: spec.agent.model.cache,
           answer,
@@ -275,8 +274,9 @@ async function cutOff(
 const noStop: readonly string[] = [];
 const noImages: ImagesOfCall = new Map();
 
-/** True if the request has added tools or a reply format to the prompt prefix. */
-function hasOwnPrefix({ options }: RunSpec): boolean {
+/** True if few other runs have the same prompt prefix: their requests, or their choice of tools, would have to be equal. */
+function hasOwnPrefix({ spec: { agent, options }, offered }: RunContext): boolean {
+  if (offered !== agent) return true;
   return options !== null && (options.tools.length > 0 || options.response_format !== null);
 }
 

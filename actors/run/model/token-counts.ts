@@ -42,8 +42,8 @@ export async function countPrompt(runContext: RunContext, messages: readonly Con
 }
 
 async function countFixed(runContext: RunContext): Promise<number> {
-  const { agent, systemPrompt, response } = runContext.spec;
-  const texts = [systemPrompt, response?.instructions ?? "", toolListJson(agent) ?? ""];
+  const { systemPrompt, response } = runContext.spec;
+  const texts = [systemPrompt, response?.instructions ?? "", toolListJson(runContext.offered) ?? ""];
   const encoding = runEncoding(runContext);
   const tokens = encoding === null ? null : await runContext.deps.tokens.count(encoding, texts);
   return tokens?.reduce((sum, count) => sum + count, frameTokens) ?? Math.ceil(texts.join("").length / 4);

@@ -63,6 +63,13 @@ export class CallRunner {
     return this.#callWaits;
   }
 
+  /** Returns a tool that the model was shown. */
+  #offered(name: string): Tool | undefined {
+    const { branch, offered } = this.#runContext;
+    const isOffered = branch.offer === null || offered.tools.some((tool) => tool.name === name);
+    return isOffered ? this.#bound.get(name) : undefined;
+  }
+
   /** Closes calls that do not run, in the log and for clients. */
   leave(calls: readonly ToolCall[], why: string): Promise<ToolOutcome[]> {
     return this.#recorder.leave(calls, why);
@@ -76,7 +83,7 @@ export class CallRunner {
     if (begun !== undefined) return this.#again(call, begun);
     if (runContext.cancellation.cancelled) return this.#recorder.stopped(call);
     if (runContext.steering.interrupts) return this.#recorder.superseded(call);
-    const tool = this.#bound.get(call.name);
+    const tool = this.#offered(call.name);
     const checked = tool
       ? await checkArguments(tool, argumentsText ?? writtenArguments(call), runContext.deps.env)
       : unbound;

@@ -26,6 +26,7 @@ export function registriesOf(
   return {
     tools: offeredTools(toolSources),
     routes: models.routes,
+    embeddings: models.embeddings,
     decisions: models.decisions,
     patterns: new Set(patterns.keys()),
     extensions,

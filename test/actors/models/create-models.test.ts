@@ -116,6 +116,7 @@ test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and calls follow them"
         modalities: ["text", "image"],
         context_window: 4096,
         max_output_tokens: 1024,
+        tools_max: 128,
         parameters: ["max_tokens"],
         price: { input: 1, output: 2 },
       },
@@ -135,6 +136,7 @@ test("SPEC-021 SVC_MODEL_ROUTES replaces and adds routes, and calls follow them"
     modalities: ["text", "image"],
     context_window: 4096,
     max_output_tokens: 1024,
+    tools_max: 128,
     parameters: ["max_tokens"],
     price: { input: 1, output: 2, cache_read: 1, cache_write: 1 },
   });
@@ -503,6 +505,7 @@ function compileWith(environment: Environment, spec: object) {
     tools: new Map(),
     routes,
     decisions,
+    embeddings: new Set(),
     patterns: new Set(["react"]),
     defaultModelId,
     defaultVisionModelId: "",

@@ -54,6 +54,7 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
     modalities: ["text"],
     context_window: 128_000,
     max_output_tokens: null,
+    tools_max: null,
     parameters: null,
     price: null,
   });
@@ -71,6 +72,7 @@ export function someRegistries(defaultModelId = "hosted"): Registries {
       ["demo", route("demo", "demo")],
     ]),
     decisions: new Map(),
+    embeddings: new Set(),
     patterns: new Set(["react"]),
     defaultModelId,
     defaultVisionModelId: "",
