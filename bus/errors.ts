@@ -73,6 +73,7 @@ export const errorTable = {
   },
   model_not_allowlisted: { status: 400, help: "The manifest does not allow the requested model." },
   unknown_manifest: { status: 404, help: "There is no manifest of this name." },
+  unknown_tool: { status: 404, help: "The agent has no tool of this name that can be called by itself." },
   unknown_prompt: { status: 404, help: "The manifest declares no prompt of this name." },
   empty_prompt: { status: 404, help: "The prompt expands to nothing." },
   unknown_style: { status: 404, help: "The manifest declares no output style of this name." },

@@ -7,6 +7,7 @@ import { type ActorContext, defineActor } from "../runtime/define.ts";
 import { isPassing } from "./billing/passing.ts";
 import type { TaskFamily } from "./context/task-family.ts";
 import { answerStored } from "./event-log/waits.ts";
+import { offeredTools } from "./intake/single-call.ts";
 import { askForSlot } from "./lifecycle/durable.ts";
 import { ownRun, type RunState } from "./lifecycle/own-run.ts";
 import { requeueRun } from "./lifecycle/requeue.ts";
@@ -57,6 +58,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     "taskEnded",
     "alive",
     "request",
+    "tools",
   ],
   reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
   // For a run without a thread only this actor knows that it was accepted. The state stays for ten seconds, in case the client repeats the
@@ -175,6 +177,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
       const { tenantId, runId } = splitRunKey(key);
       return requestView(deps.store.tenant(tenantId), deps.files, runId, n, with_bodies);
     },
+
+    tools: (_state, asked, { deps }) => offeredTools(asked, deps),
 
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;

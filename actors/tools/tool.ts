@@ -66,6 +66,9 @@ export interface Foreseen {
 /** How a call reaches the code that executes it; a label of metrics. */
 export type ToolTransport = "local" | "client" | "queue" | "remote";
 
+/** What a call cannot do without: the conversation or event that it belongs to, or a person who answers. */
+export type ToolNeed = "thread" | "person";
+
 /** The progress of a call. */
 export interface ToolProgress {
   readonly done: number;
@@ -155,6 +158,8 @@ export interface Tool<Context = ToolContext> extends ToolSpec {
   readonly timeoutMs: number;
   /** Absent for a tool that this process executes itself. */
   readonly transport?: ToolTransport;
+  /** Absent for a tool that can be called by itself, as clients of MCP do. */
+  readonly needs?: ToolNeed;
   execute(args: never, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
   /**
    * Continues after a wait, possibly in another process; it needs only the arguments and the answer. If absent, the answer is

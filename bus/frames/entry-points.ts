@@ -6,6 +6,7 @@ import { A2aStream, a2aAnswer } from "./a2a.ts";
 import type { A2aTask } from "./a2a-objects.ts";
 import { jsonAnswer } from "./answer.ts";
 import { asideAnswer } from "./aside-answer.ts";
+import { callAnswer } from "./call-answer.ts";
 import { compactionAnswer } from "./compaction-answer.ts";
 import { NativeStream } from "./native-stream.ts";
 import { type Completion, openAiAnswer, openAiStream } from "./openai.ts";
@@ -17,9 +18,9 @@ import { responseAnswer, responseStream } from "./responses.ts";
 export interface EntryPointTraits {
   /**
    * The work of the run. `turn`: the request brings messages. `continuation`: the run continues with the messages of the thread.
-   * `compaction`: the run compacts the thread and is no turn.
+   * `compaction`: the run compacts the thread and is no turn. `call`: the run calls one tool and is no turn.
    */
-  readonly work: "turn" | "continuation" | "compaction";
+  readonly work: "turn" | "continuation" | "compaction" | "call";
   /** Durability of the run: by its manifest, always, or never. */
   readonly durable: "by_manifest" | "always" | "never";
   /** True if a caller waits for the run and can answer its questions (decision 90). A task is as attended as its parent run. */
@@ -77,6 +78,12 @@ const completion = {
   keyPlace: () => [loggedKeyPlace, "completions"],
 } satisfies EntryPointTraits;
 const response = { ...chat, awaitsDurable: true, keyPlace: responseKeyPlace } satisfies EntryPointTraits;
+
+/** A client of MCP waits, but nobody who could answer a question. */
+const mcp = {
+  ...unattended,
+  output: ({ channel, turn }) => callAnswer(channel, turn),
+} satisfies EntryPointTraits;
 
 /** Every entry point, by the name that run rows store. */
 export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
@@ -143,6 +150,8 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
   task: { ...unattended, durable: "never" },
   job: { ...unattended, durable: "always" },
   trigger: { ...unattended, durable: "always", keyPlace: () => ["trigger"], keyOutlivesRun: true },
+  mcp: { ...mcp, work: "call", durable: "never" },
+  mcp_chat: { ...mcp, awaitsDurable: true },
 };
 
 /** True if the run compacts its thread, and is no turn. */

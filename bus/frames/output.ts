@@ -25,6 +25,12 @@ export interface CompactionResult {
   readonly tokens_after: number;
 }
 
+/** The result of a run of one call. */
+export interface CalledTool {
+  readonly text: string;
+  readonly status: "ok" | "error" | "denied";
+}
+
 /** A tool call that the client of the request executes. */
 export interface HandedCall {
   readonly id: string;
@@ -71,6 +77,8 @@ export interface RunResult {
   readonly approvals: readonly AskedApproval[];
   /** Result of POST /chat/compact; absent for turns. */
   readonly compaction?: CompactionResult;
+  /** Result of a single call; absent for turns, and if the call was not made. */
+  readonly called?: CalledTool;
   /** Text of a model failure for the client; null on success. */
   readonly failure: string | null;
   /** Set if the failure is that of a required tool. */

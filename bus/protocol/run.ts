@@ -2,6 +2,7 @@ import type { ChannelRef } from "./channel.ts";
 import type { JsonText } from "./json-text.ts";
 import type { LeaseProof } from "./lease.ts";
 import type { Principal } from "./principal.ts";
+import type { OfferedTools, SingleCall, ToolsAsked } from "./single-call.ts";
 import type {
   BudgetUsed,
   ParentRun,
@@ -72,6 +73,8 @@ export interface RunMessages {
    * thread.
    */
   request: { body: { readonly n: number; readonly with_bodies: boolean }; reply: ModelRequestView | null };
+  /** Lists the tools that a run of one call may use. Refuses as `start` does. Works for any run id. */
+  tools: { body: ToolsAsked; reply: OfferedTools };
   /** Returns the text since the run's last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
 }
@@ -118,7 +121,7 @@ export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
 
 /**
  * The entry point of a run, which decides the form of its answer. `continue` has no messages of its own. `compact` is
- * no turn: its messages are instructions for the summary. A `job` has no client.
+ * no turn: its messages are instructions for the summary. A `job` has no client. `mcp` calls one tool and no model.
  */
 export type EntryPoint =
   | "chat"
@@ -133,7 +136,9 @@ export type EntryPoint =
   | "a2a"
   | "task"
   | "job"
-  | "trigger";
+  | "trigger"
+  | "mcp"
+  | "mcp_chat";
 
 /** A requested turn. It contains the parts of the messages that a turn reads, with only their outer shape checked. */
 export interface SubmitTurn {
@@ -178,6 +183,8 @@ export interface SubmitTurn {
   readonly trigger?: TriggerDelivery;
   /** Set for a task of the A2A protocol. */
   readonly a2a?: A2aCall;
+  /** Set for a run of one call. */
+  readonly call?: SingleCall;
 }
 
 /** The call of the A2A protocol that asks for a task. */

@@ -33,6 +33,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   messages_or_template_required: "Send a user message, or a template that produces one.",
   model_not_allowlisted: "Name a model that spec.model of the manifest lists, or omit the field.",
   unknown_manifest: "GET /manifests and GET /v1/models list the names that your credential may use.",
+  unknown_tool: "List the tools with tools/list; names are case-sensitive.",
   unknown_prompt: "Use a name from the manifest's spec.prompts.",
   empty_prompt: "Send values for the prompt's arguments.",
   unknown_style: "Use a name from the manifest's spec.output_styles.",

@@ -1,5 +1,5 @@
 import type { Env } from "../../../bus/env.ts";
-import type { CompactionResult } from "../../../bus/frames/output.ts";
+import type { CalledTool, CompactionResult } from "../../../bus/frames/output.ts";
 import type { WaitingOn } from "../../../bus/frames/run-status.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
@@ -41,6 +41,8 @@ export class RunState {
   admitting = 0;
   /** The result of POST /chat/compact; null for every other run. */
   compaction: CompactionResult | null = null;
+  /** The result of a single call; null for every other run, and before the call has ended. */
+  called: CalledTool | null = null;
   #waits: MemoryWaits | null = null;
   readonly #env: Env;
   /** The last open question of the run; null for none. */

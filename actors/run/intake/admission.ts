@@ -50,18 +50,21 @@ async function ofThread(
  * Returns the agent if the caller may use it. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
  * spec.auth.inbound, in this order. A caller without credentials gets unauthorized instead of unknown_manifest or invalid_manifest.
  */
-export function admitCaller(turn: SubmitTurn, deps: RunDeps): CompiledAgent | Promise<CompiledAgent> {
+export function admitCaller(turn: AskedAgent, deps: RunDeps): CompiledAgent | Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
   const known = deps.manifests.known(turn.principal.tenant_id, turn.manifest);
   return known === null ? resolve(turn, deps).then((agent) => admitted(turn, agent)) : admitted(turn, known);
 }
 
-function admitted(turn: SubmitTurn, agent: CompiledAgent): CompiledAgent {
+/** The agent that a caller asks for. */
+type AskedAgent = Pick<SubmitTurn, "principal" | "manifest" | "thread_suffix" | "side_of">;
+
+function admitted(turn: AskedAgent, agent: CompiledAgent): CompiledAgent {
   admit(turn.principal, agent.inbound);
   return turn.side_of === undefined ? agent : asideAgent(agent);
 }
 
-async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> {
+async function resolve(turn: AskedAgent, deps: RunDeps): Promise<CompiledAgent> {
   const { principal, manifest, thread_suffix, side_of } = turn;
   try {
     return await deps.manifests.resolve(principal.tenant_id, manifest, side_of ?? thread_suffix);
@@ -76,7 +79,7 @@ async function resolve(turn: SubmitTurn, deps: RunDeps): Promise<CompiledAgent> 
 }
 
 /** Adds similar manifest names to the refusal, from the list that GET /v1/models shows to this caller. */
-async function withNames(refused: SvcError, { principal, manifest }: SubmitTurn, deps: RunDeps): Promise<SvcError> {
+async function withNames(refused: SvcError, { principal, manifest }: AskedAgent, deps: RunDeps): Promise<SvcError> {
   try {
     const names = (await deps.manifests.list(principal.tenant_id)).map(({ name }) => name);
     const message = `There is no manifest of this name.${offered(manifest, names)}`;
@@ -89,7 +92,7 @@ async function withNames(refused: SvcError, { principal, manifest }: SubmitTurn,
 
 /**
  * Returns the models of a turn: the requested one or the manifest's own, then the fallbacks. Refuses with model_not_allowlisted, and with
- * model_not_configured if the provider of the first model is not configured.
+ * model_not_configured if the provider of the first model is not configured. A single call needs no model.
  */
 export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps): readonly ModelRoute[] {
   const route = turn.model === null ? agent.model.route : deps.models.routes.get(turn.model);
@@ -98,7 +101,7 @@ export function admitModel(turn: SubmitTurn, agent: CompiledAgent, deps: RunDeps
       subject: turn.model ?? "",
       message: `This manifest may not use a model of this name.${offered(turn.model ?? "", modelsOf(agent, deps))}`,
     });
-  deps.models.provider(route);
+  if (turn.call === undefined) deps.models.provider(route);
   return [route, ...agent.model.fallbacks.filter((fallback) => fallback.id !== route.id)];
 }
 

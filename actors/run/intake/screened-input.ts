@@ -7,19 +7,18 @@ import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { Intake } from "./intake.ts";
 
-/**
- * Passes the caller's messages through the input controls, and returns the intake with the texts that they allow. Refuses with
- * content_screening_denied.
- */
-export async function screenedInput(
-  intake: Intake,
+/** Passes a text of the caller through the input controls, and returns what they allow. Refuses with content_screening_denied. */
+type Screen = (text: string) => Promise<string>;
+
+/** Returns the input controls of the agent as one function; null if it has none. */
+export function inputScreen(
   { principal, request_id }: SubmitTurn,
   agent: CompiledAgent,
   threadId: string,
-  { inputControls, metrics, audit }: RunDeps,
-): Promise<Intake> {
+  { inputControls, metrics, audit }: Pick<RunDeps, "inputControls" | "metrics" | "audit">,
+): Screen | null {
   const controls = inputControls.flatMap((make) => make(agent) ?? []);
-  if (controls.length === 0) return intake;
+  if (controls.length === 0) return null;
   const records = {
     metrics: new AgentMetrics(metrics, agent),
     audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {
@@ -27,12 +26,19 @@ export async function screenedInput(
       audit.record(principal.tenant_id, { ...row, payload: { ...payload, thread_id: threadId, request_id } });
     },
   };
+  return (text) => admitInput(controls, { text, agent, principal }, (denial) => recordDenial(denial, null, records));
+}
+
+/**
+ * Passes the caller's messages through the input controls, and returns the intake with the texts that they allow. Refuses with
+ * content_screening_denied.
+ */
+export async function screenedInput(intake: Intake, screen: Screen): Promise<Intake> {
   const entries = [...intake.entries];
   for (const [at, entry] of entries.entries()) {
     // The controls of tool results check the results of a client's tools.
     if (entry.kind !== "message" || intake.results.has(entry)) continue;
-    const input = { text: entry.content, agent, principal };
-    const content = await admitInput(controls, input, (denial) => recordDenial(denial, null, records));
+    const content = await screen(entry.content);
     if (content !== entry.content) entries[at] = { ...entry, content };
   }
   const userText = entries.findLast(({ role }) => role === "user")?.content ?? null;

@@ -28,7 +28,8 @@ import { findFiles } from "./files.ts";
 import { type Intake, takeMessages } from "./intake.ts";
 import { withRecalled } from "./recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./repeated.ts";
-import { screenedInput } from "./screened-input.ts";
+import { inputScreen, screenedInput } from "./screened-input.ts";
+import { admitCall } from "./single-call.ts";
 
 /** A turn whose manifest is resolved and whose log is open. */
 export interface OpenTurn {
@@ -66,15 +67,17 @@ export interface TakenIn {
 export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> {
   const { turn, agent, options, key, thread, store } = opened;
   const { surface, principal } = turn;
+  const { work } = entryPoints[surface];
   checkFollows(turn, thread);
   const admitted = admitModel(turn, agent, deps);
-  const { work } = entryPoints[surface];
   const compacts = work === "compaction";
   if (compacts) checkCompactable(agent, thread);
-  let intake = work === "continuation" || compacts ? null : takeMessages(turn, agent, thread.closing);
+  const screen = deps.inputControls.length === 0 ? null : inputScreen(turn, agent, opened.threadId, deps);
+  const call = turn.call === undefined ? null : await admitCall(turn.call, agent, screen, deps);
+  let intake = work === "turn" ? takeMessages(turn, agent, thread.closing) : null;
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
-  if (intake && deps.inputControls.length > 0) intake = await screenedInput(intake, turn, agent, opened.threadId, deps);
+  if (intake && screen !== null) intake = await screenedInput(intake, screen);
   if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
   const leftOut = intake === null || intake.droppedParts.length === 0 ? null : { dropped: intake.droppedParts };
   let { closing } = thread;
@@ -95,7 +98,8 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   const branch = [...(repeated ?? thread).branch];
   let ephemeralInstruction = intake === null ? (repeated?.ephemeralInstruction ?? null) : null;
   if (compacts) ephemeralInstruction = wishOf(turn);
-  else if (intake === null && repeated === null) ephemeralInstruction = await ephemeralInstructionFor(store, thread);
+  else if (work === "continuation" && repeated === null)
+    ephemeralInstruction = await ephemeralInstructionFor(store, thread);
 
   countInterrupted(deps, agent, closing.filter(({ isHanded }) => !isHanded).length + thread.closingAside.length);
   if (closing.length > 0) {
@@ -138,6 +142,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     response: turn.response,
     options,
     trigger: turn.trigger ?? null,
+    call,
     userText,
     startedAt: deps.env.now(),
     keyedAs: turn.run_id,

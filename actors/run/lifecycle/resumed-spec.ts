@@ -90,6 +90,8 @@ export async function resumedSpec(
     response: asked.response ?? null,
     options,
     trigger: asked.trigger ?? null,
+    // A run of one call has no thread, so it never resumes.
+    call: null,
     userText: isFirst ? tail.userText : null,
     startedAt: row.started_at,
     keyedAs: requeued?.first_run_id ?? runId,

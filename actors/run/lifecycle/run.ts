@@ -1,6 +1,6 @@
 import type { Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { isCompaction } from "../../../bus/frames/entry-points.ts";
+import { entryPoints, isCompaction } from "../../../bus/frames/entry-points.ts";
 import { turnStartedFrame } from "../../../bus/frames/frames.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../../bus/protocol/run.ts";
@@ -21,6 +21,7 @@ import type { Pattern, PatternDeps } from "../steps/pattern.ts";
 import { takeAtEnd } from "../steps/taken-inputs.ts";
 import { familyOf } from "../tool-calls/tool-execution.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
+import { callTool } from "./call-tool.ts";
 import { compactThread } from "./compact-thread.ts";
 import { DurableSteps } from "./durable-steps.ts";
 import { atEnd, TurnEnd, writeFailure } from "./turn-end.ts";
@@ -211,11 +212,13 @@ export class Run implements LiveRun {
     this.#durable?.tell("running");
   }
 
-  /** The loop of the agent's pattern, or the own loop of POST /chat/compact. */
+  /** The loop of the agent's pattern. A compaction and a single call have their own. */
   get #loop(): Pattern {
     const { spec } = this.#runContext;
     const { pattern } = spec.agent.manifest.spec;
-    const loop = isCompaction(spec) ? compactThread : this.#patterns.get(pattern);
+    const { work } = entryPoints[spec.surface];
+    const own = work === "compaction" ? compactThread : work === "call" ? callTool : null;
+    const loop = own ?? this.#patterns.get(pattern);
     if (!loop) throw new Error(`no pattern is called ${pattern}`);
     return loop;
   }

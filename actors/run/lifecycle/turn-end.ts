@@ -1,5 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
-import { isCompaction } from "../../../bus/frames/entry-points.ts";
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import type { AskedApproval, RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
@@ -96,7 +96,8 @@ export class TurnEnd {
     const { stop_reason, final, ok } = this.#ending;
     if (stop_reason === "max_turns") stream.frame("max_turns", { limit: answerer.spec.agent.recursion_limit });
     if (this.#isAborted) stream.frame("aborted", { thread_id: eventLog.threadId });
-    if (!isCompaction(spec))
+    // A compaction and a single call have no reply.
+    if (["turn", "continuation"].includes(entryPoints[spec.surface].work))
       this.#runContext.audit("final_response", ok ? "ok" : "error", {
         chars: final?.length ?? 0,
         stop_reason,
@@ -193,6 +194,7 @@ function resultOf(
     ...(failedCall && { failedCall }),
     ...(run.hasActed && { hasActed: true as const }),
     ...(run.compaction !== null && { compaction: run.compaction }),
+    ...(run.called !== null && { called: run.called }),
     approvals,
     leaf_id: "",
   };

@@ -4,6 +4,7 @@ import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../../bus/protocol/principal.ts";
 import type { EntryPoint, ResponseAsked, TriggerDelivery } from "../../../bus/protocol/run.ts";
+import type { SingleCall } from "../../../bus/protocol/single-call.ts";
 import type { ParentRun } from "../../../bus/protocol/task.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
@@ -49,6 +50,8 @@ export interface RunSpec {
   readonly options: TurnOptions | null;
   /** The trigger delivery that started the run; null for a run of a caller. */
   readonly trigger: TriggerDelivery | null;
+  /** The call of a run of one call, as the controls of input let it in; null for any other run. */
+  readonly call: SingleCall | null;
   /** The caller's text, for the audit; null without one. */
   readonly userText: string | null;
   readonly startedAt: number;

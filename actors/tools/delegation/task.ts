@@ -20,12 +20,14 @@ export const delegationSource: ToolSource = {
 };
 
 const task = {
+  needs: "thread" as const,
   timeoutMs,
   execute: (args: AskedTask, context: ToolContext) => context.delegate(args),
   resume: ({ agent }: AskedTask, outcome: WaitOutcome, context: ToolContext) => context.delegated(agent, outcome),
 };
 
 const taskResult = {
+  needs: "thread" as const,
   timeoutMs: lookMs,
   execute: ({ task_id, wait_seconds = 0 }: AskedResult, context: ToolContext) =>
     context.taskResult(task_id, wait_seconds),

@@ -24,6 +24,7 @@ export const exitPlanMode = defineTool({
   parameters,
   effect: "idempotent",
   risk: "writes",
+  needs: "person",
   // The person who approved the plan may have edited it.
   execute: ({ plan }) => ({ text: `the plan is approved and plan mode is over: carry it out\n\n${plan}` }),
 });

@@ -82,6 +82,7 @@ export const planCreate = defineTool({
   parameters: createParameters,
   effect: "once",
   risk: "writes",
+  needs: "thread",
   async execute({ title = "", goal = "", plan_id, steps: asked }, context) {
     const steps = numbered(asked);
     const twice = steps.find(({ id }, at) => steps.findIndex((other) => other.id === id) !== at);
@@ -108,6 +109,7 @@ export const planUpdateStep = defineTool({
   parameters: updateParameters,
   effect: "idempotent",
   risk: "writes",
+  needs: "thread",
   async execute({ plan_id, step_id, status = "done", note }, context) {
     const made = await change(plan_id, context, async (current) => {
       if (current === undefined || !isReached(current, context)) return unknownPlan(plan_id);
@@ -127,6 +129,7 @@ export const planGet = defineTool({
   parameters: getParameters,
   effect: "read",
   risk: "reads",
+  needs: "thread",
   async execute({ plan_id }, context) {
     const { store } = context;
     const now = context.env.now();

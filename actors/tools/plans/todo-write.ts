@@ -34,6 +34,7 @@ export const todoWrite = defineTool({
   parameters,
   effect: "idempotent",
   risk: "writes",
+  needs: "thread",
   execute(args, context) {
     const todos = todosOf(args);
     const blank = todos.find((todo) => todo.content.trim() === "");

@@ -40,6 +40,7 @@ export const askUser = defineTool({
   parameters,
   effect: "read",
   risk: "reads",
+  needs: "person",
   execute({ question, kind = "input", options = [], timeout_seconds = secondsDefault }, context) {
     if (kind === "select" && options.length === 0) return toolError("invalid_arguments", "options are missing");
     if (kind !== "select" && options.length > 0) return toolError("invalid_arguments", "options are for select only");

@@ -32,6 +32,7 @@ function clientTool(declared: ClientTool): Tool {
   return {
     ...declared,
     transport: "client",
+    needs: "person",
     // Limits the work here; the wait's deadline limits the client.
     timeoutMs: 30_000,
     execute(args: unknown, { askedOn, toolCallId, env }) {

@@ -11,6 +11,7 @@ export const triggerEvent = defineTool({
   parameters: Type.Object({}, { additionalProperties: false }),
   effect: "read",
   risk: "reads",
+  needs: "thread",
   execute(_args, { trigger }) {
     if (trigger === null) return toolError("not_found", "no trigger event");
     const { event, delivery, payload, is_cut } = trigger;

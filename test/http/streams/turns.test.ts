@@ -47,6 +47,7 @@ function runActor(
       work: () => ({ taken: false }),
       steer() {},
       request: () => null,
+      tools: () => ({ tools: "[]" }),
       status: () => ({ live: null, since_seq: -1 }),
       reserve: () => ({ breach: { limit: "max_tool_calls", detail: "" } }),
       repay() {},
