@@ -32,8 +32,11 @@ export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body: JSON.stringify(value), ...(headers && { headers }) };
 }
 
+/** An answer in JSON. */
+export type JsonReply = Extract<Reply, { readonly kind: "json" }>;
+
 /** Returns a reply with a text that is JSON already. */
-export function jsonText(body: string, status = 200, headers?: Headers): Reply {
+export function jsonText(body: string, status = 200, headers?: Headers): JsonReply {
   return { kind: "json", status, body, ...(headers && { headers }) };
 }
 
@@ -46,7 +49,7 @@ export function text(body: string | Uint8Array, contentType: string, headers?: H
  * Returns the answer to a refusal. Bodies printed in the specification keep exactly those keys. All other refusals carry their code under
  * both `error` and `detail`, some with a sentence under `message`.
  */
-export function refusal(error: SvcError, requestId: string): Reply {
+export function refusal(error: SvcError, requestId: string): JsonReply {
   return jsonText(JSON.stringify(refusalBody(error, requestId)), error.status, refusalHeaders(error));
 }
 

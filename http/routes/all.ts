@@ -18,6 +18,7 @@ import { internalRoutes } from "./internal.ts";
 import { jobRoutes } from "./jobs.ts";
 import { leaseRoutes } from "./leases.ts";
 import { manifestRoutes } from "./manifests.ts";
+import { mcpRoutes } from "./mcp.ts";
 import { openAiRoutes } from "./openai.ts";
 import { planRoutes } from "./plans.ts";
 import { preferenceRoutes } from "./preferences.ts";
@@ -77,6 +78,7 @@ export function allRoutes(
     ...responseRoutes,
     ...embeddingRoutes,
     ...a2aRoutes,
+    ...mcpRoutes,
     ...(triggers?.length === 0 ? [] : triggerRoutes(triggers ?? [])),
     ...fileRoutes(maxUploadBytes),
     ...artifactRoutes,

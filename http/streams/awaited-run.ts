@@ -9,7 +9,7 @@ import type { AcceptedRun, SubmitTurn } from "../../bus/protocol/run.ts";
 import { decodeAnswer } from "../../bus/protocol/turn-answer.ts";
 import { threadByKey } from "../../storage/tables/threads.ts";
 import type { HttpContext, LiveTurn } from "../context.ts";
-import { jsonText, type Reply } from "../exchange/reply.ts";
+import { type JsonReply, jsonText, type Reply } from "../exchange/reply.ts";
 import { channelOf } from "../exchange/sse.ts";
 import { durableRun } from "../run-record.ts";
 import { namingThread } from "../thread-header.ts";
@@ -42,7 +42,7 @@ export async function answerOfRun(
   context: HttpContext,
   awaited: Awaited,
   onGone: (work: () => void) => void,
-): Promise<Reply> {
+): Promise<JsonReply> {
   const found = await findRun(context, awaited);
   const { promise, resolve } = Promise.withResolvers<string>();
   const atEnd: Channel = { writable: true, onWritable: (work) => work(), send: (text, last) => last && resolve(text) };
@@ -66,7 +66,7 @@ export async function streamOfRun(context: HttpContext, awaited: Awaited): Promi
 }
 
 /** Adds the replay mark and the thread of the first request, if the request is a repeated one. */
-function named(reply: Reply, { run, replayed, turn }: Awaited): Reply {
+function named<R extends Reply>(reply: R, { run, replayed, turn }: Awaited): R {
   if (!replayed) return reply;
   const suffix = run.thread_id === null ? null : splitThreadId(run.thread_id).suffix;
   const headers = { ...reply.headers, ...replayedHeader };

@@ -9,13 +9,14 @@ import { neverAgain } from "../../bus/frames/openai-error.ts";
 import type { Channel, ChannelRef } from "../../bus/protocol/channel.ts";
 import type { NodeId } from "../../bus/protocol/node-id.ts";
 import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
-import { decodeAnswer } from "../../bus/protocol/turn-answer.ts";
+import { decodeAnswer, encodeAnswer } from "../../bus/protocol/turn-answer.ts";
 import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
 import { admitAnonymousTurn } from "../../governance/auth/anonymous.ts";
 import { leanMessages } from "../client-messages.ts";
 import type { HttpContext, LiveTurn } from "../context.ts";
 import { namingDropped } from "../dropped-parts.ts";
 import { EarlyListener } from "../early-listener.ts";
+import type { Exchange } from "../engines/exchange.ts";
 import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import type { EventStream } from "../exchange/sse.ts";
 import type { RouteRequest } from "../route.ts";
@@ -33,6 +34,14 @@ export type TurnFields = Omit<SubmitTurn, "run_id" | "principal" | "request_id" 
 const submitAttempts = 3;
 const submitDeadlineMs = 10_000;
 const idempotencyKeyPattern = /^(?=.{1,255}$)[\x21-\x7e]+$/;
+
+/** The parts of a request that a turn needs. */
+export type TurnRequest = Pick<
+  RouteRequest<unknown, unknown, unknown>,
+  "principal" | "rawBody" | "lease" | "requestId"
+> & {
+  readonly exchange: Pick<Exchange, "head" | "onAborted">;
+};
 
 /** Runs a turn and answers with one JSON body at its end. */
 export async function answerTurn(
@@ -102,6 +111,24 @@ export async function startTurn(
     answer: () => turn.answer(),
     streamTo: (stream) => turn.streamTo(stream),
   };
+}
+
+/**
+ * Runs a turn and passes on its text as it arrives; a durable run sends its answer alone. Never settles if the client
+ * disconnects.
+ */
+export async function followTurn(
+  request: TurnRequest,
+  fields: TurnFields,
+  context: HttpContext,
+  onText: (text: string) => void,
+): Promise<void> {
+  const turn = new Turn(request, fields, context);
+  const accepted = await turn.submit();
+  const awaited = turn.awaited(accepted);
+  if (awaited === null) return turn.follow(onText);
+  const { status, body } = await answerOfRun(context, awaited, (work) => request.exchange.onAborted(work));
+  onText(encodeAnswer(status, body));
 }
 
 /** Starts a turn as a durable run in the background. */
@@ -208,7 +235,7 @@ class Turn implements LiveTurn {
   /** Buffers the thread's frames of a turn that is likely to become a durable run; null otherwise. */
   readonly #early: EarlyListener | null;
 
-  constructor(request: RouteRequest<unknown, unknown, unknown>, fields: TurnFields, context: HttpContext) {
+  constructor(request: TurnRequest, fields: TurnFields, context: HttpContext) {
     admitStart(context);
     admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
     this.#context = context;
@@ -291,6 +318,17 @@ class Turn implements LiveTurn {
     });
   }
 
+  /** Passes on text as it arrives. Resolves after the last one. */
+  follow(onText: (text: string) => void): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (rest: string): void => {
+        onText(rest);
+        resolve();
+      };
+      this.streamTo({ onClose() {}, write: onText, end });
+    });
+  }
+
   streamTo(stream: TurnStream): void {
     this.#stream = stream;
     stream.onClose(() => this.#clientGone());
@@ -368,7 +406,7 @@ function lean({ options, ...turn }: SubmitTurn, isStarted: boolean): SubmitTurn 
  * which a header may name.
  */
 function idempotencyOf(
-  { exchange, rawBody }: RouteRequest<unknown, unknown, unknown>,
+  { exchange, rawBody }: TurnRequest,
   { surface, thread_suffix }: TurnFields,
 ): SubmitTurn["idempotency"] {
   const key = exchange.head.headers["idempotency-key"];
