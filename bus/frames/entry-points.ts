@@ -79,7 +79,7 @@ const completion = {
 } satisfies EntryPointTraits;
 const response = { ...chat, awaitsDurable: true, keyPlace: responseKeyPlace } satisfies EntryPointTraits;
 
-/** A client of MCP waits, but nobody who could answer a question. */
+/** The entry points of MCP. Their client waits for the result and cannot answer a question. */
 const mcp = {
   ...unattended,
   output: ({ channel, turn }) => callAnswer(channel, turn),

@@ -94,7 +94,7 @@ export class AgentTools {
     return answer;
   }
 
-  /** Returns the answer with its images. Without a thread nobody else could read them, so they are deleted. */
+  /** Returns the answer with its images. The images of a run without a thread are deleted, because no client knows their ids. */
   async #result({ text, is_error, file_ids }: CallAnswer, thread: string | null): Promise<CallResult> {
     const images = await Promise.all(file_ids.slice(0, imagesMax).map((id) => this.#image(id)));
     const found = images.filter((image) => image !== null);

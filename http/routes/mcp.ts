@@ -40,7 +40,7 @@ const Answer = Type.Object(
   },
   { additionalProperties: true, examples: [{ jsonrpc: "2.0", id: 1, result: { tools: [] } }] },
 );
-/** What a call has done so far. */
+/** The notification of progress during a call. */
 const Progress = Type.Object(
   {
     jsonrpc: Type.Literal("2.0"),

@@ -1,4 +1,4 @@
-// The official conformance tests, which stand on the older generation of the protocol, against the tools of a test plugin.
+// Runs the official conformance tests against the tools of a test plugin. They use protocol versions up to 2025-11-25.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { before, describe, test } from "node:test";

@@ -280,7 +280,7 @@ describe("the MCP server", () => {
     assert.deepEqual(await names("/mcp", {}), [...manifests.agent.tools, "chat"]);
   });
 
-  test("MCP-002 nobody is asked: a gated call is denied, or runs if its rule allows it", async () => {
+  test("MCP-002 a gated call is denied unless its rule allows unattended calls", async () => {
     const client = await connectMcp(atEnd, server, { key, path: "/mcp?manifest=careful" });
 
     const gated = await client.callTool({ name: "calculator", arguments: { expression: "1" } });
