@@ -8,7 +8,7 @@ import { systemTag } from "../tags.ts";
 const Health = Type.Object({
   status: Type.String({ examples: ["ok"] }),
   env: Type.String({ examples: ["development"] }),
-  version: Type.String({ examples: ["0.1.0"] }),
+  version: Type.String({ examples: ["0.2.0"] }),
   multi_region: Type.Boolean({ examples: [false] }),
   federation: Type.Null(),
 });
