@@ -19,7 +19,7 @@ export function threadAddress(tenantId: string, suffix: string): Address<"thread
 }
 
 /**
- * True if no new thread may have this suffix. A % would be ambiguous after unescaping, `/chat/sessions/search` is the
+ * True if no thread may have this suffix. A % would be ambiguous after unescaping, `/chat/sessions/search` is the
  * search route, and the `once` prefix belongs to runs without a thread.
  */
 export function isReservedSuffix(suffix: string): boolean {

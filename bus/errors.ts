@@ -64,7 +64,7 @@ export const errorTable = {
   // Chat
   invalid_thread_id: {
     status: 400,
-    help: "A thread id is a suffix of 1 to 200 characters without : # / \\ or control characters.",
+    help: "A thread id is a suffix of 1 to 200 characters without : # / \\ % or control characters, and not `search`.",
   },
   manifest_required: { status: 400, help: "The request names no manifest." },
   messages_or_template_required: {

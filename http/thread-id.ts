@@ -1,4 +1,4 @@
-import { a2aContextOf, isJobSuffix, isReservedSuffix, isTaskSuffix } from "../bus/address.ts";
+import { a2aContextOf, isJobSuffix, isReservedSuffix, isTaskSuffix, runOfOnceSuffix } from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 
 /** 1 to 200 characters that are safe in a key, a path and a header. A colon is not allowed, so a full id with its tenant never matches. */
@@ -26,7 +26,7 @@ export function checkErasedSuffix(suffix: string): string {
 
 /** Returns a valid suffix for routes that read the thread. Refuses with invalid_thread_id. */
 export function checkReadSuffix(suffix: string): string {
-  if (!suffixPattern.test(suffix) && !isOfProtocol(suffix)) throw malformed(suffix);
+  if (!isThreadSuffix(suffix) && !isOfProtocol(suffix)) throw malformed(suffix);
   return suffix;
 }
 
@@ -35,22 +35,17 @@ function isOfProtocol(suffix: string): boolean {
   return isJobSuffix(suffix) || a2aContextOf(suffix) !== null;
 }
 
+function isThreadSuffix(suffix: string): boolean {
+  return suffixPattern.test(suffix) && !isReservedSuffix(suffix);
+}
+
 /** Answers show the full id of a thread, and clients may send it back; the message names the part to send. */
 function malformed(id: string): SvcError {
   const suffix = id.slice(id.indexOf(":") + 1);
-  if (suffix === id || !suffixPattern.test(suffix)) return new SvcError("invalid_thread_id");
+  if (suffix === id || !isThreadSuffix(suffix)) return new SvcError("invalid_thread_id");
   return new SvcError("invalid_thread_id", {
     message: `Answers show a thread id as tenant, colon and suffix. Send only the suffix: ${suffix}.`,
   });
-}
-
-/**
- * Returns a valid suffix for a new thread. Refuses a suffix with a percent escape and the name of the search route, because a path with it
- * would be ambiguous.
- */
-export function checkNewThreadSuffix(suffix: string): string {
-  if (isReservedSuffix(suffix)) throw new SvcError("invalid_thread_id");
-  return checkThreadSuffix(suffix);
 }
 
 /** Returns a valid suffix; null if the thread is omitted or empty. */
@@ -60,11 +55,11 @@ export function optionalThreadSuffix(suffix: string | null | undefined): string 
 
 /**
  * Returns the suffix in a filter or in an answer to a run's question. Accepts the caller's own full ids, as rows and frames show them, and
- * ids of durable runs without a conversation. Null if there is no filter.
+ * ids of runs without a thread. Null if there is no filter.
  */
 export function threadFilter(value: string | undefined, tenantId: string): string | null {
   if (value === undefined) return null;
   const own = `${tenantId}:`;
   const suffix = value.startsWith(own) ? value.slice(own.length) : value;
-  return durablePattern.test(suffix) ? suffix : checkReadSuffix(suffix);
+  return durablePattern.test(suffix) || runOfOnceSuffix(suffix) !== null ? suffix : checkReadSuffix(suffix);
 }

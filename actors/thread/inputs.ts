@@ -1,4 +1,4 @@
-import { isReservedSuffix, runAddress } from "../../bus/address.ts";
+import { runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { SteerThread, TakenNote, ThreadNote } from "../../bus/protocol/thread.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
@@ -110,7 +110,6 @@ async function openQueue(state: ThreadState): Promise<InputQueue> {
   await state.closing;
   await state.opening?.over();
   if (state.replaced) throw new SvcError("actor_lost");
-  if (state.head === null && isReservedSuffix(state.suffix)) throw new SvcError("invalid_thread_id");
   state.queue ??= new InputQueue([]);
   return state.queue;
 }

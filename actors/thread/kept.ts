@@ -1,4 +1,3 @@
-import { isReservedSuffix } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { admit } from "../../governance/auth/inbound.ts";
@@ -20,13 +19,12 @@ import type { ThreadState } from "./thread-state.ts";
 
 type Context = ActorContext<ThreadDeps>;
 
-/** Resolves when no run is about to begin or being closed. Refuses to create a thread with a reserved suffix. */
+/** Resolves when no run is about to begin or being closed. */
 export async function untouched(state: ThreadState): Promise<void> {
   await state.closing;
   await state.opening?.over();
   // The opening run failed and replaced the state.
   if (state.replaced) throw new SvcError("actor_lost");
-  if (state.head === null && isReservedSuffix(state.suffix)) throw new SvcError("invalid_thread_id");
 }
 
 /**

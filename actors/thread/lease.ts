@@ -1,4 +1,3 @@
-import { isReservedSuffix } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { EndLease, TakeLease, TakenLease } from "../../bus/protocol/lease.ts";
 import { requestMs, type TenantStore, type WriteOp } from "../../storage/store/store.ts";
@@ -101,9 +100,8 @@ async function existingKey(state: ThreadState, context: ActorContext<ThreadDeps>
   // The run that is about to begin creates it.
   await state.opening?.over();
   if (state.replaced) throw new SvcError("actor_lost");
-  const { head, store, suffix } = state;
+  const { head, store } = state;
   if (head !== null) return (head as NonNullable<ThreadState["head"]>).thread_key;
-  if (isReservedSuffix(suffix)) throw new SvcError("invalid_thread_id");
   const row = await newThreadRow(state, context.env, context.deps);
   try {
     await store.write([insertThreadOp(store, row)], requestMs);

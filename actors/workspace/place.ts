@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { isReservedSuffix, splitThreadId } from "../../bus/address.ts";
+import { splitThreadId } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskWorkspace, WorkspaceTree } from "../../bus/protocol/workspace.ts";
@@ -48,7 +48,6 @@ export async function inPlace<T>(
   if (root === null) throw new SvcError("workspace_not_configured");
   const { tenantId, suffix } = splitThreadId(key);
   const thread = await threadBySuffix(deps.store.tenant(tenantId), suffix);
-  if (thread === undefined && isReservedSuffix(suffix)) throw new SvcError("invalid_thread_id");
   const manifest = thread?.manifest ?? asked.manifest;
   let scope: WorkspaceTree["scope"] = "thread";
   if (manifest !== null) {

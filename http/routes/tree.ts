@@ -16,7 +16,7 @@ import { nullable } from "../schemas/common.ts";
 import { eventIdExample } from "../schemas/example-values.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
 import { sessionsTag } from "../tags.ts";
-import { checkNewThreadSuffix, checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
+import { checkReadSuffix, checkThreadSuffix } from "../thread-id.ts";
 
 // The tree of a conversation: routes that copy a branch into a new conversation, move the leaf to an earlier event, and export a branch.
 
@@ -66,7 +66,7 @@ const fork = route({
   ],
   async handle({ body, principal }, { bus }) {
     const source = checkThreadSuffix(body.thread_id);
-    const address = threadAddress(principal.tenant_id, checkNewThreadSuffix(body.new_thread_id));
+    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.new_thread_id));
     const asked = { source, event_id: body.from_event_id ?? null };
     const { copied, leaf_id } = await bus.ask(address, "fork", asked, { deadlineMs: copyMs });
     const source_thread_id = `${principal.tenant_id}:${source}`;

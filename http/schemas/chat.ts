@@ -46,7 +46,7 @@ export const ChatRequest = Type.Object(
       nullable(
         Type.String({
           description:
-            "The thread's suffix, 1 to 200 characters; a new one has no `%` in it and is not `search`. Without it the turn is stateless.",
+            "The thread's suffix, 1 to 200 characters, without `%`, and not `search`. Without it the turn is stateless.",
         }),
       ),
     ),

@@ -1,4 +1,3 @@
-import { isReservedSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import { offered } from "../../../bus/nearest.ts";
@@ -19,31 +18,23 @@ import { asideAgent } from "../spec/aside-agent.ts";
 
 /**
  * Adds the manifest to a turn. A continuation or a compaction without one, and every side question, uses the thread's last manifest.
- * Refuses with unknown_thread, and refuses a new thread with a reserved suffix as invalid_thread_id. Existing threads keep such ids.
+ * Refuses with unknown_thread.
  */
 export function withManifest(turn: SubmitTurn, store: TenantStore): SubmitTurn | Promise<SubmitTurn> {
   const { thread_suffix: suffix, side_of } = turn;
   if (side_of !== undefined) return besideThread(turn, store, side_of);
   if (suffix === null || turn.parent) return turn;
-  const isReserved = isReservedSuffix(suffix);
   const needsManifest = entryPoints[turn.surface].work !== "turn" && turn.manifest === "";
-  return isReserved || needsManifest ? ofThread(turn, store, suffix, isReserved, needsManifest) : turn;
+  return needsManifest ? withLastManifest(turn, store, suffix) : turn;
 }
 
 async function besideThread(turn: SubmitTurn, store: TenantStore, suffix: string): Promise<SubmitTurn> {
   return { ...turn, manifest: await manifestOf(store, suffix) };
 }
 
-async function ofThread(
-  turn: SubmitTurn,
-  store: TenantStore,
-  suffix: string,
-  isReserved: boolean,
-  needsManifest: boolean,
-): Promise<SubmitTurn> {
+async function withLastManifest(turn: SubmitTurn, store: TenantStore, suffix: string): Promise<SubmitTurn> {
   const row = await threadBySuffix(store, suffix);
-  if (!row && isReserved) throw new SvcError("invalid_thread_id");
-  return needsManifest ? { ...turn, manifest: row?.manifest ?? "" } : turn;
+  return { ...turn, manifest: row?.manifest ?? "" };
 }
 
 /**
