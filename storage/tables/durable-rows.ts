@@ -34,10 +34,7 @@ export const durableColumns = {
   error: nullable(text),
   /** The run that continues this dead one; null if there is none. */
   requeued_as: nullable(text),
-  /**
-   * Digest of the manifests that it resumes with; see manifest-bodies.ts. Null for runs of releases that did not store
-   * them.
-   */
+  /** Digest of the manifests that it resumes with; see manifest-bodies.ts. Null to resume with the current ones. */
   manifest_body: nullable(text),
   /** 1 for a run of a restored backup until an operator releases it; see held-runs.ts. */
   held: integer,
