@@ -187,7 +187,7 @@ export class Link {
     if (this.#scheduledSoon || this.#closed) return;
     this.#scheduledSoon = true;
     this.#promptBatches++;
-    this.#env.soon(this.#goOn);
+    this.#env.soon(this.#endPrompt);
   }
 
   #endTurn = (): void => {
@@ -196,7 +196,7 @@ export class Link {
     this.#flush();
   };
 
-  #goOn = (): void => {
+  #endPrompt = (): void => {
     this.#scheduledSoon = false;
     this.#flush();
   };

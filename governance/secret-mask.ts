@@ -87,7 +87,7 @@ async function readSecretFile(path: string): Promise<string | undefined> {
 export class SecretMask {
   readonly #every = new Set<string>();
   readonly #unguessable = new Set<string>();
-  #told!: Masking;
+  #sent!: Masking;
   #recorded!: Masking;
   /** For text that a caller wrote and reads again: masks everything in the form of a credential, but no known secret. */
   readonly forms = new Masking(new ValueScanner([]));
@@ -98,8 +98,8 @@ export class SecretMask {
   }
 
   /** For replies, frames, threads and models: masks the secrets that cannot be guessed. */
-  get told(): Masking {
-    return this.#told;
+  get sent(): Masking {
+    return this.#sent;
   }
 
   /** For audit rows, log lines and the operator's terminal: masks every secret of at least eight characters. */
@@ -126,7 +126,7 @@ export class SecretMask {
   }
 
   #prepare(): void {
-    this.#told = new Masking(new ValueScanner(this.#unguessable));
+    this.#sent = new Masking(new ValueScanner(this.#unguessable));
     this.#recorded = new Masking(new ValueScanner(this.#every));
   }
 }

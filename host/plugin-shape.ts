@@ -152,7 +152,7 @@ const tool = object({
   name: form(/^[A-Za-z0-9_-]{1,64}$/),
   description: text,
   parameters: json,
-  told: optional(json),
+  shownParameters: optional(json),
   strict: optional(flag),
   effect: oneOf(toolEffects),
   risk: oneOf(toolRisks),

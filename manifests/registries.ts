@@ -24,7 +24,7 @@ export interface ToolSpec {
   /** JSON Schema of the arguments: a closed object. */
   readonly parameters: Readonly<Record<string, unknown>>;
   /** The schema that the model sees, if it differs from the validated one. */
-  readonly told?: Readonly<Record<string, unknown>>;
+  readonly shownParameters?: Readonly<Record<string, unknown>>;
   /** Whether the provider enforces the schema; absent for the provider's default. */
   readonly strict?: boolean;
   readonly effect: ToolEffect;

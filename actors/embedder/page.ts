@@ -90,7 +90,7 @@ async function answerTo(task: PageTask, deps: EmbedderDeps): Promise<EmbeddedPag
     }
     deps.log.warn({ ...about, reason: error.message }, "embeddings failed");
     const code = refusals.has(error.status) ? "embedding_refused" : "model_provider_error";
-    return { refused: { code, details: { detail: error.told } } };
+    return { refused: { code, details: { detail: error.publicMessage } } };
   } finally {
     stopListening();
   }

@@ -6,7 +6,7 @@ import type { Env } from "../../bus/env.ts";
  */
 export class StoreClock {
   readonly #env: Env;
-  #told = 0;
+  #storeMs = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
   #answeredAt = Number.NEGATIVE_INFINITY;
 
@@ -15,8 +15,8 @@ export class StoreClock {
   }
 
   /** Records a time from the store; `askedAt` is the monotonic time of the request. */
-  heard(told: number, askedAt: number): void {
-    this.#told = told;
+  heard(storeMs: number, askedAt: number): void {
+    this.#storeMs = storeMs;
     this.#askedAt = askedAt;
     this.#answeredAt = this.#env.monotonic();
   }
@@ -28,12 +28,12 @@ export class StoreClock {
 
   /** Returns a lower bound of the store's time, at a monotonic time. */
   earliest(now: number): number {
-    return Math.floor(this.#told + now - this.#answeredAt);
+    return Math.floor(this.#storeMs + now - this.#answeredAt);
   }
 
   /** Returns an upper bound of the store's time, at a monotonic time. */
   latest(now: number): number {
     // The store truncates to whole milliseconds.
-    return Math.ceil(this.#told + 1 + now - this.#askedAt);
+    return Math.ceil(this.#storeMs + 1 + now - this.#askedAt);
   }
 }

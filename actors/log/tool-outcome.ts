@@ -74,10 +74,10 @@ const editedCharsMax = 4_000;
  * Returns the result of a call whose arguments a person edited. It repeats the new arguments, because the model's own message
  * has the original ones.
  */
-export function editedText(args: unknown, text: string, { told: mask }: SecretMask): string {
+export function editedText(args: unknown, text: string, { sent: mask }: SecretMask): string {
   const json = mask.jsonText(JSON.stringify(args));
-  const told = json.length <= editedCharsMax ? json : `${json.slice(0, editedCharsMax)} (cut)`;
-  return `[run with arguments that a person has edited: ${told}]\n${text}`;
+  const shown = json.length <= editedCharsMax ? json : `${json.slice(0, editedCharsMax)} (cut)`;
+  return `[run with arguments that a person has edited: ${shown}]\n${text}`;
 }
 
 /**

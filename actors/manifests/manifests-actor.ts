@@ -94,7 +94,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       const { manifest, version, variant, source } = await deps.manifests.find(key, name, thread_suffix);
       // A stored manifest is the tenant's own text, so known secrets in it are not masked (decision 77: a mask would confirm a
       // guess).
-      const masking = source === "store" ? deps.mask.forms : deps.mask.told;
+      const masking = source === "store" ? deps.mask.forms : deps.mask.sent;
       return { name, version, variant, source, manifest: JSON.stringify(masking.value(manifest)) };
     },
 
@@ -102,7 +102,7 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       const { manifest, source } = await deps.manifests.find(shared ? null : key, name, null);
       const { metadata, spec } = manifest;
       const { version, description, tags } = metadata;
-      const masking = source === "store" ? deps.mask.forms : deps.mask.told;
+      const masking = source === "store" ? deps.mask.forms : deps.mask.sent;
       return masking.value({ name: metadata.name, version, description, tags, ...spec.a2a }) as ManifestCard;
     },
 
@@ -220,7 +220,7 @@ async function problemsOf(
     if (!(error instanceof SvcError) || error.code !== "invalid_manifest") return null;
     return problemLines(error)
       .slice(0, listedProblemsMax)
-      .map((line) => mask.told.text(line));
+      .map((line) => mask.sent.text(line));
   }
 }
 

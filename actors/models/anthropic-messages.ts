@@ -66,8 +66,8 @@ export function anthropicTools(tools: readonly ToolSpec[], cache: boolean): stri
   let list = toolLists.get(tools);
   if (list === undefined) {
     list = tools
-      .map(({ name, description, parameters, told }) =>
-        JSON.stringify({ name, description, input_schema: told ?? parameters }),
+      .map(({ name, description, parameters, shownParameters }) =>
+        JSON.stringify({ name, description, input_schema: shownParameters ?? parameters }),
       )
       .join(",");
     toolLists.set(tools, list);

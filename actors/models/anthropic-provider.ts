@@ -19,7 +19,7 @@ const budgetTokensMin = 1_024;
 const pausesMax = 8;
 
 /** How a model is configured to think: with a budget (models up to 4.5), adaptively (later models), or without any field. */
-type ThinkingMode = "budget" | "adaptive" | "untold";
+type ThinkingMode = "budget" | "adaptive" | "omitted";
 
 /**
  * The refusal of a thinking request whose last step with calls does not begin with a thought
@@ -122,12 +122,12 @@ class AnthropicCall implements WireCall<ModelReply> {
     return true;
   }
 
-  goesOn({ stop_reason, usage }: ModelReply): boolean {
+  isContinued({ stop_reason, usage }: ModelReply): boolean {
     if (stop_reason !== "pause_turn" || this.#pauses >= pausesMax) return false;
     this.#spent = usage?.output ?? 0;
     if (this.#bound(0) < 1) return false;
     this.#pauses++;
-    this.reader.goOn();
+    this.reader.continueReply();
     return true;
   }
 
@@ -170,9 +170,9 @@ class AnthropicCall implements WireCall<ModelReply> {
       const fields = isOn ? `,"thinking":{"type":"enabled","budget_tokens":${budget}}` : "";
       return { maxTokens: bound, fields, effort: "", isOn };
     }
-    const told = mode === "adaptive" ? ',"thinking":{"type":"adaptive","display":"summarized"}' : "";
+    const adaptive = mode === "adaptive" ? ',"thinking":{"type":"adaptive","display":"summarized"}' : "";
     const wanted = effort === null ? "" : `"effort":"${effortOf(thinking.level, effort)}"`;
-    return { maxTokens: unbudgeted, fields: told, effort: wanted, isOn: mode === "adaptive" };
+    return { maxTokens: unbudgeted, fields: adaptive, effort: wanted, isOn: mode === "adaptive" };
   }
 }
 
@@ -217,10 +217,10 @@ function withoutRefused(takes: Taken, { temperature, thinking, answer }: ModelRe
     return { ...takes, schema: false };
   // An error about a message is not about the thinking options.
   if (thinking === null || /messages\.\d/.test(words)) return null;
-  if (mode !== "untold" && /thinking\.|thinking.*support|support.*thinking|budget_tokens|adaptive/i.test(words)) {
+  if (mode !== "omitted" && /thinking\.|thinking.*support|support.*thinking|budget_tokens|adaptive/i.test(words)) {
     const next = (["adaptive", "budget"] as const).find((other) => other !== mode && !refused.includes(other));
     const isSent = thinking.level !== "off" && next !== undefined;
-    return { ...takes, mode: isSent ? next : "untold", refused: [...refused, mode] };
+    return { ...takes, mode: isSent ? next : "omitted", refused: [...refused, mode] };
   }
   if (effort !== null && /effort/i.test(words)) {
     const isHigh = effort === "max" && (thinking.level === "xhigh" || thinking.level === "max");

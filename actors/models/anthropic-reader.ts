@@ -116,7 +116,7 @@ export class AnthropicReader extends EventStream {
   }
 
   /** Prepares for the next body of a paused reply. */
-  goOn(): void {
+  continueReply(): void {
     this.reopen();
     this.#open = new Map();
     this.#before = sum(this.#before, tokensOf(this.#usage));

@@ -55,7 +55,7 @@ function systemOne(path: string): WireProtocol {
       reader: new DecisionReader(events),
       body: () => requestBody(request),
       adapt: () => false,
-      goesOn: () => false,
+      isContinued: () => false,
     }),
   };
 }

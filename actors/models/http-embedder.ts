@@ -18,32 +18,32 @@ const protocol: WireCaller = {
 export function httpEmbedder(config: WireConfig, env: Env, egress: Egress): Embedder {
   const call = wireCalls(config, protocol, env, egress, "application/json");
   /** Wire models that refused the format field. */
-  const untold = new Set<string>();
-  return { start: (request) => call(begin(request, untold)) };
+  const withoutFormat = new Set<string>();
+  return { start: (request) => call(begin(request, withoutFormat)) };
 }
 
-function begin(request: EmbeddingRequest, untold: Set<string>): WireCall<EmbeddingReply> {
+function begin(request: EmbeddingRequest, withoutFormat: Set<string>): WireCall<EmbeddingReply> {
   const { model } = request.route;
-  let tellsFormat = !untold.has(model);
+  let namesFormat = !withoutFormat.has(model);
   return {
     reader: new EmbeddingReader(request),
-    body: () => requestBody(request, tellsFormat),
+    body: () => requestBody(request, namesFormat),
     adapt({ status, message }: ModelFailure) {
       const isRefused = (status === 400 || status === 422) && /encoding_format|base64/i.test(message);
-      if (!isRefused || !tellsFormat) return false;
-      tellsFormat = false;
-      untold.add(model);
+      if (!isRefused || !namesFormat) return false;
+      namesFormat = false;
+      withoutFormat.add(model);
       return true;
     },
-    goesOn: () => false,
+    isContinued: () => false,
   };
 }
 
-function requestBody({ route, inputs, dimensions }: EmbeddingRequest, tellsFormat: boolean): string {
+function requestBody({ route, inputs, dimensions }: EmbeddingRequest, namesFormat: boolean): string {
   return JSON.stringify({
     model: route.model,
     input: inputs,
-    ...(tellsFormat && { encoding_format: "base64" }),
+    ...(namesFormat && { encoding_format: "base64" }),
     ...(dimensions !== null && { dimensions }),
   });
 }

@@ -30,11 +30,11 @@ export interface Discretion {
 
 /** Returns the failure for an error status. */
 export function refusedCall(answer: AnswerSoFar, body: string, discretion: Discretion): ModelFailure {
-  const { message, told } = presentable(refusalText(body), discretion);
+  const { message, publicMessage } = presentable(refusalText(body), discretion);
   const stated = `status ${answer.status}`;
   return new ModelFailure(message === "" ? stated : `${stated}: ${message}`, {
     ...answer,
-    told: told === "" ? stated : `${stated}: ${told}`,
+    publicMessage: publicMessage === "" ? stated : `${stated}: ${publicMessage}`,
     retryable: isRetryableStatus(answer.status),
     overflow: isOverflow(answer.status, body),
     filtered: isFiltered(answer.status, body),
@@ -53,10 +53,10 @@ export function brokenCall(
   const kind = egressFailure(error);
   const readTimedOut = kind === "silent_head" || kind === "silent_body" || error instanceof SilentAnswer;
   const stated = error instanceof ChunkError ? error.status : 0;
-  const { message, told } = presentable(breakText(error, kind, timeoutMs), discretion);
+  const { message, publicMessage } = presentable(breakText(error, kind, timeoutMs), discretion);
   return new ModelFailure(message, {
     ...answer,
-    told,
+    publicMessage,
     status: stated || answer.status,
     retryable: stated > 0 ? isRetryableStatus(stated) : !readTimedOut && mayPass(error, kind),
     unsendable: kind === "unsendable",
@@ -99,10 +99,10 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-function presentable(words: string, { conceal, addresses }: Discretion): { message: string; told: string } {
+function presentable(words: string, { conceal, addresses }: Discretion): { message: string; publicMessage: string } {
   const concealed = conceal(words);
   const whole = concealed.length <= searchedMax;
   const searched = whole ? concealed : concealed.slice(0, concealed.lastIndexOf(" ", searchedMax) + 1);
   const short = (text: string) => soundText(text.slice(0, wordsMax));
-  return { message: short(concealed), told: short(searched.replaceAll(addresses, "[address]")) };
+  return { message: short(concealed), publicMessage: short(searched.replaceAll(addresses, "[address]")) };
 }

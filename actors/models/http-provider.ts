@@ -65,7 +65,7 @@ function chatCompletions(config: HttpProviderConfig): WireProtocol {
           taken.set(model, fewer);
           return true;
         },
-        goesOn: () => false,
+        isContinued: () => false,
       };
     },
   };

@@ -148,7 +148,7 @@ export interface ModelProvider {
 /** Why a call failed. The run treats it as data, never as a crash. The message is for the operator's log. */
 export class ModelFailure extends Error {
   /** The message for users; contains no addresses. */
-  readonly told: string;
+  readonly publicMessage: string;
   /** HTTP status; 0 for none. */
   readonly status: number;
   /** True if a retry may succeed. */
@@ -172,7 +172,7 @@ export class ModelFailure extends Error {
   constructor(
     message: string,
     facts: {
-      told?: string;
+      publicMessage?: string;
       status?: number;
       retryable?: boolean;
       retryAfterMs?: number | null;
@@ -188,7 +188,7 @@ export class ModelFailure extends Error {
   ) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
     this.name = "ModelFailure";
-    this.told = facts.told ?? message;
+    this.publicMessage = facts.publicMessage ?? message;
     this.status = facts.status ?? 0;
     this.retryable = facts.retryable ?? false;
     this.retryAfterMs = facts.retryAfterMs ?? null;

@@ -78,7 +78,7 @@ export class VendorDrafts {
     for (const [at, item] of items.entries()) {
       if (typeof item !== "object" || item === null) continue;
       const last = list.at(-1);
-      if (at === 0 && last !== undefined && goesOn(last, item as Fields))
+      if (at === 0 && last !== undefined && isContinuation(last, item as Fields))
         list[list.length - 1] = joined(last, item as Fields);
       else list.push(item as Fields);
     }
@@ -87,7 +87,7 @@ export class VendorDrafts {
 }
 
 /** True if an item continues the last one: same type and index, and the last one has no signature yet. */
-function goesOn(last: Fields, item: Fields): boolean {
+function isContinuation(last: Fields, item: Fields): boolean {
   if (last.type !== item.type || last.index !== item.index || typeof item.data === "string") return false;
   return typeof last.signature !== "string" || last.signature === "";
 }

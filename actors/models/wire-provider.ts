@@ -48,7 +48,7 @@ export interface WireCall<Reply> {
   /** Called after a refusal; returns true if `body` has changed and must be sent again. */
   adapt(failure: ModelFailure): boolean;
   /** Called after a reply; returns true if it continues in the response to the next `body`. */
-  goesOn(reply: Reply): boolean;
+  isContinued(reply: Reply): boolean;
 }
 
 /** Returns a provider that uses the protocol over HTTP, through the given egress. */
@@ -84,7 +84,7 @@ export function wireCalls(
     let sent: readonly (string | null)[] = literal ?? [];
     // Providers repeat the key that they refuse, so mask it even if it is short.
     const conceal = (words: string) =>
-      mask.told.text(
+      mask.sent.text(
         sent.reduce<string>((text, secret) => (secret ? text.replaceAll(secret, "[REDACTED]") : text), words),
       );
     const call = new HttpCall({
@@ -98,9 +98,9 @@ export function wireCalls(
         return isChanged;
       },
       sendOn(reply) {
-        const goesOn = wire.goesOn(reply);
-        if (goesOn) send();
-        return goesOn;
+        const isContinued = wire.isContinued(reply);
+        if (isContinued) send();
+        return isContinued;
       },
     });
     const dispatch = (headers: string[]): void =>

@@ -92,7 +92,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async abort(state, { reason }, context) {
       for (;;) {
-        const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: reason, task: null }, context));
+        const run =
+          state.run ?? (await resumeOnce(state, { due: false, slot: false, stop: reason, task: null }, context));
         // Another message has resumed the run in the meantime.
         if (run === null && state.run !== null) continue;
         if (run === null) return { aborted: false };
@@ -121,7 +122,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     async resume(state, { due }, context) {
       const { tenantId, suffix, runId } = splitRunKey(context.key);
       if (suffix !== null) {
-        if (state.run === null) await takeUp(state, { due, slot: false, stop: null, task: null }, context);
+        if (state.run === null) await resumeOnce(state, { due, slot: false, stop: null, task: null }, context);
       } else if (state.run !== null) await state.run.look();
       else {
         // The run was lost with its process. Answers to its waits are useless, so the waits are deleted.
@@ -132,7 +133,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     async work(state, _body, context) {
       if (splitRunKey(context.key).suffix === null || state.run !== null) return { taken: false };
-      return { taken: (await takeUp(state, { due: true, slot: true, stop: null, task: null }, context)) !== null };
+      return { taken: (await resumeOnce(state, { due: true, slot: true, stop: null, task: null }, context)) !== null };
     },
 
     steer: ({ run }, hint) => run?.steered(hint),
@@ -190,10 +191,10 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 });
 
 /** Resumes a suspended run if it can continue or must be stopped. Concurrent calls wait for each other. */
-async function takeUp(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
+async function resumeOnce(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
   while (state.taking !== null) await state.taking;
   if (state.run !== null) return state.run;
-  const taken = takeUpAlone(state, why, context);
+  const taken = resumeAlone(state, why, context);
   state.taking = taken.then(
     () => {},
     () => {},
@@ -205,7 +206,7 @@ async function takeUp(state: RunState, why: WhyResume, context: ActorContext<Pat
   }
 }
 
-async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
+async function resumeAlone(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
   const { tenantId, suffix, runId } = splitRunKey(context.key);
   if (suffix === null) return null;
   const place = { tenant_id: tenantId, suffix, run_id: runId };
@@ -236,7 +237,7 @@ async function takeUpAlone(state: RunState, why: WhyResume, context: ActorContex
 /** Returns the task family of a run for a task that wants to use something. Resumes a suspended run for it. Refuses with actor_lost. */
 async function taskFamily(state: RunState, task: string, context: ActorContext<PatternDeps>): Promise<TaskFamily> {
   for (;;) {
-    const run = state.run ?? (await takeUp(state, { due: false, slot: false, stop: null, task }, context));
+    const run = state.run ?? (await resumeOnce(state, { due: false, slot: false, stop: null, task }, context));
     if (run === null) throw new SvcError("actor_lost");
     const { taskFamily: family } = run;
     if (family !== null) return family;

@@ -119,9 +119,9 @@ function startSummary(
       deps.log.error({ err: error, thread: threadId }, "a branch could not be summarised");
       return { ok: false, summary: "", event_id: null, fromId, details: { readFiles: [], modifiedFiles: [] } };
     })
-    .then((told) => {
+    .then((summary) => {
       if (state.summary === summarizer) state.summary = null;
       deps.liveRuns.delete(summarizer);
-      bus.channel(asked.channel).send(JSON.stringify(told), true);
+      bus.channel(asked.channel).send(JSON.stringify(summary), true);
     });
 }

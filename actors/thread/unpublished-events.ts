@@ -13,7 +13,7 @@ const logsMax = 10_000;
 export class UnpublishedEvents {
   readonly #bus: Bus;
   /** Events below it were published; by thread, oldest first. */
-  readonly #told = new Map<string, number>();
+  readonly #published = new Map<string, number>();
 
   constructor(bus: Bus) {
     this.#bus = bus;
@@ -22,29 +22,29 @@ export class UnpublishedEvents {
   /** Records the published position before a state is dropped, or before a write that may stay unconfirmed. */
   note({ threadId, topic, committedSeq }: EventLogState): void {
     if (!this.#bus.hasSubscribers(topic)) return;
-    this.#told.set(threadId, committedSeq);
-    if (this.#told.size > logsMax) this.#told.delete(this.#told.keys().next().value as string);
+    this.#published.set(threadId, committedSeq);
+    if (this.#published.size > logsMax) this.#published.delete(this.#published.keys().next().value as string);
   }
 
   /** Publishes the events of a loaded thread that subscribers have not received. */
   async tell(log: EventLogState): Promise<void> {
     const { threadId, head, store } = log;
-    const told = this.#told.get(threadId);
-    if (told === undefined) return;
-    for (let next = told; head !== null && next < head.next_seq; ) {
+    const published = this.#published.get(threadId);
+    if (published === undefined) return;
+    for (let next = published; head !== null && next < head.next_seq; ) {
       const events = await readEvents(store, head.thread_key, next, head.next_seq);
       const last = events.at(-1);
       if (last === undefined) break;
       publishEvents(this.#bus, log, events);
       next = last.seq + 1;
       // If reading the next page fails, the next load continues here.
-      this.#told.set(threadId, next);
+      this.#published.set(threadId, next);
     }
-    this.#told.delete(threadId);
+    this.#published.delete(threadId);
   }
 
   /** Drops the position, because everything was published. */
   forget({ threadId }: EventLogState): void {
-    this.#told.delete(threadId);
+    this.#published.delete(threadId);
   }
 }

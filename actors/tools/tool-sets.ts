@@ -54,7 +54,7 @@ export class ToolSets {
     const sets: ToolSet[] = [];
     const equip = async (one: CompiledAgent): Promise<CompiledAgent> => {
       const subAgents = await Promise.all(one.subAgents.map(equip));
-      const whole = subAgents.some((member, at) => member !== one.subAgents[at]) ? { ...one, subAgents } : one;
+      const whole = subAgents.some((subAgent, at) => subAgent !== one.subAgents[at]) ? { ...one, subAgents } : one;
       const serving = this.#sources.filter((source) => source.serves(one));
       if (serving.length === 0) return whole;
       const set = await this.#setOf(one, tenantId, serving);
@@ -157,14 +157,14 @@ class ToolSet {
    */
   fill(opened: readonly OpenTools[], problems: readonly string[], agent: CompiledAgent): void {
     const tools = new Map<string, Tool>();
-    const told = [...problems];
+    const all = [...problems];
     const bound = new Set(agent.tools.map(({ name }) => name));
     for (const tool of opened.flatMap((one) => one.tools)) {
-      if (bound.has(tool.name) || tools.has(tool.name)) told.push(`the name ${tool.name} is taken`);
+      if (bound.has(tool.name) || tools.has(tool.name)) all.push(`the name ${tool.name} is taken`);
       else tools.set(tool.name, tool);
     }
     this.#opened = opened;
-    this.#found = { tools, problems: told };
+    this.#found = { tools, problems: all };
   }
 
   equip(agent: CompiledAgent): CompiledAgent {

@@ -5,7 +5,7 @@ import type { AskFile } from "../../bus/protocol/workspace.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { Directory } from "../tools/workspace/directory.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
-import { besideRoot, inParent } from "../tools/workspace/workspace.ts";
+import { inParent, inParentOfRoot } from "../tools/workspace/workspace.ts";
 import { depthMax } from "../tools/workspace/workspace-path.ts";
 import { aloneWith, changeable, moveTo } from "./files.ts";
 import type { Place, WorkspaceDeps } from "./place.ts";
@@ -53,7 +53,7 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   const place = { tenantId, threadSuffix, workspaceScope: "thread", workspace: { root, deploymentTenants } } as const;
   try {
     await deps.workspaceSemaphores.run(tenantId, () =>
-      besideRoot(place, async (parent, name) => {
+      inParentOfRoot(place, async (parent, name) => {
         const aside = asideOf(name);
         await eraseFolder(parent, aside, env);
         const stats = await parent.look(name);

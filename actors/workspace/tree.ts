@@ -47,5 +47,5 @@ export async function readTree(place: Place, limit: number): Promise<WorkspaceTr
       survey,
     );
   });
-  return { scope, manifest, entries, truncated: full || survey.told("").length > 0 };
+  return { scope, manifest, entries, truncated: full || survey.skipped("").length > 0 };
 }

@@ -62,9 +62,9 @@ export function responseStream(
     sequence_number++;
   };
   const pass = (last = false): void => {
-    const told = piece;
+    const text = piece;
     piece = "";
-    if (last || told !== "") channel.send(told, last);
+    if (last || text !== "") channel.send(text, last);
   };
   const items = new OutputItems(head.id, tell);
   const queued: ResponseState = { status: "queued", output: [], stop_reason: null, usage: null, failure: null };

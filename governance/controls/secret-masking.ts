@@ -10,8 +10,8 @@ export function secretMasking({ mask, metrics }: GovernedRun): Control {
     name: "secret_masking",
     after(call, result) {
       const { text } = result;
-      let masked = mask.told.text(text);
-      if (masked !== text) masked = mask.told.text(text, textsIn(call.asked));
+      let masked = mask.sent.text(text);
+      if (masked !== text) masked = mask.sent.text(text, textsIn(call.asked));
       if (masked === text) return pass;
       metrics.count("svc_secret_masking_total", { tool: call.tool });
       return { verdict: "replace", result: { ...result, text: masked } };

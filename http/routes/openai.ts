@@ -248,7 +248,7 @@ async function modelsOf(principal: Principal, { bus, mask, startedAt, settings }
     // Leave out manifests that do not compile, and those that an anonymous caller may not use.
     if (card === null || (isAnonymous(principal) && !card.allowAnonymous)) return [];
     const created = Math.floor((pointer?.updated_at ?? startedAt) / 1000);
-    const masking = source === "store" ? mask.forms : mask.told;
+    const masking = source === "store" ? mask.forms : mask.sent;
     const { description, starters, greeting, commands, tags: _tags, allowAnonymous: _, ...facts } = masking.value(card);
     const svc = { ...facts, description: description === "" ? null : description, starters, greeting, commands };
     return [{ id: name, object: "model", created, owned_by: pointer ? principal.tenant_id : "svc", description, svc }];

@@ -249,7 +249,7 @@ describe("text for callers", () => {
   test("is masked of unguessable secrets, and of nothing else", () => {
     const text = `${strong} hunter2-9x correct-horse-battery-staple`;
 
-    assert.equal(mask.told.text(text), "[REDACTED] hunter2-9x correct-horse-battery-staple");
+    assert.equal(mask.sent.text(text), "[REDACTED] hunter2-9x correct-horse-battery-staple");
     assert.equal(mask.recorded.text(text), "[REDACTED] [REDACTED] [REDACTED]");
     assert.equal(mask.forms.text(text), text);
   });
@@ -259,7 +259,7 @@ describe("text for callers", () => {
     const spelled = encodeURIComponent("pä ss/wörd");
     assert.ok(spelled.length >= 16);
 
-    assert.equal(short.told.text(spelled), spelled);
+    assert.equal(short.sent.text(spelled), spelled);
     assert.equal(short.recorded.text(spelled), "[REDACTED]");
   });
 
@@ -267,8 +267,8 @@ describe("text for callers", () => {
     const token = `ghp_${"xY4".repeat(12)}`;
     const own = `I wrote ${token} and ${strong.slice(0, -1)}`;
 
-    assert.equal(mask.told.text(`${token} ${strong}`, own), `${token} [REDACTED]`);
-    assert.equal(mask.told.text(`${token} ${strong}`, strong), `[REDACTED] ${strong}`);
+    assert.equal(mask.sent.text(`${token} ${strong}`, own), `${token} [REDACTED]`);
+    assert.equal(mask.sent.text(`${token} ${strong}`, strong), `[REDACTED] ${strong}`);
   });
 });
 

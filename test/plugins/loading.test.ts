@@ -195,7 +195,7 @@ test("the exports of a plugin are checked field by field", async () => {
       "plugin.routes[0].reply.events must be a list",
     ],
     ["tools: [{ ...tool('x'), resume: 5 }]", "plugin.tools[0].resume must be a function"],
-    ["tools: [{ ...tool('x'), told: 'x' }]", "plugin.tools[0].told must be an object"],
+    ["tools: [{ ...tool('x'), shownParameters: 'x' }]", "plugin.tools[0].shownParameters must be an object"],
     ["tools: [, tool('x')]", "plugin.tools[0] must be an object"],
     ["migrations: [making('0020')]", "the revision 0020 must be shaped_ followed by four digits"],
     [

@@ -43,7 +43,7 @@ export class CallRows {
 }
 
 /** Interval at which the last use of a prefix is renewed in the store. It is far below the time after which unused prefixes are deleted. */
-const toldMs = 30 * 60_000;
+const renewMs = 30 * 60_000;
 /** Max prompt prefixes that a thread remembers. */
 const knownMax = 10_000;
 
@@ -59,7 +59,7 @@ export class KnownPrefixes {
 
   has(tenantId: string, digest: string): boolean {
     const at = this.#known.get(keyOf(tenantId, digest));
-    return at !== undefined && this.#env.monotonic() - at < toldMs;
+    return at !== undefined && this.#env.monotonic() - at < renewMs;
   }
 
   /** Records that a prefix of a tenant is durable. */

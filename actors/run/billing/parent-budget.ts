@@ -63,17 +63,17 @@ export function parentBudgetOf(
     binds: true,
     async reserve(wanted, price): Promise<BudgetReservation | Breach | null> {
       const body = { task_id, ...wanted, rates: ratesOf(price) };
-      const told = await asked(() => bus.ask(address, "reserve", body, patient));
-      if (told === null) return null;
-      return "reservation" in told ? told.reservation : (told.breach as Breach);
+      const reply = await asked(() => bus.ask(address, "reserve", body, patient));
+      if (reply === null) return null;
+      return "reservation" in reply ? reply.reservation : (reply.breach as Breach);
     },
     repay(reservation_id: string, used: BudgetUsed): void {
       bus.tell(address, "repay", { reservation_id, used });
     },
     async count(tool) {
-      const told = await asked(() => bus.ask(address, "count", { task_id, tool }, patient));
-      if (told === null) return { limit: "max_tool_calls", detail: "the run that has handed out the task is gone" };
-      return told.breach as Breach | null;
+      const reply = await asked(() => bus.ask(address, "count", { task_id, tool }, patient));
+      if (reply === null) return { limit: "max_tool_calls", detail: "the run that has handed out the task is gone" };
+      return reply.breach as Breach | null;
     },
   };
 }

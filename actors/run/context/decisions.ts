@@ -14,11 +14,11 @@ export type Decided =
   | { readonly kind: "error" };
 
 /** Max concurrent questions. */
-const besideMax = 4;
+const concurrentMax = 4;
 
 /** The questions to the deciders of one run (decision 113: deciders). Each question is asked once; a few are asked concurrently. */
 export class Decisions {
-  readonly #gate = new Semaphore(besideMax);
+  readonly #gate = new Semaphore(concurrentMax);
   readonly #asked = new Map<string, Promise<Decided>>();
 
   /** Returns the answer to the question with this key. The first call asks it with `ask`. */

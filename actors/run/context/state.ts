@@ -115,7 +115,7 @@ export class StepState {
   /** The sub-agent that answers for this agent; null for none. */
   answering: Speaker | null = null;
   /** Functions that close the waiting calls of sub-agents in this process, if the run is stopped while other sub-agents work. */
-  readonly closeMembers: (() => Promise<void>)[] = [];
+  readonly closeSubAgents: (() => Promise<void>)[] = [];
 
   constructor({ routes, resumed }: Pick<RunSpec, "routes" | "resumed">, ephemeralInstruction: string | null) {
     this.routes = routes;

@@ -32,7 +32,7 @@ export class Tail {
   /** Intents of calls, by id. */
   readonly #begun = new Map<string | undefined, BegunCall>();
   /** Ids of calls that were to change the same file concurrently. */
-  readonly #beside = new Set<string | undefined>();
+  readonly #concurrent = new Set<string | undefined>();
   /** Calls that were handed to a client, with their arguments at that time. */
   readonly #handed = new Map<string | undefined, ToolCall["args"]>();
 
@@ -93,7 +93,7 @@ export class Tail {
     });
     const others = [...this.#begun].filter(([other]) => other !== id && !this.#ended.has(other));
     for (const [other, begun] of others)
-      if (foreseen !== null && begun.foreseen?.file === foreseen.file) this.#beside.add(other).add(id);
+      if (foreseen !== null && begun.foreseen?.file === foreseen.file) this.#concurrent.add(other).add(id);
   }
 
   /** True if the last call of the last reply was denied; null if it has no result, or if there was no call. */
@@ -109,7 +109,7 @@ export class Tail {
       const wait = waits.find(({ call: { tool_call_id } }) => tool_call_id === call.id) ?? null;
       const begun = wait === null ? this.#begun.get(call.id) : undefined;
       if (begun !== undefined)
-        return [{ call, wait, begun: this.#beside.has(call.id) ? { ...begun, foreseen: null } : begun }];
+        return [{ call, wait, begun: this.#concurrent.has(call.id) ? { ...begun, foreseen: null } : begun }];
       if (!this.#handed.has(call.id)) return [{ call, wait }];
       return [{ call: { ...call, args: this.#handed.get(call.id) ?? call.args }, wait, isHanded: true }];
     });

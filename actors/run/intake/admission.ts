@@ -22,13 +22,13 @@ import { asideAgent } from "../spec/aside-agent.ts";
  */
 export function withManifest(turn: SubmitTurn, store: TenantStore): SubmitTurn | Promise<SubmitTurn> {
   const { thread_suffix: suffix, side_of } = turn;
-  if (side_of !== undefined) return besideThread(turn, store, side_of);
+  if (side_of !== undefined) return sideTurn(turn, store, side_of);
   if (suffix === null || turn.parent) return turn;
   const needsManifest = entryPoints[turn.surface].work !== "turn" && turn.manifest === "";
   return needsManifest ? withLastManifest(turn, store, suffix) : turn;
 }
 
-async function besideThread(turn: SubmitTurn, store: TenantStore, suffix: string): Promise<SubmitTurn> {
+async function sideTurn(turn: SubmitTurn, store: TenantStore, suffix: string): Promise<SubmitTurn> {
   return { ...turn, manifest: await manifestOf(store, suffix) };
 }
 

@@ -65,7 +65,7 @@ export async function requeueRun(
     const body = deps.manifests.keep(store, agent);
     const { digest: manifest_digest, version: manifest_version } = agent;
     const own = { manifest_digest, manifest_version, owner: deps.owner, started_at: startedAt };
-    const run = { ...goneOnWith(dead, runId), ...own };
+    const run = { ...continuedRow(dead, runId), ...own };
     await log.begin({
       entries: [requeuedEntry(runId, deadId)],
       ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
@@ -112,7 +112,7 @@ async function checkStandsAt(
 }
 
 /** Returns the run row of the new run, without the fields that its own start sets. */
-function goneOnWith(
+function continuedRow(
   { run_id, manifest, parent_run_id, hops, asked, first_seq, spent }: RunRow,
   runId: string,
 ): Omit<NewRun, "owner" | "manifest_digest" | "manifest_version" | "started_at"> {

@@ -74,7 +74,7 @@ export async function resumeRun(
   // The request that stops the run also ends it.
   if (stopped === "held" && stop === null) return null;
   const isOver = stopped === "expired";
-  const waits = await waitsAtTakeUp(store, run_id, due && !isOver);
+  const waits = await waitsAtResume(store, run_id, due && !isOver);
   // A hint may arrive late, after its wait was handled by another resume.
   const isAwaited = waits.some(({ state, asked_as }) => state === "open" && asked_as === task);
   const isBack = task !== null && (isAwaited || (await isTaskOf(store, task, run_id)));
@@ -120,8 +120,8 @@ export async function resumeRun(
     );
     const { spec } = start;
     const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
-    const told = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
-    const run = new Run(start, log, told, deps);
+    const reports = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
+    const run = new Run(start, log, reports, deps);
     if (isBack) run.taskFamily?.expect(task);
     if (stop !== null) run.abort(stop);
     else if (isOrphan) run.abort("worker_lost");
@@ -161,7 +161,7 @@ function closeTools(tools: OpenedTools | null): void {
 }
 
 /** Returns the waits of the run. `mayBeDue` first expires waits whose deadline is over, if any has a deadline. */
-async function waitsAtTakeUp(store: TenantStore, run_id: string, mayBeDue: boolean): Promise<WaitRow[]> {
+async function waitsAtResume(store: TenantStore, run_id: string, mayBeDue: boolean): Promise<WaitRow[]> {
   const waits = await waitsOfRun(store, run_id);
   // The clock of the store decides. A run that has no wait with a deadline needs no write.
   if (!mayBeDue || waits.every(({ state, deadline }) => state !== "open" || deadline === null)) return waits;

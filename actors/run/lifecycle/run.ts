@@ -289,7 +289,7 @@ export class Run implements LiveRun {
   }
 
   /** Stores the answer and starts another turn with the queued input. Returns true if the run was stopped, so that it has ended. */
-  async #goOn(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
+  async #continueWithInput(ending: Finished, billed: readonly WriteOp[]): Promise<boolean> {
     const runContext = this.#runContext;
     await runContext.eventLog.append(ending.entries, billed);
     runContext.committed();
@@ -320,7 +320,7 @@ export class Run implements LiveRun {
       approvals,
       isDead: this.#isDead,
     });
-    if (!(await end.write())) return this.#goOn(ending, end.billed);
+    if (!(await end.write())) return this.#continueWithInput(ending, end.billed);
     runContext.committed();
     this.#durable?.tell(end.status);
     runContext.durableRun?.announceEnd();

@@ -15,21 +15,21 @@ export interface ReleasedReply extends ModelReply {
   readonly denials: readonly Denial[];
   readonly isRefused: boolean;
   /** The thoughts that clients have received; null if none were published yet. */
-  readonly told: SentThoughts | null;
+  readonly sentThoughts: SentThoughts | null;
 }
 
 /** Wraps a reply that was streamed without any control. */
-export function unheld(reply: ModelReply, told: SentThoughts): ReleasedReply {
-  return { ...reply, spoken: [], denials: [], isRefused: false, told };
+export function unheld(reply: ModelReply, sentThoughts: SentThoughts): ReleasedReply {
+  return { ...reply, spoken: [], denials: [], isRefused: false, sentThoughts };
 }
 
 /**
  * The thoughts of a reply for the log, with their positions in the text. Thoughts that a provider has signed are kept unchanged, because
  * they are sent back to it.
  */
-export function keptThoughts({ thoughts, reasoning, told }: ReleasedReply): readonly unknown[] {
-  if (thoughts !== undefined) return [...(told?.lost ?? []), ...thoughts];
-  return told?.all ?? (reasoning === "" ? [] : [{ type: "thinking", thinking: reasoning }]);
+export function keptThoughts({ thoughts, reasoning, sentThoughts }: ReleasedReply): readonly unknown[] {
+  if (thoughts !== undefined) return [...(sentThoughts?.lost ?? []), ...thoughts];
+  return sentThoughts?.all ?? (reasoning === "" ? [] : [{ type: "thinking", thinking: reasoning }]);
 }
 
 /**
@@ -51,7 +51,7 @@ export async function releaseReply(runContext: RunContext, reply: ModelReply): P
     spoken: [...reasoning.spoken, ...text.spoken],
     denials: [reasoning.denial, text.denial].filter((denial) => denial !== null),
     isRefused: text.denial !== null,
-    told: null,
+    sentThoughts: null,
   };
 }
 
@@ -148,13 +148,13 @@ export class SentThoughts {
 
   /** Records a thought and returns the text to publish. */
   think(thought: string): string {
-    const told = this.#isParted ? thought : parting + thought;
+    const sent = this.#isParted ? thought : parting + thought;
     this.#isParted = true;
     const last = this.#thoughts.at(-1);
     const text = this.#textLength;
-    if (last !== undefined && (last.at?.text ?? 0) === text) last.thinking += told;
-    else this.#thoughts.push({ type: "thinking", thinking: told, ...(text > 0 && { at: { text, calls: 0 } }) });
-    return told;
+    if (last !== undefined && (last.at?.text ?? 0) === text) last.thinking += sent;
+    else this.#thoughts.push({ type: "thinking", thinking: sent, ...(text > 0 && { at: { text, calls: 0 } }) });
+    return sent;
   }
 
   say(text: string): void {

@@ -46,10 +46,10 @@ export async function refuseImages({ eventLog, branch, askedBy, run }: RunContex
 async function readAll(runContext: RunContext, shown: readonly ContextMessage[]): Promise<ImagesOfCall> {
   const { deps, spec, store } = runContext;
   const { shown: images, missing } = await readImages(shown, deps.files, store, deps.settings.maxBodyBytes);
-  const untold = missing.filter((url) => !runContext.branch.missingFiles?.has(url));
-  if (untold.length > 0) {
-    deps.log.warn({ request_id: spec.request_id, files: untold }, "attachments dropped: their files were deleted");
-    runContext.branch.missingFiles = new Set([...(runContext.branch.missingFiles ?? []), ...untold]);
+  const unreported = missing.filter((url) => !runContext.branch.missingFiles?.has(url));
+  if (unreported.length > 0) {
+    deps.log.warn({ request_id: spec.request_id, files: unreported }, "attachments dropped: their files were deleted");
+    runContext.branch.missingFiles = new Set([...(runContext.branch.missingFiles ?? []), ...unreported]);
   }
   return images;
 }

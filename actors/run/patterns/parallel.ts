@@ -4,7 +4,7 @@ import type { Pattern } from "../steps/pattern.ts";
 import { askSubAgent, closeAside, isAtWork, type SubAgentEnd } from "../steps/sub-agents.ts";
 
 /** Max sub-agents that run at the same time. */
-const besideMax = 8;
+const concurrentMax = 8;
 
 /** Runs all sub-agents on the turn in parallel. The agent then writes one answer from their replies. */
 export const parallel: Pattern = async (runContext, tools) => {
@@ -20,7 +20,7 @@ export const parallel: Pattern = async (runContext, tools) => {
       if (!("kind" in end)) ends[at] = end;
     }
   };
-  const workers = Array.from({ length: Math.min(besideMax, subAgents.length) }, work);
+  const workers = Array.from({ length: Math.min(concurrentMax, subAgents.length) }, work);
   // The first failed write ends the run. It also stops the other sub-agents, so that none continues after the end of the run.
   for (const worker of workers) worker.catch(() => runContext.cancellation.cancel());
   const settled = await Promise.allSettled(workers);

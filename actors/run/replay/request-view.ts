@@ -17,8 +17,8 @@ export async function requestView(
 ): Promise<ModelRequestView | null> {
   const call = await modelCall(store, runId, n);
   if (call === undefined) return null;
-  const told = { n, facts: JSON.stringify(call.facts), frame: call.frame };
-  if (!withBodies) return { ...told, bodies: null };
+  const view = { n, facts: JSON.stringify(call.facts), frame: call.frame };
+  if (!withBodies) return { ...view, bodies: null };
   const { system, words, tools, answer, reply, problems } = await rebuildCall(store, files, call);
   const length = [system, words, tools, answer, reply].reduce((sum, text) => sum + (text?.length ?? 0), 0);
   const bodies =
@@ -32,5 +32,5 @@ export async function requestView(
           reply: null,
           problems: [`longer than ${viewBytesMax}`],
         };
-  return { ...told, bodies };
+  return { ...view, bodies };
 }

@@ -198,8 +198,8 @@ export class DurableRun {
   /** Statements for a run that was ended from outside: they answer the parent's wait for this task and release its budget rows. */
   leaveOps(): WriteOp[] {
     const { parent } = this.#row.asked;
-    const told = parent === undefined ? [] : [answerTaskOp(this.#store, parent)];
-    return [...told, ...leaveBudgetOps(this.#store, this.place.run_id)];
+    const answers = parent === undefined ? [] : [answerTaskOp(this.#store, parent)];
+    return [...answers, ...leaveBudgetOps(this.#store, this.place.run_id)];
   }
 
   /** Notifies waiting parent runs and the delivery actors. Call it after the batch with the end has committed. */

@@ -70,7 +70,7 @@ export function toolListJson(agent: CompiledAgent): string | null {
         function: {
           name: tool.name,
           description: tool.description,
-          parameters: tool.told ?? tool.parameters,
+          parameters: tool.shownParameters ?? tool.parameters,
           ...(tool.strict !== undefined && { strict: tool.strict }),
         },
       })),

@@ -77,7 +77,7 @@ function specOf({ name, description, parameters, strict }: RequestTool): ToolSpe
     name,
     description,
     parameters: anyArguments,
-    told: parameters,
+    shownParameters: parameters,
     effect: "once",
     risk: "speaks",
     workspace: false,

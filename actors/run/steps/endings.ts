@@ -129,7 +129,7 @@ export function failedCall(
     kind: "finished",
     final: partial === "" ? null : partial,
     stop_reason: "unknown",
-    failure: deps.mask.told.text(`model provider failed: ${failure.told}`).slice(0, 200),
+    failure: deps.mask.sent.text(`model provider failed: ${failure.publicMessage}`).slice(0, 200),
     failedCall: { code: failureCodeOf(failure), retryAfterMs: failure.retryAfterMs },
     // A prompt that is too long would fail again.
     ...(failure.overflow ? {} : { mayPass: true as const }),
@@ -144,7 +144,7 @@ function failedTool({ deps }: RunContext, { name, text }: { readonly name: strin
     kind: "finished",
     final: null,
     stop_reason: "unknown",
-    failure: deps.mask.told.text(`tool ${name} failed: ${text}`).slice(0, 200).toWellFormed(),
+    failure: deps.mask.sent.text(`tool ${name} failed: ${text}`).slice(0, 200).toWellFormed(),
     failedTool: true,
     entries: [],
     ok: false,

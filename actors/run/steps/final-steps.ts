@@ -70,7 +70,7 @@ interface BufferedReply {
 /** Notes a reply in the log before it is judged. */
 async function noteAnswer(runContext: RunContext, reply: ReleasedReply): Promise<void> {
   const { route, number: step } = runContext.step;
-  const note = { model: route.id, step, reply: { ...reply, told: null } };
+  const note = { model: route.id, step, reply: { ...reply, sentThoughts: null } };
   await runContext.eventLog.append([noteEntry("held_answer", note)], runContext.billing.ops());
 }
 

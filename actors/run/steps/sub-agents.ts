@@ -55,14 +55,14 @@ export async function answerAs(runContext: RunContext, agent: CompiledAgent): Pr
 }
 
 /**
- * Runs a sub-agent on the caller's turn, followed by `told`, with its own transcript at `place`. The outcome is noted in the log, and a
+ * Runs a sub-agent on the caller's turn, followed by `addition`, with its own transcript at `place`. The outcome is noted in the log, and a
  * noted outcome is returned without a run.
  */
 export async function askSubAgent(
   runContext: RunContext,
   agent: CompiledAgent,
   place: string,
-  told: string | null = null,
+  addition: string | null = null,
 ): Promise<SubAgentEnd | Suspended> {
   const earlier = endOf(runContext.step.earlier?.notes ?? [], place);
   if (earlier !== null) return earlier;
@@ -70,8 +70,8 @@ export async function askSubAgent(
   const turn = branch.slice(turnStart).filter(({ role }) => role === "user" || role === "system");
   if (runContext.step.ephemeralInstruction !== null)
     turn.push(contextMessage({ role: "user", content: runContext.step.ephemeralInstruction }));
-  if (told !== null) turn.push(contextMessage({ role: "user", content: told }));
-  const { messages, resumed } = takenUp(runContext, place);
+  if (addition !== null) turn.push(contextMessage({ role: "user", content: addition }));
+  const { messages, resumed } = resumedState(runContext, place);
   const own = { branch: [...turn, ...messages], turnStart: 0, ephemeralInstruction: null };
   const start = startOf(runContext, agent, own, { resumed, queued: null });
   const eventLog = subAgentLog(runContext.eventLog, place);
@@ -84,7 +84,7 @@ export async function askSubAgent(
   const tools = new ToolRunner(subAgent);
   const ending = await ended(runContext, agent, subAgent, tools);
   if (ending?.kind === "suspended") {
-    runContext.step.closeMembers.push(() => closeCalls(subAgent, tools));
+    runContext.step.closeSubAgents.push(() => closeCalls(subAgent, tools));
     return ending;
   }
   if (runContext.cancellation.cancelled) return { agent: agent.name, text: null };
@@ -103,7 +103,7 @@ export function isAtWork({ step: { earlier } }: RunContext, place: string): bool
 
 /** Closes the calls of waiting sub-agents after the run was stopped. */
 export async function closeAside(runContext: RunContext): Promise<void> {
-  for (const close of runContext.step.closeMembers.splice(0)) await close();
+  for (const close of runContext.step.closeSubAgents.splice(0)) await close();
 }
 
 async function closeCalls(subAgent: RunContext, tools: ToolRunner): Promise<void> {
@@ -170,7 +170,7 @@ function startOf(
   const own = [route, ...fallbacks];
   const seeing = own.filter(takesImages);
   const routes = !hasImages || takesImages(route) ? own : vision === null ? seeing : [vision, ...seeing];
-  const memberPlan = {
+  const subAgentSpec = {
     ...spec,
     ...now,
     agent,
@@ -182,7 +182,7 @@ function startOf(
     thinking: thinkingFor(agent, null),
     userText: null,
   };
-  return { ...at, spec: memberPlan, tools: null, durableRun };
+  return { ...at, spec: subAgentSpec, tools: null, durableRun };
 }
 
 function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {
@@ -191,7 +191,7 @@ function endOf(notes: readonly RunNote[], place: string): SubAgentEnd | null {
 }
 
 /** Rebuilds the state of a sub-agent from its logged events. */
-function takenUp(runContext: RunContext, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
+function resumedState(runContext: RunContext, place: string): { messages: ContextMessage[]; resumed: Resumed | null } {
   const resumed = runContext.step.earlier;
   const events = resumed === null ? [] : eventsAt(resumed.ofSubAgents, place);
   if (resumed === null || events.length === 0) return { messages: [], resumed: null };

@@ -42,7 +42,7 @@ export class AnsweredCalls {
   /** Continues a call of a suspended run whose wait has ended. Null while the wait is open. */
   async resume(call: ToolCall, asked: WaitRow): Promise<Made> {
     const wait = asked.kind === "task" && asked.state === "open" ? await this.#parts.waits().back(asked) : asked;
-    const { outcome, ops } = this.#parts.waits().takeUp(wait);
+    const { outcome, ops } = this.#parts.waits().closing(wait);
     if (this.#runContext.cancellation.cancelled) return this.givenUp(call, wait, [endedEntry(wait, "aborted")], ops);
     if (isSuperseded(wait)) {
       const { begun } = wait.call;

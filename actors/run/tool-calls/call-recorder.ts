@@ -94,18 +94,18 @@ export class CallRecorder {
     runContext.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
     if (denial !== null) runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
-    const told = denial === null ? shownStatus : "denied";
+    const outcomeStatus = denial === null ? shownStatus : "denied";
     const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
     const { taint = [] } = result;
     const of = { spoken, taint, ...(artifact !== undefined && { artifact_id: artifact.artifact_id }) };
     const written = artifact === undefined ? ops : [...ops, ...artifact.ops];
-    if (!shown.images?.length) return this.#close(toolOutcome(call, text, told, of), entries, written, kept);
+    if (!shown.images?.length) return this.#close(toolOutcome(call, text, outcomeStatus, of), entries, written, kept);
     return keepImages(runContext, shown.images).then(({ attachments, ops: keeping, note }) => {
       // The marker of an artifact is the last text.
       const lines = artifact === undefined ? [text, note] : [note, text];
       const words = lines.filter((line) => line !== "").join("\n");
       return this.#close(
-        toolOutcome(call, words, told, { ...of, attachments }),
+        toolOutcome(call, words, outcomeStatus, { ...of, attachments }),
         entries,
         [...written, ...keeping],
         kept,

@@ -158,7 +158,7 @@ export class CallRunner {
     if ((await this.#waits.reserve()) !== null) return this.#recorder.recalled(call, effect);
     this.#recorder.started(call);
     const by = { control: "approvals", rule: request.rule_id, begun: effect } as const;
-    return this.#putAside(call, wait, by, [askApprovalOp(this.#runContext.store, request)]);
+    return this.#suspendCall(call, wait, by, [askApprovalOp(this.#runContext.store, request)]);
   }
 
   /** Runs a call that the controls have passed. */
@@ -200,7 +200,7 @@ export class CallRunner {
       return this.#recorder.made(call, toolError("rate_limited", full), 0, null, []);
     }
     if (queued !== undefined) return this.#enqueue(call, wait, queued);
-    if (runContext.spec.thread_suffix !== null) return this.#putAside(call, wait, by, []);
+    if (runContext.spec.thread_suffix !== null) return this.#suspendCall(call, wait, by, []);
     const { row } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const { wait: ended, outcome, ops } = await this.#waits.here(wait, row);
     return outcome === null
@@ -232,7 +232,7 @@ export class CallRunner {
   }
 
   /** Opens a wait on the thread and leaves the call. `ops` are written before the wait. */
-  async #putAside(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
+  async #suspendCall(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
     const runContext = this.#runContext;
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
     const at = await runContext.eventLog.append([entry], [...ops, ...openOps(runContext.store, row, wait.request)]);

@@ -127,7 +127,7 @@ export class CallWaits {
   }
 
   /** Returns the outcome of a wait that was stored on a thread, with the statements that close it. */
-  takeUp(wait: WaitRow): WaitEnd {
+  closing(wait: WaitRow): WaitEnd {
     const { cancellation, store } = this.#runContext;
     const outcome = cancellation.cancelled ? null : outcomeOf(wait);
     if (outcome === null) {

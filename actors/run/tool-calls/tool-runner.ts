@@ -43,7 +43,7 @@ export class ToolRunner {
   ): Promise<{ outcomes: ToolOutcome[]; waits: boolean; handed: readonly ToolCall[] }> {
     const found: Made[] = [];
     if (this.#runContext.spec.agent.parallelTools) {
-      found.push(...(await this.#runBeside(calls)));
+      found.push(...(await this.#runConcurrently(calls)));
     } else {
       for (const pending of calls) {
         const outcome = await this.#calls.run(pending);
@@ -61,7 +61,7 @@ export class ToolRunner {
   }
 
   /** Runs all calls concurrently. If one cannot be logged, the run is cancelled, and the error is thrown after all calls have ended. */
-  async #runBeside(calls: readonly PendingCall[]): Promise<Made[]> {
+  async #runConcurrently(calls: readonly PendingCall[]): Promise<Made[]> {
     const ends = await Promise.allSettled(
       calls.map((pending) =>
         this.#calls.run(pending).catch((error) => {

@@ -98,7 +98,7 @@ export const planCreate = defineTool({
     });
     if ("error" in made) return made;
     if (context.threadSuffix === null) context.madePlans.add(made);
-    return told(made);
+    return planResult(made);
   },
 });
 
@@ -135,11 +135,11 @@ export const planGet = defineTool({
     const now = context.env.now();
     if (plan_id !== undefined) {
       const row = await storedPlan(store, plan_id);
-      return row && !isExpired(row, now) && isReached(row, context) ? told(row) : unknownPlan(plan_id);
+      return row && !isExpired(row, now) && isReached(row, context) ? planResult(row) : unknownPlan(plan_id);
     }
     const threadId = threadOf(context);
     const newest = threadId === "" ? undefined : await newestPlan(store, threadId, now);
-    return newest ? told(newest) : refused("not_found", "this conversation has no plan yet");
+    return newest ? planResult(newest) : refused("not_found", "this conversation has no plan yet");
   },
 });
 
@@ -218,6 +218,6 @@ function numbered(steps: readonly (Omit<PlanStep, "id" | "status"> & Partial<Pla
   }));
 }
 
-function told({ id, ts, plan }: PlanRow): ToolResult {
+function planResult({ id, ts, plan }: PlanRow): ToolResult {
   return { text: `{"plan_id":${JSON.stringify(id)},"updated_at":${ts},"plan":${plan}}` };
 }

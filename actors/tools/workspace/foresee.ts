@@ -24,20 +24,20 @@ export async function foreseeChange(
 }
 
 /**
- * Returns whether the file has its expected content or the one before. `told` renders the tool's text from the number of bytes.
+ * Returns whether the file has its expected content or the one before. `textOf` renders the tool's text from the number of bytes.
  */
 export async function findChange(
   path: string,
   bytesMax: number,
   { before, after }: Foreseen,
   context: ToolContext,
-  told: (bytes: number) => string,
+  textOf: (bytes: number) => string,
 ): Promise<Found> {
   if (after === null) return null;
   try {
     const file = await readIfThere(parsePath(path), bytesMax, context);
     const digest = digestOf(file);
-    if (digest === after) return { text: told(file?.length ?? 0) };
+    if (digest === after) return { text: textOf(file?.length ?? 0) };
     return digest === before ? "not_made" : null;
   } catch (error) {
     if (error instanceof ToolRefusal) return null;

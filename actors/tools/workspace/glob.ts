@@ -66,7 +66,7 @@ export const glob = defineTool({
       });
       const lines = found.slice(0, max).sort();
       if (found.length > max) lines.push(`[truncated at ${max}]`);
-      lines.push(...survey.told("give a path"));
+      lines.push(...survey.skipped("give a path"));
       return lines.length === 0 ? "[no matches]" : lines.join("\n");
     }),
 });

@@ -47,7 +47,7 @@ export const listDir = defineTool({
         }
         if (shown.length > entriesMax) lines.push(`[truncated at ${entriesMax}]`);
         // The names read from a very large directory are not its first ones in order.
-        lines.push(...survey.told("there are more names, which may come before these"));
+        lines.push(...survey.skipped("there are more names, which may come before these"));
         return lines.length === 0 ? "[empty]" : lines.join("\n");
       }),
     ),

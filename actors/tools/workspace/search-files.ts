@@ -103,7 +103,7 @@ export const searchFiles = defineTool({
             await directory.close();
           }
         });
-      return [...report(search), ...survey.told("give a path")].join("\n");
+      return [...report(search), ...survey.skipped("give a path")].join("\n");
     }),
 });
 

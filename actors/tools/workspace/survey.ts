@@ -49,7 +49,7 @@ export class Survey {
   }
 
   /** Returns the line about what was skipped; none if nothing was. */
-  told(advice: string): string[] {
+  skipped(advice: string): string[] {
     return this.#stoppedAfter === "" ? [] : [`[stopped after ${this.#stoppedAfter}: ${advice}]`];
   }
 }

@@ -55,7 +55,7 @@ export async function inParent<T>(
 }
 
 /** Runs `work` in the parent directory of the workspace root, with the root's name; does nothing if the parent is missing. */
-export async function besideRoot(
+export async function inParentOfRoot(
   place: Workspace,
   work: (directory: Directory, name: string) => Promise<void>,
 ): Promise<void> {

@@ -450,7 +450,7 @@ test("a temperature of 0 is left out for a model that refuses it, others fail", 
   const failure = await failureOf(model, { temperature: 0.7 });
 
   assert.equal(body.temperature, undefined);
-  assert.match(failure.told, /^status 400: `temperature` is deprecated/);
+  assert.match(failure.publicMessage, /^status 400: `temperature` is deprecated/);
   mock.refused.splice(0);
 });
 
@@ -559,7 +559,7 @@ for (const [type, status, retryable] of errors) {
 
     assert.deepEqual([inStream.status, inStream.retryable, inStream.partial], [status, retryable, "So far"]);
     assert.deepEqual([asStatus.status, asStatus.retryable, asStatus.retryAfterMs], [status, retryable, 3000]);
-    assert.match(inStream.told, /Sorry\./);
+    assert.match(inStream.publicMessage, /Sorry\./);
   });
 }
 
@@ -569,5 +569,8 @@ test("a stream that is cut off is a failure with its partial text", async () => 
 
   const failure = await failureOf(model);
 
-  assert.deepEqual([failure.partial, failure.retryable, failure.told], ["So far", true, "the connection was lost"]);
+  assert.deepEqual(
+    [failure.partial, failure.retryable, failure.publicMessage],
+    ["So far", true, "the connection was lost"],
+  );
 });

@@ -241,7 +241,7 @@ describe("hostile streams", () => {
     const usageOf = (...bodies: string[]) => {
       const reader = new AnthropicReader(listen().events, by);
       return bodies.map((body, at) => {
-        if (at > 0) reader.goOn();
+        if (at > 0) reader.continueReply();
         reader.push(Buffer.from(body));
         return reader.end().usage;
       });

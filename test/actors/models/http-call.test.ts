@@ -35,7 +35,7 @@ function begin() {
     sendDifferently: () => false,
     sendOn({ stop_reason }) {
       if (stop_reason !== "pause_turn") return false;
-      reader.goOn();
+      reader.continueReply();
       asked++;
       return true;
     },

@@ -283,7 +283,7 @@ test("a forbidden destination is a permanent failure that names no address", asy
     const failed = await failureOf("mock-text", {}, providerOf({ baseUrl }));
 
     assert.equal(failed.message, "egress_blocked: destination not permitted");
-    assert.equal(failed.told, failed.message);
+    assert.equal(failed.publicMessage, failed.message);
     assert.equal(failed.retryable, false);
     assert.equal(failed.timedOut, false);
   }
@@ -642,7 +642,7 @@ test("a guessable credential is hidden too, as the provider repeats it", async (
     const failed = await failureOf("echo-short", {}, providerOf({ apiKey: key, mask: new SecretMask(["dev-key"]) }));
 
     assert.equal(failed.message, "status 401: Incorrect key: [REDACTED], of [REDACTED].");
-    assert.equal(failed.told, failed.message);
+    assert.equal(failed.publicMessage, failed.message);
   }
 });
 
@@ -661,7 +661,7 @@ test("a failure hides addresses from the caller, and shows them to the operator"
     const failed = await failureOf(model);
 
     assert.equal(failed.message, before + said);
-    assert.equal(failed.told, `${before}upstream [address] behind [address] is gone`);
+    assert.equal(failed.publicMessage, `${before}upstream [address] behind [address] is gone`);
   }
 });
 
@@ -671,10 +671,10 @@ test("a truncated address is not shown", async () => {
 
   for (let shift = 0; shift < 16; shift++) {
     mock.answer("cut-through", jsonScript(400, { error: { message: "x".repeat(shift) + said } }));
-    assert.doesNotMatch((await failureOf("cut-through")).told, /10\.|example/);
+    assert.doesNotMatch((await failureOf("cut-through")).publicMessage, /10\.|example/);
   }
   mock.answer("one-word", jsonScript(400, { error: { message: "10.20.30.40/".repeat(1000) } }));
-  assert.equal((await failureOf("one-word")).told, "status 400");
+  assert.equal((await failureOf("one-word")).publicMessage, "status 400");
 });
 
 test("an invalid header value as credential is a permanent failure without its text", async () => {
