@@ -36,7 +36,11 @@ export async function offeredTools({ principal, manifest }: ToolsAsked, deps: Ru
   const opened = await deps.toolSets.open(agent, principal.tenant_id);
   try {
     const tools: readonly OfferedTool[] = callable(opened?.agent ?? agent, deps.toolSources).map(
-      ({ name, description, parameters, told = parameters }) => ({ name, description, inputSchema: told }),
+      ({ name, description, parameters, shownParameters = parameters }) => ({
+        name,
+        description,
+        inputSchema: shownParameters,
+      }),
     );
     return { tools: toJsonText(tools) };
   } finally {

@@ -130,7 +130,9 @@ const texts = new WeakMap<ToolSpec, ContextMessage>();
 function textOf(tool: ToolSpec): ContextMessage {
   let text = texts.get(tool);
   if (text === undefined) {
-    const { properties = {} } = (tool.told ?? tool.parameters) as { properties?: Readonly<Record<string, object>> };
+    const { properties = {} } = (tool.shownParameters ?? tool.parameters) as {
+      properties?: Readonly<Record<string, object>>;
+    };
     const words = [tool.name, tool.description, ...Object.keys(properties)].map((word) => spaced(word));
     text = contextMessage({ role: "user", content: words.join("\n") });
     texts.set(tool, text);
