@@ -97,6 +97,10 @@ export const errorTable = {
   },
   idempotency_key_reused: { status: 422, help: "The key was used before with another body." },
   idempotency_in_progress: { status: 409, retryable: true, help: "The first request with this key is still running." },
+  peer_hop_limit: {
+    status: 403,
+    help: "The request has passed through more agents than limits.max_peer_hops of the manifest allows.",
+  },
   run_in_progress: { status: 409, retryable: true, help: "The thread already has a live run." },
   run_not_found: { status: 404, help: "There is no run of this id, or no durable run of this resume token." },
   request_not_found: { status: 404, help: "The run has no stored model request of this number." },

@@ -28,6 +28,7 @@ import { threadActor } from "../actors/thread/thread-actor.ts";
 import { UnconfirmedLogs } from "../actors/thread/unconfirmed-logs.ts";
 import { UnpublishedEvents } from "../actors/thread/unpublished-events.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
+import { peerSource } from "../actors/tools/peers/peer-tool.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { queueSource } from "../actors/tools/questions/queue-tool.ts";
 import { builtInSource } from "../actors/tools/registry/built-in.ts";
@@ -158,6 +159,7 @@ export function createActorDeps(
     clientToolSource,
     queueSource,
     httpToolSource,
+    peerSource,
     builtInSource,
     delegationSource,
     ...pluginToolSources(plugins, services),

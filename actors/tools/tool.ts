@@ -112,6 +112,8 @@ export interface ToolContext {
   readonly key: string;
   /** The trigger event that started the run; null if a person or client did. */
   readonly trigger: TriggerDelivery | null;
+  /** Agents that the request of the run has passed through before. */
+  readonly hops: number;
   /** Full id of the thread on which a connected client can answer; null if no client is connected. */
   readonly askedOn: string | null;
   /** Full id of the session to which a consumer may send a result. */

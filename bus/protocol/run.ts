@@ -185,6 +185,8 @@ export interface SubmitTurn {
   readonly a2a?: A2aCall;
   /** Set for a run of one call. */
   readonly call?: SingleCall;
+  /** Agents that the request has passed through before; absent for none. */
+  readonly hops?: number;
 }
 
 /** The call of the A2A protocol that asks for a task. */

@@ -47,6 +47,7 @@ export const cures: Readonly<Record<ErrorCode, string>> = {
   idempotency_key_reused: "Use a new key for a new body.",
   idempotency_in_progress:
     "Send it again in a moment with the same key: you get the first request's answer. If a POST /chat failed with a 5xx before it changed anything, it runs again.",
+  peer_hop_limit: "Shorten the chain of agents, or raise limits.max_peer_hops of the manifest, to at most 5.",
   run_in_progress: "Wait for the run, steer it (POST /chat/steer), stop it (POST /chat/abort), or use another thread.",
   run_not_found: "Check the token. Runs are deleted SVC_FIBER_RETENTION_DAYS after their end.",
   request_not_found: "GET /runs/{id}/timeline lists the run's model calls.",

@@ -152,6 +152,7 @@ const codes: typeof olderCodes = {
   unauthorized: rpcCodes.notAllowed,
   auth_scheme_not_allowed: rpcCodes.notAllowed,
   missing_scopes: rpcCodes.notAllowed,
+  peer_hop_limit: rpcCodes.notAllowed,
   run_not_found: rpcCodes.taskNotFound,
   run_in_progress: rpcCodes.unsupportedOperation,
   run_finished: rpcCodes.unsupportedOperation,

@@ -55,6 +55,7 @@ const readHeaders = [
   "x-hub-signature-256",
   "x-request-id",
   "x-svc-consumer-secret",
+  "x-svc-hops",
   "x-svc-lease-token",
   "x-svc-thread-id",
 ] as const;

@@ -62,7 +62,14 @@ const rpc = route({
     "Calls of the A2A protocol, versions 1.0 and 0.3: an agent sends messages, and reads, streams and cancels its tasks.",
   tag,
   access: "chat:write",
-  headers: Type.Object({ "A2A-Version": Version }),
+  headers: Type.Object({
+    "A2A-Version": Version,
+    "X-Svc-Hops": Type.Optional(
+      Type.String({
+        description: "Agents that the request has passed through; more than limits.max_peer_hops are refused.",
+      }),
+    ),
+  }),
   query: Type.Object({ "A2A-Version": Version }),
   body: RpcRequest,
   reply: {
@@ -84,6 +91,7 @@ const rpc = route({
   fails: [
     "missing_scopes",
     "auth_scheme_not_allowed",
+    "peer_hop_limit",
     "run_queue_full",
     "queue_full",
     "conflict",
@@ -175,6 +183,7 @@ async function deliver(
     await followUp(sent, await findTask(store, taskId), request, context);
     return { turn: null, id: taskId };
   }
+  const hops = hopsOf(request.exchange.head.headers["x-svc-hops"]);
   const contextId = sent.contextId ?? context.env.id();
   const turn = await startTurn(
     request,
@@ -191,10 +200,17 @@ async function deliver(
       include_usage: false,
       response: null,
       a2a: { version: call.version, rpc_id: call.rpc_id, streams },
+      ...(hops > 0 && { hops }),
     },
     context,
   );
   return { turn, id: turn.run_id };
+}
+
+/** Returns the number of agents that a request has passed through. Throws an RpcError for another text than a number. */
+function hopsOf(header = "0"): number {
+  if (!/^\d{1,9}$/.test(header)) throw new RpcError(rpcCodes.invalidParams, "X-Svc-Hops must be a number.");
+  return Number(header);
 }
 
 /** Queues a message for a running task. A task that waits or has ended takes none. */

@@ -51,6 +51,7 @@ export function taskTurn(
     idempotency: null,
     lease: null,
     channel: { node: deps.bus.node, id: 0 },
+    hops: spec.hops + 1,
     parent: {
       run_id: spec.run_id,
       suffix: spec.thread_suffix ?? "",

@@ -38,8 +38,8 @@ async function withLastManifest(turn: SubmitTurn, store: TenantStore, suffix: st
 }
 
 /**
- * Returns the agent if the caller may use it. Refuses with manifest_required, unknown_manifest, invalid_manifest and the refusals of
- * spec.auth.inbound, in this order. A caller without credentials gets unauthorized instead of unknown_manifest or invalid_manifest.
+ * Returns the agent if the caller may use it. Refuses with manifest_required, unknown_manifest, invalid_manifest, the refusals of
+ * spec.auth.inbound and peer_hop_limit, in this order. A caller without credentials gets unauthorized instead of unknown_manifest or invalid_manifest.
  */
 export function admitCaller(turn: AskedAgent, deps: RunDeps): CompiledAgent | Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
@@ -52,6 +52,8 @@ type AskedAgent = Pick<SubmitTurn, "principal" | "manifest" | "thread_suffix" | 
 
 function admitted(turn: AskedAgent, agent: CompiledAgent): CompiledAgent {
   admit(turn.principal, agent.inbound);
+  // A task is bound by the limits of the agent that hands it out.
+  if (turn.parent === undefined && (turn.hops ?? 0) > agent.limits.max_peer_hops) throw new SvcError("peer_hop_limit");
   return turn.side_of === undefined ? agent : asideAgent(agent);
 }
 

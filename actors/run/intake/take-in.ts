@@ -139,6 +139,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     thread_suffix: turn.thread_suffix,
     parent: turn.parent ?? null,
     isShared: false,
+    hops: turn.hops ?? 0,
     response: turn.response,
     options,
     trigger: turn.trigger ?? null,

@@ -164,7 +164,7 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
     manifest_digest: agent.digest,
     manifest_version: agent.version,
     parent_run_id: spec.parent?.run_id ?? null,
-    hops: spec.parent?.depth ?? 0,
+    hops: spec.hops,
     asked: {
       surface,
       request_id,

@@ -87,6 +87,7 @@ export async function resumedSpec(
     thread_key: thread.thread_key,
     parent: asked.parent ?? null,
     isShared: mayDelegate(agent) && (await runBudgetById(store, runId)) !== undefined,
+    hops: row.hops,
     response: asked.response ?? null,
     options,
     trigger: asked.trigger ?? null,

@@ -44,6 +44,8 @@ export interface RunSpec {
   readonly parent: ParentRun | null;
   /** True if the budget that the run shares with its tasks is already stored in rows. */
   readonly isShared: boolean;
+  /** Agents that the request has passed through before this run. */
+  readonly hops: number;
   /** The options of POST /v1/responses; null on other entry points. */
   readonly response: ResponseAsked | null;
   /** The options of the OpenAI entry point; null without any. */

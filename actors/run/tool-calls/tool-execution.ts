@@ -156,6 +156,7 @@ export function toolContext(
     toolCallId: callId,
     key: callDigest(spec.keyedAs, callId),
     trigger: spec.trigger,
+    hops: spec.hops,
     askedOn: runContext.askedOn,
     sessionId: runContext.sessionId,
     workspaceScope: spec.agent.workspaceScope,

@@ -63,7 +63,7 @@ test("an invalid manifest is refused, and nothing of it is stored or recorded", 
       manifest: '{"metadata":{"name":"helper"},"spec":{"tools":["nobodys"]}}',
     }),
     "invalid_manifest of what is not built": putOf("x", {
-      manifest: '{"metadata":{"name":"helper"},"spec":{"peers":[{"name":"p","url":"https://p.example"}]}}',
+      manifest: '{"metadata":{"name":"helper"},"spec":{"containers":[{"name":"c","binding":"b"}]}}',
     }),
   };
 

@@ -46,6 +46,7 @@ export function openFixture(t: TestContext): Fixture {
   const context: ToolContext = {
     env: systemEnv(),
     tenantId: "default",
+    hops: 0,
     store: createStore(nothingKept).tenant("default"),
     tenantStoredBytes: 0,
     manifest: "agent",
