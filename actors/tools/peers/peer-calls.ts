@@ -117,11 +117,11 @@ async function ask(
 function resultIn({ status, bytes, isCut }: WholeAnswer): unknown {
   if (isCut) throw new PeerError("provider_error", `the answer is longer than ${answerBytesMax} bytes`);
   const { result, error } = parsed(bytes);
-  if (error !== undefined) {
-    const { code, message } = Object(error) as { readonly code?: unknown; readonly message?: unknown };
+  const { code, message } = Object(error) as { readonly code?: unknown; readonly message?: unknown };
+  if (typeof code === "number") {
     const told = typeof message === "string" ? message.slice(0, messageCharsMax) : "no reason";
     if (code === methodNotFound || code === versionNotSupported) throw new UnknownMethod("provider_error", told);
-    throw new PeerError(codeOf(status), `error ${Number(code)}: ${told}`);
+    throw new PeerError(codeOf(status), `error ${code}: ${told}`);
   }
   if (status >= 400) throw new PeerError(codeOf(status), `the answer has the status ${status}`);
   if (typeof result !== "object" || result === null)
