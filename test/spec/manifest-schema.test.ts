@@ -344,6 +344,7 @@ test("every default of a list entry is the specified one", () => {
       name: "h",
       description: "",
       path_prefix: "",
+      methods: ["GET"],
       timeout_ms: null,
       max_bytes: null,
       format: "text",

@@ -154,7 +154,7 @@ interface Parts {
   readonly parts?: unknown;
 }
 
-/** Reads a task, or a message that stands for a completed one. */
+/** Reads a task. A message of the agent counts as a completed task. */
 function taskIn(result: unknown): PeerTask {
   const { task, message } = result as { readonly task?: unknown; readonly message?: unknown };
   const wire = Object(task ?? message ?? result) as Wire;
