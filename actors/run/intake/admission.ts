@@ -48,7 +48,7 @@ export function admitCaller(turn: AskedAgent, deps: RunDeps): CompiledAgent | Pr
 }
 
 /** The agent that a caller asks for. */
-type AskedAgent = Pick<SubmitTurn, "principal" | "manifest" | "thread_suffix" | "side_of">;
+type AskedAgent = Pick<SubmitTurn, "principal" | "manifest" | "thread_suffix" | "side_of" | "parent" | "hops">;
 
 function admitted(turn: AskedAgent, agent: CompiledAgent): CompiledAgent {
   admit(turn.principal, agent.inbound);
