@@ -84,6 +84,7 @@ export interface ArtifactPage {
   readonly end: number;
   /** Characters of the whole. */
   readonly chars: number;
+  readonly taint: readonly string[];
 }
 
 /** The outcome of an interrupted call: its result, or `not_made`. Null if unknown. */

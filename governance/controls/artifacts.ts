@@ -21,7 +21,7 @@ export function artifacts(run: GovernedRun): Control | null {
       if (tool === readArtifactName || result.text.length <= threshold_chars) return pass;
       const text = soundText(result.text);
       try {
-        const artifact = await store(text, tool);
+        const artifact = await store(text, { tool, taint: result.taint ?? [] });
         metrics.count("svc_artifacts_stored_total", {});
         const marker = `[artifact ${artifact.artifact_id}: ${text.length} chars; preview above; read_artifact(artifact_id, offset, length)]`;
         const preview = cutText(text, preview_chars);

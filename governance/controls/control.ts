@@ -10,7 +10,15 @@ import type { RunBudget } from "../budget.ts";
 import type { SecretMask } from "../secret-mask.ts";
 import type { DenialForm } from "./denial.ts";
 import type { ControlName } from "./order.ts";
-import type { CallVerdict, GovernedResult, InputVerdict, ReplyVerdict, ResultVerdict, StoredText } from "./verdicts.ts";
+import type {
+  CallVerdict,
+  GovernedResult,
+  InputVerdict,
+  ReplyVerdict,
+  ResultVerdict,
+  StoredOf,
+  StoredText,
+} from "./verdicts.ts";
 
 /**
  * A check around the tool calls and replies of one run. `before` judges a call before it is made, `after` judges its result, and
@@ -88,7 +96,7 @@ export interface GovernedRun {
    * Stores a long result of a tool for the conversation. Refuses with object_store_unavailable, storage_quota_exceeded and
    * storage_unavailable. Null before there is a run, when the results are those that a caller sends.
    */
-  readonly storeText: ((text: string, tool: string) => Promise<StoredText>) | null;
+  readonly storeText: ((text: string, of: StoredOf) => Promise<StoredText>) | null;
   audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void;
   /** Logs why a control failed. */
   failed(error: unknown): void;

@@ -64,8 +64,16 @@ export interface GovernedResult {
   readonly error?: string;
   /** A replaced text keeps its images; a blocked result loses them too. */
   readonly images?: readonly ResultImage[];
+  /** Where untrusted text came from; absent for text of svc and of the operator. */
+  readonly taint?: readonly string[];
   /** Set if the result is stored as an artifact: `text` is then its beginning, followed by the marker of the artifact. */
   readonly artifact?: StoredText;
+}
+
+/** The call that had a stored result. */
+export interface StoredOf {
+  readonly tool: string;
+  readonly taint: readonly string[];
 }
 
 /** A result that is stored apart from the log. */

@@ -34,6 +34,7 @@ export interface NewArtifact {
   readonly text: string;
   readonly manifest: string;
   readonly tool: string;
+  readonly taint: readonly string[];
   /** Null for a run without a thread. */
   readonly thread_key: number | null;
 }
@@ -83,11 +84,10 @@ export class ArtifactStore {
     return { artifact: { ...artifact, state: "draft" }, keep: keepArtifactOp(store, artifact.artifact_id) };
   }
 
-  /** Returns an artifact that a thread owns or shows, with its text; null for any other id. */
-  async ofThread(store: TenantStore, artifactId: string, threadKey: number): Promise<string | null> {
-    if (this.#objects === null || !isArtifactId(artifactId)) return null;
-    const artifact = await artifactOfThread(store, artifactId, threadKey);
-    return artifact === undefined ? null : this.text(store, artifact);
+  /** Returns an artifact that a thread owns or shows; undefined for any other id. */
+  async ofThread(store: TenantStore, artifactId: string, threadKey: number): Promise<ArtifactRow | undefined> {
+    if (this.#objects === null || !isArtifactId(artifactId)) return undefined;
+    return artifactOfThread(store, artifactId, threadKey);
   }
 
   /** Returns the text of an artifact of a manifest; null for any other id. */

@@ -11,6 +11,7 @@ export const migration: Migration = {
       artifact_id TEXT NOT NULL,
       manifest TEXT NOT NULL,
       tool TEXT NOT NULL,
+      taint TEXT NOT NULL,
       chars BIGINT NOT NULL,
       size_bytes BIGINT NOT NULL,
       created_at BIGINT NOT NULL,

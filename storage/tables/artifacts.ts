@@ -1,7 +1,7 @@
 import { mayDeleteObjects } from "../store/object-hold.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
-import { insertInto, integer, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
+import { insertInto, integer, json, nullable, oneOf, type RowIn, table, text } from "../store/table.ts";
 
 // Artifacts: long tool results, whose text is in the object store. As for files, a row is inserted before its text is stored and
 // deleted after it. Its state is `draft` while the text is being stored, then `kept`, and `gone` until the text is deleted.
@@ -16,6 +16,8 @@ const artifactTable = table(
     /** The agent whose call had the result. */
     manifest: text,
     tool: text,
+    /** Where untrusted text came from, as of the result; a read has it again (decision 114). */
+    taint: json<readonly string[]>(),
     /** UTF-16 code units of the text. */
     chars: integer,
     size_bytes: integer,
@@ -25,7 +27,7 @@ const artifactTable = table(
     thread_key: nullable(integer),
   },
   ({ text: tool, threadKey: thread_key }) => ({
-    ...({ artifact_id: "row", manifest: "m", tool, chars: 5, size_bytes: 5, created_at: 5 } as const),
+    ...({ artifact_id: "row", manifest: "m", tool, taint: [tool], chars: 5, size_bytes: 5, created_at: 5 } as const),
     ...({ state: "kept", thread_key } as const),
   }),
 );

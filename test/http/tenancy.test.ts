@@ -56,7 +56,7 @@ function storeArtifact(dataDir: string): void {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, `${ownersArtifact}.txt`), "the owner's secret");
   const db = new Database(join(dataDir, "svc.db"), { timeout: 10_000 });
-  db.prepare("INSERT INTO artifacts VALUES ('acme', ?, ?, 'report', 18, 18, 5, 'kept', NULL)").run(
+  db.prepare("INSERT INTO artifacts VALUES ('acme', ?, ?, 'report', '[]', 18, 18, 5, 'kept', NULL)").run(
     ownersArtifact,
     ownersArtifact,
   );

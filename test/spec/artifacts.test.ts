@@ -128,6 +128,12 @@ describe("artifacts", () => {
     assert.match(drawn, /^\[1 image omitted: no image by its bytes\]\nline-0 /);
     assert.ok(idIn(drawn));
     const [result] = await resultsOf("places");
+    await run("keeper", "places", [() => read(idIn(stored))]);
+    const page = (await resultsOf("places")).at(-1);
+    assert.deepEqual(
+      [result, page].map((one) => one?.metadata?.taint),
+      [["web:reports.test"], ["web:reports.test"]],
+    );
     assert.equal(result?.metadata?.artifact_id, idIn(stored));
     assert.equal(result?.content, stored, "the log has what the model was shown");
   });

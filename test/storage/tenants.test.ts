@@ -249,7 +249,15 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
   ]);
   await tenant.write(sampledTables().map(({ name, row }) => tenant.op(addingTo(name), [...row({ text, threadKey })])));
   // An artifact that another thread shows, and a deleted one.
-  const deleted = { artifact_id: text, manifest: text, tool: text, chars: 5, size_bytes: 5, created_at: 5 };
+  const deleted = {
+    artifact_id: text,
+    manifest: text,
+    tool: text,
+    taint: [text],
+    chars: 5,
+    size_bytes: 5,
+    created_at: 5,
+  };
   await tenant.write([
     ...shareArtifactsOps(tenant, threadKey + 1, threadKey, ["row"]),
     draftArtifactOp(tenant, { ...deleted, thread_key: threadKey + 5 }),

@@ -29,6 +29,7 @@ const report = defineTool({
   risk: "reads",
   execute: ({ length, word, fails, draws }) => ({
     text: reportText(length, word),
+    taint: ["web:reports.test"],
     ...(fails === true && { error: "provider_error" as const }),
     ...(draws === true && { images: [{ data: png() }, { data: Buffer.alloc(0) }] }),
   }),

@@ -1,4 +1,4 @@
-import type { StoredText } from "../../../governance/controls/verdicts.ts";
+import type { StoredOf, StoredText } from "../../../governance/controls/verdicts.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import type { ArtifactRow } from "../../../storage/tables/artifacts.ts";
 import type { ArtifactPage } from "../../tools/tool.ts";
@@ -22,11 +22,11 @@ export interface ArtifactRun {
 export async function storeText(
   { store, deps, spec, run }: ArtifactRun,
   text: string,
-  tool: string,
+  of: StoredOf,
 ): Promise<StoredText> {
   const isThreaded = spec.thread_suffix !== null;
   const { artifact, keep } = await deps.artifacts.draft(store, {
-    ...{ text, tool, manifest: spec.agent.name },
+    ...{ ...of, text, manifest: spec.agent.name },
     thread_key: isThreaded ? spec.thread_key : null,
   });
   if (!isThreaded) run.ownArtifacts = [...(run.ownArtifacts ?? []), artifact];
@@ -42,20 +42,18 @@ export async function readArtifactPage(
 ): Promise<ArtifactPage | null> {
   const rules = spec.agent.artifacts;
   if (rules === null) return null;
-  const own = run.ownArtifacts?.find(({ artifact_id }) => artifact_id === artifactId);
-  const text =
-    own !== undefined
-      ? await deps.artifacts.text(store, own)
-      : spec.thread_suffix === null
-        ? null
-        : await deps.artifacts.ofThread(store, artifactId, spec.thread_key);
-  if (text === null) return null;
+  const found =
+    spec.thread_suffix === null
+      ? run.ownArtifacts?.find(({ artifact_id }) => artifact_id === artifactId)
+      : await deps.artifacts.ofThread(store, artifactId, spec.thread_key);
+  const text = found === undefined ? null : await deps.artifacts.text(store, found);
+  if (found === undefined || text === null) return null;
   const from = startOf(text, Math.min(offset, text.length));
   const asked = Math.min(length ?? rules.default_window_chars, rules.max_window_chars);
   // A window of one unit in the middle of a pair shows the whole pair, so that every read makes progress.
   const end = Math.max(startOf(text, Math.min(from + asked, text.length)), Math.min(from + 1, text.length));
   const whole = isInPair(text, end) ? end + 1 : end;
-  return { text: text.slice(from, whole), offset: from, end: whole, chars: text.length };
+  return { text: text.slice(from, whole), offset: from, end: whole, chars: text.length, taint: found.taint };
 }
 
 /** Deletes the artifacts of a run without a thread. The sweep retries failed deletions. */

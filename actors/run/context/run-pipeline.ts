@@ -80,7 +80,7 @@ export class Governed implements GovernedRun {
 
   get storeText(): GovernedRun["storeText"] {
     const { store, spec, run } = this.#run;
-    return run === null ? null : (text, tool) => storeText({ store, spec, run, deps: this.#deps }, text, tool);
+    return run === null ? null : (text, of) => storeText({ store, spec, run, deps: this.#deps }, text, of);
   }
 
   callKey(toolCallId: string): string {

@@ -214,7 +214,7 @@ function timed<R extends ToolResult | ToolWait>(
       finish({ error: "internal", text: "the tool failed" });
     };
     const answered = (result: R): void => {
-      if (isAnswer(result)) finish(bounded(result));
+      if (isAnswer(result)) finish(bounded(result, spec.agent.artifacts === null ? textCharsMax : storedCharsMax));
       else failed(new Error("the tool has answered what is no result"));
     };
     try {
@@ -231,11 +231,14 @@ function timed<R extends ToolResult | ToolWait>(
 /** Max characters of a result, as for a client's answer. Every later model call and every read of the history would repeat the text. */
 const textCharsMax = 1024 * 1024;
 
+/** Max characters of a result that is stored as an artifact: more than the largest answer that a tool of svc may read. */
+const storedCharsMax = 5 * 1024 * 1024;
+
 /** Cuts a longer text and says so to the model. The tools that ship with svc stay below the limit. */
-function bounded<R extends ToolResult | ToolWait>(result: R): R {
-  if (!("text" in result) || result.text.length <= textCharsMax) return result;
+function bounded<R extends ToolResult | ToolWait>(result: R, charsMax: number): R {
+  if (!("text" in result) || result.text.length <= charsMax) return result;
   const { text } = result;
-  return { ...result, text: `${text.slice(0, textCharsMax).toWellFormed()}\n[cut: it had ${text.length} characters]` };
+  return { ...result, text: `${text.slice(0, charsMax).toWellFormed()}\n[cut: it had ${text.length} characters]` };
 }
 
 /** True for a valid result. A plugin written in JavaScript may return anything. */

@@ -11,11 +11,14 @@ export const readArtifact: Tool = {
   async execute({ artifact_id, offset = 0, length }: Asked, { artifacts }: ToolContext): Promise<ToolResult> {
     const page = await artifacts.read(artifact_id, offset, length ?? null);
     if (page === null) return toolError("not_found", "artifact not found");
-    const { text, end, chars } = page;
+    const { text, end, chars, taint } = page;
     if (offset >= chars)
       return toolError("invalid_arguments", `offset ${offset} is behind the end: it has ${chars} characters`);
     const rest = end < chars ? `the next begins at offset ${end}` : "this is the end";
-    return { text: `${text}\n[characters ${page.offset} to ${end} of ${chars}; ${rest}]` };
+    return {
+      text: `${text}\n[characters ${page.offset} to ${end} of ${chars}; ${rest}]`,
+      ...(taint.length > 0 && { taint }),
+    };
   },
 };
 
