@@ -143,14 +143,17 @@ class Replaying {
       unanswered: ({ n }, why) => this.#stop(`call ${n}: ${why}`),
       stopped: () => this.#run?.abort(stoppedBy(row)),
     });
+    const { models } = this.#deps;
     const deps: PatternDeps = {
       ...this.#deps,
       toolSources: [tools],
-      models: { ...this.#deps.models, provider: () => model },
+      // No vectors are computed: a replay connects to nothing.
+      models: { ...models, provider: () => model, memoryEmbedding: null, embeddings: new Map() },
     };
     const start = await this.#start(deps);
-    const { session } = start.spec.agent;
-    if (session.kind === "semantic" && deps.models.memoryEmbedding !== null)
+    const { session, toolsRetrieval } = start.spec.agent;
+    const chooses = session.kind === "semantic" || toolsRetrieval?.model === null;
+    if ((chooses && models.memoryEmbedding !== null) || (toolsRetrieval?.model ?? null) !== null)
       return this.#stop("what it was shown was chosen by vectors, which are not on record");
     const eventLog = new ReplayLog(this.#recorded, threadAddress(this.#store.tenantId, thread.suffix).key, aliases, {
       differs: (difference, seq) => this.#differs(difference, seq),

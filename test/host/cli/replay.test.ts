@@ -45,6 +45,12 @@ describe("svc replay", () => {
       manifests: {
         agent: { tools, system_prompt: { inline: "Be exact." } },
         lasting: { tools, execution: { mode: "durable" } },
+        selective: {
+          tools,
+          artifacts: { enabled: true, threshold_chars: 1 },
+          tools_retrieval: { enabled: true, top_k: 1 },
+          client_tools: [{ name: "look" }],
+        },
         left: { model: { id: "left" }, tools },
         right: { model: { id: "right" }, tools },
         both: { pattern: "parallel", sub_agents: ["left", "right"] },
@@ -112,6 +118,23 @@ describe("svc replay", () => {
     assert.match(
       stdout,
       /^\w+ \(agent, completed\): 3 of 3 model calls, 9 of 9 events .*\.\nThe replay equals the record\.\n$/,
+    );
+  });
+
+  test("repeats a run with stored results and chosen tools", async () => {
+    mock.answer("scripted", inTurn(calls(["calculator", { expression: "10 + 20" }]), { text: "Thirty." }));
+    const id = await say("selective", "selective");
+    mock.answer(
+      "scripted",
+      inTurn({ text: "First.", ...calls(sum(1), sum(2)) }, calls(sum(3)), { text: "It is four." }),
+    );
+
+    const { code, ok, calls: compared, divergence } = await replayed(id);
+
+    assert.deepEqual([code, ok, divergence], [0, true, null]);
+    assert.deepEqual(
+      compared.map(({ differences }) => differences),
+      [[], []],
     );
   });
 
