@@ -51,6 +51,9 @@ export interface WaitAnswer {
   readonly late?: true;
 }
 
+/** Current format of new rows. */
+const format = 1;
+
 const waitTable = table("waits", {
   wait_id: text,
   thread_key: integer,
@@ -80,10 +83,12 @@ const waitTable = table("waits", {
   push: nullable(json<WaitPush>()),
   /** The worker of a run without a thread; null for a run on a thread, whose own row names it. */
   owner: nullable(text),
+  /** Changes when the JSON of a row changes in a way that older code cannot read. */
+  format: integer,
 });
 
 /** A stored wait. */
-export type WaitRow = RowIn<typeof waitTable>;
+export type WaitRow = Omit<RowIn<typeof waitTable>, "format">;
 /** A new wait. */
 export type NewWait = Omit<WaitRow, "state" | "answer" | "push" | "owner"> & {
   readonly push?: WaitPush | null;
@@ -189,7 +194,7 @@ const waitsOfApprovalMax = 1_000;
 
 /** Opens a wait of a run. */
 export function openWaitOp(store: TenantStore, wait: NewWait): WriteOp {
-  return insertWait(store, { push: null, owner: null, ...wait, state: "open", answer: null });
+  return insertWait(store, { push: null, owner: null, ...wait, state: "open", answer: null, format });
 }
 
 /** Answers an open wait. Refuses with conflict if it is answered, expired or unknown. */

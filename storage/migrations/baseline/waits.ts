@@ -24,6 +24,7 @@ export const waitTables: readonly Step[] = [
     beside BIGINT NOT NULL DEFAULT 0,
     push TEXT,
     owner TEXT,
+    format BIGINT NOT NULL DEFAULT 1,
     PRIMARY KEY (tenant_id, wait_id)
   )`,
   "CREATE INDEX waits_of_run ON waits (tenant_id, run_id)",
