@@ -35,6 +35,7 @@ import { builtInSource } from "../actors/tools/registry/built-in.ts";
 import { registriesOf } from "../actors/tools/registry/registries.ts";
 import { ToolSets } from "../actors/tools/tool-sets.ts";
 import { httpToolSource } from "../actors/tools/web/http-tool.ts";
+import { searchToolSource } from "../actors/tools/web/search-tool.ts";
 import type { WorkspaceDeps } from "../actors/workspace/place.ts";
 import { workspaceActor } from "../actors/workspace/workspace-actor.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -160,6 +161,7 @@ export function createActorDeps(
     queueSource,
     httpToolSource,
     peerSource,
+    searchToolSource(settings),
     builtInSource,
     delegationSource,
     ...pluginToolSources(plugins, services),

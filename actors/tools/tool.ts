@@ -28,7 +28,7 @@ export interface ToolResult {
    * models that accept images.
    */
   readonly images?: readonly ResultImage[];
-  /** Where untrusted text came from, as `web:<host>` (decision 114); absent for text of svc and of the operator. */
+  /** Where untrusted text came from, as `web:<host>` or `search` (decision 114); absent for text of svc and of the operator. */
   readonly taint?: readonly string[];
 }
 

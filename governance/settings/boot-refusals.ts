@@ -83,6 +83,7 @@ export function bootRefusals(settings: Settings, ofPlugins: readonly PluginProvi
     if (settings.secretsBackend !== "env" || Object.hasOwn(settings.secrets, name)) continue;
     refusals.push(`SVC_WEBHOOK_ENDPOINTS: a secret of ${id} names an SVC_SECRET_ variable that is not set.`);
   }
+  refusals.push(...searchRefusals(settings, mayBePlain));
   if (production && Object.keys(settings.testResolve).length > 0)
     refusals.push("SVC_TEST_RESOLVE is not for production.");
   const { anonymousTenant } = settings;
@@ -102,6 +103,20 @@ export function bootRefusals(settings: Settings, ofPlugins: readonly PluginProvi
       refusals.push(`SVC_TRIGGERS: ${id} names a tenant that is not in SVC_ALLOWED_TENANTS.`);
     }
   }
+  return refusals;
+}
+
+/** Returns what is missing or unsafe in the settings of web search. */
+function searchRefusals(settings: Settings, mayBePlain: boolean): string[] {
+  const { searchBackend, searchUrl, searchApiKey, secretsBackend, secrets } = settings;
+  const refusals: string[] = [];
+  if (searchBackend !== "none" && searchUrl === "")
+    refusals.push(`SVC_SEARCH_BACKEND=${searchBackend} needs SVC_SEARCH_URL.`);
+  if (searchUrl !== "" && !mayBePlain && URL.parse(searchUrl)?.protocol !== "https:")
+    refusals.push("SVC_SEARCH_URL is not https; http needs SVC_ENVIRONMENT=development and SVC_ALLOW_INSECURE=true.");
+  const [, name = null] = /^secret:(.*)$/s.exec(searchApiKey) ?? [];
+  if (name !== null && secretsBackend === "env" && !Object.hasOwn(secrets, name))
+    refusals.push("SVC_SEARCH_API_KEY names an SVC_SECRET_ variable that is not set.");
   return refusals;
 }
 

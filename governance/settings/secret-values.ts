@@ -20,6 +20,7 @@ interface SecretSources {
   readonly triggers: readonly Trigger[];
   readonly egressCredentials: EgressCredentials;
   readonly egressProxy: string;
+  readonly searchApiKey: string;
 }
 
 /** Secret members of a private key. */
@@ -64,6 +65,7 @@ export function collectSecretValues(
       Object.values(values.egressCredentials).flatMap(({ secret }) => literalSecrets([secret])),
     ),
     ...of("SVC_EGRESS_PROXY", urlSecrets(values.egressProxy)),
+    ...of("SVC_SEARCH_API_KEY", literalSecrets([values.searchApiKey])),
   ];
   return found.filter(({ text }) => text !== "");
 }

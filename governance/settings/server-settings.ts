@@ -61,7 +61,7 @@ export const serverSettings = {
   allowInsecure: bool(
     "ALLOW_INSECURE",
     false,
-    "Allows SVC_AUTH_MODE=none for staging on loopback, and http webhooks in development.",
+    "Allows SVC_AUTH_MODE=none for staging on loopback, and in development http for webhooks and SVC_SEARCH_URL.",
   ),
   drainDelaySeconds: seconds(
     "DRAIN_DELAY_SECONDS",

@@ -9,6 +9,7 @@ import { modelSettings } from "./model-settings.ts";
 import { protocolSettings } from "./protocol-settings.ts";
 import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
 import { queueSettings } from "./queue-settings.ts";
+import { searchSettings } from "./search-settings.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
 import { limitSettings, serverSettings } from "./server-settings.ts";
 import { isPlainData, type Setting } from "./setting.ts";
@@ -31,6 +32,7 @@ export const settingsSections = [
   { title: "Models", settings: modelSettings },
   { title: "Webhooks", settings: webhookSettings },
   { title: "Outgoing connections", settings: egressSettings },
+  { title: "Web search", settings: searchSettings },
 ] as const;
 
 const table = {
@@ -44,6 +46,7 @@ const table = {
   ...modelSettings,
   ...webhookSettings,
   ...egressSettings,
+  ...searchSettings,
 };
 
 type Table = typeof table;

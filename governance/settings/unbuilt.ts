@@ -114,8 +114,6 @@ export const unbuiltSettings: readonly UnbuiltSetting[] = [
     "CONTAINER_GATEWAY_URL",
   ),
   ...withDefaults("agent files in workspaces", { LOAD_AGENTS_MD: "false" }),
-  ...withDefaults("web search", { SEARCH_BACKEND: "none", SEARCH_TIMEOUT_SECONDS: "15" }),
-  ...unset("web search", "SEARCH_URL", "SEARCH_API_KEY"),
 
   ...unset("a list of allowed models", "MODEL_ALLOWLIST"),
   ...withDefaults("memory", {

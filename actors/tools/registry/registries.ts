@@ -47,6 +47,6 @@ function operatorTargets(settings: Settings, secrets: Pick<Secrets, "find">): Op
       const secret = secrets.find(credential.secret);
       return { host: credential.host, fault: secret === null ? "has a secret that is not set" : secretFault(secret) };
     },
-    hasSearch: false,
+    hasSearch: settings.searchBackend !== "none",
   };
 }

@@ -3,9 +3,9 @@ import type { WholeAnswer } from "../../../governance/egress/outgoing.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { HttpTool } from "../../../manifests/sections/http-tools.ts";
 import type { ToolSource } from "../source.ts";
-import { type Tool, type ToolContext, type ToolErrorCode, type ToolResult, toolError } from "../tool.ts";
+import { type Tool, type ToolContext, type ToolResult, toolError } from "../tool.ts";
 import { contentOf } from "./content.ts";
-import { requestFailure } from "./request-failure.ts";
+import { errorOfStatus, requestFailure } from "./request-failure.ts";
 import { withoutSecrets } from "./without-secrets.ts";
 
 // spec.http_tools: requests to web addresses that the model chooses, within the prefix of the tool and the hosts of the agent.
@@ -66,7 +66,7 @@ async function call(tool: HttpTool, { url: text, method, body }: Arguments, cont
   const head = `HTTP ${answer.status} ${answer.url}${typeOf(answer)}`;
   const shown = withoutSecrets(`${head}\n\n${content}${cut}`, answer.secrets);
   const taint = [`web:${new URL(answer.url).hostname}`];
-  if (answer.status >= 400) return { ...toolError(codeOf(answer.status), shown), taint };
+  if (answer.status >= 400) return { ...toolError(errorOfStatus(answer.status), shown), taint };
   return { text: shown, taint, ...(images.length > 0 && { images }) };
 }
 
@@ -92,11 +92,4 @@ function isJson(body: string): boolean {
 function typeOf({ headers }: WholeAnswer): string {
   const type = headers["content-type"];
   return type === undefined ? "" : ` (${type.slice(0, 100)})`;
-}
-
-function codeOf(status: number): ToolErrorCode {
-  if (status === 401 || status === 403) return "permission_denied";
-  if (status === 404 || status === 410) return "not_found";
-  if (status === 408 || status === 504) return "timeout";
-  return status === 429 ? "rate_limited" : "provider_error";
 }

@@ -1,5 +1,5 @@
 import { egressFailure } from "../../../governance/egress/failure.ts";
-import { type ToolResult, toolError } from "../tool.ts";
+import { type ToolErrorCode, type ToolResult, toolError } from "../tool.ts";
 
 /** Returns the result for the model of a request without an answer. It does not repeat addresses that were resolved. */
 export function requestFailure(error: unknown, timeoutMs: number): ToolResult {
@@ -16,6 +16,14 @@ export function requestFailure(error: unknown, timeoutMs: number): ToolResult {
     default:
       return toolError("transport_unavailable", `the request failed: ${reasonOf(error)}`);
   }
+}
+
+/** Returns the class of failure for a status of 400 and above. */
+export function errorOfStatus(status: number): ToolErrorCode {
+  if (status === 401 || status === 403) return "permission_denied";
+  if (status === 404 || status === 410) return "not_found";
+  if (status === 408 || status === 504) return "timeout";
+  return status === 429 ? "rate_limited" : "provider_error";
 }
 
 function reasonOf(error: unknown): string {

@@ -62,6 +62,18 @@ describe("boot refusals", () => {
       { SVC_AUTH_API_KEYS: key, SVC_ALLOWED_TENANTS: "other" },
       /SVC_AUTH_API_KEYS: entry 1 names a tenant/,
     ],
+    ["a search backend without an address", { SVC_SEARCH_BACKEND: "searxng" }, /searxng needs SVC_SEARCH_URL/],
+    [
+      "a search service over http",
+      { SVC_SEARCH_BACKEND: "searxng", SVC_SEARCH_URL: "http://search.test" },
+      /SVC_SEARCH_URL is not https/,
+    ],
+    [
+      "a search service over http in staging, whatever SVC_ALLOW_INSECURE says",
+      { SVC_SEARCH_URL: "http://search.test", SVC_ENVIRONMENT: "staging", SVC_ALLOW_INSECURE: "1" },
+      /SVC_SEARCH_URL is not https/,
+    ],
+    ["a search key that is not set", { SVC_SEARCH_API_KEY: "secret:NONE" }, /SVC_SEARCH_API_KEY names an SVC_SECRET_/],
   ];
   for (const [name, environment, reason] of refused) {
     test(`${name} is refused`, () => {
@@ -74,6 +86,10 @@ describe("boot refusals", () => {
 
   const accepted: [string, Environment][] = [
     ["nothing set", {}],
+    [
+      "a search service over http in development when allowed",
+      { SVC_SEARCH_BACKEND: "searxng", SVC_SEARCH_URL: "http://127.0.0.1:8888", SVC_ALLOW_INSECURE: "1" },
+    ],
     ["none on loopback in staging when allowed", { SVC_ENVIRONMENT: "staging", SVC_ALLOW_INSECURE: "true" }],
     ["keys on every address", { SVC_HOST: "0.0.0.0", SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: key }],
     ["keys in production", { SVC_ENVIRONMENT: "production", SVC_AUTH_MODE: "api_key", SVC_AUTH_API_KEYS: key }],

@@ -118,6 +118,7 @@ const built = [
   "spec.permissions.read_only_tools",
   "spec.permissions.edit_tools",
   "spec.http_tools",
+  "spec.search_tools",
   "spec.limits.max_tool_calls",
   "spec.limits.max_wall_clock_seconds",
   "spec.limits.max_peer_hops",
