@@ -25,6 +25,7 @@ const apiKey = "svc_0123456789abcdef0123456789abcdef";
 const runElsewhere: readonly (readonly [path: string, language: string, by: string])[] = [
   ["docs/plugins.md", "ts", "test/plugins/example.test.ts"],
   ["docs/webhooks.md", "js", "test/spec/webhooks.test.ts"],
+  ["docs/mcp.md", "json", "test/docs/mcp.test.ts"],
   ["docs/integrations.md", "ts", "test/clients/requests.test.ts"],
   ["docs/integrations.md", "yaml", "test/clients/requests.test.ts"],
 ];
@@ -104,6 +105,7 @@ function checkCall({ program, args }: Call): void {
   else if (program === "npm")
     assert.ok(["ci", "start", "test", "link"].includes(args[0] ?? "") || scripts[args[1] ?? ""], words);
   else if (program === "docker") checkContainer(args);
+  else if (program === "node" && args[0]?.endsWith("/npx")) checkClient(args.slice(1));
   else assert.ok(program !== "node", `nobody knows ${words}`);
 }
 
@@ -121,6 +123,13 @@ test("each route that docs/errors.md names exists", () => {
     [],
   );
 });
+
+/** A client from npm that sends requests to a route that exists. */
+function checkClient(args: readonly string[]): void {
+  const url = URL.parse(args.find((word) => word.startsWith("http://")) ?? "");
+
+  assert.equal(router.find("POST", url?.pathname ?? "").kind, "route", args.join(" "));
+}
 
 /** A request whose route exists and accepts its body. */
 function checkRequest(args: readonly string[]): void {

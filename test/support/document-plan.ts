@@ -14,6 +14,7 @@ export const builtInPages: readonly string[] = [
   "docs/command-line.md",
   "docs/operations.md",
   "docs/a2a.md",
+  "docs/mcp.md",
 ];
 /** Pages for a server whose model calls the tools of the page. */
 export const standInPages: readonly string[] = [
