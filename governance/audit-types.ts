@@ -5,6 +5,8 @@ export const auditTypes = {
   user_input: "A caller's message began a turn, or was added to a running one.",
   tool_call: "A tool was called: arguments, outcome and duration.",
   egress: "A tool was refused a destination (blocked), or a credential went with its request (credential).",
+  mcp_tools_changed: "Tools of an MCP server are new or changed and wait for approval, or are gone.",
+  mcp_tools_approved: "A person approved tools of an MCP server.",
   policy_deny: "A control refused a message, a call, a result or a reply; `control` names it.",
   final_response: "A turn ended with a reply or an error.",
   approval_waived: "A call that a rule holds for approval ran without one.",

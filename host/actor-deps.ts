@@ -28,6 +28,8 @@ import { threadActor } from "../actors/thread/thread-actor.ts";
 import { UnconfirmedLogs } from "../actors/thread/unconfirmed-logs.ts";
 import { UnpublishedEvents } from "../actors/thread/unpublished-events.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
+import { McpConnections } from "../actors/tools/mcp/connections.ts";
+import { mcpSource } from "../actors/tools/mcp/mcp-source.ts";
 import { peerSource } from "../actors/tools/peers/peer-tool.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { queueSource } from "../actors/tools/questions/queue-tool.ts";
@@ -105,7 +107,7 @@ export type ActorDeps = DeliveryDeps &
   NodeDeps &
   PatternDeps &
   ThreadDeps &
-  WorkspaceDeps;
+  WorkspaceDeps & { readonly mcp: McpConnections };
 
 /** The built-in actor kinds. */
 export const actorKinds = [
@@ -155,11 +157,17 @@ export function createActorDeps(
     ...{ env, settings, store, bus, log, mask },
     count: (metric: string, labels: Readonly<Record<string, string>>) => metrics.countOwn(metric, labels),
   };
+  const audit = new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
+    metrics.count("svc_buffer_dropped_total", { buffer: "audit" }),
+  );
+  const threads = config.actorNodes.length;
+  const mcp = new McpConnections({ env, outgoing, secrets, audit, threads, version: config.version });
   const models = createModels(settings, env, mask, pluginProviders(plugins));
   const toolSources = [
     clientToolSource,
     queueSource,
     httpToolSource,
+    mcpSource(mcp, { env, audit, store }),
     peerSource,
     searchToolSource(settings),
     builtInSource,
@@ -218,9 +226,8 @@ export function createActorDeps(
     ),
     artifacts: new ArtifactStore(objectsAreShared(settings) ? objects : null, env, settings.tenantStoredBytes),
     threadKeys: new ThreadKeys(store),
-    audit: new AuditLog(store, env, mask, settings.auditFlushSeconds, () =>
-      metrics.count("svc_buffer_dropped_total", { buffer: "audit" }),
-    ),
+    audit,
+    mcp,
     metrics,
     pace: new TextPace(env),
     mask,

@@ -102,6 +102,7 @@ export function startActors(
     close() {
       host.close();
       deps.tokens.close();
+      deps.mcp.close();
       deps.compute.close();
       void deps.outgoing.close();
       deps.redis?.close();

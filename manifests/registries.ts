@@ -116,6 +116,10 @@ export interface Registries {
 export interface OperatorTargets {
   /** The egress credential of a tenant; null for an unknown one and for one of other tenants. */
   egressCredential(id: string, tenantId: string): NamedCredential | null;
+  /** True if stored manifests of the tenant may name the secret. */
+  grantsSecret(name: string, tenantId: string): boolean;
+  /** Why this command cannot be started for a stdio server; null if it can. Continues a sentence after the path. */
+  stdioFault(command: string): string | null;
   /** True if a search backend is configured. */
   readonly hasSearch: boolean;
 }

@@ -174,10 +174,10 @@ export class ManifestLibrary {
     return agent;
   }
 
-  /** Checks that this version can run a manifest with the current texts of the object store. Refuses with invalid_manifest. */
+  /** Checks, before it is stored, that this version can run a manifest with the current texts of the object store. Refuses with invalid_manifest. */
   async check(manifest: Manifest, tenantId: string): Promise<CompiledAgent> {
     const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
-    const agent = this.compile(manifest, { tenantId, version: null, texts });
+    const agent = this.compile(manifest, { tenantId, version: null, isStored: true, texts });
     return withSubAgents(agent, this.#askedBy(tenantId, null));
   }
 

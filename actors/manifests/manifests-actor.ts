@@ -33,8 +33,10 @@ import {
 import { writeStored } from "../../storage/tables/stored-bytes.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
+import type { McpConnections } from "../tools/mcp/connections.ts";
 import { judge } from "./judge.ts";
 import type { ModelCards } from "./model-cards.ts";
+import { approveRemoteTools, remoteServers } from "./remote-tools.ts";
 
 /** The subject that rolls back a canary, in audit rows. */
 const scanner = { sub: "anomaly_scan" };
@@ -49,6 +51,7 @@ export interface ManifestsDeps {
   readonly manifests: ManifestLibrary;
   readonly mask: SecretMask;
   readonly cards: ModelCards;
+  readonly mcp: Pick<McpConnections, "hold">;
   readonly audit: AuditLog;
   readonly metrics: Pick<Metrics, "count">;
   readonly settings: Pick<Settings, "tenantStoredBytes">;
@@ -66,7 +69,7 @@ const listedProblemsMax = 3;
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
   mailboxLimit: 256,
-  interleaves: ["list", "get", "card", "admit"],
+  interleaves: ["list", "get", "card", "admit", "tools"],
   reserved: [],
   passivateAfterMs: 60_000,
   load: ({ key, deps }) => ({ store: deps.store.tenant(key) }),
@@ -180,6 +183,18 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       return { anomaly: true };
     },
 
+    tools: async (_state, { name }, context) => ({
+      servers: await remoteServers(await agentOf(name, context), context),
+    }),
+
+    async approveTools({ store }, { name, server, tools, principal }, context) {
+      const agent = await agentOf(name, context);
+      const approved = await approveRemoteTools(store, agent, server, tools, principal.sub, context);
+      await forgetEverywhere(name, context);
+      audit("mcp_tools_approved", name, principal, { server, tools: approved }, context);
+      return { servers: await remoteServers(agent, context) };
+    },
+
     async rollback({ store }, { name, version, comment, principal }, context) {
       await pointerOf(store, name);
       if (!(await manifestVersion(store, name, version))) throw new SvcError("not_found");
@@ -260,6 +275,11 @@ async function move(
   await forgetEverywhere(pointer.name, context);
   audit(event_type, pointer.name, principal, payload, context);
   return pointerView(context.key, pointer);
+}
+
+/** Returns the agent that a request without a thread would get. Refuses with unknown_manifest and invalid_manifest. */
+function agentOf(name: string, { key, deps }: Context): Promise<CompiledAgent> {
+  return deps.manifests.resolve(key, name, null);
 }
 
 async function forgetEverywhere(name: string, { key, bus }: Context): Promise<void> {

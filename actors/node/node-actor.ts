@@ -1,10 +1,12 @@
 import type { UnreadyRuns } from "../../bus/protocol/node.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { defineActor } from "../runtime/define.ts";
+import type { ToolSets } from "../tools/tool-sets.ts";
 
 /** Dependencies of the node actor. */
 export interface NodeDeps {
   readonly manifests: Pick<ManifestLibrary, "forget">;
+  readonly toolSets: Pick<ToolSets, "forget">;
   unreadyRuns(): Promise<UnreadyRuns>;
 }
 
@@ -24,6 +26,7 @@ export const nodeActor = defineActor<"node", null, NodeDeps>({
 
     forgetManifest(_state, { tenant_id, name }, { deps }) {
       deps.manifests.forget(tenant_id, name);
+      deps.toolSets.forget(tenant_id, name);
       return {};
     },
   },

@@ -24,6 +24,8 @@ export interface ToolEgress {
 
 /** Sends requests. Throws EgressBlocked for a refused destination, another error if there is no answer. */
 export interface Requester {
+  /** False if the lists of hosts do not admit the URL; then it is audited as refused. Addresses are judged at the connection. */
+  admits(url: string): boolean;
   /** Reads at most `bytesMax` bytes of the decoded body. */
   whole(request: OutgoingRequest, bytesMax: number): Promise<WholeAnswer>;
   /** The `fetch` for SDKs. */

@@ -30,6 +30,8 @@ export interface OpenTools {
   readonly tools: readonly Tool[];
   /** Missing tools, each as a phrase for the model; absent for none. */
   readonly problems?: readonly string[];
+  /** True if a part could not be found for now: svc opens the source again after a while. */
+  readonly isPartial?: boolean;
   /** Registers a function to call when the list of tools has changed; the next run then opens the source again. */
   onChange?(work: () => void): void;
   /** Called when no run uses the tools any more. */

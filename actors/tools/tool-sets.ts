@@ -30,7 +30,7 @@ export class ToolSets {
   readonly #sources: readonly OpenableSource[];
   readonly #env: Env;
   readonly #log: Pick<Logger, "warn">;
-  /** By tenant and digest of the agent. Agents without tool sources have no set. */
+  /** By tenant, name and digest of the agent. Agents without tool sources have no set. */
   readonly #sets = new Map<string, Promise<ToolSet>>();
 
   constructor(sources: readonly ToolSource[], env: Env, log: Pick<Logger, "warn">) {
@@ -44,6 +44,16 @@ export class ToolSets {
    */
   open(agent: CompiledAgent, tenantId: string): Promise<OpenedTools> | null {
     return this.#isServed(agent) ? this.#open(agent, tenantId) : null;
+  }
+
+  /** Makes later runs of an agent open its sources again. */
+  forget(tenantId: string, manifest: string): void {
+    const prefix = `${JSON.stringify([tenantId, manifest]).slice(0, -1)},`;
+    for (const [key, set] of [...this.#sets])
+      if (key.startsWith(prefix)) {
+        this.#sets.delete(key);
+        void set.then((opened) => opened.retire());
+      }
   }
 
   #isServed(agent: CompiledAgent): boolean {
@@ -74,7 +84,7 @@ export class ToolSets {
   }
 
   #setOf(agent: CompiledAgent, tenantId: string, serving: readonly OpenableSource[]): Promise<ToolSet> {
-    const key = JSON.stringify([tenantId, agent.digest]);
+    const key = JSON.stringify([tenantId, agent.name, agent.digest]);
     const known = this.#sets.get(key);
     if (known !== undefined) return known;
     const opening = this.#openSet(agent, tenantId, serving, () => {
@@ -99,6 +109,7 @@ export class ToolSets {
           const tools = await this.#openOne(source, agent, tenantId);
           problems.push(...(tools.problems ?? []));
           tools.onChange?.(() => set.retire());
+          if (tools.isPartial) this.#env.timer(retryMs, () => set.retire());
           opened.push(tools);
         } catch (err) {
           // A source that fails to open is left out: the run works with the other tools, and its model is informed.

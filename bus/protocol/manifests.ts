@@ -31,10 +31,37 @@ export interface ManifestsMessages {
    * invalid.
    */
   judge: { body: JudgedManifest; reply: { readonly anomaly: boolean } };
+  /** Returns the tools of the manifest's MCP servers, with their states. Refuses with unknown_manifest and invalid_manifest. */
+  tools: { body: { name: string }; reply: { readonly servers: readonly RemoteServerView[] } };
+  /** Approves tools as they are now; without names all of the server. Refuses with not_found for an unknown server or tool. */
+  approveTools: {
+    body: { name: string; server: string; tools: readonly string[] | null; principal: Principal };
+    reply: { readonly servers: readonly RemoteServerView[] };
+  };
   rollback: {
     body: { name: string; version: number; comment: string; principal: Principal };
     reply: ManifestPointerView;
   };
+}
+
+/** An MCP server of a manifest. */
+export interface RemoteServerView {
+  readonly server: string;
+  /** False if the server does not answer; then it has no tools. */
+  readonly available: boolean;
+  readonly tools: readonly RemoteToolView[];
+  /** Tools that were approved and that the server no longer lists. */
+  readonly removed: readonly string[];
+}
+
+/** A tool of an MCP server. */
+export interface RemoteToolView {
+  readonly name: string;
+  /** The name under which the model calls it. */
+  readonly bound_name: string;
+  readonly description: string;
+  /** Only `pinned` tools are bound; the others wait for approval. */
+  readonly state: "pinned" | "new" | "changed";
 }
 
 /** Numbers of runs that ended on their own, and of failed ones. */

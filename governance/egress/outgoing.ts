@@ -129,6 +129,8 @@ export class Outgoing {
     };
     try {
       const answer = await this.#follow(rules, request, controller.signal);
+      // An event stream may stay open for hours.
+      if (/^text\/event-stream\b/.test(answer.headers["content-type"] ?? "")) release();
       answer.body.once("close", done);
       return answer;
     } catch (error) {
@@ -304,7 +306,8 @@ function share(limit: number, threads: number): number {
   return Math.max(1, Math.floor(limit / threads));
 }
 
-function placeOf({ hostname, port, protocol }: URL): { host: string; port: number } {
+/** The host and port of a URL. */
+export function placeOf({ hostname, port, protocol }: URL): { host: string; port: number } {
   return { host: hostname, port: Number(port || (protocol === "https:" ? 443 : 80)) };
 }
 

@@ -1,5 +1,6 @@
 import { type ApiKey, readApiKeys } from "./api-keys.ts";
 import { type Jwks, type PublicJwks, readPrivateJwks, readPublicJwks } from "./jwks.ts";
+import { readSecretTenants, type SecretTenants } from "./secret-tenants.ts";
 import { json, list, oneOf, path, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { readTriggers, type Trigger } from "./triggers.ts";
@@ -57,6 +58,12 @@ export const accessSettings = {
     "env",
     "Source of secret:NAME: the variable SVC_SECRET_NAME, or the file NAME in SVC_SECRETS_DIR.",
     { unbuilt: ["aws", "gcp"] },
+  ),
+  secretTenants: json<SecretTenants>(
+    "SECRET_TENANTS",
+    {},
+    "Secrets that stored manifests of tenants may name: map of NAME to a list of tenants, or *.",
+    readSecretTenants,
   ),
   triggers: json<readonly Trigger[]>(
     "TRIGGERS",

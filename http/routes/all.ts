@@ -17,6 +17,7 @@ import { homeRoutes } from "./home.ts";
 import { internalRoutes } from "./internal.ts";
 import { jobRoutes } from "./jobs.ts";
 import { leaseRoutes } from "./leases.ts";
+import { manifestToolRoutes } from "./manifest-tools.ts";
 import { manifestRoutes } from "./manifests.ts";
 import { mcpRoutes } from "./mcp.ts";
 import { openAiRoutes } from "./openai.ts";
@@ -88,6 +89,7 @@ export function allRoutes(
     ...auditRoutes,
     ...usageRoutes,
     ...manifestRoutes(manifestSource),
+    ...manifestToolRoutes,
     ...homeRoutes,
     ...guideRoutes,
     ...systemRoutes,

@@ -18,6 +18,8 @@ export interface CompileSource {
   readonly tenantId: string;
   /** Version in the tenant's store, null for manifests of the operator. */
   readonly version: number | null;
+  /** True for a manifest that is about to be stored; absent, its version says it. */
+  readonly isStored?: boolean;
   /** Texts by object key, for the keys that neededTexts returns. */
   readonly texts: ReadonlyMap<string, string>;
 }
@@ -82,6 +84,7 @@ class Compiling {
     const { value: tools, reads } = refuted.watch(() => this.#boundTools());
     const context: CompileContext = {
       tenantId: this.#source.tenantId,
+      isStored: this.#source.isStored ?? this.#source.version !== null,
       registries: this.#registries,
       get tools() {
         refuted.alsoRead(reads);

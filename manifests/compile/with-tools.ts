@@ -1,6 +1,7 @@
 import type { ToolSpec } from "../registries.ts";
 import { gatesOn } from "../sections/approvals.ts";
 import { policiesOn } from "../sections/policies.ts";
+import { asDeclared } from "../sections/tool-effects.ts";
 import type { CompiledAgent, FoundTools } from "./compiled.ts";
 
 /**
@@ -13,8 +14,9 @@ export function withTools(agent: CompiledAgent, added: readonly ToolSpec[]): Com
 }
 
 /** Returns the agent with the tools that opened sources have found. Rules of the manifest apply to them by name. */
-export function withFound(agent: CompiledAgent, found: FoundTools): CompiledAgent {
-  return { ...withMore(agent, [...found.tools.values()]), found };
+export function withFound(agent: CompiledAgent, { tools, problems }: FoundTools): CompiledAgent {
+  const declared = new Map([...tools].map(([name, tool]) => [name, asDeclared(tool, agent.manifest.spec)]));
+  return { ...withMore(agent, [...declared.values()]), found: { tools: declared, problems } };
 }
 
 function withMore(agent: CompiledAgent, added: readonly ToolSpec[]): CompiledAgent {

@@ -1,4 +1,6 @@
+import type { Path } from "../problems.ts";
 import { integer, jsonObject, nullable, optionalText, text, timeoutMsMax } from "./fields.ts";
+import type { CompileContext } from "./section.ts";
 
 // Fields that all kinds of remote tools share.
 
@@ -10,6 +12,21 @@ export function toldToTheModel() {
 /** The credential that is sent with calls. */
 export function credential() {
   return nullable(text("Credential: a literal or secret:NAME.", { maxLength: 4096 }));
+}
+
+/**
+ * Refuses a credential that names a secret which the operator has not granted to the tenant. Only stored manifests need the grant: a
+ * tenant could otherwise send any secret of the deployment to its own server (decision 178).
+ */
+export function refuseSecret(
+  auth: string | null,
+  loc: Path,
+  { isStored, tenantId, registries, refuse }: Pick<CompileContext, "isStored" | "tenantId" | "registries" | "refuse">,
+): void {
+  if (!isStored || auth === null || !auth.startsWith("secret:")) return;
+  const name = auth.slice("secret:".length);
+  if (registries.targets?.grantsSecret(name, tenantId)) return;
+  refuse(loc, `names the secret ${name}, which is not granted to this tenant (secret_not_allowed)`, "unresolved");
 }
 
 /** A URL; sections/network.ts has the rules that check it. */

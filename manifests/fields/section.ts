@@ -31,6 +31,8 @@ export interface BoundEntry {
 /** Inputs of a section's compilation. */
 export interface CompileContext {
   readonly tenantId: string;
+  /** True for a manifest of the tenant's store, false for one of the operator. */
+  readonly isStored: boolean;
   readonly registries: Registries;
   /** All bound tools, which are determined before any section is compiled. */
   readonly tools: readonly ToolSpec[];

@@ -1,6 +1,12 @@
 import type { EgressPolicy } from "../../../governance/egress/address.ts";
-import type { OutgoingRequest, OutgoingRules, WholeAnswer } from "../../../governance/egress/outgoing.ts";
+import {
+  type OutgoingRequest,
+  type OutgoingRules,
+  placeOf,
+  type WholeAnswer,
+} from "../../../governance/egress/outgoing.ts";
 import { type Fetch, fetchWith } from "../../../governance/egress/sdk-fetch.ts";
+import { admitsHost } from "../../../manifests/hosts.ts";
 import type { Requester, ToolEgress, ToolServices } from "../../tools/services.ts";
 import { allowHostsOf } from "../context/allowed-hosts.ts";
 import type { RunContext } from "../context/run-context.ts";
@@ -74,6 +80,14 @@ class CallRequester implements Requester {
     this.#rules = rules;
     const send = fetchWith(runContext.deps.outgoing, rules);
     this.fetch = (input, init) => send(input, { signal: call.signal, ...init });
+  }
+
+  admits(url: string): boolean {
+    const target = URL.parse(url);
+    if (target === null) return false;
+    if (this.#rules.allowHosts.every((list) => admitsHost(list, target.hostname))) return true;
+    this.#rules.onEvent({ status: "blocked", ...placeOf(target) });
+    return false;
   }
 
   whole(request: OutgoingRequest, bytesMax: number): Promise<WholeAnswer> {

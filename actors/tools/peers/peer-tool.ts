@@ -1,9 +1,9 @@
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { PeerTool } from "../../../manifests/sections/peers.ts";
+import { requestFailure } from "../request-failure.ts";
 import type { ToolSource } from "../source.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../tool.ts";
-import { requestFailure } from "../web/request-failure.ts";
-import { withoutSecrets } from "../web/without-secrets.ts";
+import { withoutSecrets } from "../without-secrets.ts";
 import { cancelTask, type Peer, PeerError, type PeerTask, readTask, sendMessage } from "./peer-calls.ts";
 
 // spec.peers: external agents, asked over the A2A protocol. A call sends one message and reads the task until it ends.

@@ -3,6 +3,7 @@ import { credentialOf } from "../../../governance/egress/outgoing.ts";
 import type { Secrets } from "../../../governance/secret-mask.ts";
 import { secretFault } from "../../../governance/settings/egress-credentials.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
+import { includesTenant, type TenantList } from "../../../governance/settings/tenant-list.ts";
 import type { OperatorTargets, Registries } from "../../../manifests/registries.ts";
 import type { Models } from "../../models/models.ts";
 import { offeredTools, type ToolSource } from "../source.ts";
@@ -47,6 +48,11 @@ function operatorTargets(settings: Settings, secrets: Pick<Secrets, "find">): Op
       const secret = secrets.find(credential.secret);
       return { host: credential.host, fault: secret === null ? "has a secret that is not set" : secretFault(secret) };
     },
+    grantsSecret(name, tenantId) {
+      const { secretTenants } = settings;
+      return Object.hasOwn(secretTenants, name) && includesTenant(secretTenants[name] as TenantList, tenantId);
+    },
+    stdioFault: () => "is not supported by this version",
     hasSearch: settings.searchBackend !== "none",
   };
 }

@@ -2,11 +2,11 @@ import { isBelow } from "../../../governance/egress/credentials.ts";
 import type { WholeAnswer } from "../../../governance/egress/outgoing.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { HttpTool } from "../../../manifests/sections/http-tools.ts";
+import { errorOfStatus, requestFailure } from "../request-failure.ts";
 import type { ToolSource } from "../source.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../tool.ts";
+import { withoutSecrets } from "../without-secrets.ts";
 import { contentOf } from "./content.ts";
-import { errorOfStatus, requestFailure } from "./request-failure.ts";
-import { withoutSecrets } from "./without-secrets.ts";
 
 // spec.http_tools: requests to web addresses that the model chooses, within the prefix of the tool and the hosts of the agent.
 

@@ -78,6 +78,7 @@ export class ManifestsWorld {
           cards: new ModelCards(manifests, objects),
           settings: { tenantStoredBytes },
           mask,
+          mcp: { hold: () => Promise.reject(new Error("no servers here")) },
           metrics: new Metrics(),
           audit: new AuditLog(store, env, mask, auditFlushSeconds, () => assert.fail("an audit row was dropped")),
         };

@@ -93,11 +93,6 @@ const built = [
   "spec.tools_retrieval.top_k",
   "spec.tools_retrieval.model",
   "spec.tools_retrieval.decider",
-  "spec.artifacts.enabled",
-  "spec.artifacts.threshold_chars",
-  "spec.artifacts.preview_chars",
-  "spec.artifacts.default_window_chars",
-  "spec.artifacts.max_window_chars",
   "spec.auth.inbound.schemes",
   "spec.auth.inbound.required_scopes",
   "spec.auth.inbound.allow_anonymous",
@@ -114,6 +109,7 @@ const built = [
   "spec.permissions.edit_tools",
   "spec.http_tools",
   "spec.search_tools",
+  "spec.mcp_servers",
   "spec.limits.max_tool_calls",
   "spec.limits.max_wall_clock_seconds",
   "spec.limits.max_peer_hops",
@@ -183,11 +179,11 @@ test("every strategy is implemented", () => {
 test("several unsupported fields are reported at once", () => {
   const problems = compileProblems({
     memory: { capture: { enabled: true, max_facts: 3 } },
-    mcp_servers: [{ name: "a", url: "https://a.example" }],
+    containers: [{ name: "a", image: "i" }],
   });
 
   assert.deepEqual(problems, [
-    "unsupported spec.mcp_servers",
+    "unsupported spec.containers",
     "unsupported spec.memory.capture.enabled",
     "unsupported spec.memory.capture.max_facts",
   ]);

@@ -109,4 +109,4 @@ export function openFixture(t: TestContext): Fixture {
 
 /** Workspace tools do not use these services. */
 const unused = () => Promise.reject(new Error("not used by workspace tools"));
-const nothing = { whole: unused, fetch: unused };
+const nothing = { admits: () => false, whole: unused, fetch: unused };

@@ -1,5 +1,5 @@
-import { egressFailure } from "../../../governance/egress/failure.ts";
-import { type ToolErrorCode, type ToolResult, toolError } from "../tool.ts";
+import { egressFailure } from "../../governance/egress/failure.ts";
+import { type ToolErrorCode, type ToolResult, toolError } from "./tool.ts";
 
 /** Returns the result for the model of a request without an answer. It does not repeat addresses that were resolved. */
 export function requestFailure(error: unknown, timeoutMs: number): ToolResult {

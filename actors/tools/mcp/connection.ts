@@ -1,0 +1,172 @@
+import type { Client, Transport } from "@modelcontextprotocol/client";
+import type { Env, Timer } from "../../../bus/env.ts";
+import type { Fetch } from "../../../governance/egress/sdk-fetch.ts";
+import type { McpServer } from "../../../manifests/sections/mcp-servers.ts";
+import type { ToolContext, ToolResult } from "../tool.ts";
+import { type ListedTool, readListed } from "./listed-tool.ts";
+import { readResult } from "./result.ts";
+
+/** Time to connect and to list the tools: less than a source of tools has to open, so that a silent server holds back no other. */
+const listMs = 9_000;
+const pagesMax = 64;
+const toolsMax = 1_000;
+const callMs = 30_000;
+/** Bytes of the arguments of one call. */
+const argumentsBytesMax = 1024 * 1024;
+/** Notifications about a changed list count at most once in this time. */
+const changedMs = 1_000;
+
+/** The address, credential and client of a connection. */
+export interface McpEndpoint {
+  readonly server: Pick<McpServer, "name" | "url" | "transport">;
+  /** The Authorization header; null for none. */
+  readonly authorization: string | null;
+  readonly send: Fetch;
+  readonly version: string;
+}
+
+/** Opens the transport of an endpoint. */
+export type OpenTransport = (endpoint: McpEndpoint) => Promise<Transport>;
+
+/** One connection to an MCP server, which all runs of a tenant share. It connects again after it was lost. */
+export class McpConnection {
+  readonly #endpoint: McpEndpoint;
+  readonly #openTransport: OpenTransport;
+  readonly #env: Env;
+  readonly #listeners = new Set<() => void>();
+  #client: Promise<Client> | null = null;
+  #listed: Promise<readonly ListedTool[]> | null = null;
+  #changing: Timer | null = null;
+
+  constructor(endpoint: McpEndpoint, openTransport: OpenTransport, env: Env) {
+    this.#endpoint = endpoint;
+    this.#openTransport = openTransport;
+    this.#env = env;
+  }
+
+  /** The tools of the server, at most 1,000. The list is kept until the server reports a change or the connection is lost. */
+  tools(): Promise<readonly ListedTool[]> {
+    if (this.#listed !== null) return this.#listed;
+    const listed = this.#inTime(this.#list());
+    this.#listed = listed;
+    listed.catch(() => {
+      if (this.#listed === listed) void this.close();
+    });
+    return listed;
+  }
+
+  /** Calls back, once a second at most, when the list has become stale. Returns a function that ends this. */
+  onChange(work: () => void): () => void {
+    this.#listeners.add(work);
+    return () => void this.#listeners.delete(work);
+  }
+
+  /** Calls a tool. An abort reaches the server. Throws if the server does not answer. */
+  async call(
+    name: string,
+    args: Readonly<Record<string, unknown>>,
+    timeoutMs: number | null,
+    { signal, key, progress }: Pick<ToolContext, "signal" | "key" | "progress">,
+  ): Promise<ToolResult> {
+    if (Buffer.byteLength(JSON.stringify(args)) > argumentsBytesMax)
+      return { text: `the arguments are longer than ${argumentsBytesMax} bytes`, error: "invalid_arguments" };
+    const client = await this.#connected();
+    const timeout = timeoutMs ?? callMs;
+    const result = await client.callTool(
+      // The key is a digest: a server that knows the field runs a repeated call once (decision 15).
+      { name, arguments: args, _meta: { "svc/idempotency-key": key } },
+      {
+        signal,
+        timeout,
+        maxTotalTimeout: timeout,
+        onprogress: ({ progress: done, total, message }) =>
+          progress({
+            done,
+            ...(total !== undefined && { total }),
+            ...(message !== undefined && { message: message.slice(0, 500) }),
+          }),
+      },
+    );
+    return readResult(result, `mcp:${this.#endpoint.server.name}`);
+  }
+
+  /** Ends the connection; a later use connects again. */
+  async close(): Promise<void> {
+    const client = this.#client;
+    this.#reset();
+    await (await client?.catch(() => null))?.close().catch(() => {});
+  }
+
+  #reset(): void {
+    this.#client = null;
+    this.#listed = null;
+    this.#changing?.cancel();
+    this.#changing = null;
+  }
+
+  #connected(): Promise<Client> {
+    if (this.#client !== null) return this.#client;
+    const client = this.#connect();
+    this.#client = client;
+    client.catch(() => {
+      if (this.#client === client) this.#reset();
+    });
+    return client;
+  }
+
+  async #connect(): Promise<Client> {
+    const { Client } = await import("@modelcontextprotocol/client");
+    const transport = await this.#openTransport(this.#endpoint);
+    const client = new Client(
+      { name: "svc", version: this.#endpoint.version },
+      {
+        // No sampling, elicitation or roots: a server must not ask the operator's models or files (decision 109).
+        capabilities: {},
+        versionNegotiation: { mode: "auto" },
+        inputRequired: { autoFulfill: false },
+        listMaxPages: pagesMax,
+        // svc checks arguments and reads results itself.
+        jsonSchemaValidator: {
+          getValidator: () => (value: unknown) => ({ valid: true, data: value as never, errorMessage: undefined }),
+        },
+        listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => this.#changed() } },
+      },
+    );
+    client.onclose = () => {
+      this.#reset();
+      this.#announce();
+    };
+    await client.connect(transport, { timeout: listMs });
+    return client;
+  }
+
+  async #list(): Promise<readonly ListedTool[]> {
+    const client = await this.#connected();
+    if (client.getServerCapabilities()?.tools === undefined) return [];
+    const { tools } = await client.listTools(undefined, { timeout: listMs, cacheMode: "bypass" });
+    const names = new Set<string>();
+    return tools.slice(0, toolsMax).flatMap((tool) => {
+      if (names.has(tool.name)) return [];
+      names.add(tool.name);
+      return [readListed(tool)];
+    });
+  }
+
+  #inTime<T>(work: Promise<T>): Promise<T> {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const timer = this.#env.timer(listMs, () => reject(new Error("no answer in time")));
+    return Promise.race([work, promise]).finally(() => timer.cancel());
+  }
+
+  #changed(): void {
+    this.#changing ??= this.#env.timer(changedMs, () => {
+      this.#changing = null;
+      this.#listed = null;
+      this.#announce();
+    });
+  }
+
+  #announce(): void {
+    for (const work of [...this.#listeners]) work();
+  }
+}

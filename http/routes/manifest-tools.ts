@@ -1,0 +1,82 @@
+import type { Address } from "../../bus/address.ts";
+import type { ErrorCode } from "../../bus/errors.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
+import { Type } from "../../bus/type.ts";
+import { json } from "../exchange/reply.ts";
+import { actorFails, type Route, route } from "../route.ts";
+
+const tag = "Manifests";
+const fails: readonly ErrorCode[] = ["unknown_manifest", "invalid_manifest", "not_found", "conflict", ...actorFails];
+const NameParams = Type.Object({ name: Type.String({ description: "The manifest's metadata.name." }) });
+
+const Server = Type.Object({
+  server: Type.String({ description: "Its name in spec.mcp_servers." }),
+  available: Type.Boolean({ description: "False if the server does not answer; then it has no tools." }),
+  tools: Type.Array(
+    Type.Object({
+      name: Type.String({ description: "The name at the server." }),
+      bound_name: Type.String({ description: "The name under which the model calls it." }),
+      description: Type.String(),
+      state: Type.Union([Type.Literal("pinned"), Type.Literal("new"), Type.Literal("changed")], {
+        description: "Only pinned tools are bound; the others wait for approval.",
+      }),
+    }),
+  ),
+  removed: Type.Array(Type.String(), { description: "Approved tools that the server no longer lists." }),
+});
+const Servers = {
+  description: "The MCP servers of the manifest.",
+  schema: Type.Object({ servers: Type.Array(Server) }),
+};
+
+const list = route({
+  method: "GET",
+  path: "/manifests/{name}/tools",
+  summary: "The tools of the manifest's MCP servers, and which of them wait for approval.",
+  tag,
+  access: ["manifests:read"],
+  params: NameParams,
+  reply: Servers,
+  fails,
+  handle: async ({ params, principal }, { bus }) =>
+    json(await bus.ask(manifestsOf(principal), "tools", params, { deadlineMs })),
+});
+
+const approve = route({
+  method: "POST",
+  path: "/manifests/{name}/tools/approve",
+  summary: "Approves tools of an MCP server as they are now.",
+  tag,
+  access: ["manifests:write"],
+  params: NameParams,
+  body: Type.Object(
+    {
+      server: Type.String({ minLength: 1, maxLength: 128, examples: ["search"] }),
+      tools: Type.Optional(
+        Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
+          maxItems: 1000,
+          description: "Names at the server; absent for all of its tools.",
+          examples: [["find"]],
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  reply: Servers,
+  fails,
+  async handle({ params, body, principal }, { bus }) {
+    const { server, tools = null } = body;
+    const ask = { name: params.name, server, tools, principal };
+    return json(await bus.ask(manifestsOf(principal), "approveTools", ask, { deadlineMs }));
+  },
+});
+
+/** Routes of the tools that manifests get from MCP servers. */
+export const manifestToolRoutes: readonly Route[] = [list, approve];
+
+/** Servers have nine seconds to answer, twice for an approval. */
+const deadlineMs = 30_000;
+
+function manifestsOf({ tenant_id }: Principal): Address<"manifests"> {
+  return { kind: "manifests", key: tenant_id };
+}
