@@ -5,7 +5,7 @@ import { type CompileSource, compile } from "../../manifests/compile/compile.ts"
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { parseManifest } from "../../manifests/parse/parse.ts";
 import type { Problem } from "../../manifests/problems.ts";
-import type { ModelPrice, ModelRoute, Registries, ToolSpec } from "../../manifests/registries.ts";
+import type { ModelPrice, ModelRoute, OperatorTargets, Registries, ToolSpec } from "../../manifests/registries.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 
 /** The smallest manifest with this spec, and further metadata. */
@@ -178,3 +178,11 @@ export function* nodesOf(node: SchemaNode, path: Steps = []): Generator<{ node: 
   if (node.items) yield* nodesOf(node.items, [...path, 0]);
   if (typeof node.additionalProperties === "object") yield* nodesOf(node.additionalProperties, [...path, "key"]);
 }
+
+/** An operator who has set up nothing for tools that leave the process. */
+export const noTargets: OperatorTargets = {
+  egressCredential: () => null,
+  grantsSecret: () => false,
+  stdioFault: () => "needs a way to run commands",
+  hasSearch: false,
+};

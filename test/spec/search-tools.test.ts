@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { compileProblems } from "../manifests/support.ts";
+import { compileProblems, noTargets } from "../manifests/support.ts";
 import { modelTestCertificate } from "../support/certificate.ts";
 import { calls, inTurn, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
@@ -181,7 +181,7 @@ describe("search tools", () => {
 });
 
 test("a manifest with search tools is refused without a search backend", () => {
-  const targets = { egressCredential: () => null, hasSearch: false };
+  const targets = { ...noTargets, hasSearch: false };
   const spec = { search_tools: [{ name: "search" }] };
 
   assert.deepEqual(compileProblems(spec, { targets }), ["unsupported spec.search_tools"]);
@@ -189,7 +189,7 @@ test("a manifest with search tools is refused without a search backend", () => {
 });
 
 test("the name of a search tool may not be taken", () => {
-  const targets = { egressCredential: () => null, hasSearch: true };
+  const targets = { ...noTargets, hasSearch: true };
 
   assert.deepEqual(compileProblems({ tools: ["calculator"], search_tools: [{ name: "calculator" }] }, { targets }), [
     "conflict spec.search_tools.0.name",

@@ -2,11 +2,11 @@ import type { WholeAnswer } from "../../../governance/egress/outgoing.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { SearchTool } from "../../../manifests/sections/search-tools.ts";
+import { errorOfStatus, requestFailure } from "../request-failure.ts";
 import type { ToolSource } from "../source.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../tool.ts";
-import { errorOfStatus, requestFailure } from "../request-failure.ts";
-import { readHits, showHits } from "./search-hits.ts";
 import { withoutSecrets } from "../without-secrets.ts";
+import { readHits, showHits } from "./search-hits.ts";
 
 // spec.search_tools: searches with the SearXNG server of the operator (decision 108).
 
