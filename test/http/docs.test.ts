@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { before, describe, type TestContext, test } from "node:test";
 import { type Browser, findChromium, type Page, startBrowser } from "../support/chromium.ts";
 import { has } from "../support/needs.ts";
-import { apiKeys, type ProcessServer, startServerProcess } from "../support/server.ts";
+import { apiKeys, startServer, startServerProcess, type TestServer } from "../support/server.ts";
 import { type Cleanup, cleanup } from "../support/temp.ts";
 import { routes } from "./support.ts";
 
@@ -18,10 +18,17 @@ function hasBrowser(t: TestContext): boolean {
 
 describe("/docs", () => {
   const atEnd = cleanup();
-  let server: ProcessServer;
+  let server: TestServer;
+  let opened: Promise<Page> | null = null;
   before(async () => {
-    server = await startServerProcess({ atEnd });
+    server = await startServer({ atEnd });
   });
+
+  /** The page of all tests: it takes seconds to load. */
+  function reference(): Promise<Page> {
+    opened ??= pageAt(`${server.url}/docs`, atEnd);
+    return opened;
+  }
 
   test("OPS-010 is a page whose references are all served by this server", async () => {
     const page = await server.get("/docs");
@@ -83,7 +90,7 @@ describe("/docs", () => {
     timeout: 60_000,
   }, async (t) => {
     if (!hasBrowser(t)) return;
-    const page = await pageAt(`${server.url}/docs`, cleanup(t));
+    const page = await reference();
 
     const shown = await page.evaluate(operationsShown);
 
@@ -98,7 +105,7 @@ describe("/docs", () => {
 
   test("a first request from the page runs the agent quick", { timeout: 60_000 }, async (t) => {
     if (!hasBrowser(t)) return;
-    const page = await pageAt(`${server.url}/docs`, cleanup(t));
+    const page = await reference();
     await page.evaluate(operationsShown);
 
     await page.evaluate(`document.querySelector("#operations-Chat-postChat .opblock-summary-control").click()`);
@@ -116,7 +123,7 @@ describe("/docs", () => {
     const hostile = `<img src=x onerror="window.ran=1"><script>window.ran=1</script>[link](javascript:window.ran=1)`;
     const turn = { manifest: "quick", thread_id: "tour", messages: [{ role: "user", content: hostile }] };
     assert.equal((await server.post("/chat", turn)).status, 200);
-    const page = await pageAt(`${server.url}/docs`, cleanup(t));
+    const page = await reference();
     await page.evaluate(operationsShown);
 
     await page.evaluate(
@@ -143,9 +150,9 @@ describe("/docs", () => {
 describe("/docs where the reference needs credentials", () => {
   const atEnd = cleanup();
   const { env, keys } = apiKeys({ reader: { scopes: ["chat:read"] }, none: { scopes: [] } });
-  let server: ProcessServer;
+  let server: TestServer;
   before(async () => {
-    server = await startServerProcess({ atEnd, env });
+    server = await startServer({ atEnd, env });
   });
 
   const asBrowser = { headers: { accept: "text/html,application/xhtml+xml,*/*;q=0.8" } };

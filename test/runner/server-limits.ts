@@ -19,13 +19,19 @@ export const moreServers: Readonly<Record<string, MoreServers>> = {
   "test/faults/durable-kill.test.ts": { max: 16, reason: "Each test kills a server and starts it again." },
   "test/faults/durable-manifest.test.ts": { max: 9, reason: "Each test kills a server and starts it again." },
   "test/faults/kill-under-load.test.ts": { max: 22, reason: "A server is killed ten times on each database." },
-  "test/faults/rate-memory.test.ts": { max: 12, reason: "Each test measures the memory of a server of its own." },
+  "test/faults/rate-memory.test.ts": {
+    max: 12,
+    reason: "A server is killed three times on each database, and others exit in order.",
+  },
   "test/faults/storage-loss.test.ts": { max: 7, reason: "Each test takes the storage from a server." },
-  "test/host/deliveries.test.ts": { max: 10, reason: "The settings of webhooks differ from test to test." },
+  "test/host/deliveries.test.ts": {
+    max: 10,
+    reason: "Each test finds another outbox at its start, with other settings.",
+  },
   "test/http/middleware.test.ts": { max: 10, reason: "Each test looks at one setting that applies to every request." },
   "test/spec/anonymous.test.ts": { max: 9, reason: "The modes of authentication are settings." },
   "test/spec/background-tasks.test.ts": { max: 7, reason: "Most tests kill a server, to see what the next one does." },
-  "test/spec/queues.test.ts": { max: 8, reason: "The bounds of the queues are settings." },
+  "test/spec/queues.test.ts": { max: 8, reason: "The names of queues and the secret of consumers are settings." },
   "test/spec/system.test.ts": { max: 18, reason: "Probes and the reference depend on settings and broken parts." },
 };
 
