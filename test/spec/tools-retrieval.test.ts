@@ -26,6 +26,7 @@ const manifests = {
   chosen: { ...base, tools_retrieval: { enabled: true } },
   few: on(),
   deep: { ...on(), pattern: "deep" },
+  planner: { ...on(), pattern: "plan_execute" },
   kept: { ...on(), artifacts: { enabled: true } },
   narrow: { ...on({ top_k: 8 }), model: { id: "narrow" } },
   likened: { ...on({ top_k: 2, model: "meanings" }), model: { id: "scripted" } },
@@ -135,11 +136,15 @@ describe("tools_retrieval", () => {
     const body = { model: "few", messages: [{ role: "user", content: "weather" }], tools: [own] };
     await server.post("/v1/chat/completions", body, as);
     const requested = last();
+    const tool_choice = { type: "function", function: { name: "filler_22" } };
+    await server.post("/v1/chat/completions", { ...body, tool_choice }, as);
+    const wanted = last();
 
     for (const name of ["plan_create", "plan_update_step", "plan_get"]) assert.ok(deep.includes(name), deep.join());
     assert.ok(kept.includes("read_artifact"));
     assert.ok(requested.includes("mine"));
-    assert.deepEqual([deep.length, kept.length, requested.length], [6, 4, 4]);
+    assert.ok(wanted.includes("filler_22") && !requested.includes("filler_22"), wanted.join());
+    assert.deepEqual([deep.length, kept.length, requested.length, wanted.length], [6, 4, 4, 5]);
   });
 
   test("SPEC-058 an embedding route finds tools by meaning, and each tool is made a vector of once", async () => {
@@ -193,6 +198,16 @@ describe("tools_retrieval", () => {
     });
     assert.deepEqual([refused.status, refused.json.detail[0].loc], [422, ["spec", "model", "id"]]);
     assert.match(refused.json.detail[0].msg, /takes at most 5 tools, and there are 30; spec\.tools_retrieval/);
+  });
+
+  test("SPEC-058 a planner is told of the chosen tools alone", async () => {
+    mock.answer("scripted", says(JSON.stringify({ subtasks: [] })));
+
+    await say("planner", "weather");
+
+    const plan = mock.requests.findLast(({ body }) => JSON.stringify(body).includes("You plan the work"));
+    const told = JSON.stringify(plan?.body.messages);
+    assert.ok(told.includes("weather_lookup") && !told.includes("filler_22"), told);
   });
 
   test("SPEC-058 of a thousand tools that a source has found, the relevant ones are shown and run", async () => {

@@ -20,11 +20,14 @@ const describedMax = 200;
 
 /** Chooses the tools of the next model call. Null if there is nothing to choose. */
 export function toolChoiceDue(runContext: RunContext): Promise<void> | null {
-  const { spec, branch } = runContext;
+  const { spec, branch, step } = runContext;
   const rules = spec.agent.toolsRetrieval;
   if (rules === null) return null;
   const asked = branch.messages.findLast(({ role }) => role === "user") ?? null;
-  return branch.offer !== null && branch.offer.asked === asked ? null : choose(runContext, rules, asked);
+  const { offer } = branch;
+  // A pattern may go on with a model that takes fewer tools.
+  const fits = offer === null || offer.agent.tools.length <= toolsMaxOf(step.routes);
+  return fits && offer?.asked === asked ? null : choose(runContext, rules, asked);
 }
 
 /**
@@ -41,8 +44,10 @@ export function refuseTooManyTools({ offered: { tools }, step: { routes } }: Run
 
 async function choose(runContext: RunContext, rules: RetrievalRules, asked: ContextMessage | null): Promise<void> {
   const { spec, branch, step } = runContext;
-  const { agent } = spec;
-  const kept = new Set([...rules.kept, exitPlanModeName, ...(agent.requestTools ?? [])]);
+  const { agent, options } = spec;
+  const choice = options?.tool_choice ?? null;
+  const named = typeof choice === "object" && choice !== null ? [choice.name] : [];
+  const kept = new Set([...rules.kept, ...named, exitPlanModeName, ...(agent.requestTools ?? [])]);
   const candidates = agent.tools.filter(({ name }) => !kept.has(name));
   const most = toolsMaxOf(step.routes);
   const isNarrow = candidates.length > rules.top_k || agent.tools.length > most;

@@ -5,6 +5,7 @@ import type { LogEntry } from "../../log/entry.ts";
 import type { RunContext } from "../context/run-context.ts";
 import type { ReleasedReply } from "../model/buffered-reply.ts";
 import { askAside, givenMessages } from "../model/side-question.ts";
+import { toolChoiceDue } from "../model/tool-choice.ts";
 import { workingSet } from "../prompt/working-set.ts";
 import { noteEntry, type RunNote } from "../spec/notes.ts";
 import { assistantEntry, assistantMessage, type Ending } from "../steps/endings.ts";
@@ -95,6 +96,8 @@ function progressOf(notes: readonly RunNote[]): Progress {
  * Asks the planner for subtasks. Null if the run continues. An unusable plan counts as a plan without subtasks: the agent answers alone.
  */
 async function makePlan(runContext: RunContext, progress: Progress): Promise<Ending | null> {
+  const choosing = toolChoiceDue(runContext);
+  if (choosing !== null) await choosing;
   const { agent } = runContext.spec;
   const { messages, turnStart } = runContext.branch;
   const { ephemeralInstruction } = runContext.step;
@@ -105,7 +108,7 @@ async function makePlan(runContext: RunContext, progress: Progress): Promise<End
     given: {
       conversation: givenMessages(workingSet(messages, agent.session, turnStart).slice(-givenMessagesMax)),
       ...(ephemeralInstruction !== null && { request: ephemeralInstruction }),
-      tools: agent.tools.map(({ name, description }) => ({ name, description })),
+      tools: runContext.offered.tools.map(({ name, description }) => ({ name, description })),
       ...(progress.done.length > 0 && { done: progress.done }),
     },
     answer: planSchema(),
