@@ -285,6 +285,26 @@ describe("artifacts", () => {
     assert.deepEqual(await run("keeper", null, [() => read(id)]), ["[tool error/not_found] artifact not found"]);
   });
 
+  test("ART-007 a single call over MCP returns its whole result, and read_artifact is not listed", async () => {
+    const before = objectsIn("acme/keeper").length;
+    const ask = async (method: string, params: object) => {
+      const body = { jsonrpc: "2.0", id: 1, method, params };
+      const { text } = await server.post("/mcp?manifest=keeper", body, { key: keys.ann });
+      const [data] = /\{"(?:jsonrpc|result)".*\}/.exec(text) ?? [];
+      return JSON.parse(data ?? text).result;
+    };
+
+    const listed = await ask("tools/list", {});
+    const called = await ask("tools/call", { name: "report", arguments: { length: 9_000 } });
+
+    assert.deepEqual(
+      listed.tools.map(({ name }: { name: string }) => name).filter((name: string) => name !== "chat"),
+      ["report"],
+    );
+    assert.equal(called.content[0].text, reportText(9_000));
+    assert.equal(objectsIn("acme/keeper").length, before);
+  });
+
   test("ART-002 ART-007 an artifact is read after a restart of the server, also by a durable run", async () => {
     let asked = 0;
     mock.answer("scripted", ({ body }) => {

@@ -200,7 +200,7 @@ describe("tools_retrieval", () => {
     assert.match(refused.json.detail[0].msg, /takes at most 5 tools, and there are 30; spec\.tools_retrieval/);
   });
 
-  test("SPEC-058 a planner is told of the chosen tools alone", async () => {
+  test("SPEC-058 a planner sees only the chosen tools", async () => {
     mock.answer("scripted", says(JSON.stringify({ subtasks: [] })));
 
     await say("planner", "weather");

@@ -1,3 +1,4 @@
+import { entryPoints } from "../../../bus/frames/entry-points.ts";
 import type { StoredOf, StoredText } from "../../../governance/controls/verdicts.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import type { ArtifactRow } from "../../../storage/tables/artifacts.ts";
@@ -11,11 +12,16 @@ import type { RunDeps } from "./deps.ts";
 export interface ArtifactRun {
   readonly store: TenantStore;
   readonly deps: Pick<RunDeps, "artifacts" | "log">;
-  readonly spec: Pick<RunSpec, "agent" | "thread_key" | "thread_suffix" | "run_id">;
+  readonly spec: Pick<RunSpec, "agent" | "surface" | "thread_key" | "thread_suffix" | "run_id">;
   readonly run: {
     /** The artifacts of a run without a thread, which end with it; null for none. */
     ownArtifacts: ArtifactRow[] | null;
   };
+}
+
+/** True if long results of the run are stored. A single call returns its whole result to a client, which could not read an artifact. */
+export function storesResults({ agent, surface }: Pick<RunSpec, "agent" | "surface">): boolean {
+  return agent.artifacts !== null && entryPoints[surface].work !== "call";
 }
 
 /** Stores a long result. On a thread it becomes visible when the returned operations are written, together with the result. */

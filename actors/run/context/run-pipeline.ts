@@ -4,7 +4,7 @@ import type { AskModel, Control, ControlQuestion, GovernedRun } from "../../../g
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
-import { type ArtifactRun, storeText } from "./run-artifacts.ts";
+import { type ArtifactRun, storesResults, storeText } from "./run-artifacts.ts";
 
 /** True if a caller waits for the run and can answer a question. */
 export function isAttended({ surface, parent }: Pick<RunSpec, "surface" | "parent">): boolean {
@@ -80,7 +80,9 @@ export class Governed implements GovernedRun {
 
   get storeText(): GovernedRun["storeText"] {
     const { store, spec, run } = this.#run;
-    return run === null ? null : (text, of) => storeText({ store, spec, run, deps: this.#deps }, text, of);
+    return run === null || !storesResults(spec)
+      ? null
+      : (text, of) => storeText({ store, spec, run, deps: this.#deps }, text, of);
   }
 
   callKey(toolCallId: string): string {

@@ -57,7 +57,15 @@ class ResultRelease {
     const budget = new RunBudget(agent.limits, deps.env.monotonic(), null);
     // Only controls of calls read the permission mode, and these calls were checked when they were handed out.
     const run = {
-      spec: { agent, parent: null, run_id: turn.run_id, keyedAs: turn.run_id, thread_key: -1, thread_suffix: null },
+      spec: {
+        agent,
+        parent: null,
+        run_id: turn.run_id,
+        keyedAs: turn.run_id,
+        thread_key: -1,
+        thread_suffix: null,
+        surface: turn.surface,
+      },
       run: null,
       durableRun: null,
       askModel: null,

@@ -25,7 +25,7 @@ export function toolChoiceDue(runContext: RunContext): Promise<void> | null {
   if (rules === null) return null;
   const asked = branch.messages.findLast(({ role }) => role === "user") ?? null;
   const { offer } = branch;
-  // A pattern may go on with a model that takes fewer tools.
+  // The pattern may have changed to another model, which takes fewer tools.
   const fits = offer === null || offer.agent.tools.length <= toolsMaxOf(step.routes);
   return fits && offer?.asked === asked ? null : choose(runContext, rules, asked);
 }

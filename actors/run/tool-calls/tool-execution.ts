@@ -14,7 +14,7 @@ import {
 } from "../../tools/tool.ts";
 import { backgroundResult } from "../child-runs/background-tasks.ts";
 import { Tasks } from "../child-runs/tasks.ts";
-import { readArtifactPage } from "../context/run-artifacts.ts";
+import { readArtifactPage, storesResults } from "../context/run-artifacts.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { callDigest, callKey } from "../context/run-pipeline.ts";
 import type { TaskFamily } from "../context/task-family.ts";
@@ -214,7 +214,7 @@ function timed<R extends ToolResult | ToolWait>(
       finish({ error: "internal", text: "the tool failed" });
     };
     const answered = (result: R): void => {
-      if (isAnswer(result)) finish(bounded(result, spec.agent.artifacts === null ? textCharsMax : storedCharsMax));
+      if (isAnswer(result)) finish(bounded(result, storesResults(spec) ? storedCharsMax : textCharsMax));
       else failed(new Error("the tool has answered what is no result"));
     };
     try {

@@ -8,6 +8,7 @@ const timeoutMs = 30_000;
 export const readArtifact: Tool = {
   ...spec,
   timeoutMs,
+  needs: "thread",
   async execute({ artifact_id, offset = 0, length }: Asked, { artifacts }: ToolContext): Promise<ToolResult> {
     const page = await artifacts.read(artifact_id, offset, length ?? null);
     if (page === null) return toolError("not_found", "artifact not found");
