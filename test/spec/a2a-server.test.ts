@@ -612,6 +612,16 @@ describe("tasks that wait, fail and survive", () => {
   });
 });
 
+test("A2A-002 an ended task cannot be subscribed to in 1.0, and is a whole stream in 0.3", async () => {
+  const client = await newer();
+  const { id } = await sent(client, "go");
+  await assert.rejects(eventsOf(client.resubscribeTask(named(id))), UnsupportedOperationError);
+  assert.deepEqual(await eventsOf((await older()).resubscribeTask(named(id))), [
+    "task TASK_STATE_COMPLETED",
+    "status TASK_STATE_COMPLETED",
+  ]);
+});
+
 test("A2A-002 a second task in a context with a running one is refused with -32004", async () => {
   const { client, task, open } = await heldTask();
   await assert.rejects(sent(client, "more", { contextId: task.contextId }), UnsupportedOperationError);

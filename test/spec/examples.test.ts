@@ -5,6 +5,7 @@ import { before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { calls, inTurn, startChat, systemOf, wordsOf } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import type { Behaviour, Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import type { TestServer } from "../support/server.ts";
@@ -47,9 +48,16 @@ describe("examples", () => {
   let workspaces: string;
   before(async () => {
     workspaces = tempDir(atEnd);
+    const port = await freePort();
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted", openModel, smallModel],
-      env: { SVC_MANIFEST_DIR: directory, SVC_WORKSPACE_ROOT: workspaces },
+      env: {
+        SVC_MANIFEST_DIR: directory,
+        SVC_WORKSPACE_ROOT: workspaces,
+        SVC_PORT: String(port),
+        // The peer of the example is this server, whose port the tests choose.
+        SVC_TEST_RESOLVE: JSON.stringify({ localhost: `127.0.0.1:${port}` }),
+      },
     }));
   });
 
@@ -79,7 +87,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 9);
+    assert.equal(examples.length, 11);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -89,6 +97,30 @@ describe("examples", () => {
     }
     for (const [, path = ""] of commands.filter(([, path, sent]) => sent === undefined && !path?.includes("$")))
       assert.equal((await server.get(path)).status, 200, path);
+  });
+
+  test("clerk answers over A2A, and buyer asks it", async () => {
+    const price = "A litre of white paint costs 12.";
+    const asked = script({
+      "You are the clerk": { text: price },
+      "You buy for a painter": inTurn(
+        calls(["peer__shop", { message: "What does a litre of white paint cost?", manifest: "clerk" }]),
+        { text: "They cost 240." },
+      ),
+    });
+
+    const { result } = (await server.post("/a2a", body("/a2a", "clerk"))).json;
+    const json = await ask("buyer");
+
+    assert.equal(result.artifacts[0].parts[0].text, price);
+    assert.deepEqual(results(json), [price]);
+    assert.equal(json.final.content, "They cost 240.");
+    assert.deepEqual(asked, [
+      "You are the clerk",
+      "You buy for a painter",
+      "You are the clerk",
+      "You buy for a painter",
+    ]);
   });
 
   test("digits stores a long result and reads the end of it", async () => {
