@@ -61,6 +61,7 @@ describe("peers", () => {
         elsewhere: { ...peer("/a2a"), network: { allow_hosts: ["peer.example", "other.example"] } },
         slow: peer("/a2a", { auth, timeout_ms: 700 }),
         nobody: peer("/a2a"),
+        unset: peer("/a2a", { auth: "secret:NOTHING" }),
         last: { ...peer("/a2a", { auth }), limits: { max_peer_hops: 0 } },
         newer: site("/newer"),
         older: site("/older"),
@@ -104,6 +105,7 @@ describe("peers", () => {
     const told = (far.mock.requests.at(-1)?.body.messages ?? []) as { content: string }[];
     assert.equal(told.at(-1)?.content, "What is it?");
     assert.match(await asked("nobody"), /permission_denied.*401/);
+    assert.match(await asked("unset"), /permission_denied.*credential for them is not set/);
   });
 
   test("GOV-006 manifest names another agent of the peer; with allow_hosts the tool has no such argument", async () => {

@@ -46,7 +46,8 @@ async function call(tool: PeerTool, { message, manifest }: Arguments, context: T
       `peer_hop_limit: this call would be agent ${hops} of a chain of at most ${hopsMax}`,
     );
   const { services, env, key, signal } = context;
-  const secret = auth === null ? null : await services.secrets.resolve(auth);
+  const secret = auth === null ? null : await services.secrets.resolve(auth).catch(() => undefined);
+  if (secret === undefined) return toolError("permission_denied", `the credential for ${name} is not set`);
   const authorization = secret === null ? null : secret.includes(" ") ? secret : `Bearer ${secret}`;
   const peer: Peer = { url, authorization, hops, requester: services.egress.agent };
   const endsAt = env.monotonic() + timeoutMs;
