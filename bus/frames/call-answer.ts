@@ -50,7 +50,7 @@ export function callAnswer(channel: Channel, { call }: SubmitTurn): RunOutput {
       const progress = progressOf(name, told);
       if (progress !== null) channel.send(`${progressMark}${JSON.stringify(progress)}\n`, false);
     },
-    finished: (result) => send({ ...answerOf(result), file_ids: fileIds.slice(0, imagesMax) }),
+    finished: (result) => send({ ...answerOf(result, call !== undefined), file_ids: fileIds.slice(0, imagesMax) }),
     failed: (error) => send({ text: error.message, is_error: true, file_ids: [], refusal: error.toWire() }),
   };
 }
@@ -89,8 +89,9 @@ interface FrameOfCall {
   readonly attachments?: readonly { readonly url: string }[];
 }
 
-function answerOf({ called, failure, final, aborted }: RunResult): Omit<CallAnswer, "file_ids"> {
+/** A single call without a result was stopped, and the text of the run says why. */
+function answerOf({ called, failure, final, aborted }: RunResult, isSingle: boolean): Omit<CallAnswer, "file_ids"> {
   if (failure !== null) return { text: failure, is_error: true };
   if (called !== undefined) return { text: called.text, is_error: called.status !== "ok" };
-  return { text: final ?? "", is_error: aborted };
+  return { text: final ?? "", is_error: aborted || isSingle };
 }

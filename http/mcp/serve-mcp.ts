@@ -1,4 +1,4 @@
-import { createMcpHandler, ProtocolError, Server } from "@modelcontextprotocol/server";
+import { createMcpHandler, ProtocolError, Server, type ServerContext } from "@modelcontextprotocol/server";
 import { SvcError } from "../../bus/errors.ts";
 import type { CallProgress } from "../../bus/frames/call-answer.ts";
 import type { HttpContext } from "../context.ts";
@@ -53,10 +53,12 @@ function serverFor(request: McpRequest, context: HttpContext): Server {
   const named = request.body.params?.manifest;
   const manifest = request.query.manifest ?? (typeof named === "string" ? named : settings.defaultManifest);
   const agent = new AgentTools(request, manifest, context);
-  const refusing = async <T>(work: () => Promise<T>): Promise<T> => {
+  const refusing = async <T>({ mcpReq: { signal } }: ServerContext, work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
     } catch (error) {
+      // No client reads the answer any more.
+      if (signal.aborted) throw error;
       const refused = SvcError.from(error);
       if (refused.code === "internal_error")
         context.log.error({ err: refused.cause ?? refused, request_id: request.requestId }, "an MCP call failed");
@@ -64,9 +66,12 @@ function serverFor(request: McpRequest, context: HttpContext): Server {
       throw new ProtocolError(code, message, data);
     }
   };
-  server.setRequestHandler("tools/list", () => refusing(async () => ({ tools: [...(await agent.list())] as never[] })));
-  server.setRequestHandler("tools/call", ({ params }, { mcpReq }) =>
-    refusing(async () => {
+  server.setRequestHandler("tools/list", (_request, asked) =>
+    refusing(asked, async () => ({ tools: [...(await agent.list())] as never[] })),
+  );
+  server.setRequestHandler("tools/call", ({ params }, asked) =>
+    refusing(asked, async () => {
+      const { mcpReq } = asked;
       const { name, arguments: args = {} } = params;
       const token = mcpReq._meta?.progressToken;
       let last = -1;
@@ -93,7 +98,10 @@ function serverFor(request: McpRequest, context: HttpContext): Server {
 async function replyOf({ status, headers, body }: Response, stop: () => void): Promise<Reply> {
   const contentType = headers.get("content-type") ?? "";
   if (body !== null && contentType.startsWith("text/event-stream"))
-    return { kind: "stream", open: (stream) => void pump(body, stream, stop) };
+    return {
+      kind: "stream",
+      open: (stream) => void pump(body, stream, stop).catch(() => stream.end("")),
+    };
   const text = body === null ? "" : await new Response(body).text();
   if (contentType.startsWith("application/json")) return jsonText(text, status);
   return { kind: "text", status, contentType: "text/plain", body: text };

@@ -74,7 +74,7 @@ const info = route({
     schema: Type.Object({
       status: Type.String({ examples: ["ok"] }),
       message: Type.String({
-        examples: ["svc 0.1.0 is an MCP server (Streamable HTTP): send JSON-RPC messages by POST."],
+        examples: ["svc 0.2.0 is an MCP server (Streamable HTTP): send JSON-RPC messages by POST."],
       }),
     }),
   },

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { globSync } from "node:fs";
 import { before, describe, test } from "node:test";
+import packageFile from "../../package.json" with { type: "json" };
 import { calls, inTurn, never, says, shown, startChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { gif, jpeg, png, webp } from "../support/image-bytes.ts";
@@ -10,6 +11,7 @@ import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
+const { version } = packageFile;
 const echo = { name: "echo_screen", description: "Shows a text.", args_schema: { type: "object", properties: {} } };
 
 const manifests = {
@@ -38,6 +40,8 @@ const manifests = {
       { id: "open", tools: ["test_simple_text"], allow_unattended: true },
     ],
   },
+  hasty: { tools: ["wait"], limits: { max_wall_clock_seconds: 1 } },
+  lasting: { tools: ["calculator"], execution: { mode: "durable" } },
   noted: { tools: ["add_note"] },
   inward: { auth: { inbound: { schemes: ["jwt"] } } },
 };
@@ -65,7 +69,10 @@ describe("the MCP server", () => {
 
     assert.deepEqual(
       [status, json],
-      [200, { status: "ok", message: "svc 0.1.0 is an MCP server (Streamable HTTP): send JSON-RPC messages by POST." }],
+      [
+        200,
+        { status: "ok", message: `svc ${version} is an MCP server (Streamable HTTP): send JSON-RPC messages by POST.` },
+      ],
     );
   });
 
@@ -89,7 +96,7 @@ describe("the MCP server", () => {
     assert.deepEqual(messageOf(initialized).result, {
       protocolVersion: "2025-06-18",
       capabilities: { tools: { listChanged: false } },
-      serverInfo: { name: "svc", version: "0.1.0" },
+      serverInfo: { name: "svc", version },
     });
     assert.deepEqual([notified.status, notified.text], [202, ""]);
     assert.deepEqual(messageOf(pinged), { jsonrpc: "2.0", id: 1, result: {} });
@@ -110,7 +117,7 @@ describe("the MCP server", () => {
         const result = await client.callTool({ name: "calculator", arguments: { expression: "2 ** 10" } });
 
         assert.equal(client.getNegotiatedProtocolVersion(), generation);
-        assert.deepEqual(client.getServerVersion(), { name: "svc", version: "0.1.0" });
+        assert.deepEqual(client.getServerVersion(), { name: "svc", version });
         assert.deepEqual(
           tools.map(({ name }) => name),
           [...manifests.agent.tools, "chat"],
@@ -299,6 +306,26 @@ describe("the MCP server", () => {
       return rows.find(({ status }: { status: string }) => status === "unattended");
     });
     assert.equal(waived.payload.tool, "test_simple_text");
+  });
+
+  test("MCP-002 a call ends at the time limit of the manifest, which its result names", async () => {
+    const { result } = messageOf(await rpc("tools/call", { name: "wait" }, "/mcp?manifest=hasty"));
+
+    assert.deepEqual(result, {
+      content: [{ type: "text", text: "run limit reached: max_wall_clock_seconds" }],
+      isError: true,
+    });
+  });
+
+  test("MCP-002 chat waits for the durable run of its manifest, and a single call is never durable", async () => {
+    mock.answer("gpt", { text: "At last." });
+    const client = await connectMcp(atEnd, server, { key, path: "/mcp?manifest=lasting" });
+
+    const chat = await client.callTool({ name: "chat", arguments: { message: "hi" } });
+    const call = await client.callTool({ name: "calculator", arguments: { expression: "1" } });
+
+    assert.deepEqual([chat.isError, chat.content], [false, [{ type: "text", text: "At last." }]]);
+    assert.deepEqual([call.isError, call.content], [false, [{ type: "text", text: "1" }]]);
   });
 
   test("MCP-002 a call is audited and counted like every other, and has no final response", async () => {

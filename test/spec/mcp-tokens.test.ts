@@ -40,6 +40,7 @@ describe("the protected-resource document", () => {
   test("AUTH-028 is named in the challenge of a 401", async () => {
     const missing = await server.get("/audit");
     const bad = await server.get("/audit", { key: "not.a.token" });
+    const mcp = await server.post("/mcp", { jsonrpc: "2.0", id: 1, method: "ping" });
 
     const url = `https://agents.example.com/svc${root}`;
     assert.equal(missing.headers["www-authenticate"], `Bearer realm="svc", resource_metadata="${url}"`);
@@ -47,6 +48,7 @@ describe("the protected-resource document", () => {
       bad.headers["www-authenticate"],
       `Bearer realm="svc", error="invalid_token", resource_metadata="${url}"`,
     );
+    assert.equal(mcp.headers["www-authenticate"], `Bearer realm="svc", resource_metadata="${url}/mcp"`);
   });
 
   test("AUTH-028 has the address of the request without SVC_PUBLIC_URL", async () => {

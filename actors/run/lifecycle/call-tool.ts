@@ -21,7 +21,9 @@ export async function callTool(runContext: RunContext, tools: ToolRunner): Promi
   if (call === undefined) throw new Error("the call has no id");
   const { outcomes } = await tools.runAll([{ call, argumentsText, wait: null }]);
   const [outcome] = outcomes;
-  if (outcome !== undefined) runContext.run.called = { text: outcome.text, status: outcome.status };
-  if (runContext.cancellation.cancelled) return stopped(runContext, "");
+  const { cancelled } = runContext.cancellation;
+  if (outcome !== undefined && (outcome.status === "ok" || !cancelled))
+    runContext.run.called = { text: outcome.text, status: outcome.status };
+  if (cancelled) return stopped(runContext, "");
   return { ...over, ok: outcome?.status === "ok" };
 }
