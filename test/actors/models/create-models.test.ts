@@ -6,6 +6,7 @@ import { builtInProviders, workersAiUrl } from "../../../actors/models/built-in-
 import { builtInRoutes, unknownFigures } from "../../../actors/models/built-in-routes.ts";
 import { createModels, describeDefault } from "../../../actors/models/create-models.ts";
 import { ModelFailure } from "../../../actors/models/provider.ts";
+import { systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { SecretMask } from "../../../governance/secret-mask.ts";
 import { modelProviders } from "../../../governance/settings/model-options.ts";
@@ -24,8 +25,9 @@ before(async () => {
 });
 after(() => mock.close());
 
+/** Their timers never fire, so that a slow connection is no failure. */
 function modelsOf(environment: Environment) {
-  return createModels(loadSettings(environment), stillEnv().env);
+  return createModels(loadSettings(environment), stillEnv({ holdTimers: true }).env);
 }
 
 function describe(environment: Environment): string {
@@ -178,20 +180,23 @@ test("SPEC-022 twelve hosted providers are built in, and a key is all that they 
 });
 
 test("SPEC-022 options of a provider reach its calls: address, key and timeout", async () => {
-  const models = modelsOf({
+  const environment = {
     OPENAI_API_KEY: "from-the-environment",
     ...options({ openai: { base_url: `${mock.url}/`, api_key: "from-the-options", timeout: 0.05 } }),
     SVC_MODEL_ROUTES: JSON.stringify({
       quick: { provider: "openai", model: "mock-text" },
       hanging: { provider: "openai", model: "mock-hang" },
     }),
-  });
+  };
 
-  const { asked } = await call(models, "quick");
+  const { asked } = await call(modelsOf(environment), "quick");
 
   assert.equal(asked.headers.authorization, "Bearer from-the-options");
   assert.equal(asked.body.max_tokens, 9);
-  await assert.rejects(call(models, "hanging"), (failure) => failure instanceof ModelFailure && failure.timedOut);
+  await assert.rejects(
+    call(createModels(loadSettings(environment), systemEnv()), "hanging"),
+    (failure) => failure instanceof ModelFailure && failure.timedOut,
+  );
 });
 
 test("SPEC-022 SVC_<PROVIDER>_API_KEY goes before <PROVIDER>_API_KEY", async () => {
@@ -406,7 +411,8 @@ test("demo is offered when it is the default or asked for, and never in producti
 });
 
 test("demo is last among the routes, and answers", async () => {
-  const models = modelsOf({ OPENAI_API_KEY: "k", SVC_DEMO_MODEL: "true" });
+  const settings = loadSettings({ OPENAI_API_KEY: "k", SVC_DEMO_MODEL: "true" });
+  const models = createModels(settings, stillEnv().env);
   const route = [...models.routes.values()].at(-1);
   assert.ok(route);
 
@@ -488,7 +494,7 @@ test("a key by name in a file is looked up for every call, and masked from then 
     SVC_SECRETS_DIR: directory,
   });
   const mask = new SecretMask([]);
-  const models = createModels(settings, stillEnv().env, mask);
+  const models = createModels(settings, stillEnv({ holdTimers: true }).env, mask);
 
   const first = await call(models, "r");
   writeFileSync(join(directory, "groq"), "second-secret\n");
