@@ -76,6 +76,7 @@ const commands: Readonly<Record<(typeof commandNames)[number], Commands[string]>
     const binaries = installedBinaries(import.meta.dirname, platform, arch, runsOnMusl(platform));
     return (await import("./host/cli/doctor.ts")).doctorCommand(loadRegistries, binaries);
   },
+  connections: async () => (await import("./host/cli/connections.ts")).connectionsCommand,
   "validate-manifest": async () =>
     (await import("./host/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
   "mint-jwt": async () => (await import("./host/cli/mint-jwt.ts")).mintJwtCommand,

@@ -3,6 +3,7 @@ export const commandNames = [
   "serve",
   "migrate",
   "doctor",
+  "connections",
   "validate-manifest",
   "mint-jwt",
   "keys",

@@ -43,6 +43,11 @@ export function probeProviders(deps: ProviderDeps): Promise<readonly ProbedProvi
   return Promise.all(probesOf(deps).map((probe) => tryProvider(probe, deps)));
 }
 
+/** Returns the address of each provider with a key or address, and the setting with its key. */
+export function providerAddresses(deps: ProviderDeps): readonly Pick<Probe, "name" | "url" | "setting">[] {
+  return probesOf(deps).map(({ name, url, setting }) => ({ name, url, setting }));
+}
+
 function probesOf(deps: ProviderDeps): readonly Probe[] {
   const { settings } = deps;
   const gateway = settings.litellmBaseUrl !== "";

@@ -1,0 +1,119 @@
+import { providerAddresses } from "../../actors/models/provider-probe.ts";
+import type { Env } from "../../bus/env.ts";
+import { Egress } from "../../governance/egress/egress.ts";
+import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
+import { readRedisUrl } from "../../governance/settings/redis-place.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import { storeConfigOf } from "../../governance/settings/store-config.ts";
+import type { TenantList } from "../../governance/settings/tenant-list.ts";
+import type { Manifest } from "../../manifests/schema/manifest.ts";
+import { openManifestDirectory } from "../../manifests/sources/files.ts";
+import { readDeployment } from "../deployment.ts";
+import type { Command } from "./command.ts";
+import { listTable } from "./list-table.ts";
+
+/** A destination that the server may connect to. */
+interface Connection {
+  /** Host and port, or a description such as "any public host". */
+  readonly to: string;
+  readonly why: string;
+  /** The setting or manifest field that names it. */
+  readonly from: string;
+}
+
+/** `svc connections`: lists the connections that the server may open with these settings. Connects to nothing. */
+export const connectionsCommand: Command = {
+  summary: "List every connection that the server may open with these settings, and why; it opens none.",
+  options: {},
+  positionals: [],
+  async run(_args, { env, environment, terminal }) {
+    const { settings } = await readDeployment(environment);
+    const connections = [...connectionsOf(settings, env), ...connectionsOfManifests(settings, env)];
+    const mask = new SecretMask(settings.secretValues).recorded;
+    const rows = connections.map(({ to, why, from }) => [to, why, from].map((cell) => mask.text(cell)));
+    return {
+      code: 0,
+      json: mask.value({ connections }),
+      text: `${listTable({ heads: ["TO", "WHY", "FROM"], rows, statusAt: -1 }, terminal)}\n${rules}`,
+    };
+  },
+};
+
+const rules =
+  "Agents reach public addresses only, except those of SVC_EGRESS_PRIVATE. Tenants may store manifests that name further public hosts.\n";
+
+/** Returns the connections that settings name. */
+function connectionsOf(settings: Settings, env: Env): readonly Connection[] {
+  const mask = new SecretMask(settings.secretValues);
+  const egress = new Egress("operator");
+  const deps = { settings, env, mask, secrets: new Secrets(settings, mask), egress };
+  const store = storeConfigOf(settings);
+  const { redisUrl, webhookEndpoints, egressPrivate, egressCredentials, egressProxy, searchBackend, searchUrl } =
+    settings;
+  return [
+    ...(store.engine === "postgres" ? [row(store.postgres.url, "the database", "SVC_DATABASE_URL")] : []),
+    ...(redisUrl === "" ? [] : [redisRow(redisUrl)]),
+    ...providerAddresses(deps).map(({ name, url, setting }) => row(url, `models of ${name}`, setting)),
+    ...Object.entries(webhookEndpoints).map(([id, { url, tenants }]) =>
+      row(url, `webhooks to ${id}${ofTenants(tenants)}`, "SVC_WEBHOOK_ENDPOINTS"),
+    ),
+    ...(searchBackend === "none" ? [] : [row(searchUrl, "web search of search_tools", "SVC_SEARCH_URL")]),
+    ...(egressProxy === "" ? [] : [row(egressProxy, "the proxy of all public destinations", "SVC_EGRESS_PROXY")]),
+    ...egressPrivate.map(({ host, cidr, port, tenants }) => ({
+      to: `${host ?? cidr}:${port}`,
+      why: `tools of agents${ofTenants(tenants)}`,
+      from: "SVC_EGRESS_PRIVATE",
+    })),
+    ...Object.entries(egressCredentials).map(([id, { host, port, tenants }]) => ({
+      to: `${host}:${port}`,
+      why: `tools that use the credential ${id}${ofTenants(tenants)}`,
+      from: "SVC_EGRESS_CREDENTIALS",
+    })),
+  ];
+}
+
+/** Returns the connections that manifests of SVC_MANIFEST_DIR name; invalid files name none. */
+function connectionsOfManifests({ manifestDir }: Settings, env: Env): readonly Connection[] {
+  if (manifestDir === "") return [];
+  const directory = openManifestDirectory(manifestDir, () => env.now());
+  return directory.names().flatMap((name) => {
+    try {
+      const manifest = directory.get(name);
+      return manifest === null ? [] : rowsOf(manifest);
+    } catch {
+      return [];
+    }
+  });
+}
+
+function rowsOf({ metadata: { name }, spec }: Manifest): Connection[] {
+  const hosts = spec.network.allow_hosts;
+  const anywhere = hosts === null ? "any public host" : hosts.join(", ") || "no host";
+  return [
+    ...spec.http_tools.map((tool): Connection => {
+      const from = `${name}: spec.http_tools`;
+      return tool.path_prefix === ""
+        ? { to: anywhere, why: `the tool ${tool.name}`, from }
+        : row(tool.path_prefix, `the tool ${tool.name}`, from);
+    }),
+    ...spec.mcp_servers.flatMap(({ name: server, url }) =>
+      url === null ? [] : [row(url, `the MCP server ${server}`, `${name}: spec.mcp_servers`)],
+    ),
+    ...spec.peers.map(({ name: peer, url }) => row(url, `the agent ${peer}`, `${name}: spec.peers`)),
+  ];
+}
+
+function row(url: string, why: string, from: string): Connection {
+  const target = URL.parse(url);
+  const port = target?.port || (target?.protocol === "https:" ? "443" : target?.protocol === "http:" ? "80" : "5432");
+  return { to: target === null ? "an invalid URL" : `${target.hostname}:${port}`, why, from };
+}
+
+function redisRow(url: string): Connection {
+  const { host, port } = readRedisUrl(url);
+  return { to: `${host}:${port}`, why: "tool queues", from: "SVC_REDIS_URL" };
+}
+
+function ofTenants(tenants: TenantList): string {
+  return tenants === "*" ? "" : ` of ${tenants.join(", ")}`;
+}

@@ -1,0 +1,52 @@
+// svc connections: the destinations that settings and manifests of the operator name.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { connectionsCommand } from "../../../host/cli/connections.ts";
+import { run, runJson, temporaryDirectory } from "./support.ts";
+
+test("svc connections lists the destinations of settings and manifests, without secrets", async (t) => {
+  const directory = temporaryDirectory(t);
+  const spec = {
+    http_tools: [{ name: "fetch" }, { name: "api", path_prefix: "https://api.example/v1/" }],
+    mcp_servers: [{ name: "books", url: "https://books.example/mcp", transport: "http" }],
+    peers: [{ name: "other", url: "http://other.example:9000" }],
+    network: { allow_hosts: ["api.example", "books.example", "other.example"] },
+  };
+  writeFileSync(join(directory, "reach.json"), JSON.stringify({ metadata: { name: "reach" }, spec }));
+  writeFileSync(join(directory, "broken.json"), "{");
+  const environment = {
+    SVC_MANIFEST_DIR: directory,
+    SVC_DATABASE_URL: "postgres://svc:secret-password-1@db.example/svc",
+    SVC_REDIS_URL: "redis://:secret-password-2@redis.example:6380",
+    OPENAI_API_KEY: "secret-openai-key-123456",
+    SVC_EGRESS_PROXY: "http://user:secret-password-3@proxy.example:3128",
+    SVC_EGRESS_PRIVATE: JSON.stringify([{ cidr: "10.1.0.0/16", port: 8080, tenants: ["acme"] }]),
+    SVC_WEBHOOK_ENDPOINTS: JSON.stringify({
+      done: { url: "https://hook.example/x", secret: "whsec-of-done-1", tenants: "*" },
+    }),
+  };
+
+  const { code, answer } = await runJson(connectionsCommand, [], environment);
+  const { stdout } = await run(connectionsCommand, [], environment);
+
+  const lines = (answer.connections as { to: string; why: string; from: string }[]).map(
+    ({ to, why, from }) => `${to} | ${why} | ${from}`,
+  );
+  assert.equal(code, 0);
+  for (const line of [
+    "db.example:5432 | the database | SVC_DATABASE_URL",
+    "redis.example:6380 | tool queues | SVC_REDIS_URL",
+    "api.openai.com:443 | models of openai | OPENAI_API_KEY",
+    "hook.example:443 | webhooks to done | SVC_WEBHOOK_ENDPOINTS",
+    "proxy.example:3128 | the proxy of all public destinations | SVC_EGRESS_PROXY",
+    "10.1.0.0/16:8080 | tools of agents of acme | SVC_EGRESS_PRIVATE",
+    "api.example, books.example, other.example | the tool fetch | reach: spec.http_tools",
+    "api.example:443 | the tool api | reach: spec.http_tools",
+    "books.example:443 | the MCP server books | reach: spec.mcp_servers",
+    "other.example:9000 | the agent other | reach: spec.peers",
+  ])
+    assert.ok(lines.includes(line), `${line} in ${lines.join("\n")}`);
+  assert.doesNotMatch(stdout + JSON.stringify(answer), /secret-/);
+});
