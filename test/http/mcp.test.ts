@@ -1,7 +1,7 @@
 // Hostile and broken requests to the MCP server, in both generations of the protocol.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { olderHeaders, sendRpc } from "../support/mcp.ts";
+import { messageOf, olderHeaders, sendRpc } from "../support/mcp.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -177,6 +177,35 @@ describe("the MCP server under attack", () => {
       assert.equal(theirs, await ask("no-such-1", method, params));
       assert.match(theirs, /unknown_manifest/);
     }
+  });
+
+  test("clients that choose the same id get their own results", async () => {
+    const numbers = Array.from({ length: 40 }, (_, at) => at);
+
+    const answers = await Promise.all(
+      numbers.map(async (at) => {
+        const call = { name: "calculator", arguments: { expression: `${at} * 1000` } };
+        const owner = await sendRpc(server, "tools/call", call, { key, path: "/mcp?manifest=secretive" });
+        return messageOf(owner).result.content[0].text;
+      }),
+    );
+
+    assert.deepEqual(
+      answers,
+      numbers.map((at) => String(at * 1000)),
+    );
+  });
+
+  test("a flood of notifications is taken and starts nothing", async () => {
+    const before = (await server.get("/metrics", { key })).text.match(/^svc_runs_total.*$/gm) ?? [];
+
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () => post({ jsonrpc: "2.0", method: "notifications/tools/call", params: sum })),
+    );
+
+    const after = (await server.get("/metrics", { key })).text.match(/^svc_runs_total.*$/gm) ?? [];
+    assert.ok(answers.every(({ status }) => status === 202));
+    assert.deepEqual(after, before);
   });
 
   test("a message of the newer generation whose headers say something else is refused", async () => {

@@ -43,6 +43,7 @@ const manifests = {
   hasty: { tools: ["wait"], limits: { max_wall_clock_seconds: 1 } },
   lasting: { tools: ["calculator"], execution: { mode: "durable" } },
   noted: { tools: ["add_note"] },
+  archived: { extensions: { notes: { archive: true } } },
   inward: { auth: { inbound: { schemes: ["jwt"] } } },
 };
 
@@ -306,6 +307,19 @@ describe("the MCP server", () => {
       return rows.find(({ status }: { status: string }) => status === "unattended");
     });
     assert.equal(waived.payload.tool, "test_simple_text");
+  });
+
+  test("MCP-002 tools that a source finds when it is opened are listed and called", async () => {
+    const client = await connectMcp(atEnd, server, { key, path: "/mcp?manifest=archived" });
+
+    const { tools } = await client.listTools();
+    const found = await client.callTool({ name: "search_archive", arguments: { word: "rain" } });
+
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["search_archive", "chat"],
+    );
+    assert.match(JSON.stringify(found.content), /nothing about rain/);
   });
 
   test("MCP-002 a call ends at the time limit of the manifest, which its result names", async () => {
