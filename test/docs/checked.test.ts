@@ -245,7 +245,8 @@ function settingsOf(env: Readonly<Record<string, string>>): Record<string, strin
 
 function svc(args: readonly string[]) {
   return spawnSync(process.execPath, ["--import", `${root}strip-types.js`, `${root}svc.ts`, ...args], {
-    env: { PATH: process.env.PATH },
+    // Some documented manifests need a search server.
+    env: { PATH: process.env.PATH, SVC_SEARCH_BACKEND: "searxng", SVC_SEARCH_URL: "https://search.example" },
     encoding: "utf8",
   });
 }
