@@ -1,10 +1,10 @@
 // spec.artifacts: long tool results that are stored separately, the tool read_artifact, and GET /artifacts.
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import Database from "better-sqlite3";
-import { calls, says, startChat, turn } from "../support/chat.ts";
+import { calls, gate, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { reportText } from "../support/reports-plugin.ts";
@@ -16,6 +16,7 @@ const { env, keys } = apiKeys({
   reader: { scopes: ["artifacts:read"] },
   chatter: { scopes: ["chat:write", "files:read"] },
   stranger: { tenant_id: "globex", scopes: ["*"] },
+  unlucky: { tenant_id: "initech", scopes: ["*"] },
 });
 const plugin = { SVC_PLUGINS: "./test/support/reports-plugin.ts" };
 const dayMs = 86_400_000;
@@ -283,6 +284,32 @@ describe("artifacts", () => {
     assert.equal((await fetchArtifact("keeper", id)).status, 404);
     await eventually("the object is deleted", async () => objectsIn("acme/keeper").length === before || undefined);
     assert.deepEqual(await run("keeper", null, [() => read(id)]), ["[tool error/not_found] artifact not found"]);
+  });
+
+  test("ART-005 a result is cut with a mark if the object store fails, and the run continues", async () => {
+    writeFileSync(join(server.dataDir, "objects/artifacts/initech"), "a file instead of the tenant's folder");
+    const degraded = 'svc_control_degraded_total{control="artifacts",manifest_id="keeper",reason="failure"}';
+    const before = await counted(degraded);
+
+    const [text = ""] = await run("keeper", "unlucky", [() => report(9_000)], keys.unlucky);
+
+    assert.equal(text, `${reportText(8_000)}\n[cut: it had 9000 characters, and the rest could not be stored]`);
+    assert.equal(await counted(degraded), before + 1);
+  });
+
+  test("ART-007 an aborted turn without a thread leaves no artifact", async () => {
+    const before = objectsIn("acme/keeper").length;
+    const held = gate();
+    let calledAt = 0;
+    mock.answer("scripted", () => (calledAt++ === 0 ? calls(report(9_000)) : says("Wait.", held.opened)));
+    const stream = await server.stream("/chat/stream", turn("keeper", "go"), { key: keys.ann });
+    await stream.until("tool_end");
+    const during = objectsIn("acme/keeper").length;
+    stream.close();
+
+    await eventually("the object is deleted", async () => objectsIn("acme/keeper").length === before || undefined);
+    held.open();
+    assert.equal(during, before + 1);
   });
 
   test("ART-007 a single call over MCP returns its whole result, and read_artifact is not listed", async () => {
