@@ -18,5 +18,7 @@ export const durableTag: Tag = {
   name: "Durable runs",
   description: "Turns of manifests with spec.execution.mode durable, which outlive their process.",
 };
+/** Tag of the manifests of a tenant, and of their tools. */
+export const manifestsTag: Tag = { name: "Manifests", description: "The tenant's own manifests and their versions." };
 /** Tag of the routes about the server itself. */
 export const systemTag: Tag = { name: "System", description: "Probes, metrics, keys and this reference." };

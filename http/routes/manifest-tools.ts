@@ -4,25 +4,30 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
+import { manifestsTag as tag } from "../tags.ts";
 
-const tag = "Manifests";
 const fails: readonly ErrorCode[] = ["unknown_manifest", "invalid_manifest", "not_found", "conflict", ...actorFails];
-const NameParams = Type.Object({ name: Type.String({ description: "The manifest's metadata.name." }) });
+const NameParams = Type.Object({
+  name: Type.String({ description: "The manifest's metadata.name.", examples: ["helper"] }),
+});
 
 const Server = Type.Object({
-  server: Type.String({ description: "Its name in spec.mcp_servers." }),
+  server: Type.String({ description: "Its name in spec.mcp_servers.", examples: ["search"] }),
   available: Type.Boolean({ description: "False if the server does not answer; then it has no tools." }),
   tools: Type.Array(
     Type.Object({
-      name: Type.String({ description: "The name at the server." }),
-      bound_name: Type.String({ description: "The name under which the model calls it." }),
-      description: Type.String(),
+      name: Type.String({ description: "The name at the server.", examples: ["find"] }),
+      bound_name: Type.String({ description: "The name under which the model calls it.", examples: ["search__find"] }),
+      description: Type.String({ examples: ["Finds pages by words."] }),
       state: Type.Union([Type.Literal("pinned"), Type.Literal("new"), Type.Literal("changed")], {
         description: "Only pinned tools are bound; the others wait for approval.",
       }),
     }),
   ),
-  removed: Type.Array(Type.String(), { description: "Approved tools that the server no longer lists." }),
+  removed: Type.Array(Type.String(), {
+    description: "Approved tools that the server no longer lists.",
+    examples: [[]],
+  }),
 });
 const Servers = {
   description: "The MCP servers of the manifest.",

@@ -14,10 +14,9 @@ import type { HttpContext } from "../context.ts";
 import { json, jsonText, type Reply } from "../exchange/reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
-import type { Tag } from "../tags.ts";
+import { manifestsTag as tag } from "../tags.ts";
 import { threadFilter } from "../thread-id.ts";
 
-const tag: Tag = { name: "Manifests", description: "The tenant's own manifests and their versions." };
 const readScopes = ["manifests:read"];
 const writeScopes = ["manifests:write"];
 const fails: readonly ErrorCode[] = ["not_found", ...actorFails];
