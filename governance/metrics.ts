@@ -50,6 +50,11 @@ export const metricTable = {
     help: "Times that a governance control failed and let a call or answer pass.",
     labels: ["control", "manifest_id", "reason"],
   },
+  svc_tool_sources_missing_total: {
+    type: "counter",
+    help: "Tool sources that failed to open, or not within ten seconds. Runs continue without their tools.",
+    labels: ["source"],
+  },
   svc_decisions_total: {
     type: "counter",
     help: "Questions to deciders.",

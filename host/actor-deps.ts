@@ -205,7 +205,9 @@ export function createActorDeps(
     contexts: new ContextMemory(getHeapStatistics().heap_size_limit / heapShare, env),
     prefixes: new KnownPrefixes(env),
     toolSources,
-    toolSets: new ToolSets(toolSources, env, log),
+    toolSets: new ToolSets(toolSources, env, log, (source) =>
+      metrics.count("svc_tool_sources_missing_total", { source }),
+    ),
     outgoing,
     compute: new ComputePool(env),
     controls: [...builtInControls, ...pluginHooks(plugins, services), ...pluginControls(plugins, services)],

@@ -25,25 +25,37 @@ export interface OpenedTools {
   close(): void;
 }
 
+/** Opens the tool sources of a run, side by side and within ten seconds. Never rejects: a source that fails is left out. */
+export type ToolOpening = () => Promise<OpenedTools>;
+
 /** The tool sets of one actor thread. */
 export class ToolSets {
   readonly #sources: readonly OpenableSource[];
   readonly #env: Env;
   readonly #log: Pick<Logger, "warn">;
+  readonly #onMissing: (source: string) => void;
   /** By tenant, name and digest of the agent. Agents without tool sources have no set. */
   readonly #sets = new Map<string, Promise<ToolSet>>();
 
-  constructor(sources: readonly ToolSource[], env: Env, log: Pick<Logger, "warn">) {
+  /** `onMissing` gets the name of each source that has failed to open. */
+  constructor(
+    sources: readonly ToolSource[],
+    env: Env,
+    log: Pick<Logger, "warn">,
+    onMissing: (source: string) => void = () => {},
+  ) {
     this.#sources = sources.flatMap((source) => (source.open === undefined ? [] : [source as OpenableSource]));
     this.#env = env;
     this.#log = log;
+    this.#onMissing = onMissing;
   }
 
   /**
-   * Opens the tool sources of an agent and its sub-agents. Returns null if none has any, so that such turns wait for nothing.
+   * Returns how to open the tool sources of an agent and its sub-agents. Null if none has any, so that such turns wait for
+   * nothing. `derive` makes the agent of the run from the agent with its found tools.
    */
-  open(agent: CompiledAgent, tenantId: string): Promise<OpenedTools> | null {
-    return this.#isServed(agent) ? this.#open(agent, tenantId) : null;
+  opening(agent: CompiledAgent, tenantId: string, derive: (agent: CompiledAgent) => CompiledAgent): ToolOpening | null {
+    return this.#isServed(agent) ? () => this.#open(agent, tenantId, derive) : null;
   }
 
   /** Makes later runs of an agent open its sources again. */
@@ -60,19 +72,25 @@ export class ToolSets {
     return this.#sources.some((source) => source.serves(agent)) || agent.subAgents.some((one) => this.#isServed(one));
   }
 
-  async #open(agent: CompiledAgent, tenantId: string): Promise<OpenedTools> {
+  async #open(
+    agent: CompiledAgent,
+    tenantId: string,
+    derive: (agent: CompiledAgent) => CompiledAgent,
+  ): Promise<OpenedTools> {
     const sets: ToolSet[] = [];
     const equip = async (one: CompiledAgent): Promise<CompiledAgent> => {
+      const serving = this.#sources.filter((source) => source.serves(one));
+      // Start the set of the agent before those of its sub-agents are awaited, so that all open side by side.
+      const opening = serving.length === 0 ? null : this.#setOf(one, tenantId, serving);
       const subAgents = await Promise.all(one.subAgents.map(equip));
       const whole = subAgents.some((subAgent, at) => subAgent !== one.subAgents[at]) ? { ...one, subAgents } : one;
-      const serving = this.#sources.filter((source) => source.serves(one));
-      if (serving.length === 0) return whole;
-      const set = await this.#setOf(one, tenantId, serving);
+      if (opening === null) return whole;
+      const set = await opening;
       set.enter();
       sets.push(set);
       return set.equip(whole);
     };
-    const equipped = await equip(agent);
+    const equipped = derive(await equip(agent));
     let isOpen = true;
     return {
       agent: equipped,
@@ -115,6 +133,7 @@ export class ToolSets {
           // A source that fails to open is left out: the run works with the other tools, and its model is informed.
           this.#log.warn({ err, source: source.name, manifest: agent.name }, "a source of tools could not be opened");
           problems.push(`${source.name} is unavailable`);
+          this.#onMissing(source.name);
           this.#env.timer(retryMs, () => set.retire());
         }
       }),

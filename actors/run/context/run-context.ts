@@ -32,11 +32,11 @@ export interface Delegated {
 }
 
 /**
- * Services and state that the parts of a run share for one of its agents. No field is replaced: changing state is inside `run`,
- * `step`, `branch` and others.
+ * Services and state that the parts of a run share for one of its agents. No field is replaced after the first step: changing
+ * state is inside `run`, `step`, `branch` and others.
  */
 export class RunContext {
-  readonly spec: RunSpec;
+  spec: RunSpec;
   readonly deps: RunDeps;
   readonly eventLog: EventLog;
   /** The store of the run's tenant. */
@@ -54,7 +54,7 @@ export class RunContext {
   readonly cancellation: Cancellation;
   readonly metrics: AgentMetrics;
   /** The controls around tool calls and replies. */
-  readonly pipeline: Pipeline;
+  pipeline: Pipeline;
   /** Input that arrives while the run is live. */
   readonly steering: Steering;
   /** True if a person waits for the run and can answer a question. */
@@ -89,6 +89,12 @@ export class RunContext {
     this.metrics = new AgentMetrics(deps.metrics, spec.agent);
     // The text of a sub-agent that answers for its parent agent passes that agent's reply controls too.
     this.pipeline = pipelineOf(this, deps, of?.answers ? of.over.pipeline.ofReplies : []);
+  }
+
+  /** Adds the tools that were found for the agent, and the controls for them. Called before the first step. */
+  equip(agent: CompiledAgent): void {
+    this.spec = { ...this.spec, agent };
+    this.pipeline = pipelineOf(this, this.deps);
   }
 
   /** Asks a model for a control. Null without a usable answer. */

@@ -15,7 +15,6 @@ import { type ContextMessage, contextMessage, signedThoughts } from "../../log/m
 import type { AskedKey, KeptByThread, OpenThread } from "../../log/messages.ts";
 import { checkRoom } from "../../log/thread-size.ts";
 import { toolMessage } from "../../log/tool-outcome.ts";
-import type { OpenedTools } from "../../tools/tool-sets.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { OpenAsked } from "../event-log/event-log.ts";
 import { lastUserMessage, turnStartOf } from "../prompt/working-set.ts";
@@ -38,7 +37,6 @@ export interface OpenTurn {
   /** Options of the OpenAI protocol; null without any. */
   readonly options: TurnOptions | null;
   /** Tools that opened sources found for the run; null if none did. */
-  readonly tools: OpenedTools | null;
   readonly key: AskedKey | null;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
@@ -121,6 +119,9 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   checkRoom(entries, thread.room, deps.settings);
   const { permission_mode } = thread;
   const mode = modeOf(agent, permission_mode, principal);
+  const inMode = (found: CompiledAgent) => (mode === "plan" ? planningAgent(found) : found);
+  // A side question has no tools.
+  const tools = turn.side_of === undefined ? deps.toolSets.opening(agent, principal.tenant_id, inMode) : null;
   // A thread without a permission mode stores the mode of its first run.
   const kept = permission_mode === null && mode !== "default" ? { permission_mode: mode } : null;
   const spec = {
@@ -128,7 +129,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     request_id: turn.request_id,
     surface,
     principal,
-    agent: mode === "plan" ? planningAgent(agent) : agent,
+    agent: inMode(agent),
     mode,
     outputStyle: thread.output_style,
     systemPrompt: styledPrompt(agent, thread.output_style),
@@ -154,7 +155,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     idempotency: key,
     fromSeq: Math.max(0, thread.next_seq),
   };
-  const start = { spec, branch, turnStart, ephemeralInstruction, tools: opened.tools, durableRun: null };
+  const start = { spec, branch, turnStart, ephemeralInstruction, tools, durableRun: null };
   return { start, entries, preview: previewOf(intake, deps.mask), leftOut, kept };
 }
 

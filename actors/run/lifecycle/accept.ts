@@ -46,9 +46,9 @@ export async function acceptRun(
   const expiresAt = turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null;
   const claim = key === null ? [] : claimOps(store, spec, deps.owner, expiresAt);
   const begun = log.begin({ ...firstBatch(opened, taken), ops: claim, run: newRun(spec, deps.owner, null) });
-  // The claim of a key may be refused, so a run with a key starts after the commit. Any other run calls its model while the batch
-  // commits. No frame leaves before the commit.
-  if (key !== null) await accepted(begun, key);
+  // The claim of a key may be refused, so a run with a key starts after the commit, and so does a run that opens tool sources. Any
+  // other run calls its model while the batch commits. No frame leaves before the commit.
+  if (key !== null || start.tools !== null) await accepted(begun, key);
   state.output = turn.parent
     ? taskOutput(turn.parent, turn.principal.tenant_id, bus)
     : outputFor(turn, bus.channel(turn.channel), agent.name, spec.startedAt, spec.fromSeq);

@@ -21,7 +21,6 @@ import type { TakenRun } from "../../log/messages.ts";
 import { closeSubAgentCalls } from "../../log/open-calls.ts";
 import type { ContextRoom } from "../../runtime/context-memory.ts";
 import type { ActorContext } from "../../runtime/define.ts";
-import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { isThere } from "../billing/parent-budget.ts";
 import { isOverload, isPassing } from "../billing/passing.ts";
 import { refusedTask, taskOutput } from "../child-runs/parent-report.ts";
@@ -86,7 +85,6 @@ export async function resumeRun(
   if (taken.kind === "needs_slot") return "needs_slot";
   if (taken.kind !== "taken") return null;
   let durableRun: DurableRun | null = null;
-  let tools: OpenedTools | null = null;
   const room = deps.contexts.room(tenant_id);
   try {
     if (taken.run.asked.durable !== undefined) {
@@ -106,18 +104,7 @@ export async function resumeRun(
       log.follow(durableRun);
     }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
-    const start = await resumedSpec(
-      taken.run,
-      taken.thread,
-      waits,
-      place,
-      durableRun,
-      { store, makeRoom },
-      deps,
-      (opened) => {
-        tools = opened;
-      },
-    );
+    const start = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
     const { spec } = start;
     const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
     const reports = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
@@ -128,7 +115,6 @@ export async function resumeRun(
     return { run, log, spec, room };
   } catch (error) {
     room.leave();
-    closeTools(tools);
     const refusal = SvcError.from(error);
     const { code } = refusal;
     // The answer is stored, so suspending again loses nothing: the run resumes like one whose hint was lost.
@@ -154,10 +140,6 @@ export async function resumeRun(
     await written.catch(() => log.release());
     return null;
   }
-}
-
-function closeTools(tools: OpenedTools | null): void {
-  tools?.close();
 }
 
 /** Returns the waits of the run. `mayBeDue` first expires waits whose deadline is over, if any has a deadline. */

@@ -16,7 +16,6 @@ import { loadBranch } from "../../log/branch.ts";
 import { formOf } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import { branchBytesOf } from "../../log/thread-size.ts";
-import type { OpenedTools } from "../../tools/tool-sets.ts";
 import { resumeMode } from "../context/run-mode.ts";
 import type { OpenAsked } from "../event-log/event-log.ts";
 import { Tail } from "../event-log/tail.ts";
@@ -28,10 +27,7 @@ import { agentFor } from "../spec/request-tools.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 
-/**
- * Builds the run spec of a resumed run from its row, its log and its waits. `onOpened` gets the opened tools, which the caller closes when
- * the spec fails.
- */
+/** Builds the run spec of a resumed run from its row, its log and its waits. */
 export async function resumedSpec(
   row: RunRow,
   thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
@@ -41,7 +37,6 @@ export async function resumedSpec(
   durableRun: DurableRun | null,
   { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
-  onOpened: (tools: OpenedTools) => void = () => {},
 ): Promise<RunStart> {
   const { asked } = row;
   const { requeued } = asked;
@@ -50,13 +45,11 @@ export async function resumedSpec(
   const { options = null } = asked;
   const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
   const own = await agentOfRun(row, suffix, store, deps.manifests);
-  const found = options === null ? own : agentFor(own, options);
-  const opening = deps.toolSets.open(found, tenantId);
-  const tools = opening === null ? null : await opening;
-  if (tools !== null) onOpened(tools);
-  const resolved = tools?.agent ?? found;
+  const resolved = options === null ? own : agentFor(own, options);
   if (durableRun !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
+  const inMode = (found: CompiledAgent) => resumeMode(found, row, principal).agent;
+  const tools = deps.toolSets.opening(resolved, tenantId, inMode);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
   const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
   const isContinuation = entryPoints[asked.surface].work === "continuation";

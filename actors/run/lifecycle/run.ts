@@ -7,6 +7,7 @@ import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint
 import type { BudgetUsed, ParentRun } from "../../../bus/protocol/task.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { LiveRun } from "../../runtime/live-runs.ts";
+import type { ToolOpening } from "../../tools/tool-sets.ts";
 import { compactAfterTurn } from "../compaction/compaction-rules.ts";
 import { endArtifacts } from "../context/run-artifacts.ts";
 import { RunContext } from "../context/run-context.ts";
@@ -59,8 +60,7 @@ export class Run implements LiveRun {
     this.#patterns = deps.patterns;
     this.#durable = this.#runContext.durableRun && new DurableSteps(this.#runContext, this.#runContext.durableRun);
     deps.liveRuns.add(this);
-    this.ended = this.#run();
-    if (start.tools !== null) void this.ended.then(start.tools.close);
+    this.ended = this.#run(start.tools);
   }
 
   /** Text since the last committed event, for clients that subscribe now. */
@@ -163,13 +163,14 @@ export class Run implements LiveRun {
   }
 
   /** The phases of a turn: begin, run the pattern until there is an ending, then leave, suspend, retry, or write the end. */
-  async #run(): Promise<RunExit> {
+  async #run(opening: ToolOpening | null): Promise<RunExit> {
     const { deps, spec, run } = this.#runContext;
     // The handler of the actor returns before the first frame and the first model call.
     await null;
     this.#startClock();
     try {
       this.#announceStart();
+      if (opening !== null) await this.#openTools(opening);
       const loop = this.#loop;
       const tools = new ToolRunner(this.#runContext);
       // The log of a resumed run may contain its answer without its end.
@@ -201,6 +202,17 @@ export class Run implements LiveRun {
     const { deps, cancellation, billing } = this.#runContext;
     const leftMs = Math.max(0, billing.budget.deadline - deps.env.monotonic());
     this.#deadline = deps.env.timer(leftMs, () => cancellation.cancel());
+  }
+
+  /**
+   * Opens the tool sources of the accepted run. A run that is stopped in the meantime continues without their tools, and ends at
+   * its first step.
+   */
+  async #openTools(opening: ToolOpening): Promise<void> {
+    const opened = opening();
+    void opened.then(({ close }) => this.ended.then(close));
+    const tools = await this.#runContext.cancellation.orStopped(opened);
+    if (tools !== null) this.#runContext.equip(tools.agent);
   }
 
   #announceStart(): void {

@@ -10,7 +10,6 @@ import type { DurableAsked } from "../../../storage/tables/run-columns.ts";
 import { askedKey } from "../../log/earlier-answer.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
-import type { OpenedTools } from "../../tools/tool-sets.ts";
 import type { OpenAsked } from "../event-log/event-log.ts";
 import { EventLogClient } from "../event-log/event-log-client.ts";
 import { unthreadedLog } from "../event-log/side-log.ts";
@@ -30,7 +29,8 @@ import type { RunState } from "./own-run.ts";
  * 1. Resolve: find the manifest and check the caller.
  * 2. Open: ask the thread for its log. The thread answers a known Idempotency-Key, and refuses a second live run.
  * 3. Take in: turn the caller's messages into log entries, and the branch into the run spec.
- * 4. Accept: store the messages, the run row and the claim of the key in one batch. The run starts at the same time.
+ * 4. Accept: store the messages, the run row and the claim of the key in one batch. The run starts at the same time, unless it
+ *    has a key to claim or tool sources to open.
  */
 export async function startRun(
   state: RunState,
@@ -41,7 +41,6 @@ export async function startRun(
   const { deps, bus, env } = context;
   const room = deps.contexts.room(sent.principal.tenant_id);
   state.room = room;
-  let tools: OpenedTools | null = null;
   try {
     const resolved = await resolve(sent, context);
     const { turn, agent, durable, store } = resolved;
@@ -67,10 +66,8 @@ export async function startRun(
 
     const { thread } = opened;
     try {
-      const opening = deps.toolSets.open(agent, turn.principal.tenant_id);
-      if (opening !== null) tools = await opening;
-      const answered = { turn: withoutAnswered(turn, thread), agent: tools?.agent ?? agent, tools };
-      const open = { ...resolved, ...answered, key, threadId: log.threadId, thread, makeRoom };
+      const answered = withoutAnswered(turn, thread);
+      const open = { ...resolved, turn: answered, key, threadId: log.threadId, thread, makeRoom };
       const taken = await takeIn(open, deps);
 
       const accepting =
@@ -84,10 +81,7 @@ export async function startRun(
       throw error;
     }
   } finally {
-    if (state.run === null) {
-      room.leave();
-      tools?.close();
-    }
+    if (state.run === null) room.leave();
   }
 }
 

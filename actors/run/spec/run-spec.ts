@@ -16,7 +16,7 @@ import type { ContextMessage } from "../../log/message.ts";
 import type { AskedKey, QueuedCount } from "../../log/messages.ts";
 import type { Thinking } from "../../models/thinking.ts";
 import type { Foreseen } from "../../tools/tool.ts";
-import type { OpenedTools } from "../../tools/tool-sets.ts";
+import type { ToolOpening } from "../../tools/tool-sets.ts";
 import type { DurableRun } from "./durable-run.ts";
 import type { RunNote } from "./notes.ts";
 
@@ -82,8 +82,8 @@ export interface RunStart {
   readonly turnStart: number;
   /** A line for the first model call, in the role of the caller. It is not stored. */
   readonly ephemeralInstruction: string | null;
-  /** Opened tool sources, which the run closes at its end; null for none. */
-  readonly tools: OpenedTools | null;
+  /** Opens the tool sources of the agent, before the first step of the accepted run; null if it has none. */
+  readonly tools: ToolOpening | null;
   /** How a durable run stores its progress; null for every other run. */
   readonly durableRun: DurableRun | null;
 }
