@@ -18,6 +18,8 @@ const { env: keyed, keys } = apiKeys({
   writer: { scopes: ["notes:write", "chat:write", "audit:read"] },
   reader: { scopes: ["notes:read"] },
   other: { scopes: ["chat:write"] },
+  reading: { tenant_id: "initech", scopes: ["notes:write", "chat:write", "approvals:write"] },
+  waiting: { tenant_id: "hooli", scopes: ["chat:write"] },
   stranger: { tenant_id: "globex", scopes: ["notes:write", "chat:write", "audit:read"] },
 });
 const tools = ["add_note", "count_notes", "calculator"];
@@ -36,6 +38,13 @@ describe("the parts of a plugin", () => {
         agent: { tools },
         terse: { pattern: "signed" },
         archivist: { tools: ["add_note"], extensions: { notes: { archive: true } } },
+        shelved: { extensions: { notes: { shelf: true } } },
+        lasting: {
+          tools: ["count_notes"],
+          approvals: [{ id: "counts", tools: ["count_notes"] }],
+          execution: { mode: "durable" },
+          extensions: { notes: { archive: true } },
+        },
         stranded: { extensions: { notes: { unreachable: true } } },
         misled: { extensions: { notes: { archive: "yes", cellar: true } } },
         parrots: { model: { id: "polly" } },
@@ -272,12 +281,71 @@ describe("the parts of a plugin", () => {
     assert.ok(opened >= 1 && opened <= 2, text);
   });
 
+  /** The names of the tools in the newest request to the model. */
+  const offeredNow = () => {
+    const { tools: offered = [] } = mock.requests.at(-1)?.body ?? {};
+    return (offered as { function: { name: string } }[]).map(({ function: { name } }) => name);
+  };
+
+  test("a turn is accepted before its tool sources are open, and its model is asked afterwards", async () => {
+    mock.answer("scripted", () => ({ text: "Hello." }));
+    const before = mock.requests.length;
+    const asked = turn("shelved", "Hi.", { thread_id: "shelf" });
+    const stream = await server.stream("/chat/stream", asked, { key: keys.reading });
+    const first = await stream.next();
+    const history = await server.get("/chat/history/shelf", { key: keys.reading });
+    const askedBefore = mock.requests.length - before;
+
+    await server.post("/notes", { body: "open the shelf" }, { key: keys.reading });
+    const frames = await stream.rest();
+
+    assert.equal(first?.name, "session_progress");
+    assert.deepEqual([history.json.messages[0].content, askedBefore], ["Hi.", 0]);
+    assert.equal(wordsOf(frames), "Hello.");
+    assert.deepEqual(offeredNow(), ["count_shelf"]);
+  });
+
+  test("a turn that is stopped while its tool sources open ends without asking its model", async () => {
+    const before = mock.requests.length;
+    const asked = turn("shelved", "Hi.", { thread_id: "stopped" });
+    const stream = await server.stream("/chat/stream", asked, { key: keys.waiting });
+    await stream.next();
+    const { status } = await server.post("/chat/abort", { thread_id: "stopped" }, { key: keys.waiting });
+    const frames = await stream.rest();
+
+    assert.equal(status, 200);
+    assert.equal(frames.at(-1)?.raw, "data: [DONE]\n\n");
+    assert.deepEqual(mock.requests.slice(before).map(({ body }) => body.messages), []);
+  });
+
+  test("a durable run that resumes after an approval opens its tool sources again", async () => {
+    let asked = 0;
+    const replies = [calls(["count_notes", {}]), { text: "One." }];
+    mock.answer("scripted", () => replies[asked++] as Reply);
+    const asking = turn("lasting", "Count.", { thread_id: "lasting" });
+    const stream = await server.stream("/chat/stream", asking, { key: keys.reading });
+    const approval = await eventually("the request", async () => {
+      const { json } = await server.get("/approvals?status=pending", { key: keys.reading });
+      return json.items[0];
+    });
+
+    const path = `/approvals/${approval.id}/decide`;
+    const decided = await server.post(path, { decision: "approved" }, { key: keys.reading });
+    assert.equal(decided.status, 200, decided.text);
+    await eventually("the second call", async () => (asked === 2 ? true : undefined));
+    stream.close();
+
+    assert.deepEqual(offeredNow(), ["count_notes", "search_archive"]);
+  });
+
   test("a source that cannot be opened is skipped, with a note to the model", async () => {
     const frames = await talk(keys.writer, "stranded", [{ text: "Alone." }], "stranded");
 
     assert.equal(wordsOf(frames), "Alone.");
     const [system] = (mock.requests.at(-1)?.body.messages ?? []) as { role: string; content: string }[];
     assert.match(system?.content ?? "", /Some tools are missing in this run: notes_unreachable is unavailable\.$/);
+    const { text } = await server.get("/metrics", { key: keys.writer });
+    assert.match(text, /^svc_tool_sources_missing_total\{source="notes_unreachable"\} 1$/m);
   });
 
   test("a context source adds to the prompt, and the call's record shows it", async () => {

@@ -147,6 +147,20 @@ const archive: PluginToolSource = {
   },
 };
 
+/** A source that opens when a note of the tenant asks for it. */
+const shelf: PluginToolSource = {
+  name: "notes_shelf",
+  serves: (agent) => wants(agent, "shelf"),
+  async open(_agent, tenantId, { store, env }) {
+    for (const until = env.monotonic() + 9_000; env.monotonic() < until; ) {
+      const { rows } = await notes.page(store.tenant(tenantId), {}, null, 100);
+      if (rows.some(({ body }) => body === "open the shelf")) break;
+      await new Promise<void>((resolve) => env.timer(20, resolve));
+    }
+    return { tools: [{ ...countNotes, name: "count_shelf" }] };
+  },
+};
+
 const unreachable: PluginToolSource = {
   name: "notes_unreachable",
   serves: (agent) => wants(agent, "unreachable"),
@@ -333,10 +347,10 @@ export const plugin = definePlugin({
   errorCodes: [notesFull],
   tools: [addNote, countNotes],
   extension: Type.Object(
-    { archive: Type.Optional(Type.Boolean()), unreachable: Type.Optional(Type.Boolean()) },
+    Object.fromEntries(["archive", "shelf", "unreachable"].map((name) => [name, Type.Optional(Type.Boolean())])),
     { additionalProperties: false },
   ),
-  toolSources: [archive, unreachable],
+  toolSources: [archive, shelf, unreachable],
   controls: [censor],
   contextSources: [latest],
   metrics: {

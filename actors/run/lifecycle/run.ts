@@ -17,7 +17,7 @@ import type { EventLog } from "../event-log/event-log.ts";
 import { askForControl } from "../model/side-question.ts";
 import { clientMessages } from "../prompt/working-set.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
-import { answeredBefore, type Finished } from "../steps/endings.ts";
+import { answeredBefore, type Finished, stopped } from "../steps/endings.ts";
 import type { Pattern, PatternDeps } from "../steps/pattern.ts";
 import { takeAtEnd } from "../steps/taken-inputs.ts";
 import { familyOf } from "../tool-calls/tool-execution.ts";
@@ -170,11 +170,13 @@ export class Run implements LiveRun {
     this.#startClock();
     try {
       this.#announceStart();
-      if (opening !== null) await this.#openTools(opening);
+      const isStopped = opening !== null && !(await this.#openTools(opening));
       const loop = this.#loop;
       const tools = new ToolRunner(this.#runContext);
       // The log of a resumed run may contain its answer without its end.
       let earlier = spec.resumed && answeredBefore(spec.resumed);
+      // A resumed run may have open calls, which its loop closes.
+      if (isStopped && spec.resumed === null) earlier = stopped(this.#runContext, "");
       for (;;) {
         const ending = earlier ?? (await loop(this.#runContext, tools));
         earlier = null;
@@ -205,14 +207,14 @@ export class Run implements LiveRun {
   }
 
   /**
-   * Opens the tool sources of the accepted run. A run that is stopped in the meantime continues without their tools, and ends at
-   * its first step.
+   * Opens the tool sources of the accepted run. Returns false if the run was stopped in the meantime.
    */
-  async #openTools(opening: ToolOpening): Promise<void> {
+  async #openTools(opening: ToolOpening): Promise<boolean> {
     const opened = opening();
     void opened.then(({ close }) => this.ended.then(close));
     const tools = await this.#runContext.cancellation.orStopped(opened);
     if (tools !== null) this.#runContext.equip(tools.agent);
+    return tools !== null;
   }
 
   #announceStart(): void {
