@@ -54,7 +54,11 @@ export class ToolSets {
    * Returns how to open the tool sources of an agent and its sub-agents. Null if none has any, so that such turns wait for
    * nothing. `derive` makes the agent of the run from the agent with its found tools.
    */
-  opening(agent: CompiledAgent, tenantId: string, derive: (agent: CompiledAgent) => CompiledAgent): ToolOpening | null {
+  opening(
+    agent: CompiledAgent,
+    tenantId: string,
+    derive: (agent: CompiledAgent) => CompiledAgent = (found) => found,
+  ): ToolOpening | null {
     return this.#isServed(agent) ? () => this.#open(agent, tenantId, derive) : null;
   }
 

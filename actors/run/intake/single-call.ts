@@ -18,10 +18,11 @@ import { admitCaller } from "./admission.ts";
 export async function admitCall(
   call: SingleCall,
   agent: CompiledAgent,
+  tenantId: string,
   screen: ((text: string) => Promise<string>) | null,
-  { toolSources }: Pick<RunDeps, "toolSources">,
+  deps: RunDeps,
 ): Promise<SingleCall> {
-  const tools = callable(agent, toolSources);
+  const tools = await callable(agent, tenantId, deps);
   if (!tools.some(({ name }) => name === call.name)) {
     const names = tools.map(({ name }) => name);
     const message = `This agent has no tool of this name.${offered(call.name, names)}`;
@@ -33,24 +34,30 @@ export async function admitCall(
 /** Lists the tools that a caller may call one by one. Refuses as a turn of the agent does. */
 export async function offeredTools({ principal, manifest }: ToolsAsked, deps: RunDeps): Promise<OfferedTools> {
   const agent = await admitCaller({ principal, manifest, thread_suffix: null }, deps);
-  const opened = await deps.toolSets.open(agent, principal.tenant_id);
-  try {
-    const tools: readonly OfferedTool[] = callable(opened?.agent ?? agent, deps.toolSources).map(
-      ({ name, description, parameters, shownParameters = parameters }) => ({
-        name,
-        description,
-        inputSchema: shownParameters,
-      }),
-    );
-    return { tools: toJsonText(tools) };
-  } finally {
-    opened?.close();
-  }
+  const found = await callable(agent, principal.tenant_id, deps);
+  const tools: readonly OfferedTool[] = found.map(
+    ({ name, description, parameters, shownParameters = parameters }) => ({
+      name,
+      description,
+      inputSchema: shownParameters,
+    }),
+  );
+  return { tools: toJsonText(tools) };
 }
 
-/** The tools that an agent binds and that need neither a thread nor a person. */
-function callable(agent: CompiledAgent, sources: RunDeps["toolSources"]): readonly Tool[] {
+/**
+ * Returns the tools that an agent binds and that need neither a thread nor a person. Opens the tool sources of the agent; they stay
+ * open for a while, so that a run which follows finds them open.
+ */
+async function callable(
+  agent: CompiledAgent,
+  tenantId: string,
+  { toolSources, toolSets }: RunDeps,
+): Promise<readonly Tool[]> {
+  const opened = await toolSets.opening(agent, tenantId)?.();
+  opened?.close();
+  const bound = opened?.agent ?? agent;
   const needsThread = ({ needs, workspace }: Tool): boolean =>
     needs !== undefined || (workspace && agent.workspaceScope === "thread");
-  return [...bindTools(sources, agent).values()].filter((tool) => !needsThread(tool));
+  return [...bindTools(toolSources, bound).values()].filter((tool) => !needsThread(tool));
 }

@@ -36,7 +36,6 @@ export interface OpenTurn {
   readonly agent: CompiledAgent;
   /** Options of the OpenAI protocol; null without any. */
   readonly options: TurnOptions | null;
-  /** Tools that opened sources found for the run; null if none did. */
   readonly key: AskedKey | null;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
@@ -71,7 +70,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   const compacts = work === "compaction";
   if (compacts) checkCompactable(agent, thread);
   const screen = deps.inputControls.length === 0 ? null : inputScreen(turn, agent, opened.threadId, deps);
-  const call = turn.call === undefined ? null : await admitCall(turn.call, agent, screen, deps);
+  const call = turn.call === undefined ? null : await admitCall(turn.call, agent, principal.tenant_id, screen, deps);
   let intake = work === "turn" ? takeMessages(turn, agent, thread.closing) : null;
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
