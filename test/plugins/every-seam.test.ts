@@ -315,7 +315,10 @@ describe("the parts of a plugin", () => {
 
     assert.equal(status, 200);
     assert.equal(frames.at(-1)?.raw, "data: [DONE]\n\n");
-    assert.deepEqual(mock.requests.slice(before).map(({ body }) => body.messages), []);
+    assert.deepEqual(
+      mock.requests.slice(before).map(({ body }) => body.messages),
+      [],
+    );
   });
 
   test("a durable run that resumes after an approval opens its tool sources again", async () => {
