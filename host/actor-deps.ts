@@ -30,6 +30,7 @@ import { UnpublishedEvents } from "../actors/thread/unpublished-events.ts";
 import { delegationSource } from "../actors/tools/delegation/task.ts";
 import { McpConnections } from "../actors/tools/mcp/connections.ts";
 import { mcpSource } from "../actors/tools/mcp/mcp-source.ts";
+import { imageToolSource } from "../actors/tools/images/image-tool.ts";
 import { peerSource } from "../actors/tools/peers/peer-tool.ts";
 import { clientToolSource } from "../actors/tools/questions/client-tool.ts";
 import { queueSource } from "../actors/tools/questions/queue-tool.ts";
@@ -170,6 +171,7 @@ export function createActorDeps(
     mcpSource(mcp, { env, audit, store }),
     peerSource,
     searchToolSource(settings),
+    imageToolSource(env),
     builtInSource,
     delegationSource,
     ...pluginToolSources(plugins, services),

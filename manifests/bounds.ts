@@ -4,3 +4,5 @@ export const manifestBytesMax = 1024 * 1024;
 export const depthMax = 64;
 /** Max members of all objects of a manifest together (decision 74). */
 export const manifestMembersMax = 20_000;
+/** Max width and height of an image that a tool makes, in pixels. */
+export const imageSideMax = 4096;

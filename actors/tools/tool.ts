@@ -87,6 +87,14 @@ export interface ArtifactPage {
   readonly taint: readonly string[];
 }
 
+/** A stored image of the conversation. */
+export interface ThreadImage {
+  readonly file_id: string;
+  readonly media_type: string;
+  /** Empty if it has none. */
+  readonly filename: string;
+}
+
 /** The outcome of an interrupted call: its result, or `not_made`. Null if unknown. */
 export type Found = ToolResult | "not_made" | null;
 
@@ -135,6 +143,8 @@ export interface ToolContext {
   readonly services: ToolServices;
   /** The stored results of the conversation. `read` returns null for any other id; `length` null is the manifest's window. */
   readonly artifacts: { read(id: string, offset: number, length: number | null): Promise<ArtifactPage | null> };
+  /** The stored images of the conversation, newest first. `read` returns null for any other id. */
+  readonly images: { list(): readonly ThreadImage[]; read(fileId: string): Promise<Uint8Array | null> };
   /** Reports the progress of the call to clients, at most once a second. Reports in between are dropped. */
   progress(progress: ToolProgress): void;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */

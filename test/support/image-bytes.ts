@@ -15,6 +15,16 @@ export function png(size?: number): Buffer {
   return Buffer.concat([head, filler, end]);
 }
 
+/** A PNG that claims to have this size, and has the bytes of one pixel. */
+export function pngThatClaims(width: number, height: number): Buffer {
+  const header = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0]);
+  header.writeUInt32BE(width, 0);
+  header.writeUInt32BE(height, 4);
+  const signature = Buffer.from("89504e470d0a1a0a", "hex");
+  const data = chunk("IDAT", deflateSync(Buffer.alloc(2)));
+  return Buffer.concat([signature, chunk("IHDR", header), data, chunk("IEND", Buffer.alloc(0))]);
+}
+
 export const gif = Buffer.from("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7", "base64");
 export const jpeg = Buffer.from("ffd8ffe000104a46494600010100000100010000ffd9", "hex");
 export const webp = Buffer.from("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA==", "base64");

@@ -16,6 +16,7 @@ import { backgroundResult } from "../child-runs/background-tasks.ts";
 import { Tasks } from "../child-runs/tasks.ts";
 import { readArtifactPage, storesResults } from "../context/run-artifacts.ts";
 import type { RunContext } from "../context/run-context.ts";
+import { imagesOfBranch, readImage } from "../context/run-images.ts";
 import { callDigest, callKey } from "../context/run-pipeline.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { isOfRequest } from "../spec/request-tools.ts";
@@ -176,6 +177,7 @@ export function toolContext(
     },
     services: new CallServices(runContext, { id: callId, signal }),
     artifacts: { read: (...asked) => readArtifactPage(runContext, ...asked) },
+    images: { list: () => imagesOfBranch(runContext), read: (fileId) => readImage(runContext, fileId) },
     progress,
     emit: (name, data) => runContext.stream.frameInCall(name, data),
   };

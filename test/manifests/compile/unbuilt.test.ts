@@ -115,6 +115,7 @@ const built = [
   "spec.http_tools",
   "spec.search_tools",
   "spec.mcp_servers",
+  "spec.image_tools",
   "spec.limits.max_tool_calls",
   "spec.limits.max_wall_clock_seconds",
   "spec.limits.max_peer_hops",

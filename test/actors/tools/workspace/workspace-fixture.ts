@@ -70,6 +70,7 @@ export function openFixture(t: TestContext): Fixture {
       compute: { run: unused },
     },
     artifacts: { read: async () => null },
+    images: { list: () => [], read: async () => null },
     progress: () => {},
     emit: (frame, data) => frames.push({ frame, data }),
   };
