@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import sharp from "sharp";
-import { calls, inTurn, shown, startChat, turn } from "../support/chat.ts";
+import { calls, shown, startChat, turn } from "../support/chat.ts";
 import { pngThatClaims, png as smallPng, svg } from "../support/image-bytes.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
@@ -75,7 +75,12 @@ describe("image tools", () => {
     args: object,
     { manifest = "agent", files = [], thread_id = `t${threads++}` }: Partial<Sent> = {},
   ): Promise<Called> {
-    mock.answer("eyes", inTurn(calls([tool, args]), { text: "done" }));
+    let hasCalled = false;
+    mock.answer("eyes", () => {
+      if (hasCalled) return { text: "done" };
+      hasCalled = true;
+      return calls([tool, args]);
+    });
     const attachments = files.map((id) => ({ url: `svc-file://${id}`, media_type: "image/png" }));
     const messages = [{ role: "user", content: "go", ...(files.length > 0 && { attachments }) }];
     const { status, text } = await server.post("/chat", turn(manifest, "go", { thread_id, messages }), {
@@ -176,11 +181,10 @@ describe("image tools", () => {
     await called("thumbnail", { file_id }, { thread_id, files: [file_id] });
 
     const { text } = await called("list", {}, { thread_id });
-    console.error(text);
 
     const [made = "", given = "", ...more] = text.split("\n");
     assert.match(made, /^[0-9a-f]{32} image\/png "thumbnail\.png"$/);
-    assert.ok(given.startsWith(`${file_id} image/png`), given);
+    assert.ok(given.startsWith(`${file_id} image/png`), text);
     assert.deepEqual(more, []);
     assert.match((await called("info", { file_id: made.slice(0, 32) }, { thread_id })).text, /^png, 256 × 171/);
   });
