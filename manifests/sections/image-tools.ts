@@ -6,7 +6,7 @@ import { defineSection, type SpecOf } from "../fields/section.ts";
 import type { ToolSpec } from "../registries.ts";
 
 const imageOps = ["list", "info", "resize", "crop", "rotate", "convert", "thumbnail"] as const;
-/** What an image tool does. */
+/** The operation of an image tool. */
 export type ImageOp = (typeof imageOps)[number];
 
 /** The formats of results. */

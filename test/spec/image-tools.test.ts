@@ -216,7 +216,7 @@ describe("image tools", () => {
       assert.match((await ofFile("thumbnail", { path: "cat.png" })).text, /^png, 256 × 171 pixels/);
     });
 
-    test("a path is refused without allow_path, and beside a file_id", async () => {
+    test("a path without allow_path, or together with a file_id, is refused", async () => {
       assert.match((await called("info", { path: "cat.png" })).text, /^\[tool error\/invalid_arguments\]/);
       assert.match((await ofFile("info", {})).text, /give either file_id or path/);
       assert.match((await ofFile("info", { path: "a", file_id: "0".repeat(32) })).text, /give either file_id or path/);
@@ -266,7 +266,7 @@ describe("image tools", () => {
         assert.equal(image, null);
       });
 
-    test("a page that hides behind an image is not in the result", async () => {
+    test("a script after the end of an image is removed", async () => {
       put("both.gif", Buffer.concat([await picture("gif"), Buffer.from("<script>alert(1)</script>")]));
 
       const { image } = await ofFile("resize", { path: "both.gif", width: 50 });
