@@ -24,7 +24,7 @@ import type { HostLease } from "./host-lease.ts";
 import { pushAgain } from "./lost-pushes.ts";
 import { OnSchedule } from "./on-schedule.ts";
 import { deleteByRetention, eraseOldLogs, type Retention } from "./retention.ts";
-import type { PeriodicTask, WhyTask } from "./task-runner.ts";
+import type { PeriodicTask } from "./task-runner.ts";
 import { sumThreadBytes } from "./thread-bytes.ts";
 
 // Background work that no request waits for, in one table.
@@ -70,15 +70,24 @@ export interface TaskDeps {
 interface RunDeps extends TaskDeps {
   /** Tasks that have already run in this process. */
   readonly done: Set<string>;
-  readonly halfHourly: OnSchedule;
-  readonly nightly: OnSchedule;
 }
 
-type TaskTable = Readonly<Record<string, (deps: RunDeps, why: WhyTask) => Promise<number>>>;
+/** Runs a task once, and returns the milliseconds until it is due again. */
+type Work = (deps: RunDeps) => Promise<number>;
+
+/** A task: its work, or its work with the rules about its times. */
+type TaskDeclaration =
+  | Work
+  | { readonly run: Work; readonly whileDraining?: true; readonly onTicks?: true }
+  /** `schedule` is five fields in UTC. */
+  | { readonly schedule: string; readonly run: (deps: RunDeps) => Promise<void> };
+
+type TaskTable = Readonly<Record<string, TaskDeclaration>>;
 
 /** Tasks that every process runs. */
 const ofProcess: TaskTable = {
-  host_lease: ({ lease }) => lease.keep(),
+  // The lease is kept until the process has drained.
+  host_lease: { whileDraining: true, run: ({ lease }) => lease.keep() },
   async abandoned_runs({ lease, done }) {
     // The start of the process has already cleaned up.
     if (done.has("abandoned_runs")) await lease.lookForGone();
@@ -123,9 +132,12 @@ const ofScheduler: TaskTable = {
     bus.tell(durableAddress(host), "look", { all: true });
     return minuteMs;
   },
-  async run_scheduled_jobs({ store, bus }) {
-    await lookAtJobs(store, bus);
-    return jobsMs;
+  run_scheduled_jobs: {
+    onTicks: true,
+    async run({ store, bus }) {
+      await lookAtJobs(store, bus);
+      return jobsMs;
+    },
   },
   async stored_times({ store, log }) {
     const moved = await moveTimesAhead(store.system, nextTime);
@@ -141,8 +153,8 @@ const ofScheduler: TaskTable = {
     await sweepRuns(deps);
     return hourMs;
   },
-  anomaly_scan: (deps, why) => deps.halfHourly.run(why, deps, () => scanForAnomalies(deps)),
-  retention_sweep: (deps, why) => deps.nightly.run(why, deps, () => sweepEverything(deps)),
+  anomaly_scan: { schedule: "*/30 * * * *", run: scanForAnomalies },
+  retention_sweep: { schedule: "0 3 * * *", run: sweepEverything },
   async dropped_files({ files, artifacts, store }) {
     await Promise.all([files.sweep(store), artifacts.sweep(store)]);
     return minuteMs;
@@ -199,12 +211,6 @@ async function sweepRuns(deps: RunDeps): Promise<void> {
   await deleteOldBodies(store);
 }
 
-/** Tasks that continue while the process drains. */
-const whileDraining: readonly string[] = ["host_lease"];
-
-/** Tasks that each tick of the scheduler starts. */
-const onTicks: readonly string[] = ["run_scheduled_jobs"];
-
 const tables = { process: ofProcess, worker: ofWorker, scheduler: ofScheduler } as const;
 
 /** The names of the built-in tasks. */
@@ -212,18 +218,17 @@ export const taskNames: readonly string[] = Object.values(tables).flatMap((table
 
 /** Returns the built-in tasks. */
 export function periodicTasks(given: TaskDeps): PeriodicTask[] {
-  const deps: RunDeps = {
-    ...given,
-    done: new Set(),
-    halfHourly: new OnSchedule("anomaly_scan", "*/30 * * * *"),
-    nightly: new OnSchedule("retention_sweep", "0 3 * * *"),
-  };
+  const deps: RunDeps = { ...given, done: new Set() };
   return (["process", "worker", "scheduler"] as const).flatMap((of) =>
-    Object.entries(tables[of]).map(([name, run]) => ({
-      ...{ name, of },
-      whileDraining: whileDraining.includes(name),
-      onTicks: onTicks.includes(name),
-      run: (why) => run(deps, why),
-    })),
+    Object.entries(tables[of]).map(([name, declared]) => ({ name, of, ...taskOf(name, declared, deps) })),
   );
+}
+
+function taskOf(name: string, declared: TaskDeclaration, deps: RunDeps): Omit<PeriodicTask, "name" | "of"> {
+  if (typeof declared === "function") return { run: () => declared(deps) };
+  if ("schedule" in declared) {
+    const schedule = new OnSchedule(name, declared.schedule);
+    return { run: (why) => schedule.run(why, deps, () => declared.run(deps)) };
+  }
+  return { ...declared, run: () => declared.run(deps) };
 }
