@@ -60,6 +60,11 @@ export const metricTable = {
     help: "Questions to deciders.",
     labels: ["decider", "purpose", "outcome"],
   },
+  svc_egress_blocked_total: {
+    type: "counter",
+    help: "Destinations of tools that were refused.",
+    labels: ["manifest_id", "reason"],
+  },
   svc_escalation_check_total: {
     type: "counter",
     help: "Answers checked for escalation to a stronger model.",

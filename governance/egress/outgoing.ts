@@ -44,6 +44,8 @@ export interface EgressEvent {
   readonly status: "blocked" | "credential";
   readonly host: string;
   readonly port: number;
+  /** Why a destination was refused: a list of hosts, the address, the rule of redirects, or the form of the URL. */
+  readonly reason?: "host" | "address" | "redirect" | "url";
   /** Id of the credential that was sent. */
   readonly credential?: string;
 }
@@ -121,13 +123,14 @@ export class Outgoing {
     const timer = this.#deps.env.timer(request.timeoutMs ?? Number.MAX_SAFE_INTEGER, () =>
       controller.abort(new EgressError("silent_body", "no answer in time")),
     );
-    const release = await this.#permit(rules.tenantId);
+    let release = (): void => {};
     const done = () => {
       timer.cancel();
       request.signal?.removeEventListener("abort", abort);
       release();
     };
     try {
+      release = await this.#permit(rules.tenantId, controller.signal);
       const answer = await this.#follow(rules, request, controller.signal);
       // An event stream may stay open for hours.
       if (/^text\/event-stream\b/.test(answer.headers["content-type"] ?? "")) release();
@@ -168,7 +171,7 @@ export class Outgoing {
       answer.body.destroy();
       if (hop === redirectsMax) throw new EgressError("malformed", `more than ${redirectsMax} redirects`);
       const next = this.#admitted(rules, location, url);
-      if (request.stays?.(next) === false) this.#block(rules, next);
+      if (request.stays?.(next) === false) this.#block(rules, next, "redirect");
       if (next.origin !== url.origin) headers = withoutSecrets(headers);
       const keeps = answer.status === 307 || answer.status === 308 || method === "GET" || method === "HEAD";
       if (!keeps) {
@@ -187,16 +190,16 @@ export class Outgoing {
     try {
       readTarget(url.href);
     } catch {
-      this.#block(rules, url);
+      this.#block(rules, url, "url");
     }
-    if (from?.protocol === "https:" && url.protocol === "http:") this.#block(rules, url);
-    if (!rules.allowHosts.every((list) => admitsHost(list, url.hostname))) this.#block(rules, url);
+    if (from?.protocol === "https:" && url.protocol === "http:") this.#block(rules, url, "redirect");
+    if (!rules.allowHosts.every((list) => admitsHost(list, url.hostname))) this.#block(rules, url, "host");
     url.hash = "";
     return url;
   }
 
-  #block(rules: OutgoingRules, url: URL): never {
-    rules.onEvent({ status: "blocked", ...placeOf(url) });
+  #block(rules: OutgoingRules, url: URL, reason: EgressEvent["reason"] & string): never {
+    rules.onEvent({ status: "blocked", ...placeOf(url), reason });
     throw new EgressBlocked();
   }
 
@@ -235,7 +238,7 @@ export class Outgoing {
         throw error;
       }
     } catch (error) {
-      if (error instanceof EgressBlocked) this.#block(rules, url);
+      if (error instanceof EgressBlocked) this.#block(rules, url, "address");
       throw error;
     }
   }
@@ -250,7 +253,8 @@ export class Outgoing {
     const judge = policy === "operator" ? policyJudge("operator") : targetJudge(targets);
     const connector = new Connector(judge, resolve, egressRouteOf(settings));
     agent = new Class({
-      connections: ofTenantMax,
+      // The permits limit requests. A smaller pool would let one tenant hold back others at the same origin.
+      connections: ofProcessMax,
       keepAliveTimeout: idleMs,
       headersTimeout: silenceMs,
       bodyTimeout: silenceMs,
@@ -281,14 +285,18 @@ export class Outgoing {
   }
 
   /** Waits for a permit of the tenant. Returns a function that releases it; only its first call has an effect. */
-  #permit(tenantId: string): Promise<() => void> {
+  #permit(tenantId: string, signal: AbortSignal): Promise<() => void> {
     let isHeld = true;
     const release = (): void => {
       if (isHeld) this.#permits.free(tenantId);
       isHeld = false;
     };
     if (this.#permits.take(tenantId)) return Promise.resolve(release);
-    return new Promise((resolve) => this.#permits.await(tenantId, this.#deps.env.id(), () => resolve(release)));
+    return new Promise((resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+      // A permit that comes after an abort is returned at once.
+      this.#permits.await(tenantId, this.#deps.env.id(), () => (signal.aborted ? release() : resolve(release)));
+    });
   }
 }
 

@@ -409,7 +409,7 @@ describe("http tools", () => {
       const refused = rows.find(({ status, payload }) => status === "blocked" && payload.host === "other.example");
       if (used === undefined || refused === undefined) return false;
       assert.deepEqual([used.host, used.port, used.credential], ["model.test", 443, "api"]);
-      assert.equal(refused.payload.port, 80);
+      assert.deepEqual([refused.payload.port, refused.payload.reason], [80, "host"]);
       assert.ok(!text.includes(secret));
       return true;
     });

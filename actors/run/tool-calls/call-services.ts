@@ -56,8 +56,11 @@ export class CallServices implements ToolServices, ToolEgress {
       policy,
       allowHosts,
       credentials,
-      onEvent: ({ status, ...event }) =>
-        this.#runContext.audit("egress", status, { ...event, tool_call_id: this.#call.id }),
+      onEvent: ({ status, ...event }) => {
+        const { reason } = event;
+        if (reason !== undefined) this.#runContext.metrics.count("svc_egress_blocked_total", { reason });
+        this.#runContext.audit("egress", status, { ...event, tool_call_id: this.#call.id });
+      },
     });
   }
 }
@@ -86,7 +89,7 @@ class CallRequester implements Requester {
     const target = URL.parse(url);
     if (target === null) return false;
     if (this.#rules.allowHosts.every((list) => admitsHost(list, target.hostname))) return true;
-    this.#rules.onEvent({ status: "blocked", ...placeOf(target) });
+    this.#rules.onEvent({ status: "blocked", ...placeOf(target), reason: "host" });
     return false;
   }
 

@@ -1,0 +1,48 @@
+// Concurrent requests of a tenant: their limit, and requests that are aborted while they wait.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { systemEnv } from "../../../bus/env.ts";
+import { Outgoing } from "../../../governance/egress/outgoing.ts";
+import { eventually } from "../../support/eventually.ts";
+import { cleanup } from "../../support/temp.ts";
+import { startWebSite } from "../../support/web-site.ts";
+
+test("a tenant has 32 requests at once, and another tenant is not held back", async (t) => {
+  const atEnd = cleanup(t);
+  const site = await startWebSite(atEnd);
+  const held: (() => void)[] = [];
+  site.on("/held", (_, response) => void held.push(() => response.end("done")));
+  site.on("/free", (_, response) => response.end("free"));
+  const outgoing = new Outgoing({
+    settings: {
+      egressCredentials: {},
+      egressPrivate: [{ host: "127.0.0.1", cidr: null, port: site.port, tenants: "*" }],
+      egressProxy: "",
+      egressCaFile: null,
+      testResolve: {},
+    },
+    secrets: { resolve: async (text) => text },
+    env: systemEnv(),
+  });
+  atEnd.after(() => outgoing.close());
+  const rules = (tenantId: string) =>
+    ({ tenantId, policy: "public", allowHosts: [], credentials: [], onEvent: () => {} }) as const;
+  const base = `http://127.0.0.1:${site.port}`;
+  const abort = new AbortController();
+
+  const first = Array.from({ length: 32 }, () => outgoing.whole(rules("acme"), { url: `${base}/held` }, 100));
+  await eventually("the limit is reached", async () => held.length === 32);
+  const aborted = outgoing.whole(rules("acme"), { url: `${base}/free`, signal: abort.signal }, 100);
+  const late = outgoing.whole(rules("acme"), { url: `${base}/free`, timeoutMs: 20 }, 100);
+  const waiting = outgoing.whole(rules("acme"), { url: `${base}/free` }, 100);
+  abort.abort(new Error("the run was stopped"));
+
+  await assert.rejects(aborted, /the run was stopped/);
+  await assert.rejects(late, /no answer in time/);
+  assert.equal((await outgoing.whole(rules("globex"), { url: `${base}/free` }, 100)).bytes.toString(), "free");
+  assert.ok(!site.requests.some(({ url }, at) => url === "/free" && at < 32));
+  held[0]?.();
+  assert.equal((await waiting).bytes.toString(), "free");
+  for (const end of held) end();
+  await Promise.all(first);
+});
