@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import type { Env } from "../../../bus/env.ts";
 import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
+import type { ToolErrorCode } from "../tool.ts";
 import {
   framed,
   type ImageFacts,
@@ -22,6 +23,12 @@ const outputMax = resultBytesMax + 4096;
 /** The work has no result; the message is for the model. */
 export class ImageFailure extends Error {
   override readonly name = "ImageFailure";
+  readonly code: ToolErrorCode;
+
+  constructor(code: ToolErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
 }
 
 /** Works on images, each in a child process of its own (decision 175). The image library is loaded only there. */
@@ -33,19 +40,24 @@ export class ImageProcesses {
     this.#env = env;
   }
 
-  /** Returns the facts of the result, and its bytes; empty for `info`. Throws ImageFailure if there is none. */
+  /**
+   * Returns the facts of the result, and its bytes; empty for `info`. Throws ImageFailure if there is none. `load` reads the image
+   * when its turn comes, so that waiting calls hold no bytes.
+   */
   async run(
     tenantId: string,
     work: ImageWork,
-    bytes: Uint8Array,
+    load: () => Promise<Uint8Array>,
     signal: AbortSignal,
   ): Promise<ImageFacts & { bytes: Buffer }> {
     await this.#permit(tenantId);
     try {
-      if (signal.aborted) throw new ImageFailure("the call was given up");
-      const frame = await this.#ask(framed(work, bytes), signal);
+      refuseAborted(signal);
+      const given = await load();
+      refuseAborted(signal);
+      const frame = await this.#ask(framed(work, given), signal);
       const { header, bytes: result } = unframed<ImageOutcome>(frame);
-      if ("refused" in header) throw new ImageFailure(header.refused);
+      if ("refused" in header) throw new ImageFailure("invalid_arguments", header.refused);
       return { ...header, bytes: result };
     } finally {
       this.#permits.free(tenantId);
@@ -66,11 +78,11 @@ export class ImageProcesses {
         if (total > outputMax) kill();
         else parts.push(part);
       });
-      child.on("error", () => reject(new ImageFailure("the image process could not start")));
+      child.on("error", () => reject(new ImageFailure("transport_unavailable", "the image process could not start")));
       child.on("close", (code) => {
         if (code === 0 && total <= outputMax) resolve(Buffer.concat(parts));
-        else
-          reject(new ImageFailure(signal.aborted ? "the call was given up" : "the image library failed on this image"));
+        else if (signal.aborted) reject(new ImageFailure("interrupted", "the call was given up"));
+        else reject(new ImageFailure("provider_error", "the image library failed on this image"));
       });
       // A process that ends early does not read everything.
       child.stdin?.on("error", () => {});
@@ -85,6 +97,10 @@ export class ImageProcesses {
     if (this.#permits.take(tenantId)) return Promise.resolve();
     return new Promise((resolve) => this.#permits.await(tenantId, this.#env.id(), resolve));
   }
+}
+
+function refuseAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new ImageFailure("interrupted", "the call was given up");
 }
 
 /** Starts a child process without the environment of svc, which holds secrets. */

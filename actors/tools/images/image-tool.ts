@@ -54,17 +54,22 @@ async function call(
     return toolError("invalid_arguments", "give width, height or both");
   if (rest.fit !== undefined && rest.fit !== "inside" && (rest.width === undefined || rest.height === undefined))
     return toolError("invalid_arguments", `fit ${rest.fit} needs width and height`);
-  try {
+  let givenBytes = 0;
+  const load = async (): Promise<Uint8Array> => {
     const bytes = path === undefined ? await context.images.read(file_id ?? "") : await fileOf(path, context);
-    if (bytes === null) return toolError("not_found", "no such image in this conversation");
+    if (bytes === null) throw new ToolRefusal("not_found", "no such image in this conversation");
     if ((await imageTypeOf(bytes)) === null)
-      return toolError("invalid_arguments", "the file is not a GIF, JPEG, PNG or WebP image");
-    const { bytes: data, ...facts } = await processes.run(context.tenantId, { op, ...rest }, bytes, context.signal);
-    const text = `${words(facts)}, ${data.length || bytes.length} bytes`;
-    return op === "info" ? { text } : { text, images: [{ data, filename: `${op}.${facts.format}` }], taint: ["file"] };
+      throw new ToolRefusal("invalid_arguments", "the file is not a GIF, JPEG, PNG or WebP image");
+    givenBytes = bytes.length;
+    return bytes;
+  };
+  try {
+    const { bytes: data, ...facts } = await processes.run(context.tenantId, { op, ...rest }, load, context.signal);
+    if (op === "info") return { text: `${words(facts)}, ${givenBytes} bytes` };
+    const text = `${words(facts)}, ${data.length} bytes`;
+    return { text, images: [{ data, filename: `${op}.${facts.format}` }], taint: ["file"] };
   } catch (error) {
-    if (error instanceof ImageFailure) return toolError("invalid_arguments", error.message);
-    if (error instanceof ToolRefusal) return toolError(error.code, error.message);
+    if (error instanceof ImageFailure || error instanceof ToolRefusal) return toolError(error.code, error.message);
     throw error;
   }
 }

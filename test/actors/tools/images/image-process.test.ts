@@ -41,29 +41,29 @@ async function oneChild(): Promise<number> {
 }
 
 test("a crash of the image library fails its call alone", async () => {
-  const work = processes.run("acme", { op: "rotate", degrees: 90 }, await slow(), never);
+  const work = processes.run("acme", { op: "rotate", degrees: 90 }, slow, never);
   const child = await oneChild();
 
   process.kill(child, "SIGSEGV");
 
-  await assert.rejects(work, new ImageFailure("the image library failed on this image"));
-  const { format, width, height } = await processes.run("acme", { op: "info" }, png(), never);
+  await assert.rejects(work, new ImageFailure("provider_error", "the image library failed on this image"));
+  const { format, width, height } = await processes.run("acme", { op: "info" }, async () => png(), never);
   assert.deepEqual([format, width, height], ["png", 1, 1]);
 });
 
 test("an abort ends the process", async () => {
   const controller = new AbortController();
-  const work = processes.run("acme", { op: "rotate", degrees: 90 }, await slow(), controller.signal);
+  const work = processes.run("acme", { op: "rotate", degrees: 90 }, slow, controller.signal);
   await oneChild();
 
   controller.abort();
 
-  await assert.rejects(work, new ImageFailure("the call was given up"));
+  await assert.rejects(work, new ImageFailure("interrupted", "the call was given up"));
   await eventually("the process has ended", async () => children().length === 0);
 });
 
 test("a process has no environment", async () => {
-  const work = processes.run("acme", { op: "rotate", degrees: 90 }, await slow(), never);
+  const work = processes.run("acme", { op: "rotate", degrees: 90 }, slow, never);
   const child = await oneChild();
 
   const environment = readFileSync(`/proc/${child}/environ`, "utf8").split("\0");
@@ -74,7 +74,9 @@ test("a process has no environment", async () => {
 });
 
 test("calls of one tenant wait for each other", async () => {
-  const outcomes = await Promise.all([1, 2, 3].map(() => processes.run("acme", { op: "info" }, png(), never)));
+  const outcomes = await Promise.all(
+    [1, 2, 3].map(() => processes.run("acme", { op: "info" }, async () => png(), never)),
+  );
 
   assert.deepEqual(
     outcomes.map(({ width }) => width),
