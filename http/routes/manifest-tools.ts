@@ -40,6 +40,7 @@ const list = route({
   summary: "The tools of the manifest's MCP servers, and which of them wait for approval.",
   tag,
   access: ["manifests:read"],
+  tenancy: [{ of: "manifest" }],
   params: NameParams,
   reply: Servers,
   fails,
@@ -53,6 +54,7 @@ const approve = route({
   summary: "Approves tools of an MCP server as they are now.",
   tag,
   access: ["manifests:write"],
+  tenancy: [{ of: "manifest", body: () => ({ server: "search" }) }],
   params: NameParams,
   body: Type.Object(
     {

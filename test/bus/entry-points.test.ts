@@ -12,7 +12,7 @@ function having(has: (entry: EntryPointTraits) => boolean): string[] {
 test("a run of a task, job, trigger or other agent has no client for its questions", () => {
   assert.deepEqual(
     having(({ attended }) => !attended),
-    ["a2a", "task", "job", "trigger"],
+    ["a2a", "task", "job", "trigger", "mcp", "mcp_chat"],
   );
 });
 
@@ -34,21 +34,21 @@ test("jobs and triggers are always durable; questions, compactions and tasks nev
   );
   assert.deepEqual(
     having(({ durable }) => durable === "never"),
-    ["ask", "compact", "task"],
+    ["ask", "compact", "task", "mcp"],
   );
 });
 
 test("a client without a token waits for the end of a durable run", () => {
   assert.deepEqual(
     having(({ awaitsDurable }) => awaitsDurable),
-    ["openai", "openai_stream", "responses", "responses_stream"],
+    ["openai", "openai_stream", "responses", "responses_stream", "mcp_chat"],
   );
 });
 
-test("one entry point compacts, and one continues with waiting messages", () => {
+test("one entry point compacts, one continues with waiting messages, and one calls a tool", () => {
   assert.deepEqual(
     having(({ work }) => work !== "turn"),
-    ["continue", "compact"],
+    ["continue", "compact", "mcp"],
   );
 });
 
@@ -73,6 +73,8 @@ test("the entry points of one protocol share a key space, and the rest have thei
     responses: ["v1", "responses"],
     responses_stream: ["v1", "responses"],
     a2a: null,
+    mcp: null,
+    mcp_chat: null,
     task: null,
     job: null,
     trigger: ["trigger"],

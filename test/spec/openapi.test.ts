@@ -38,7 +38,7 @@ interface Operation {
 interface Reference {
   readonly openapi: string;
   readonly info: { readonly version: string };
-  readonly tags: readonly { readonly name: string }[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 }
 
@@ -168,6 +168,7 @@ describe("the reference", () => {
 
     assert.equal(new Set(ids).size, ids.length);
     assert.deepEqual([...new Set(tags)].sort(), reference.tags.map(({ name }) => name).sort());
+    for (const { name, description } of reference.tags) assert.match(description, /\.$/, name);
   });
 
   test("has every code that a route declares as an example of an answer", () => {
