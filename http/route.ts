@@ -94,6 +94,7 @@ type Admit = (exchange: Exchange, context: HttpContext) => Principal;
 /** A successful answer of a route, for the reference. */
 export interface RouteReply {
   readonly status: number;
+  /** Empty for a reply without a body. */
   readonly contentType: string;
   readonly description: string;
   /** Schema of a JSON body; null if the content type says enough. */

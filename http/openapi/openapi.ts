@@ -169,12 +169,15 @@ function repliesOf(route: Route): Record<string, Json> {
   const responses: Record<string, Json> = {};
   for (const status of statusesOf(route)) {
     const replies = [route.reply, ...route.otherReplies].filter((reply) => reply.status === status);
+    const bodies = replies.filter((reply) => reply.contentType !== "");
     responses[status] = {
       description: replies.map((reply) => reply.description).join(" "),
       headers: { "x-request-id": { $ref: "#/components/headers/RequestId" } },
-      content: Object.fromEntries(
-        replies.map((reply) => [reply.contentType, { schema: schemaOf(reply), example: replyExample(reply) }]),
-      ),
+      ...(bodies.length > 0 && {
+        content: Object.fromEntries(
+          bodies.map((reply) => [reply.contentType, { schema: schemaOf(reply), example: replyExample(reply) }]),
+        ),
+      }),
     };
   }
   return responses;

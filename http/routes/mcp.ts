@@ -116,7 +116,7 @@ const rpc = route({
   }),
   body: Message,
   reply: {
-    description: "The answer; 202 without a body for a notification.",
+    description: "The answer.",
     schema: Answer,
   },
   otherReplies: [
@@ -126,6 +126,7 @@ const rpc = route({
       events: streamEvents,
       example: streamExample(streamEvents, false),
     },
+    { status: 202, contentType: "", description: "A notification was received." },
   ],
   fails: [...turnFails, "unknown_tool", "content_screening_denied"],
   refusal: rpcRefusal,

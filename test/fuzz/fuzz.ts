@@ -56,6 +56,7 @@ const withToldIds: readonly string[] = [
   "GET /docs/pages/{page}",
   "GET /artifacts/{manifest_id}/{artifact_id}",
   "GET /.well-known/oauth-protected-resource",
+  "POST /manifests/{name}/tools/approve",
   "GET /.well-known/oauth-protected-resource/mcp",
   "POST /internal/sessions/{session_id}/events",
 ];
@@ -204,14 +205,21 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     if (status >= 400) assert.equal(type, "application/json");
     if (type === "text/event-stream") checkFrames(text);
     if (type === "application/x-ndjson") for (const line of text.split("\n")) if (line !== "") JSON.parse(line);
-    if (!request.astray) assertTold(operationOf(request), status, type, json);
+    if (!request.astray) assertTold(operationOf(request), status, type, text, json);
     else if (status >= 400) assertRefusal(json);
   }
 
-  function assertTold({ method, path, responses }: Operation, status: number, type: string, json: unknown): void {
+  function assertTold(
+    { method, path, responses }: Operation,
+    status: number,
+    type: string,
+    text: string,
+    json: unknown,
+  ): void {
     const told = responses[status];
     // Builds the failure message only on a failure: the reference itself is among the answers.
     if (!told) assert.fail(`${status} is not told: ${JSON.stringify(json)?.slice(0, 300)}`);
+    if (text === "" && told.content === undefined) return;
     // The reference describes files as bytes only.
     const media = told.content?.[type] ?? told.content?.["application/octet-stream"];
     assert.ok(media, `${status} ${type} is not told`);

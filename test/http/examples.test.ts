@@ -131,7 +131,7 @@ describe("the examples of the reference", () => {
 
   test("each event stream lists its events as components, and its example uses them", () => {
     const streams = operations.flatMap(([name, , { responses }]) =>
-      Object.values(responses).flatMap(({ content }) => {
+      Object.values(responses).flatMap(({ content = {} }) => {
         const media = content["text/event-stream"];
         return media === undefined ? [] : [[name, media] as const];
       }),

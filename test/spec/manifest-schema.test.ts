@@ -298,6 +298,7 @@ test("every default of a list entry is the specified one", () => {
       tools: [],
       timeout_ms: null,
       use_instructions: false,
+      pin: "first_use",
     },
   ]);
   assert.deepEqual(spec.peers, [{ name: "p", url: "https://p.example", auth: null, timeout_ms: null }]);
