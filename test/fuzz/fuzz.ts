@@ -57,6 +57,7 @@ const withToldIds: readonly string[] = [
   "GET /artifacts/{manifest_id}/{artifact_id}",
   "GET /.well-known/oauth-protected-resource",
   "POST /manifests/{name}/tools/approve",
+  "POST /mcp",
   "GET /.well-known/oauth-protected-resource/mcp",
   "POST /internal/sessions/{session_id}/events",
 ];
@@ -229,7 +230,15 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
   }
 
   function assertRefusal(json: unknown): void {
-    const forms = ["Refusal", "InvalidRequest", "Unauthorized", "MissingScopes", "BareRefusal", "OpenAiRefusal"];
+    const forms = [
+      "Refusal",
+      "InvalidRequest",
+      "Unauthorized",
+      "MissingScopes",
+      "BareRefusal",
+      "OpenAiRefusal",
+      "McpAnswer",
+    ];
     const fits = forms.some((form) => validator(["components", "schemas", form])(json));
     if (!fits) assert.fail(JSON.stringify(json));
   }
