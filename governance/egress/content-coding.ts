@@ -50,3 +50,8 @@ export async function collect(body: Readable, bytesMax: number): Promise<Collect
   const isCut = length > bytesMax;
   return { bytes: Buffer.concat(parts, Math.min(length, bytesMax)), isCut };
 }
+
+/** True for a stream of server-sent events. */
+export function isEventStream(headers: Readonly<Record<string, string>>): boolean {
+  return /^text\/event-stream\b/i.test(headers["content-type"] ?? "");
+}

@@ -10,7 +10,7 @@ import type { Settings } from "../settings/settings.ts";
 import { includesTenant } from "../settings/tenant-list.ts";
 import type { EgressPolicy } from "./address.ts";
 import { Connector, type Resolver } from "./connector.ts";
-import { type CollectedBody, collect, decoded } from "./content-coding.ts";
+import { type CollectedBody, collect, decoded, isEventStream } from "./content-coding.ts";
 import { coversUrl } from "./credentials.ts";
 import { EgressBlocked, EgressError } from "./failure.ts";
 import { policyJudge, targetJudge } from "./judge.ts";
@@ -133,7 +133,7 @@ export class Outgoing {
       release = await this.#permit(rules.tenantId, controller.signal);
       const answer = await this.#follow(rules, request, controller.signal);
       // An event stream may stay open for hours.
-      if (/^text\/event-stream\b/.test(answer.headers["content-type"] ?? "")) release();
+      if (isEventStream(answer.headers)) release();
       answer.body.once("close", done);
       return answer;
     } catch (error) {

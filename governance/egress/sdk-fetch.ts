@@ -1,9 +1,10 @@
 import { Readable, Transform } from "node:stream";
+import { isEventStream } from "./content-coding.ts";
 import { EgressError } from "./failure.ts";
 import type { Outgoing, OutgoingRules } from "./outgoing.ts";
 
-/** Bytes of one answer: streams of events end here too, and their clients connect again. */
-const bytesMax = 64 * 1024 * 1024;
+/** Max bytes of one answer, or of one event of a stream: SDKs parse both on the thread of the runs. */
+const bytesMax = 5 * 1024 * 1024;
 
 /** The function that SDKs take in place of the global one. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -30,17 +31,21 @@ export function fetchWith(outgoing: Pick<Outgoing, "send">, rules: OutgoingRules
     if (isEmpty || (isRedirect && request.redirect === "error")) answer.body.destroy();
     if (isRedirect && request.redirect === "error") throw new TypeError("unexpected redirect");
     const { "content-encoding": _decoded, "content-length": _length, ...rest } = headers;
-    const stream = isEmpty ? null : (Readable.toWeb(limited(answer.body)) as ReadableStream<Uint8Array>);
+    const stream = isEmpty
+      ? null
+      : (Readable.toWeb(limited(answer.body, isEventStream(headers))) as ReadableStream<Uint8Array>);
     return new Response(stream, { status, headers: rest });
   };
 }
 
-/** Passes on at most `bytesMax` bytes, then fails. */
-function limited(body: Readable): Readable {
+/** Passes on at most `bytesMax` bytes, of each event if it is a stream of events, then fails. */
+function limited(body: Readable, isStream: boolean): Readable {
   let length = 0;
   const limit = new Transform({
     transform(part: Buffer, _encoding, done) {
-      length += part.length;
+      // A blank line ends an event. One that two parts share is missed, and the next one counts.
+      const end = isStream ? Math.max(part.lastIndexOf("\n\n"), part.lastIndexOf("\r\n\r\n")) : -1;
+      length = end < 0 ? length + part.length : part.length - end;
       if (length > bytesMax) done(new EgressError("malformed", "the answer is too long"));
       else done(null, part);
     },
