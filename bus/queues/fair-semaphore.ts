@@ -38,6 +38,18 @@ export class FairSemaphore {
     this.#waiting.set(tenantId, own);
   }
 
+  /** Number of waiting callbacks of a tenant. */
+  waiting(tenantId: string): number {
+    return this.#waiting.get(tenantId)?.size ?? 0;
+  }
+
+  /** Removes the waiting callback of `who`, which is then not called. */
+  leave(tenantId: string, who: string): void {
+    const own = this.#waiting.get(tenantId);
+    own?.delete(who);
+    if (own?.size === 0) this.#waiting.delete(tenantId);
+  }
+
   /** Returns a permit. */
   free(tenantId: string): void {
     this.#taken--;

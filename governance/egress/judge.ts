@@ -22,16 +22,21 @@ export function targetJudge(targets: readonly Pick<PrivateTarget, "host" | "cidr
   return (address, place) =>
     allowsAddress("public", address) ||
     rules.some(({ host, port, network, isSingle }) => {
-      if (port !== place.port || (host !== null && host !== place.host)) return false;
+      // A host is in brackets in a URL, and without them at undici.
+      if (port !== place.port || (host !== null && bare(host) !== bare(place.host))) return false;
       const family = isIP(address) === 4 ? "ipv4" : "ipv6";
       if (network !== null && !network.check(address, family)) return false;
       return allowsAddress("operator", address) || (isSingle && isMetadataAddress(address));
     });
 }
 
+function bare(host: string): string {
+  return host.replace(/^\[|\]$/g, "");
+}
+
 /** The network that a target names; null for a host name, whose addresses are known at the connection only. */
 function networkOf(host: string | null, cidr: string | null) {
-  const literal = host?.replace(/^\[|\]$/g, "") ?? "";
+  const literal = bare(host ?? "");
   const width = isIP(literal) === 4 ? 32 : 128;
   const text = cidr ?? (isIP(literal) === 0 ? null : `${literal}/${width}`);
   if (text === null) return { network: null, isSingle: false };

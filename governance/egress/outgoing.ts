@@ -20,6 +20,8 @@ import { readTarget } from "./target.ts";
 /** Concurrent requests of a tenant and of the process (decision 166). */
 const ofTenantMax = 32;
 const ofProcessMax = 256;
+/** Requests of a tenant that wait for a permit. */
+const waitingMax = 1_000;
 const redirectsMax = 5;
 const connectMs = 10_000;
 /** Silence after which a connection is closed: before the head, and between two parts of the body. */
@@ -62,6 +64,8 @@ export interface OutgoingRequest {
   readonly timeoutMs?: number;
   /** A redirect to another URL is refused; absent for no limit. */
   readonly stays?: (url: URL) => boolean;
+  /** True if a stream of events may stay open for hours, without a permit. */
+  readonly streams?: boolean;
   /** False to return redirects; absent to follow them. */
   readonly follows?: boolean;
 }
@@ -133,7 +137,7 @@ export class Outgoing {
       release = await this.#permit(rules.tenantId, controller.signal);
       const answer = await this.#follow(rules, request, controller.signal);
       // An event stream may stay open for hours.
-      if (isEventStream(answer.headers)) release();
+      if (request.streams && isEventStream(answer.headers)) release();
       answer.body.once("close", done);
       return answer;
     } catch (error) {
@@ -232,7 +236,10 @@ export class Outgoing {
       body.on("error", () => {});
       const headers = joined(received);
       try {
-        return { status, headers, url: url.href, body: decoded(body, headers["content-encoding"] ?? "") };
+        // A reply without a body may name a coding.
+        const isEmpty = sent.method === "HEAD" || status === 204 || status === 304;
+        const coding = isEmpty ? "" : (headers["content-encoding"] ?? "");
+        return { status, headers, url: url.href, body: decoded(body, coding) };
       } catch (error) {
         body.destroy();
         throw error;
@@ -265,16 +272,20 @@ export class Outgoing {
           const socket = connector.open({ origin, hostname, port: Number(port || (isTls ? 443 : 80)), isTls }, () => {
             timer.cancel();
             socket.removeListener("error", failed);
+            socket.removeListener("close", closed);
             done(null, socket);
           });
           const failed = (error: Error): void => {
             timer.cancel();
+            socket.removeListener("close", closed);
             done(error, null);
           };
+          const closed = (): void => failed(new EgressError("no_connection", "the connection was closed"));
           const timer = env.timer(connectMs, () =>
             socket.destroy(new EgressError("no_connection", "no connection in time")),
           );
           socket.once("error", failed);
+          socket.once("close", closed);
         } catch (error) {
           done(error as Error, null);
         }
@@ -291,11 +302,21 @@ export class Outgoing {
       if (isHeld) this.#permits.free(tenantId);
       isHeld = false;
     };
+    if (signal.aborted) return Promise.reject(signal.reason);
     if (this.#permits.take(tenantId)) return Promise.resolve(release);
+    if (this.#permits.waiting(tenantId) >= waitingMax)
+      return Promise.reject(new EgressError("no_connection", "too many requests wait for a connection"));
     return new Promise((resolve, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason));
-      // A permit that comes after an abort is returned at once.
-      this.#permits.await(tenantId, this.#deps.env.id(), () => (signal.aborted ? release() : resolve(release)));
+      const who = this.#deps.env.id();
+      const leave = (): void => {
+        this.#permits.leave(tenantId, who);
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      this.#permits.await(tenantId, who, () => {
+        signal.removeEventListener("abort", leave);
+        resolve(release);
+      });
     });
   }
 }

@@ -24,8 +24,13 @@ export function fetchWith(outgoing: Pick<Outgoing, "send">, rules: OutgoingRules
       body,
       signal: init?.signal ?? (input instanceof Request ? input.signal : undefined),
       follows: request.redirect === "follow",
+      streams: true,
     });
     const { status, headers } = answer;
+    if (status < 200 || status > 599) {
+      answer.body.destroy();
+      throw new EgressError("malformed", `the answer has the status ${status}`);
+    }
     const isRedirect = status >= 300 && status < 400 && headers.location !== undefined;
     const isEmpty = [101, 204, 205, 304].includes(status) || request.method === "HEAD";
     if (isEmpty || (isRedirect && request.redirect === "error")) answer.body.destroy();

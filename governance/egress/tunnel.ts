@@ -80,7 +80,9 @@ export class Tunnel extends Duplex {
     socket.on("data", this.#onData);
     socket.on("end", () => this.push(null));
     socket.on("error", (error) => this.destroy(error));
-    socket.on("close", () => this.destroy());
+    socket.on("close", () =>
+      this.destroy(this.#isOpen ? undefined : new EgressError("no_connection", "the proxy has closed the connection")),
+    );
   }
 
   #opened(): void {

@@ -90,6 +90,8 @@ describe("http tools", () => {
     site.on("/docsx", html("<p>beside the docs</p>"));
     site.on("/deep", html(`${"<div>".repeat(10_000)}bottom${"</div>".repeat(10_000)}`));
     site.on("/json", (_, response) => response.setHeader("content-type", "application/json").end('{"a":{"b":1}}'));
+    const nested = `${"[".repeat(40)}${"]".repeat(40)}`;
+    site.on("/nested", (_, response) => response.setHeader("content-type", "application/json").end(nested));
     site.on("/latin", (_, response) =>
       response.setHeader("content-type", "text/plain; charset=iso-8859-1").end(Buffer.from("caf\xe9", "latin1")),
     );
@@ -165,6 +167,12 @@ describe("http tools", () => {
     ],
     ["returns a page unchanged with format raw", "raw", { url: "http://site.example/page" }, /<script>alert/],
     ["shows a page nested 10,000 deep as plain text", "agent", { url: "http://site.example/deep" }, /\n\nbottom$/],
+    [
+      "leaves JSON that is nested too deep as it is",
+      "agent",
+      { url: "http://site.example/nested" },
+      /\n\n\[{40}\]{40}$/,
+    ],
     ["indents JSON", "agent", { url: "http://site.example/json" }, /\{\n {2}"a": \{\n/],
     ["decodes the declared charset", "agent", { url: "http://site.example/latin" }, /café$/],
     ["replaces invalid UTF-8", "agent", { url: "http://site.example/broken" }, /a\uFFFD$/],

@@ -39,8 +39,19 @@ export function isJsonType(type: string): boolean {
   return /^[^;]*[/+]json\b/i.test(type);
 }
 
-/** Returns a JSON document with indentation; other text as it is. */
+/** Nesting beyond which indentation would multiply the length of a document. */
+const indentedDepthMax = 32;
+
+/** Returns a JSON document with indentation; other text, and one that is nested too deep, as it is. */
 export function indentJson(text: string): string {
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    // Brackets in texts count too: then the document stays as it is.
+    if (code === 0x5b || code === 0x7b) depth++;
+    else if (code === 0x5d || code === 0x7d) depth--;
+    if (depth > indentedDepthMax) return text;
+  }
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {

@@ -7,7 +7,7 @@ import { eventually } from "../../support/eventually.ts";
 import { cleanup } from "../../support/temp.ts";
 import { startWebSite } from "../../support/web-site.ts";
 
-test("a tenant has 32 requests at once, and another tenant is not held back", async (t) => {
+test("a tenant has 32 requests at once and 1,000 waiting ones, and holds back no other tenant", async (t) => {
   const atEnd = cleanup(t);
   const site = await startWebSite(atEnd);
   const held: (() => void)[] = [];
@@ -29,6 +29,7 @@ test("a tenant has 32 requests at once, and another tenant is not held back", as
     ({ tenantId, policy: "public", allowHosts: [], credentials: [], onEvent: () => {} }) as const;
   const base = `http://127.0.0.1:${site.port}`;
   const abort = new AbortController();
+  const stop = new AbortController();
 
   const first = Array.from({ length: 32 }, () => outgoing.whole(rules("acme"), { url: `${base}/held` }, 100));
   await eventually("the limit is reached", async () => held.length === 32);
@@ -40,6 +41,12 @@ test("a tenant has 32 requests at once, and another tenant is not held back", as
   await assert.rejects(aborted, /the run was stopped/);
   await assert.rejects(late, /no answer in time/);
   assert.equal((await outgoing.whole(rules("globex"), { url: `${base}/free` }, 100)).bytes.toString(), "free");
+  const many = Array.from({ length: 999 }, () =>
+    outgoing.whole(rules("acme"), { url: `${base}/free`, signal: stop.signal }, 100),
+  );
+  await assert.rejects(outgoing.whole(rules("acme"), { url: `${base}/free` }, 100), /too many requests wait/);
+  stop.abort(new Error("all were stopped"));
+  for (const one of many) await assert.rejects(one, /all were stopped/);
   assert.ok(!site.requests.some(({ url }, at) => url === "/free" && at < 32));
   held[0]?.();
   assert.equal((await waiting).bytes.toString(), "free");
