@@ -82,17 +82,20 @@ export class ToolSets {
     derive: (agent: CompiledAgent) => CompiledAgent,
   ): Promise<OpenedTools> {
     const sets: ToolSet[] = [];
+    // A set is entered as soon as it is there: it could close while those of sub-agents are awaited.
+    const enter = (set: ToolSet): ToolSet => {
+      set.enter();
+      sets.push(set);
+      return set;
+    };
     const equip = async (one: CompiledAgent): Promise<CompiledAgent> => {
       const serving = this.#sources.filter((source) => source.serves(one));
       // Start the set of the agent before those of its sub-agents are awaited, so that all open side by side.
-      const opening = serving.length === 0 ? null : this.#setOf(one, tenantId, serving);
+      const opening = serving.length === 0 ? null : this.#setOf(one, tenantId, serving).then(enter);
       const subAgents = await Promise.all(one.subAgents.map(equip));
       const whole = subAgents.some((subAgent, at) => subAgent !== one.subAgents[at]) ? { ...one, subAgents } : one;
       if (opening === null) return whole;
-      const set = await opening;
-      set.enter();
-      sets.push(set);
-      return set.equip(whole);
+      return (await opening).equip(whole);
     };
     const equipped = derive(await equip(agent));
     let isOpen = true;
@@ -192,7 +195,9 @@ class ToolSet {
   fill(opened: readonly OpenTools[], problems: readonly string[], agent: CompiledAgent): void {
     const tools = new Map<string, Tool>();
     const all = [...problems];
-    const bound = new Set(agent.tools.map(({ name }) => name));
+    // The set is shared: tools of one request's client take no names from other callers.
+    const own = agent.tools.filter(({ name }) => !agent.requestTools?.has(name));
+    const bound = new Set(own.map(({ name }) => name));
     for (const tool of opened.flatMap((one) => one.tools)) {
       if (bound.has(tool.name) || tools.has(tool.name)) all.push(`the name ${tool.name} is taken`);
       else tools.set(tool.name, tool);

@@ -21,3 +21,10 @@ function spellings(secret: string): string[] {
   ];
   return [...new Set(all)].sort((a, b) => b.length - a.length);
 }
+
+/** The parts of a credential that an answer may repeat: all of it, and what follows its scheme. */
+export function secretParts(secret: string | null): readonly string[] {
+  if (secret === null) return [];
+  const token = secret.slice(secret.indexOf(" ") + 1);
+  return token.length < 8 ? [secret] : [secret, token];
+}

@@ -28,6 +28,8 @@ interface AskedCall {
   /** Aborts when the client leaves, which stops the run. */
   readonly signal: AbortSignal;
   readonly onProgress: (progress: CallProgress) => void;
+  /** Number of agents that the request has passed through. */
+  readonly hops: number;
 }
 
 const chatName = "chat";
@@ -77,7 +79,7 @@ export class AgentTools {
   }
 
   /** Runs a turn or a call to its end. Rejects when the client leaves. */
-  async #run(fields: TurnFields, { signal, onProgress }: AskedCall): Promise<CallAnswer> {
+  async #run(fields: TurnFields, { signal, onProgress, hops }: AskedCall): Promise<CallAnswer> {
     const { head } = this.#request.exchange;
     const onAborted = (work: () => void): void => {
       if (signal.aborted) work();
@@ -86,7 +88,8 @@ export class AgentTools {
     const reader = new CallReader(onProgress);
     const { promise: gone, reject } = Promise.withResolvers<never>();
     const request = { ...this.#request, exchange: { head, onAborted } };
-    const ended = followTurn(request, fields, this.#context, (text) => reader.take(text));
+    const counted = { ...fields, ...(hops > 0 && { hops }) };
+    const ended = followTurn(request, counted, this.#context, (text) => reader.take(text));
     signal.addEventListener("abort", () => reject(new Error("the client has left")), { once: true });
     await Promise.race([ended, gone]);
     const { answer } = reader;

@@ -1,6 +1,7 @@
 import { createMcpHandler, ProtocolError, Server, type ServerContext } from "@modelcontextprotocol/server";
 import { SvcError } from "../../bus/errors.ts";
 import type { CallProgress } from "../../bus/frames/call-answer.ts";
+import { hopsMeta } from "../../bus/protocol/hops.ts";
 import type { HttpContext } from "../context.ts";
 import { jsonText, type Reply } from "../exchange/reply.ts";
 import type { EventStream } from "../exchange/sse.ts";
@@ -74,6 +75,7 @@ function serverFor(request: McpRequest, context: HttpContext): Server {
       const { mcpReq } = asked;
       const { name, arguments: args = {} } = params;
       const token = mcpReq._meta?.progressToken;
+      const hops = mcpReq._meta?.[hopsMeta];
       let last = -1;
       // The protocol wants a number that grows.
       const onProgress = ({ done, total, message }: CallProgress): void => {
@@ -87,7 +89,8 @@ function serverFor(request: McpRequest, context: HttpContext): Server {
         };
         void mcpReq.notify({ method: "notifications/progress", params: told }).catch(() => {});
       };
-      const { content, isError } = await agent.call({ name, args, signal: mcpReq.signal, onProgress });
+      const called = { name, args, signal: mcpReq.signal, onProgress };
+      const { content, isError } = await agent.call({ ...called, hops: Number.isSafeInteger(hops) ? Number(hops) : 0 });
       return { content: [...content], isError };
     }),
   );

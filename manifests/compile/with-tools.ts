@@ -13,9 +13,13 @@ export function withTools(agent: CompiledAgent, added: readonly ToolSpec[]): Com
   return { ...withMore(agent, added), requestTools: new Set(added.map(({ name }) => name)) };
 }
 
-/** Returns the agent with the tools that opened sources have found. Rules of the manifest apply to them by name. */
+/**
+ * Returns the agent with the tools that opened sources have found. Rules of the manifest apply to them by name. A tool of the request's
+ * client keeps its name: the found one of that name is left out of this request.
+ */
 export function withFound(agent: CompiledAgent, { tools, problems }: FoundTools): CompiledAgent {
-  const declared = new Map([...tools].map(([name, tool]) => [name, asDeclared(tool, agent.manifest.spec)]));
+  const free = [...tools].filter(([name]) => !agent.requestTools?.has(name));
+  const declared = new Map(free.map(([name, tool]) => [name, asDeclared(tool, agent.manifest.spec)]));
   return { ...withMore(agent, [...declared.values()]), found: { tools: declared, problems } };
 }
 

@@ -40,7 +40,6 @@ const firstPin = tenantSql(
   "mcp_pins_insert",
   `INSERT INTO mcp_pins (tenant_id, manifest, server, tool, digest, pinned_at, pinned_by)
    VALUES (:tenant, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-  "mcp_pins",
 );
 
 /** Returns the pins of a server, at most one for each of its tools. */

@@ -54,6 +54,7 @@ describe("MCP servers of a manifest", () => {
         ["dead", {}],
         ["odd", {}],
         ["faulty", {}],
+        ["names", {}],
         ["pinned", {}],
         ["images", {}],
         ["globs", { tools: ["ad*"] }],
@@ -324,6 +325,20 @@ describe("MCP servers of a manifest", () => {
     const { json } = await server.get("/manifests/many/tools", { key: keys.alice });
 
     assert.equal(json.servers[0].tools.length, 1000);
+  });
+
+  test("a tool whose name has more than 128 characters is left out", async () => {
+    site.tools = [listed("a".repeat(129)), listed("b".repeat(128))];
+
+    assert.equal((await run("names")).tools.length, 1);
+  });
+
+  test("a call names how many agents its request has passed through", async () => {
+    site.answer = (_name, _args, { mcpReq }) => ({
+      content: [{ type: "text", text: `hops ${String(mcpReq._meta?.["svc/hops"])}` }],
+    });
+
+    assert.deepEqual((await run("plain", [["site__add", {}]])).results, ["hops 1"]);
   });
 
   test("a failed call, an unknown tool and a broken answer are tool errors", async () => {

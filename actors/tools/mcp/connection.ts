@@ -1,5 +1,6 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { Env, Timer } from "../../../bus/env.ts";
+import { hopsMeta } from "../../../bus/protocol/hops.ts";
 import type { Fetch } from "../../../governance/egress/sdk-fetch.ts";
 import type { McpServer } from "../../../manifests/sections/mcp-servers.ts";
 import type { ToolContext, ToolResult } from "../tool.ts";
@@ -8,8 +9,12 @@ import { readResult } from "./result.ts";
 
 /** Time to connect and to list the tools: less than a source of tools has to open, so that a silent server holds back no other. */
 const listMs = 9_000;
-const pagesMax = 64;
+const pagesMax = 20;
 const toolsMax = 1_000;
+/** Tools with longer names are left out. */
+const nameCharsMax = 128;
+/** Characters of all schemas of a server. */
+const schemaCharsMax = 4 * 1024 * 1024;
 const callMs = 30_000;
 /** Bytes of the arguments of one call. */
 const argumentsBytesMax = 1024 * 1024;
@@ -35,6 +40,8 @@ export class McpConnection {
   readonly #env: Env;
   readonly #listeners = new Set<() => void>();
   #client: Promise<Client> | null = null;
+  /** The client of that promise and its transport, from before they connect. */
+  #live: { readonly client: Client; readonly transport: Transport } | null = null;
   #listed: Promise<readonly ListedTool[]> | null = null;
   #changing: Timer | null = null;
 
@@ -61,12 +68,13 @@ export class McpConnection {
     return () => void this.#listeners.delete(work);
   }
 
-  /** Calls a tool. An abort reaches the server. Throws if the server does not answer. */
+  /** Calls a tool; `masked` hides the credential in what the server answers. An abort reaches the server. Throws if the server does not answer. */
   async call(
     name: string,
     args: Readonly<Record<string, unknown>>,
     timeoutMs: number | null,
-    { signal, key, progress }: Pick<ToolContext, "signal" | "key" | "progress">,
+    { signal, key, hops, progress }: Pick<ToolContext, "signal" | "key" | "hops" | "progress">,
+    masked: (text: string) => string,
   ): Promise<ToolResult> {
     if (Buffer.byteLength(JSON.stringify(args)) > argumentsBytesMax)
       return { text: `the arguments are longer than ${argumentsBytesMax} bytes`, error: "invalid_arguments" };
@@ -74,7 +82,7 @@ export class McpConnection {
     const timeout = timeoutMs ?? callMs;
     const result = await client.callTool(
       // The key is a digest: a server that knows the field runs a repeated call once (decision 15).
-      { name, arguments: args, _meta: { "svc/idempotency-key": key } },
+      { name, arguments: args, _meta: { "svc/idempotency-key": key, [hopsMeta]: hops + 1 } },
       {
         signal,
         timeout,
@@ -83,22 +91,24 @@ export class McpConnection {
           progress({
             done,
             ...(total !== undefined && { total }),
-            ...(message !== undefined && { message: message.slice(0, 500) }),
+            ...(message !== undefined && { message: masked(message).slice(0, 500) }),
           }),
       },
     );
-    return readResult(result, `mcp:${this.#endpoint.server.name}`);
+    return readResult(result, `mcp:${this.#endpoint.server.name}`, masked);
   }
 
   /** Ends the connection; a later use connects again. */
   async close(): Promise<void> {
-    const client = this.#client;
+    const live = this.#live;
     this.#reset();
-    await (await client?.catch(() => null))?.close().catch(() => {});
+    // A transport that is still connecting is not closed by its client.
+    await Promise.allSettled([live?.client.close(), live?.transport.close()]);
   }
 
   #reset(): void {
     this.#client = null;
+    this.#live = null;
     this.#listed = null;
     this.#changing?.cancel();
     this.#changing = null;
@@ -133,9 +143,13 @@ export class McpConnection {
       },
     );
     client.onclose = () => {
+      // A client that closes late must not drop its successor.
+      if (this.#live !== live) return;
       this.#reset();
       this.#announce();
     };
+    const live = { client, transport };
+    this.#live = live;
     await client.connect(transport, { timeout: listMs });
     return client;
   }
@@ -145,10 +159,13 @@ export class McpConnection {
     if (client.getServerCapabilities()?.tools === undefined) return [];
     const { tools } = await client.listTools(undefined, { timeout: listMs, cacheMode: "bypass" });
     const names = new Set<string>();
+    let chars = 0;
     return tools.slice(0, toolsMax).flatMap((tool) => {
-      if (names.has(tool.name)) return [];
+      if (names.has(tool.name) || tool.name.length > nameCharsMax) return [];
       names.add(tool.name);
-      return [readListed(tool)];
+      const listed = readListed(tool);
+      chars += JSON.stringify(listed.parameters).length;
+      return chars > schemaCharsMax ? [] : [listed];
     });
   }
 

@@ -7,9 +7,9 @@ import type { McpServer } from "../../../manifests/sections/mcp-servers.ts";
 import { McpConnection } from "./connection.ts";
 import { openHttpTransport } from "./transport.ts";
 
-/** Connections of a tenant and of the process (decision 109). */
-const ofTenantMax = 16;
-const ofProcessMax = 128;
+/** Connections of a tenant and of the process (decision 109), and how many of them each thread may open in any case. */
+const ofTenantMax = { all: 16, each: 8 };
+const ofProcessMax = { all: 128, each: 32 };
 
 /** Services for connections to MCP servers. */
 export interface McpDeps {
@@ -100,6 +100,6 @@ export class McpConnections {
   }
 }
 
-function share(limit: number, threads: number): number {
-  return Math.max(1, Math.floor(limit / threads));
+function share({ all, each }: typeof ofTenantMax, threads: number): number {
+  return Math.max(each, Math.floor(all / threads));
 }

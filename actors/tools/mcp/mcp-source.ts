@@ -5,7 +5,7 @@ import type { Store } from "../../../storage/store/store.ts";
 import { requestFailure } from "../request-failure.ts";
 import type { OpenTools, ToolSource } from "../source.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../tool.ts";
-import { withoutSecrets } from "../without-secrets.ts";
+import { secretParts, withoutSecrets } from "../without-secrets.ts";
 import type { HeldConnection, McpConnections, McpDeps } from "./connections.ts";
 import type { ListedTool } from "./listed-tool.ts";
 import { boundName } from "./names.ts";
@@ -59,7 +59,8 @@ async function openServer(
   try {
     held = await connections.hold(server, agent.name, tenantId);
   } catch (error) {
-    return { tools: [], problems: [`the MCP server ${server.name} is unavailable: ${(error as Error).message}`] };
+    const problems = [`the MCP server ${server.name} is unavailable: ${(error as Error).message}`];
+    return { tools: [], problems, isPartial: true };
   }
   const { connection } = held;
   try {
@@ -120,19 +121,15 @@ async function call(
   context: ToolContext,
 ): Promise<ToolResult> {
   const timeoutMs = server.timeout_ms ?? callMs;
+  const masked = (text: string): string => withoutSecrets(text, secretParts(secret));
   try {
     if (server.url !== null && !context.services.egress.agent.admits(server.url)) throw new EgressBlocked();
-    const result = await connection.call(name, args, timeoutMs, context);
-    return secret === null ? result : { ...result, text: withoutSecrets(result.text, [secret]) };
+    return await connection.call(name, args, timeoutMs, context, masked);
   } catch (error) {
     const { code, message } = error as { readonly code?: unknown; readonly message?: string };
     if (code === "REQUEST_TIMEOUT") return toolError("timeout", `no answer within ${timeoutMs} ms`);
     // An error that the server has answered; other errors say nothing of the network.
-    if (typeof code === "number")
-      return toolError(
-        "provider_error",
-        withoutSecrets(`${message ?? ""}`.slice(0, 4_000), secret === null ? [] : [secret]),
-      );
+    if (typeof code === "number") return toolError("provider_error", masked(message ?? "").slice(0, 4_000));
     return requestFailure(error, timeoutMs);
   }
 }

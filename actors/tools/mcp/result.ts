@@ -7,7 +7,11 @@ const textCharsMax = 1024 * 1024;
 const imageTypes = new Set(["image/gif", "image/jpeg", "image/png", "image/webp"]);
 
 /** Returns the result of a server's call for the model: its texts, marks for other content, and its images. */
-export function readResult({ content, structuredContent, isError }: CallToolResult, taint: string): ToolResult {
+export function readResult(
+  { content, structuredContent, isError }: CallToolResult,
+  taint: string,
+  masked: (text: string) => string,
+): ToolResult {
   const texts: string[] = [];
   const images: ResultImage[] = [];
   for (const block of content) {
@@ -21,7 +25,7 @@ export function readResult({ content, structuredContent, isError }: CallToolResu
   }
   // A server with an output schema may send its data in this field alone.
   if (texts.length === 0 && structuredContent !== undefined) texts.push(JSON.stringify(structuredContent));
-  const text = texts.join("\n");
+  const text = masked(texts.join("\n"));
   const cut = text.length > textCharsMax ? `${text.slice(0, textCharsMax).toWellFormed()}\n[cut]` : text;
   return {
     text: cut,
