@@ -113,13 +113,14 @@ async function checkStandsAt(
 
 /** Returns the run row of the new run, without the fields that its own start sets. */
 function continuedRow(
-  { run_id, manifest, parent_run_id, hops, asked, first_seq, spent }: RunRow,
+  { run_id, manifest, parent_run_id, hops, asked, first_seq, spent, a2a_context }: RunRow,
   runId: string,
 ): Omit<NewRun, "owner" | "manifest_digest" | "manifest_version" | "started_at"> {
   const { first_run_id = run_id, first_seq: first = first_seq ?? 0 } = asked.requeued ?? {};
   const used = spent ?? asked.requeued?.spent ?? null;
   const requeued = { run_id, first_run_id, first_seq: first, spent: used && limitsUsed(used) };
-  return { run_id: runId, manifest, parent_run_id, hops, asked: { ...asked, requeued }, idempotency_scope: null };
+  const same = { manifest, parent_run_id, hops, a2a_context };
+  return { run_id: runId, ...same, asked: { ...asked, requeued }, idempotency_scope: null };
 }
 
 /**

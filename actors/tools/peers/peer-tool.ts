@@ -3,7 +3,7 @@ import type { PeerTool } from "../../../manifests/sections/peers.ts";
 import { requestFailure } from "../request-failure.ts";
 import type { ToolSource } from "../source.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../tool.ts";
-import { withoutSecrets } from "../without-secrets.ts";
+import { secretParts, withoutSecrets } from "../without-secrets.ts";
 import { cancelTask, type Peer, PeerError, type PeerTask, readTask, sendMessage } from "./peer-calls.ts";
 
 // spec.peers: external agents, asked over the A2A protocol. A call sends one message and reads the task until it ends.
@@ -54,21 +54,26 @@ async function call(tool: PeerTool, { message, manifest }: Arguments, context: T
   const left = (): number => Math.max(1, endsAt - env.monotonic());
   const answered = (result: ToolResult): ToolResult => ({
     ...result,
-    text: withoutSecrets(result.text, secret === null ? [] : [secret]),
+    text: withoutSecrets(result.text, secretParts(secret)),
     taint: [`peer:${name}`],
   });
+  let cancel = async (): Promise<void> => {};
   try {
     let { task, version } = await sendMessage(peer, { id: key, text: message, manifest: manifest ?? null }, left());
+    // The model reads that the call has failed, so its task must not act later.
+    cancel = () => cancelTask(peer, version, task.id).catch(() => {});
     for (let pauseMs = firstPauseMs; task.state === "working"; pauseMs = Math.min(pauseMsMax, pauseMs * 2)) {
       const isOver = await pause(env, signal, Math.min(pauseMs, left()));
       if (isOver || left() === 1) {
-        await cancelTask(peer, version, task.id).catch(() => {});
+        await cancel();
         return answered(toolError("timeout", `${name} has not answered within ${timeoutMs} ms`));
       }
       task = await readTask(peer, version, task.id, left());
     }
+    if (task.state === "asks") await cancel();
     return answered(resultOf(name, task));
   } catch (error) {
+    await cancel();
     if (error instanceof PeerError) return answered(toolError(error.code, error.message));
     return requestFailure(error, timeoutMs);
   }
