@@ -66,8 +66,7 @@ export const rates: ModelPrice = { input: 3, output: 15, cache_read: 0.3, cache_
 
 function route(id: string, provider: string, price: ModelPrice | null = rates): ModelRoute {
   const figures = { modalities: ["text"], context_window: 128_000, max_output_tokens: null, parameters: null } as const;
-  const tools_max = id === "large" ? 4 : null;
-  return { id, provider, model: `${id}-wire`, ...figures, tools_max, price };
+  return { id, provider, model: `${id}-wire`, ...figures, tools_max: null, price };
 }
 
 export function registries(given: Partial<Registries> = {}): Registries {

@@ -200,6 +200,11 @@ describe("threat 7: paths", () => {
         ]) {
           const answer = await ask(route.method, `${pathOf(route, "T1")}?${query}`, keys.owner);
 
+          // Both protocols refuse in the form of JSON-RPC, /a2a with status 200.
+          if ((route.path === "/a2a" || route.path === "/mcp") && route.method === "POST") {
+            assert.match(answer.body, /"error":\{"code":-32\d\d\d,/, answer.body);
+            continue;
+          }
           // Refusals of /v1 have OpenAI's form.
           const isOpenAi = route.path.startsWith("/v1/");
           assert.equal(answer.status, isOpenAi ? 400 : 422, `${nameOf(route)}?${query}`);

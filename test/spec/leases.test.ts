@@ -27,7 +27,7 @@ const driving = [
   ),
   ..."chat/mode chat/style chat/rewind chat/sessions/name chat/sessions/label chat/sessions/custom".split(" "),
   ..."chat/workspace/edited chat/workspace/write chat/workspace/delete chat/workspace/delete_folder".split(" "),
-  ..."chat/workspace/rename chat/workspace/rename_folder v1/chat/completions v1/responses chat/runs/{resume_token}/abort".split(
+  ..."chat/workspace/rename chat/workspace/rename_folder v1/chat/completions v1/responses chat/runs/{resume_token}/abort mcp".split(
     " ",
   ),
 ].map((path) => `POST /${path}`);
@@ -281,7 +281,9 @@ for (const mode of ["advisory", "strict"] as const)
         declared.sort(),
         [...driving, "DELETE /chat/history/{thread_id}"].filter((name) => there.includes(name)).sort(),
       );
-      for (const name of declared.filter((each) => !each.includes("/v1/") && !each.includes("{resume_token}"))) {
+      for (const name of declared.filter(
+        (each) => !each.includes("/v1/") && !each.includes("{resume_token}") && each !== "POST /mcp",
+      )) {
         const [method = "", template = ""] = name.split(" ");
         const path = template.replace("{thread_id}", "closed");
         const body = method === "DELETE" ? undefined : { thread_id: "closed", ...bodies[name] };
@@ -291,6 +293,12 @@ for (const mode of ["advisory", "strict"] as const)
         const bare = await server.request(method, path, { ...as(undefined, "bo"), body });
         assert.deepEqual(code(bare), [409, "lease_held"], name);
       }
+      const call = { name: "chat", arguments: { message: "hi", thread_id: "closed" } };
+      const rpc = { jsonrpc: "2.0", id: 1, method: "tools/call", params: call };
+      const accept = { accept: "application/json, text/event-stream" };
+      const { headers, key } = as("C".repeat(22), "bo");
+      const refused = await server.request("POST", "/mcp", { key, headers: { ...headers, ...accept }, body: rpc });
+      assert.match(refused.text, /"code":"lease_held"/);
       assert.equal((await snapshot("closed")).revision, count);
       const { json } = await server.get("/openapi.json", as());
       for (const name of declared) {

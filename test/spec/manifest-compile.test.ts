@@ -173,11 +173,16 @@ test("a tool_guidance key that matches no bound tool is reported", () => {
 test("SPEC-058 a model gets at most tools_max tools, and vectors come from an embedding route", () => {
   const tools = ["calculator", "read_file", "write_file", "list_dir", "todo_write"];
   const large = { id: "large" };
+  const { routes: known } = registries();
+  const narrow = { ...(known.get("large") as ModelRoute), tools_max: 4 };
+  const given = { routes: new Map([...known, ["large", narrow] as const]) };
 
-  assert.deepEqual(compileProblems({ tools, model: large }), ["conflict spec.model.id"]);
-  assert.deepEqual(compileProblems({ tools, model: { fallbacks: ["large"] } }), ["conflict spec.model.fallbacks.0"]);
-  assert.deepEqual(compileProblems({ tools: tools.slice(1), model: large }), []);
-  assert.deepEqual(compileProblems({ tools, model: large, tools_retrieval: { enabled: true } }), []);
+  assert.deepEqual(compileProblems({ tools, model: large }, given), ["conflict spec.model.id"]);
+  assert.deepEqual(compileProblems({ tools, model: { fallbacks: ["large"] } }, given), [
+    "conflict spec.model.fallbacks.0",
+  ]);
+  assert.deepEqual(compileProblems({ tools: tools.slice(1), model: large }, given), []);
+  assert.deepEqual(compileProblems({ tools, model: large, tools_retrieval: { enabled: true } }, given), []);
   assert.deepEqual(compileProblems({ tools_retrieval: { model: "vectors" } }), []);
   assert.deepEqual(compileProblems({ tools_retrieval: { model: "elsewhere" } }), [
     "unresolved spec.tools_retrieval.model",

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { ManifestLibrary } from "../../../actors/library/manifest-library.ts";
 import { type ManifestsDeps, manifestsActor } from "../../../actors/manifests/manifests-actor.ts";
 import { ModelCards } from "../../../actors/manifests/model-cards.ts";
-import { nodeActor } from "../../../actors/node/node-actor.ts";
+import { type NodeDeps, nodeActor } from "../../../actors/node/node-actor.ts";
 import { Placement } from "../../../bus/placement.ts";
 import type { AskType, Body, Reply } from "../../../bus/protocol/kinds.ts";
 import type { Principal } from "../../../bus/protocol/principal.ts";
@@ -34,7 +34,7 @@ interface WorldOptions {
   readonly tenantStoredBytes?: number;
 }
 
-interface NodeParts extends ManifestsDeps {
+interface NodeParts extends ManifestsDeps, Pick<NodeDeps, "toolSets"> {
   readonly store: RefusingStore;
 }
 
@@ -78,6 +78,7 @@ export class ManifestsWorld {
           cards: new ModelCards(manifests, objects),
           settings: { tenantStoredBytes },
           mask,
+          toolSets: { forget: () => {} },
           mcp: { hold: () => Promise.reject(new Error("no servers here")) },
           metrics: new Metrics(),
           audit: new AuditLog(store, env, mask, auditFlushSeconds, () => assert.fail("an audit row was dropped")),

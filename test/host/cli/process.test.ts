@@ -34,6 +34,7 @@ describe("svc", () => {
         "serve",
         "migrate",
         "doctor",
+        "connections",
         "validate-manifest",
         "mint-jwt",
         "keys",
