@@ -109,10 +109,12 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       return masking.value({ name: metadata.name, version, description, tags, ...spec.a2a }) as ManifestCard;
     },
 
-    async admit(_state, { name, principal, tool }, { key, deps }) {
+    async admit(_state, { name, principal, tool, hops = 0 }, { key, deps }) {
       const agent = await deps.manifests.resolve(key, name, null);
       admit(principal, agent.inbound);
-      if (!agent.tools.some((bound) => bound.name === tool)) throw new SvcError("not_found", { subject: tool });
+      if (hops > agent.limits.max_peer_hops) throw new SvcError("peer_hop_limit");
+      if (tool !== null && !agent.tools.some((bound) => bound.name === tool))
+        throw new SvcError("not_found", { subject: tool });
       return {};
     },
 

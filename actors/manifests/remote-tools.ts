@@ -1,6 +1,6 @@
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import type { RemoteServerView } from "../../bus/protocol/manifests.ts";
+import type { RemoteServerView, SeenTool } from "../../bus/protocol/manifests.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import type { McpServer } from "../../manifests/sections/mcp-servers.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
@@ -23,14 +23,14 @@ export function remoteServers(agent: CompiledAgent, asking: Asking): Promise<Rem
 }
 
 /**
- * Approves tools of a server as they are now, all of them without names. Returns the approved names. Refuses with not_found for an
- * unknown server or tool, and with conflict if the server does not answer.
+ * Approves tools of a server as a person has seen them, or all as they are now. Returns the approved names. Refuses with not_found for an
+ * unknown server or tool, and with conflict if a tool has changed since or the server does not answer.
  */
 export async function approveRemoteTools(
   store: TenantStore,
   agent: CompiledAgent,
   name: string,
-  wanted: readonly string[] | null,
+  wanted: readonly SeenTool[] | null,
   by: string,
   asking: Asking,
 ): Promise<readonly string[]> {
@@ -38,9 +38,15 @@ export async function approveRemoteTools(
   if (server === undefined) throw new SvcError("not_found", { subject: name });
   const listed = await listedBy(server, agent.name, asking).catch(() => null);
   if (listed === null) throw new SvcError("conflict", { detail: `The MCP server ${name} does not answer.` });
-  const missing = (wanted ?? []).find((tool) => !listed.some((each) => each.name === tool));
-  if (missing !== undefined) throw new SvcError("not_found", { subject: missing });
-  const approved = wanted === null ? listed : listed.filter((tool) => wanted.includes(tool.name));
+  const now = new Map(listed.map((tool) => [tool.name, tool]));
+  for (const { name: tool, digest } of wanted ?? []) {
+    const found = now.get(tool);
+    if (found === undefined) throw new SvcError("not_found", { subject: tool });
+    // A server can show a person one tool and have another one approved.
+    if (found.digest !== digest) throw new SvcError("conflict", { detail: `The tool ${tool} has changed since.` });
+  }
+  const approved =
+    wanted === null ? listed : listed.filter(({ name: tool }) => wanted.some((seen) => seen.name === tool));
   await approveTools(store, asking.env, { manifest: agent.name, server: name, by }, approved);
   return approved.map((tool) => tool.name);
 }
@@ -50,10 +56,10 @@ async function viewOf(server: McpServer, manifest: string, asking: Asking): Prom
   if (listed === null) return { server: server.name, available: false, tools: [], removed: [] };
   const store = asking.deps.store.tenant(asking.key);
   const { states, removed } = await comparePins(store, asking.env, manifest, { ...server, pin: "approved" }, listed);
-  const tools = listed.map(({ name, description }) => ({
+  const tools = listed.map(({ name, description, parameters, digest }) => ({
     name,
     bound_name: boundName(server.name, name),
-    description,
+    ...{ description, parameters, digest },
     state: states.get(name) ?? "new",
   }));
   return { server: server.name, available: true, tools, removed };

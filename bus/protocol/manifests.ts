@@ -15,10 +15,13 @@ export interface ManifestsMessages {
    */
   card: { body: { name: string; shared: boolean }; reply: ManifestCard };
   /**
-   * Checks that a caller may run a manifest and that the manifest binds a tool. Refuses as a turn would, and with
-   * not_found without the tool.
+   * Checks that a caller may run a manifest, after this number of agents, and that the manifest binds a tool; null for no tool. Refuses as
+   * a turn would, and with not_found without the tool.
    */
-  admit: { body: { name: string; principal: Principal; tool: string }; reply: Record<string, never> };
+  admit: {
+    body: { name: string; principal: Principal; tool: string | null; hops?: number };
+    reply: Record<string, never>;
+  };
   /** Stores a version. Refuses with name_mismatch and invalid_manifest. */
   put: {
     body: { name: string; manifest: string; comment: string; activate: boolean; principal: Principal };
@@ -33,9 +36,9 @@ export interface ManifestsMessages {
   judge: { body: JudgedManifest; reply: { readonly anomaly: boolean } };
   /** Returns the tools of the manifest's MCP servers, with their states. Refuses with unknown_manifest and invalid_manifest. */
   tools: { body: { name: string }; reply: { readonly servers: readonly RemoteServerView[] } };
-  /** Approves tools as they are now; without names all of the server. Refuses with not_found for an unknown server or tool. */
+  /** See `approveRemoteTools`; null approves all tools of the server as they are now. */
   approveTools: {
-    body: { name: string; server: string; tools: readonly string[] | null; principal: Principal };
+    body: { name: string; server: string; tools: readonly SeenTool[] | null; principal: Principal };
     reply: { readonly servers: readonly RemoteServerView[] };
   };
   rollback: {
@@ -54,12 +57,22 @@ export interface RemoteServerView {
   readonly removed: readonly string[];
 }
 
+/** A tool of an MCP server, as a person has read it. */
+export interface SeenTool {
+  readonly name: string;
+  readonly digest: string;
+}
+
 /** A tool of an MCP server. */
 export interface RemoteToolView {
   readonly name: string;
   /** The name under which the model calls it. */
   readonly bound_name: string;
   readonly description: string;
+  /** JSON Schema of its arguments, as the model gets it. */
+  readonly parameters: Readonly<Record<string, unknown>>;
+  /** Of the tool as it is now; an approval repeats it. */
+  readonly digest: string;
   /** Only `pinned` tools are bound; the others wait for approval. */
   readonly state: "pinned" | "new" | "changed";
 }

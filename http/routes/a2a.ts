@@ -217,7 +217,7 @@ function hopsOf(header = "0"): number {
 async function followUp(
   sent: SentMessage,
   { run, thread }: StoredTask,
-  { principal }: A2aRequest,
+  { principal, exchange }: A2aRequest,
   { bus }: HttpContext,
 ): Promise<void> {
   if (sent.contextId !== null && sent.contextId !== run.a2a_context)
@@ -227,6 +227,10 @@ async function followUp(
   if (Buffer.byteLength(text) > messageBytesMax) throw new SvcError("payload_too_large");
   if (run.status !== "running")
     throw new RpcError(rpcCodes.unsupportedOperation, "Only a running task takes further messages.");
+  // The agent refuses a caller as it does for a new task.
+  const hops = hopsOf(exchange.head.headers["x-svc-hops"]);
+  const admitted = { name: run.manifest, principal, tool: null, hops };
+  await bus.ask({ kind: "manifests", key: principal.tenant_id }, "admit", admitted);
   const address = threadAddress(principal.tenant_id, thread.suffix);
   await bus.ask(address, "steer", { text, kind: "follow_up", principal, run_id: run.run_id });
 }

@@ -4,8 +4,10 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { json } from "../exchange/reply.ts";
 import { actorFails, type Route, route } from "../route.ts";
+import { OpenObject } from "../schemas/common.ts";
 import { manifestsTag as tag } from "../tags.ts";
 
+const digest = "3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855e";
 const fails: readonly ErrorCode[] = ["unknown_manifest", "invalid_manifest", "not_found", "conflict", ...actorFails];
 const NameParams = Type.Object({
   name: Type.String({ description: "The manifest's metadata.name.", examples: ["helper"] }),
@@ -19,6 +21,8 @@ const Server = Type.Object({
       name: Type.String({ description: "The name at the server.", examples: ["find"] }),
       bound_name: Type.String({ description: "The name under which the model calls it.", examples: ["search__find"] }),
       description: Type.String({ examples: ["Finds pages by words."] }),
+      parameters: OpenObject,
+      digest: Type.String({ description: "Of the tool as it is now; an approval repeats it.", examples: [digest] }),
       state: Type.Union([Type.Literal("pinned"), Type.Literal("new"), Type.Literal("changed")], {
         description: "Only pinned tools are bound; the others wait for approval.",
       }),
@@ -51,7 +55,7 @@ const list = route({
 const approve = route({
   method: "POST",
   path: "/manifests/{name}/tools/approve",
-  summary: "Approves tools of an MCP server as they are now.",
+  summary: "Approves tools of an MCP server.",
   tag,
   access: ["manifests:write"],
   tenancy: [{ of: "manifest", body: () => ({ server: "search" }) }],
@@ -60,11 +64,20 @@ const approve = route({
     {
       server: Type.String({ minLength: 1, maxLength: 128, examples: ["search"] }),
       tools: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
-          maxItems: 1000,
-          description: "Names at the server; absent for all of its tools.",
-          examples: [["find"]],
-        }),
+        Type.Array(
+          Type.Object(
+            {
+              name: Type.String({ minLength: 1, maxLength: 128, description: "The name at the server." }),
+              digest: Type.String({ minLength: 64, maxLength: 64, description: "As it was read." }),
+            },
+            { additionalProperties: false },
+          ),
+          {
+            maxItems: 1000,
+            description: "The tools as they were read; absent for all of the server as they are now.",
+            examples: [[{ name: "find", digest }]],
+          },
+        ),
       ),
     },
     { additionalProperties: false },

@@ -175,9 +175,13 @@ const until = (client: Client, id: string, state: TaskState) =>
   });
 
 /** The events of a stream, each as its kind, with the state or the text. */
-async function eventsOf(stream: AsyncGenerator<import("@a2a-js/sdk").StreamResponse>): Promise<string[]> {
+async function eventsOf(
+  stream: AsyncGenerator<import("@a2a-js/sdk").StreamResponse>,
+  onFirst: () => void = () => {},
+): Promise<string[]> {
   const events: string[] = [];
   for await (const { payload } of stream) {
+    onFirst();
     if (payload?.$case === "task") events.push(`task ${TaskState[payload.value.status?.state ?? 0]}`);
     if (payload?.$case === "statusUpdate") events.push(`status ${TaskState[payload.value.status?.state ?? 0]}`);
     if (payload?.$case === "artifactUpdate") {
@@ -498,6 +502,20 @@ describe("tasks that wait, fail and survive", () => {
     assert.equal(ended.history.length, 2);
   });
 
+  test("A2A-002 a follow-up through too many agents is refused as a new task is", async () => {
+    const { client, task, open } = await heldTask();
+    const message = { ...byHand("more", { taskId: task.id }), configuration: { returnImmediately: true } };
+    const body = { jsonrpc: "2.0", id: 1, method: "SendMessage", params: message };
+    const { json } = await server.post("/a2a", body, {
+      key: keys.alice,
+      headers: { "a2a-version": "1.0", "x-svc-hops": "100" },
+    });
+
+    assert.equal(json.error.data[0].metadata.code, "peer_hop_limit");
+    await client.cancelTask({ ...named(task.id), metadata: undefined });
+    open();
+  });
+
   test("A2A-002 a full queue is refused with a retryable code", async () => {
     const { client, task, open } = await heldTask();
     const more = (text: string) =>
@@ -519,7 +537,9 @@ describe("tasks that wait, fail and survive", () => {
       assert.match(JSON.stringify(task.status?.message), /calculator/);
       await assert.rejects(sent(client, "yes", { taskId: task.id }), UnsupportedOperationError);
       const waiting = await server.get(`/approvals?thread_id=a2a:${task.contextId}`, { key: keys.judge });
-      const events = eventsOf(client.resubscribeTask(named(task.id)));
+      const subscribed = Promise.withResolvers<void>();
+      const events = eventsOf(client.resubscribeTask(named(task.id)), subscribed.resolve);
+      await subscribed.promise;
       const [{ approval_id }] = waiting.json.items;
       const decided = await server.post(
         `/approvals/${approval_id}/decide`,

@@ -253,9 +253,15 @@ describe("MCP servers of a manifest", () => {
       return /"added":\["new"\],"changed":\["add"\]/.test(audit.text);
     });
 
+    const [seen] = json.servers[0].tools;
+    const stale = await server.request("POST", `${route}/approve`, {
+      key: keys.alice,
+      body: { server: "site", tools: [{ name: "add", digest: "0".repeat(64) }] },
+    });
+    assert.deepEqual([stale.status, stale.json.error], [409, "conflict"]);
     const approved = await server.request("POST", `${route}/approve`, {
       key: keys.alice,
-      body: { server: "site", tools: ["add"] },
+      body: { server: "site", tools: [{ name: "add", digest: seen.digest }] },
     });
     assert.equal(approved.status, 200, approved.text);
     assert.deepEqual(
