@@ -68,7 +68,7 @@ const approve = route({
           Type.Object(
             {
               name: Type.String({ minLength: 1, maxLength: 128, description: "The name at the server." }),
-              digest: Type.String({ minLength: 64, maxLength: 64, description: "As it was read." }),
+              digest: Type.String({ minLength: 1, maxLength: 64, description: "As it was read." }),
             },
             { additionalProperties: false },
           ),
