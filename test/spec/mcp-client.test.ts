@@ -53,6 +53,7 @@ describe("MCP servers of a manifest", () => {
         ["many", {}],
         ["dead", {}],
         ["odd", {}],
+        ["again", {}],
         ["faulty", {}],
         ["names", {}],
         ["pinned", {}],
@@ -223,6 +224,13 @@ describe("MCP servers of a manifest", () => {
     await run("second", [["site__ask", {}]]);
 
     assert.equal(site.methods.filter((method) => method === "tools/list").length, 1);
+  });
+
+  test("two tenants never share a connection to a server", async () => {
+    await run("again");
+    await run("again", [], keys.bob);
+
+    assert.equal(site.methods.filter((method) => method === "tools/list").length, 2);
   });
 
   test("a tool that changes after its first use is not bound until it is approved", async () => {

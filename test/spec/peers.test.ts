@@ -290,6 +290,14 @@ describe("peers", () => {
     assert.deepEqual([last.method, last.params], ["CancelTask", { id: "t7" }]);
   });
 
+  test("DEL-001 a task that asks for more is cancelled, because its call has failed", async () => {
+    const body = '{"result":{"task":{"id":"t8","status":{"state":"TASK_STATE_INPUT_REQUIRED"}}}}';
+    pages.on("/hostile", (_, response) => response.setHeader("content-type", "application/json").end(body));
+    assert.match(await asked("hostile"), /asks for more/);
+    const last = JSON.parse(pages.requests.at(-1)?.body ?? "{}");
+    assert.deepEqual([last.method, last.params], ["CancelTask", { id: "t8" }]);
+  });
+
   test("DEL-001 a redirect of a peer is not followed", async () => {
     pages.on("/hostile", (_, response) => response.writeHead(307, { location: "http://peer.example/a2a" }).end());
     assert.match(await asked("hostile"), /permission_denied.*egress_blocked/);

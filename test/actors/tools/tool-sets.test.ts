@@ -6,6 +6,7 @@ import { defineTool } from "../../../actors/tools/tool.ts";
 import { ToolSets } from "../../../actors/tools/tool-sets.ts";
 import { Type } from "../../../bus/type.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import { withTools } from "../../../manifests/compile/with-tools.ts";
 import { compileSpec } from "../../manifests/support.ts";
 import { Sim } from "../../support/sim-env.ts";
 
@@ -220,4 +221,17 @@ test("of two tools with one name the first stays, and the model reads of the oth
 
   assert.deepEqual(namesOf(agent), ["same", "a", "b"]);
   assert.deepEqual(agent.found?.problems, ["the name same is taken"]);
+});
+
+test("a tool of one request's client takes its name from no other run", async () => {
+  const shelf = new Shelf("shelf");
+  const { opened, agent } = world(shelf);
+  const first = opened(withTools(agent, [tool("find")]));
+  shelf.openings[0]?.answer(["find"]);
+  const own = await first;
+
+  const other = await opened();
+
+  const found = ({ agent }: typeof own) => [...(agent.found?.tools.keys() ?? [])];
+  assert.deepEqual([found(own), found(other)], [[], ["find"]]);
 });
