@@ -65,6 +65,29 @@ describe("dead runs", () => {
   }
   const requeue = (token: string, options = operator) => server.post(`/runs/${token}/requeue`, undefined, options);
 
+  test("A2A-002 the requeued run of a dead task is a task of the same context", async () => {
+    mock.answer("other", broken);
+    const rpc = async (method: string, params: object) => {
+      const body = { jsonrpc: "2.0", id: 1, method, params };
+      return (await server.post("/a2a", body, { ...alice, headers: { "a2a-version": "1.0" } })).json;
+    };
+    const message = { messageId: "m", role: "ROLE_USER", parts: [{ text: "sum" }] };
+    const sent = await rpc("SendMessage", {
+      message,
+      metadata: { manifest: "bulk" },
+      configuration: { returnImmediately: true },
+    });
+    const { id, contextId } = sent.result.task;
+    assert.equal((await ended(id)).status, "dead");
+    mock.answer("other", says("It is 42."));
+
+    const { json } = await requeue(id);
+    await ended(json.resume_token);
+
+    const { result } = await rpc("GetTask", { id: json.resume_token });
+    assert.deepEqual([result?.contextId, result?.status.state], [contextId, "TASK_STATE_COMPLETED"]);
+  });
+
   test("DUR-012 a dead run is requeued after its last step, with its own token and webhooks", async () => {
     mock.answer("scripted", inTurn(calls(["calculator", { expression: "6*7" }]), broken));
     const token = await dead("agent", { thread_id: "letters" });
