@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { migrations } from "./migrations/list.ts";
 import { markerOf } from "./sqlite/restore-marker.ts";
 import type { StoreConfig } from "./store/config.ts";
-import type { Migration, SchemaChange, SchemaSession } from "./store/migration.ts";
+import { isReserved, type Migration, type SchemaChange, type SchemaSession } from "./store/migration.ts";
 
 /** Name of the empty schema, before the first revision. */
 const baseRevision = "base";
@@ -99,7 +99,8 @@ async function refuseNotWhole(config: StoreConfig): Promise<void> {
   if (await schemaIsBeingRestored(config.postgres)) throw new MigrationRefused(notWhole);
 }
 
-const notWhole = "an interrupted restore left the database incomplete: run svc restore with the same backup again";
+const notWhole =
+  "an interrupted restore or move left the database incomplete: run svc restore with the same backup again, or svc move with the same source";
 
 /** Returns the highest revision of the database; "base" if it has none. Refuses a database of a version before 0.2.0. */
 export async function currentRevision(config: StoreConfig): Promise<string> {
@@ -150,12 +151,14 @@ function stepsDown(revisions: readonly string[], goal: string, known: readonly M
     .reverse();
 }
 
-/** Matches the revisions of plugins, which begin with the plugin's name. */
-const ofPlugin = /^[a-z]/;
+/** True for the revisions of plugins, which begin with the plugin's name or are reserved for one. */
+function isOfPlugin(revision: string): boolean {
+  return /^[a-z]/.test(revision) || isReserved(revision);
+}
 
 /** Returns the revisions without those of plugins that are not loaded, whose tables stay untouched. */
 function withoutAbsent(revisions: readonly string[], known: readonly Migration[]): string[] {
-  return revisions.filter((revision) => !ofPlugin.test(revision) || known.some((one) => one.revision === revision));
+  return revisions.filter((revision) => !isOfPlugin(revision) || known.some((one) => one.revision === revision));
 }
 
 /** Matches revisions 0001 to 0099 that are not reserved for commerce. Versions before the baseline created them. */

@@ -7,6 +7,7 @@ import {
   type DroppedFile,
   type DroppedFileCursor,
   deleteFileOp,
+  documentType,
   draftFileOp,
   dropFileOp,
   droppedFiles,
@@ -26,6 +27,8 @@ import { imageTypeOf } from "./image-type.ts";
 export const filesFolder = "files/";
 /** Max bytes of one file (document 2, "Limits"). */
 export const fileBytesMax = 600 * 1024;
+/** Max bytes of a document that a tool makes (decision 174). */
+const documentBytesMax = 5 * 1024 * 1024;
 /** Age at which a draft counts as abandoned by a dead process. */
 const draftLifeMs = 3_600_000;
 /** Rows that a sweep reads per page. */
@@ -37,7 +40,7 @@ const fileIdPattern = /^[0-9a-f]{32}$/;
 /** A file to store. */
 export interface NewFile {
   readonly bytes: Uint8Array;
-  /** Media type that the sender declares; null to detect it from the bytes alone. */
+  /** Media type that the sender declares; null to detect that of an image from the bytes alone. */
   readonly declared: string | null;
   readonly filename: string;
   readonly created_by: string;
@@ -85,8 +88,9 @@ export class FileStore {
   async draft(store: TenantStore, { bytes, declared, filename, created_by, thread_key }: NewFile): Promise<FileDraft> {
     const objects = this.#opened();
     if (bytes.length === 0) throw new SvcError("empty_data");
-    if (bytes.length > this.fileBytesMax) throw new SvcError("file_too_large");
-    const media_type = await imageTypeOf(bytes);
+    const isDocument = declared === documentType;
+    if (bytes.length > (isDocument ? documentBytesMax : this.fileBytesMax)) throw new SvcError("file_too_large");
+    const media_type = isDocument ? documentTypeOf(bytes) : await imageTypeOf(bytes);
     if (media_type === null || (declared !== null && declared !== media_type))
       throw new SvcError("media_type_mismatch");
     const file_id = this.#env.id();
@@ -206,6 +210,11 @@ export function isFileId(text: string): boolean {
 /** Returns the object key of a file. */
 export function fileKey(tenantId: string, fileId: string): string {
   return `${filesFolder}${tenantSegment(tenantId)}/${fileId}`;
+}
+
+/** Returns the type of a document by its signature (ISO 32000-1, 7.5.2); null for any other bytes. */
+function documentTypeOf(bytes: Uint8Array): typeof documentType | null {
+  return Buffer.from(bytes.subarray(0, 5)).toString("latin1") === "%PDF-" ? documentType : null;
 }
 
 /** Returns the last segment of a path, without control characters. */

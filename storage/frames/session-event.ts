@@ -21,13 +21,17 @@ function sessionEvent(uid: string, event: LogEvent) {
   };
 }
 
-/** Returns the public metadata of an event, thinking and attachments; null if it has neither. */
+/** Returns the public metadata of an event, thinking, attachments and quoted sources; null if it has none. */
 function readableMetadata(extra: EventExtra | null): Record<string, unknown> | null {
   if (extra?.metadata === undefined) return null;
   const thinking = readableThinking(extra.metadata.thinking);
-  const { attachments } = extra.metadata;
-  if (thinking === null && attachments === undefined) return null;
-  return { ...(thinking !== null && { thinking }), ...(attachments !== undefined && { attachments }) };
+  const { attachments, sources } = extra.metadata;
+  if (thinking === null && attachments === undefined && sources === undefined) return null;
+  return {
+    ...(thinking !== null && { thinking }),
+    ...(attachments !== undefined && { attachments }),
+    ...(sources !== undefined && { sources }),
+  };
 }
 
 /** Returns the session_event frame of an event. Its id is the sequence number of the next event. */

@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { makeDirectories } from "../store/directories.ts";
+import { flushFolder, writeDurably } from "./durable-files.ts";
+import { identifyFolder } from "./folder-id.ts";
 import { checkKey, checkPrefix, isSegment } from "./keys.ts";
 import type { ObjectStore } from "./object-store.ts";
 
@@ -13,6 +15,8 @@ import type { ObjectStore } from "./object-store.ts";
 
 /** Folder of the drafts; no key can begin with it. */
 const draftsFolder = "+drafts";
+/** File with the id of the store; no key is its name. */
+const idFile = "+id";
 /** Age at which a draft counts as abandoned by a dead process. */
 const draftLifeMs = 3_600_000;
 /** Max attempts of a put: a concurrent delete may remove the folder between its creation and the rename. */
@@ -150,6 +154,8 @@ export function openFsStore(path: string, env: Env): ObjectStore {
       await writeDurably(draft, new Uint8Array(1));
       await unlink(draft);
     },
+    identify: (fresh) => identifyFolder(root, idFile, fresh, drafts),
+    async close() {},
   };
   return {
     get: (key) => refusing(store.get(key)),
@@ -157,26 +163,9 @@ export function openFsStore(path: string, env: Env): ObjectStore {
     delete: (key) => refusing(store.delete(key)),
     list: (prefix, limit, after) => refusing(store.list(prefix, limit, after)),
     check: () => refusing(store.check()),
+    identify: (fresh) => refusing(store.identify(fresh)),
+    close: store.close,
   };
-}
-
-async function writeDurably(file: string, bytes: Uint8Array): Promise<void> {
-  const handle = await open(file, "wx", 0o600);
-  try {
-    await handle.writeFile(bytes);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function flushFolder(folder: string): Promise<void> {
-  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 async function removeOldDrafts(drafts: string, now: number): Promise<void> {

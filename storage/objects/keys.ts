@@ -13,12 +13,14 @@ export function isSegment(name: string): boolean {
   return name.length <= segmentCharsMax && name !== "." && name !== ".." && segment.test(name);
 }
 
-/**
- * Refuses with invalid_path unless the text is a key: segments of letters, digits and `.` `_` `~` `-`, separated by
- * single slashes.
- */
+/** True if the text is a key: segments of letters, digits and `.` `_` `~` `-`, separated by single slashes. */
+export function isKey(key: string): boolean {
+  return key.length <= keyCharsMax && key.split("/").every(isSegment);
+}
+
+/** Refuses with invalid_path unless the text is a key. */
 export function checkKey(key: string): void {
-  if (key.length > keyCharsMax || !key.split("/").every(isSegment)) throw new SvcError("invalid_path");
+  if (!isKey(key)) throw new SvcError("invalid_path");
 }
 
 /** Refuses with invalid_path a text that no key can begin with. The last segment may be partial or empty. */

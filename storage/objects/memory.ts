@@ -11,6 +11,7 @@ export function openMemoryStore(bytesMax: number = bytesMaxDefault): ObjectStore
   /** Number of objects under each folder. */
   const folders = new Map<string, number>();
   let bytesKept = 0;
+  let id: string | null = null;
 
   function countFolders(key: string, by: 1 | -1): void {
     for (const folder of foldersOf(key)) {
@@ -51,6 +52,11 @@ export function openMemoryStore(bytesMax: number = bytesMaxDefault): ObjectStore
         .slice(0, limit);
     },
     async check() {},
+    async identify(fresh) {
+      id ??= fresh;
+      return id;
+    },
+    async close() {},
   };
 }
 

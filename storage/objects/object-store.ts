@@ -1,7 +1,7 @@
 /**
- * Stores bytes under keys. A key is a path of plain segments (`keys.ts`). Other keys are refused with invalid_path, as
- * is a key that would make an object the folder of another. Keys that differ only in case are different objects; the fs
- * store needs a case-sensitive file system for that.
+ * Stores bytes under keys. A key is a path of plain segments (`keys.ts`). Other keys are refused with invalid_path. The
+ * stores in memory and in files also refuse a key that would make an object the folder of another; buckets have no
+ * folders. Keys that differ only in case are different objects; the fs store needs a case-sensitive file system for that.
  *
  * Every method refuses with storage_unavailable when the store fails.
  */
@@ -13,6 +13,10 @@ export interface ObjectStore {
   delete(key: string): Promise<void>;
   /** Returns up to `limit` keys that begin with `prefix` and sort after `after`, in character order. */
   list(prefix: string, limit: number, after?: string): Promise<string[]>;
-  /** Rejects unless objects can be written and read now. */
+  /** Rejects unless objects can be written and read now. A store over a network writes at most once a minute. */
   check(): Promise<void>;
+  /** Returns the id of the store. The first call gives it the id `fresh`, and later ones, of any process, return that. */
+  identify(fresh: string): Promise<string>;
+  /** Closes idle connections. Calls after it open new ones. */
+  close(): Promise<void>;
 }

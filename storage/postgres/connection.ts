@@ -47,7 +47,8 @@ export async function connectToSchema(config: PostgresConfig): Promise<Client> {
  * concurrent turns with serialization errors. `durableCommits` explains the other.
  */
 export const sessionSettings = `SELECT set_config('default_transaction_isolation', 'read committed', false);
-  ${durableCommits("session")}`;
+  ${durableCommits("session")};
+  ${timeLimits("session")}`;
 
 /**
  * The same settings for one transaction, behind a pooler that may give each transaction another session. The isolation
@@ -56,7 +57,20 @@ export const sessionSettings = `SELECT set_config('default_transaction_isolation
 export const transactionSettings: readonly string[] = [
   "SET transaction_isolation TO 'read committed'",
   durableCommits("transaction"),
+  timeLimits("transaction"),
 ];
+
+/**
+ * Limits the time of a statement, and of its wait for a lock. The client gives up after the same time, and the server would
+ * otherwise continue. Limits of the role are left unchanged. The last setting makes a search of pgvector's index continue
+ * until it has found enough rows of the tenant; without pgvector it has no effect.
+ */
+function timeLimits(scope: "session" | "transaction"): string {
+  const isLocal = scope === "transaction";
+  return `SELECT set_config(name, chosen.value, ${isLocal}) FROM (VALUES
+    ('statement_timeout', '60000'), ('lock_timeout', '30000'), ('hnsw.iterative_scan', 'strict_order')) chosen (name, value)
+    WHERE coalesce(current_setting(name, true), '') IN ('0', '', 'off')`;
+}
 
 /**
  * Raises synchronous_commit to `on`, so that acknowledged data is on the server's disk. A setting that also waits for

@@ -20,10 +20,13 @@ export type PreparedStatements = Map<string, readonly FieldDef[] | null>;
 export class PipelineError extends Error {
   /** Index of the failed item. */
   readonly index: number;
+  /** True if the answer of an item is missing, so that the server has not reached the commit. */
+  readonly isBeforeCommit: boolean;
 
-  constructor(cause: unknown, index: number) {
+  constructor(cause: unknown, answered: number, items: number) {
     super((cause as Error).message, { cause });
-    this.index = index;
+    this.index = Math.min(answered, items - 1);
+    this.isBeforeCommit = answered < items;
   }
 }
 
@@ -122,7 +125,7 @@ class Pipeline implements Submittable {
 
   handleError(error: unknown): void {
     this.#connection.off("parseComplete", this.#onParsed);
-    this.#reject(new PipelineError(error, Math.min(this.#results.length, this.#items.length - 1)));
+    this.#reject(new PipelineError(error, this.#results.length, this.#items.length));
   }
 
   /** The server has committed; earlier results were provisional. */

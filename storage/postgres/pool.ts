@@ -25,6 +25,8 @@ export interface PostgresPool {
    * free or opens in time, or the server is silent for `answerMs`. Callers are served in order.
    */
   run(items: readonly PipelineItem[], answerMs?: number): Promise<(Row[] | null)[]>;
+  /** Like `run`, but returns null without running anything if `mayRun` is false once there is a connection. */
+  runIf(mayRun: () => boolean, items: readonly PipelineItem[], answerMs?: number): Promise<(Row[] | null)[] | null>;
   /** Uses only connections made from now on. Existing ones are closed when they are idle. */
   renew(): void;
   /** Closes every connection; none may be in use. */
@@ -118,20 +120,31 @@ export function openPool(config: PostgresConfig, env: Env, idleMs: number = over
     }
   }
 
+  async function runOn(
+    client: PoolClient,
+    items: readonly PipelineItem[],
+    answerMs: number,
+  ): Promise<(Row[] | null)[]> {
+    const session = sessions.get(client) as Session;
+    let broken = false;
+    try {
+      return await withDeadline(client, answerMs, runPipeline(client, items, session.prepared));
+    } catch (error) {
+      broken = isBroken(error);
+      throw error;
+    } finally {
+      session.usedAt = env.monotonic();
+      client.release(broken || !isCurrent(client));
+    }
+  }
+
   return {
-    async run(items, answerMs = batchMs) {
+    run: async (items, answerMs = batchMs) => runOn(await acquire(), items, answerMs),
+    async runIf(mayRun, items, answerMs = batchMs) {
       const client = await acquire();
-      const session = sessions.get(client) as Session;
-      let broken = false;
-      try {
-        return await withDeadline(client, answerMs, runPipeline(client, items, session.prepared));
-      } catch (error) {
-        broken = isBroken(error);
-        throw error;
-      } finally {
-        session.usedAt = env.monotonic();
-        client.release(broken || !isCurrent(client));
-      }
+      if (mayRun()) return runOn(client, items, answerMs);
+      client.release(!isCurrent(client));
+      return null;
     },
     renew() {
       generation++;

@@ -22,6 +22,11 @@ export function isTransient(error: unknown): boolean {
   return ["40001", "40P01"].includes(sqlState(error));
 }
 
+/** True if the server ended the connection on command: it shuts down, or an operator ended the session. */
+export function isEndedByServer(error: unknown): boolean {
+  return sqlState(error) === "57P01";
+}
+
 /** True if the server takes no writes: it is a standby, or was set read-only. */
 export function isReadOnly(error: unknown): boolean {
   return sqlState(error) === "25006";

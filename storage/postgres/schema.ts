@@ -5,6 +5,13 @@ import { connectToSchema } from "./connection.ts";
 /** An arbitrary number for the advisory lock that serializes schema changes of a database. */
 const schemaLock = 1_937_138_531;
 
+/**
+ * An index of a large table takes longer than the role's statements may. A statement that waits for a table's lock holds back every other
+ * session, so it gives up before the clients of a session that has the lock do.
+ */
+const timeouts = `SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true),
+  set_config('lock_timeout', '10s', true)`;
+
 /** Name of a table that exists while a restore fills the schema. */
 export const restoringTable = "svc_restoring";
 
@@ -38,6 +45,7 @@ export async function openPostgresSchema(config: PostgresConfig): Promise<Schema
       await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
       try {
         await client.query(`SELECT pg_advisory_xact_lock(${schemaLock})`);
+        await client.query(timeouts);
         if ((await revisions()).length === 0) await client.query(revisionsTable);
         const changes = choose(await revisions());
         for (const { revision, name, direction, steps } of changes) {

@@ -4,18 +4,23 @@ import type { PostgresConfig } from "../store/config.ts";
 import type { Row, Statement } from "../store/statements.ts";
 import type { WriteOp } from "../store/store.ts";
 import type { WriteOutcome, Writer } from "../store/writer.ts";
+import { leaseStatements } from "../tables/hosts.ts";
 import { transactionSettings } from "./connection.ts";
 import { guarded } from "./guard.ts";
+import { LeaseGate } from "./lease-gate.ts";
 import { PipelineError, type PipelineItem } from "./pipeline.ts";
-import { openPool } from "./pool.ts";
-import { takeProcessLock } from "./process-lock.ts";
-import { isReadOnly, isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
+import { openPool, type PostgresPool } from "./pool.ts";
+import { type ProcessLock, takeProcessLock } from "./process-lock.ts";
+import { isEndedByServer, isReadOnly, isStalePlan, isTransient, postgresRefusal } from "./refusal.ts";
 
 /**
  * Max time of a close: for pending work, whose callers have given up, and for the server to close its side. An
  * unresponsive server would otherwise delay the close by the batch timeout.
  */
 const goodbyeMs = 5_000;
+
+/** Max wait of a batch for the lease of this host, during an outage. */
+const gateMs = 60_000;
 
 /** Max attempts of a transaction that conflicts with others. */
 const attemptsMax = 3;
@@ -31,7 +36,8 @@ const checkMs = 2_000;
  * the pool's connections, and the server groups their flushes to disk.
  *
  * Takes the process lock of the database first and throws if another process has it. Calls `onFatal` if another process
- * takes the lock later; the writer then refuses everything and the process must end.
+ * takes the lock later; the writer then refuses everything and the process must end. On a shared database there is no
+ * lock: nothing is written while the lease of this host is not valid.
  */
 export async function openPostgresWriter(
   config: PostgresConfig,
@@ -45,11 +51,16 @@ export async function openPostgresWriter(
   let failure: SvcError | null = null;
   let renewedAt = Number.NEGATIVE_INFINITY;
 
-  const lock = await takeProcessLock(config, env, (error) => {
-    fatal = error;
-    onFatal(error);
-  });
+  const gate = config.shared ? new LeaseGate(env) : null;
+  const lock: ProcessLock =
+    gate ??
+    (await takeProcessLock(config, env, (error) => {
+      fatal = error;
+      onFatal(error);
+    }));
   const pool = openPool(config, env);
+  // Its own connection, so that many batches do not delay the renewal of the lease.
+  const leasePool = gate === null ? pool : openPool({ ...config, poolSize: 1, maxOverflow: 1 }, env);
 
   /** Settings that precede each transaction, because a pooler may give every transaction another session. */
   const preamble: PipelineItem[] = config.preparedStatements
@@ -65,6 +76,7 @@ export async function openPostgresWriter(
     if (now - renewedAt < renewMs) return;
     renewedAt = now;
     pool.renew();
+    if (leasePool !== pool) leasePool.renew();
     lock.renew();
   }
 
@@ -79,19 +91,29 @@ export async function openPostgresWriter(
     return { key: `${name}!`, text, params: [...params, expect] };
   }
 
-  /** Runs a transaction, and again on a conflict with others. Throws the refusal. */
+  /**
+   * Runs a transaction, and again on a conflict with others, or if the server ended the connection before the commit. Throws the
+   * refusal. A transaction that writes for this host needs its lease whenever it is sent: after the wait for a connection, and at
+   * each attempt.
+   */
   async function run(
     statements: readonly Statement[],
     items: readonly PipelineItem[],
-    answerMs?: number,
+    { answerMs, of = pool, isGated = false }: { answerMs?: number; of?: PostgresPool; isGated?: boolean } = {},
   ): Promise<(Row[] | null)[]> {
+    const mayRun = gate !== null && isGated ? () => gate.isHeld : () => true;
+    const gateUntil = env.monotonic() + gateMs;
     for (let attempt = 1; ; attempt++) {
       if (fatal) throw new SvcError("storage_unavailable", {}, { cause: fatal });
+      if (isGated) await lock.whenHeld(gate ? Math.max(0, gateUntil - env.monotonic()) : waitMs);
       try {
-        return await pool.run(items, answerMs);
+        const rows = await of.runIf(mayRun, items, answerMs);
+        if (rows !== null) return rows;
+        attempt--;
       } catch (error) {
         const cause = error instanceof PipelineError ? error.cause : error;
-        if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause))) continue;
+        const isCutOff = error instanceof PipelineError && error.isBeforeCommit && isEndedByServer(cause);
+        if (attempt < attemptsMax && (isTransient(cause) || isStalePlan(cause) || isCutOff)) continue;
         if (isReadOnly(cause)) leaveReadOnly();
         const place = error instanceof PipelineError ? error.index - (items.length - statements.length) : 0;
         throw postgresRefusal(cause, statements[Math.max(0, place)]?.name ?? "");
@@ -104,8 +126,11 @@ export async function openPostgresWriter(
       if (batch.length === 0) return { rows: [], error: null };
       const statements = batch.map(({ statement }) => statement);
       const items = [...preamble, ...batch.map(toItem)];
-      await lock.whenHeld(waitMs);
-      const results = (await run(statements, items)).slice(preamble.length);
+      const renewal = gate && batch.find(({ statement }) => leaseStatements.has(statement.name));
+      const sentAt = env.monotonic();
+      const how = renewal ? { of: leasePool } : { isGated: true };
+      const results = (await run(statements, items, how)).slice(preamble.length);
+      if (renewal) gate.renewed(sentAt + Number(renewal.params[0]));
       failure = null;
       const rows: Row[][] = [];
       batch.forEach(({ statement, expect }, i) => {
@@ -131,7 +156,9 @@ export async function openPostgresWriter(
       // A standby assigns no transaction numbers and would fail the query.
       const number = `CASE WHEN ${setting} = 'off' THEN txid_current() END`;
       const text = `SELECT ${setting} AS read_only${write ? `, ${number}` : ""}`;
-      const [rows] = await track(run([], [{ key: write ? "check_write" : "check", text, params: [] }], checkMs));
+      const [rows] = await track(
+        run([], [{ key: write ? "check_write" : "check", text, params: [] }], { answerMs: checkMs }),
+      );
       if (rows?.[0]?.read_only !== "off") {
         leaveReadOnly();
         throw new SvcError("storage_unavailable", {}, { cause: new Error("read-only") });
@@ -156,6 +183,7 @@ export async function openPostgresWriter(
   async function sayGoodbye(): Promise<void> {
     while (underWay.size > 0) await Promise.all(underWay);
     await pool.close();
+    if (leasePool !== pool) await leasePool.close();
     await lock.release();
   }
 
@@ -168,7 +196,7 @@ export async function openPostgresWriter(
     },
     async read(statement, params, answerMs) {
       const item = toItem({ statement, params, expect: undefined });
-      const [rows] = await track(run([statement], [item], answerMs));
+      const [rows] = await track(run([statement], [item], answerMs === undefined ? {} : { answerMs }));
       return rows ?? [];
     },
     check() {

@@ -16,9 +16,9 @@ export type LongReadOutcome =
 
 /**
  * Database size below which every read is short: it takes some milliseconds, whereas a new thread costs 300 ms and 25
- * MiB.
+ * MiB. The tables of an empty database take half of it.
  */
-const smallBytes = 1024 * 1024;
+const smallBytes = 2 * 1024 * 1024;
 /** Max threads that read in parallel, so that one long search does not block all others. */
 const threadsMax = 2;
 /** Time after which an idle thread ends and frees its heap and pages. */

@@ -1,6 +1,7 @@
 import Database from "better-sqlite3";
 import type { Param, Row, Statement } from "../store/statements.ts";
 import { sqliteRefusal } from "./refusal.ts";
+import { loadVectorFunctions } from "./vector-functions.ts";
 
 /** Page cache of each reading thread. */
 const cacheKiB = 1024;
@@ -14,6 +15,7 @@ export class SqliteReader {
   constructor(path: string) {
     this.#db = new Database(path, { readonly: true, timeout: 5_000 });
     this.#db.pragma(`cache_size = -${cacheKiB}`);
+    loadVectorFunctions(this.#db);
     this.#bytes = this.#db.prepare("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").pluck();
   }
 

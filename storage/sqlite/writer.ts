@@ -7,6 +7,7 @@ import type { WriteOutcome, Writer } from "../store/writer.ts";
 import { AddedRows, textForRows } from "./added-rows.ts";
 import { OwnFiles } from "./own-files.ts";
 import { isSchemaMissing, sqliteRefusal } from "./refusal.ts";
+import { loadVectorFunctions } from "./vector-functions.ts";
 
 /** Pages in the write-ahead log before a checkpoint: 32 MiB, so that hot pages are copied once for many commits. */
 const checkpointPages = 8192;
@@ -35,6 +36,7 @@ export function openSqliteWriter(
   clock?: () => number,
 ): Writer {
   const db = new Database(path, { timeout: timeoutMs });
+  loadVectorFunctions(db);
   if (clock) db.function("unixepoch", { varargs: true }, () => clock() / 1000);
   db.pragma("journal_mode = WAL");
   db.pragma("synchronous = FULL");

@@ -29,6 +29,8 @@ export interface PostgresConfig {
   readonly connectTimeoutSeconds: number;
   /** Set false with a pooler that does not track prepared statements. */
   readonly preparedStatements: boolean;
+  /** True if other hosts use the database too: the lease of this one then replaces the lock on the database. */
+  readonly shared?: boolean;
 }
 
 /**

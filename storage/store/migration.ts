@@ -48,6 +48,11 @@ export function inRevision(revision: string, error: unknown): unknown {
   return error;
 }
 
+/** True for the revisions that are reserved for the plugin commerce. */
+export function isReserved(revision: string): boolean {
+  return /^00(0[6-9]|1[0-8])$/.test(revision);
+}
+
 /** Returns the tables that a migration creates. */
 export function createdTables({ up }: Migration): string[] {
   const text = [...statementsOf(up, "sqlite"), ...statementsOf(up, "postgres")].join("\n");

@@ -28,6 +28,8 @@ export interface Evidence {
   readonly tool_calls: number;
   /** Set if the call may have run already, and the decider is asked for its outcome. */
   readonly outcome?: "unknown";
+  /** The untrusted texts that the agent has read, if the rule asks because of them. */
+  readonly tainted?: readonly { readonly source: string; readonly event_id: string; readonly text: string }[];
 }
 
 const approvalTable = table("approvals", {
@@ -280,6 +282,11 @@ export type WhyLeft = "timeout" | "aborted" | "superseded";
 export function leaveOps(store: TenantStore, id: string, why: WhyLeft, close: WriteOp): WriteOp[] {
   const closed = why === "timeout" ? ["expired", timeout] : ["denied", why === "aborted" ? aborted : superseded];
   return [store.op(lockApproval, [id]), close, store.op(leaveApproval, [...closed, id, id])];
+}
+
+/** Returns operations that close a request which no call waits for, such as that of a cancelled step of a workflow. */
+export function closeApprovalOps(store: TenantStore, id: string): WriteOp[] {
+  return [store.op(lockApproval, [id]), store.op(leaveApproval, ["denied", aborted, id, id])];
 }
 
 /** Does the same for all waits of a run that does not continue. Refuses with conflict if one of them is closed. */

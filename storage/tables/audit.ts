@@ -15,10 +15,11 @@ const columns = {
 };
 const auditTable = table("audit", columns);
 /** With the columns of a tool call that the metrics need. */
-const insertAudit = insertInto(
-  table("audit", { ...columns, tool: nullable(text), latency_ms: nullable(real) }),
-  "ledger",
-);
+export const wholeAuditTable = table("audit", { ...columns, tool: nullable(text), latency_ms: nullable(real) });
+const insertAudit = insertInto(wholeAuditTable, "ledger");
+
+/** An audit row with all its columns. */
+export type WholeAuditRow = RowIn<typeof wholeAuditTable>;
 
 /** A stored audit row; the store adds the tenant. */
 export type AuditRow = RowIn<typeof auditTable>;

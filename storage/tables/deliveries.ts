@@ -122,6 +122,14 @@ export function outboxOps(
   return endpoints.map((endpoint) => store.op(insertDelivery, [`${source}_${endpoint}`, endpoint, type, body]));
 }
 
+/** Returns the operation for one delivery with an id of its own. Repeated, it has no effect. */
+export function deliveryOp(
+  store: TenantStore,
+  { id, endpoint, type, body }: { id: string; endpoint: string; type: string; body: string },
+): WriteOp {
+  return store.op(insertDelivery, [id, endpoint, type, body]);
+}
+
 /** Claims up to `limit` due deliveries for `forMs` milliseconds. */
 export async function claimDeliveries(
   store: TenantStore,

@@ -105,6 +105,10 @@ const wakeDurable = tenantSql(
   "fiber_wake",
   `UPDATE fibers SET wake_at = :now WHERE ${ofRun} AND ended_at IS NULL AND (wake_at IS NULL OR wake_at > :now)`,
 );
+const wakePutOff = tenantSql(
+  "fibers_wake_put_off",
+  `UPDATE fibers SET wake_at = :now WHERE tenant_id = :tenant AND ended_at IS NULL AND wake_at > :now AND attempts = 0 AND lost = 0`,
+);
 const endDurable = tenantSql(
   "fiber_end",
   `UPDATE fibers SET wake_at = NULL, ended_at = :now, updated_at = :now, final = ?, error = ?, expires_at = ? WHERE ${ofRun}`,
@@ -191,6 +195,11 @@ export function putOffDurableOp(store: TenantStore, runId: string, ms: number, f
 /** Records the loss of the run's process; the run is due again in `ms` milliseconds. */
 export function loseDurableOp(store: TenantStore, runId: string, ms: number): WriteOp {
   return store.op(loseDurable, [ms, lifeMsMax, ms, runId]);
+}
+
+/** Makes the runs of a tenant due at once that were put off without a failure, such as those that were frozen. */
+export function wakePutOffDurablesOp(store: TenantStore): WriteOp {
+  return store.op(wakePutOff, []);
 }
 
 /** Makes the run due at once. No effect if it has ended or is due already. */

@@ -30,7 +30,7 @@ const selectExpired = systemSql(
 const selectEndedAlone = systemSql(
   "fibers_ended_alone",
   `SELECT tenant_id, suffix, run_id, ended_at FROM fibers f
-   WHERE ended_at <= ? AND (ended_at, run_id) > (?, ?) AND suffix LIKE 'fiber:%' AND NOT EXISTS
+   WHERE ended_at <= ? AND (ended_at, run_id) > (?, ?) AND (suffix LIKE 'fiber:%' OR suffix LIKE 'eval:%') AND NOT EXISTS
      (SELECT 1 FROM fibers n WHERE n.run_key > f.run_key AND n.run_key < (f.run_key / ${runsMax} + 1) * ${runsMax}
         AND (n.ended_at IS NULL OR n.ended_at > ?))
    ORDER BY ended_at, run_id LIMIT ?`,
@@ -39,7 +39,7 @@ const selectEndedAlone = systemSql(
 const deleteEnded = systemSql(
   "fibers_delete_ended",
   `DELETE FROM fibers WHERE run_key IN
-     (SELECT run_key FROM fibers f WHERE ended_at <= ? AND NOT (suffix LIKE 'fiber:%' AND EXISTS
+     (SELECT run_key FROM fibers f WHERE ended_at <= ? AND NOT ((suffix LIKE 'fiber:%' OR suffix LIKE 'eval:%') AND EXISTS
         (SELECT 1 FROM threads t WHERE t.tenant_id = f.tenant_id AND t.suffix = f.suffix))
       ORDER BY ended_at LIMIT ?) RETURNING run_key`,
 );
@@ -71,7 +71,7 @@ export async function expiredDurables(store: Scope, limit: number): Promise<Dura
   return rows as unknown as DurablePlace[];
 }
 
-/** Returns runs without a thread that ended at or before `until`, in pages. Their logs are deleted with them. */
+/** Returns runs without a conversation that ended at or before `until`, in pages. Their logs are deleted with them. */
 export async function endedAlone(
   store: Scope,
   until: number,

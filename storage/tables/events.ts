@@ -146,6 +146,12 @@ const selectEvent = tenantSql(
   "event_by_key",
   `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key = ?`,
 );
+const selectRecord = tenantSql(
+  "event_newest_record",
+  `SELECT ${columns} FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? AND kind = 'audit'
+     AND extra LIKE '%"record":"' || CAST(? AS TEXT) || '"%'
+   ORDER BY event_key DESC LIMIT 1`,
+);
 const selectParents = tenantSql(
   "event_parents_backward",
   "SELECT event_key, parent_seq FROM events WHERE tenant_id = :tenant AND event_key >= ? AND event_key < ? ORDER BY event_key DESC LIMIT ?",
@@ -305,6 +311,18 @@ export async function readSizesBefore(
     role: role as EventRole | null,
     bytes: Number(bytes),
   }));
+}
+
+/** Returns the newest record of a type in a thread, on any branch; see `ThreadRecord`. */
+export async function newestRecord(store: TenantStore, threadKey: number, type: string): Promise<LogEvent | undefined> {
+  const [from, to] = eventKeys(threadKey, wholeLog);
+  const [row] = await store.readLong(selectRecord, from, to, type);
+  return row && toEvent(row, threadKey * eventsMax);
+}
+
+/** True for a record, which a copy of the thread contains. */
+export function isRecord({ kind, extra }: Pick<LogEvent, "kind" | "extra">): boolean {
+  return kind === "audit" && extra?.metadata?.record !== undefined;
 }
 
 function toEvent(row: Row, base: number): LogEvent {

@@ -9,14 +9,21 @@ import { insertInto, integer, nullable, oneOf, type RowIn, selectOne, table, tex
 //
 // A file that a tool created is deleted with its thread, unless a fork still shows it. The fork then owns it.
 
-/** The allowed media types. */
+/** The media types of images, and of all uploads. */
 export const imageTypes = ["image/gif", "image/jpeg", "image/png", "image/webp"] as const;
 /** One of the allowed media types. */
 export type ImageType = (typeof imageTypes)[number];
+/** The media type of documents that tools make. */
+export const documentType = "application/pdf";
+
+/** True for the media type of an image: models are shown no other files. */
+export function isImageType(mediaType: string): mediaType is ImageType {
+  return imageTypes.some((type) => type === mediaType);
+}
 
 const fileTable = table("files", {
   file_id: text,
-  media_type: oneOf(...imageTypes),
+  media_type: oneOf(...imageTypes, documentType),
   size_bytes: integer,
   /** File name without a path; empty if none was given. */
   filename: text,

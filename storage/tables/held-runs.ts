@@ -1,7 +1,11 @@
 import { restoredMark } from "../store/restored-mark.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore } from "../store/store.ts";
+import { skipDueOp } from "./eval-datasets.ts";
+import { endRestoredEvalRunsOp } from "./eval-runs.ts";
+import { endRestoredSkillJobsOps } from "./skill-jobs.ts";
 import { type NextTime, skipMissedTimes } from "./stored-times.ts";
+import { endRestoredWorkflowRunsOp } from "./workflow-runs.ts";
 
 // A restored backup does not know what its open runs did after it was made. So open durable runs of a restored database
 // are held: they do not resume or expire until an operator releases them. The backup may have an older schema. The
@@ -30,8 +34,8 @@ const releaseRun = tenantSql("fiber_release", {
 const pageRows = 500;
 
 /**
- * Completes a restore before the server starts any work. Jobs get the next time of their schedules, and open durable
- * runs are held unless they may resume. Returns the number of held runs; null if nothing was restored.
+ * Completes a restore before the server starts any work. Jobs and continuous evaluations get a next time. Open durable
+ * runs are held and unfinished evaluations fail, unless runs may resume. Returns the number of held runs; null if nothing was restored.
  */
 export async function carryOutRestore(store: Store, nextTime: NextTime): Promise<number | null> {
   const { system } = store;
@@ -39,7 +43,13 @@ export async function carryOutRestore(store: Store, nextTime: NextTime): Promise
   if (mark === undefined) return null;
   await skipMissedTimes(system, nextTime);
   const isHeld = Number(mark.value) === restoredMark.held;
-  const ops = [...(isHeld ? [system.op(holdAll, [])] : []), system.op(deleteMark, [restoredMark.name])];
+  const holding = isHeld
+    ? [
+        ...[system.op(holdAll, []), endRestoredEvalRunsOp(system), endRestoredWorkflowRunsOp(system)],
+        ...endRestoredSkillJobsOps(system),
+      ]
+    : [];
+  const ops = [...holding, skipDueOp(system), system.op(deleteMark, [restoredMark.name])];
   const [held] = await system.write(ops);
   return isHeld ? (held?.length ?? 0) : 0;
 }

@@ -2,6 +2,7 @@ import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Scope, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, json, nullable, oneOf, type RowIn, selectOne, table, text } from "../store/table.ts";
 import type { JobOwner } from "./jobs.ts";
+import { workflowRunById } from "./workflow-runs.ts";
 
 // Runs of jobs. A row is inserted in the batch in which a job fires, so that a firing survives a crash. It holds the
 // request of the run, and later its outcome. A job has at most one open run. The rows in `runs` and `fibers` hold the
@@ -12,6 +13,9 @@ export interface AskedOfJob {
   readonly manifest_id: string;
   readonly prompt: string;
   readonly owner: JobOwner;
+  /** The workflow that the run starts; absent for a run of an agent. */
+  readonly workflow?: string;
+  readonly inputs?: Readonly<Record<string, unknown>>;
 }
 
 const jobRunTable = table("job_runs", {
@@ -155,10 +159,29 @@ export async function openJobRun(store: TenantStore, name: string): Promise<JobR
 }
 
 /** Returns the state of a run; undefined if it does not exist. */
-export async function jobRunStanding(store: TenantStore, runId: string): Promise<JobRunStanding | undefined> {
-  const [row] = await store.read(selectStanding, runId);
-  return row as unknown as JobRunStanding | undefined;
+export async function jobRunStanding(
+  store: TenantStore,
+  { run_id, asked }: Pick<JobRunRow, "run_id" | "asked">,
+): Promise<JobRunStanding | undefined> {
+  if (asked.workflow === undefined) {
+    const [row] = await store.read(selectStanding, run_id);
+    return row as unknown as JobRunStanding | undefined;
+  }
+  const run = await workflowRunById(store, run_id);
+  if (run === undefined) return undefined;
+  const { status, error, outputs: final, finished_at: ended_at } = run;
+  const failure = status === "cancelled" ? "cancelled" : error;
+  return {
+    status: endOfWorkflow[status] ?? status,
+    ended_at,
+    wake_at: null,
+    final,
+    error: ended_at === null ? null : failure,
+  };
 }
+
+/** The outcomes of runs of workflows, as those of agents are called. */
+const endOfWorkflow: Readonly<Record<string, string>> = { succeeded: "completed", cancelled: "failed" };
 
 /** Returns tenants with open runs of jobs, in pages. */
 export async function tenantsWithOpenJobRuns(store: Scope, after: string, limit: number): Promise<string[]> {

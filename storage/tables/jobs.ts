@@ -19,6 +19,9 @@ export interface JobPayload {
   readonly prompt?: string;
   readonly message?: string;
   readonly fresh_thread?: boolean;
+  /** The workflow that the job starts instead of an agent, and its inputs. */
+  readonly workflow?: string;
+  readonly inputs?: Readonly<Record<string, unknown>>;
 }
 
 const jobTable = table("jobs", {

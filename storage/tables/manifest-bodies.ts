@@ -32,7 +32,8 @@ const deleteUnused = systemSql(
   // The outer condition repeats the time, so that a body that is stored again at the same moment stays.
   `DELETE FROM manifest_bodies WHERE kept_at <= :now - ${graceMs} AND (tenant_id, digest) IN
      (SELECT b.tenant_id, b.digest FROM manifest_bodies b WHERE b.kept_at <= :now - ${graceMs} AND NOT EXISTS
-       (SELECT 1 FROM fibers f WHERE f.tenant_id = b.tenant_id AND f.manifest_body = b.digest) LIMIT ?)
+       (SELECT 1 FROM fibers f WHERE f.tenant_id = b.tenant_id AND f.manifest_body = b.digest) AND NOT EXISTS
+       (SELECT 1 FROM eval_runs e WHERE e.tenant_id = b.tenant_id AND e.status = 'in_progress' AND e.body = b.digest) LIMIT ?)
    RETURNING digest`,
 );
 

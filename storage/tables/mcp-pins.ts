@@ -1,6 +1,7 @@
 import { tenantSql } from "../store/statements.ts";
-import type { TenantStore, WriteOp } from "../store/store.ts";
+import type { TenantStore } from "../store/store.ts";
 import { integer, type RowIn, table, text } from "../store/table.ts";
+import { writeStored } from "./stored-bytes.ts";
 
 // The tools of MCP servers as they were when a manifest first used them, or when a person approved them (decision 109: pins). A tool
 // whose digest has changed is not bound.
@@ -29,12 +30,10 @@ const selectPins = tenantSql(
   "mcp_pins_of_server",
   `SELECT ${pinTable.columns} FROM mcp_pins WHERE tenant_id = :tenant AND manifest = ? AND server = ?`,
 );
-const putPin = tenantSql(
-  "mcp_pin_put",
-  `INSERT INTO mcp_pins (tenant_id, manifest, server, tool, digest, pinned_at, pinned_by)
-   VALUES (:tenant, ?, ?, ?, ?, ?, ?)
-   ON CONFLICT (tenant_id, manifest, server, tool)
-   DO UPDATE SET digest = excluded.digest, pinned_at = excluded.pinned_at, pinned_by = excluded.pinned_by`,
+const movePin = tenantSql(
+  "mcp_pin_move",
+  `UPDATE mcp_pins SET digest = ?, pinned_at = ?, pinned_by = ?
+   WHERE tenant_id = :tenant AND manifest = ? AND server = ? AND tool = ?`,
 );
 const firstPin = tenantSql(
   "mcp_pins_insert",
@@ -47,16 +46,29 @@ export async function mcpPins(store: TenantStore, manifest: string, server: stri
   return (await store.read(selectPins, manifest, server)).map((row) => pinTable.decode(row));
 }
 
-/** Pins a tool and replaces an earlier pin. */
-export function putMcpPinOp(store: TenantStore, pin: McpPin): WriteOp {
-  return store.op(putPin, paramsOf(pin));
+/**
+ * Pins tools: `first` have no pin, and `changed` have one of another digest. `limit` is the tenant's storage quota. Refuses with
+ * storage_quota_exceeded, and with conflict if another writer has pinned one of `first` since.
+ */
+export async function writeMcpPins(
+  store: TenantStore,
+  { first, changed }: { readonly first: readonly McpPin[]; readonly changed: readonly McpPin[] },
+  limit: number,
+): Promise<void> {
+  const ops = [
+    ...first.map((pin) => store.op(firstPin, paramsOf(pin), 1)),
+    ...changed.map((pin) => store.op(movePin, movedParams(pin))),
+  ];
+  if (ops.length > 0) await writeStored(store, { kind: "mcp_pins", bytes: first.length * pinBytes }, limit, ops);
 }
 
-/** Pins a tool unless it has a pin. */
-export function firstMcpPinOp(store: TenantStore, pin: McpPin): WriteOp {
-  return store.op(firstPin, paramsOf(pin));
-}
+/** Bytes that a pin counts for: those of its row with long names. */
+const pinBytes = 300;
 
 function paramsOf({ manifest, server, tool, digest, pinned_at, pinned_by }: McpPin) {
   return [manifest, server, tool, digest, pinned_at, pinned_by];
+}
+
+function movedParams({ manifest, server, tool, digest, pinned_at, pinned_by }: McpPin) {
+  return [digest, pinned_at, pinned_by, manifest, server, tool];
 }

@@ -56,7 +56,7 @@ export interface ShownFiles {
 /** The recorded facts of a call. */
 export interface CallFacts {
   /** A step of the thread, or an additional call of the run. */
-  readonly purpose: "step" | "summary" | "question" | "decider";
+  readonly purpose: "step" | "summary" | "question" | "decider" | "judge" | "screener";
   /** Name of the calling agent. */
   readonly agent: string;
   /** Number of the model call in the turn, from 1. */

@@ -1,10 +1,9 @@
-import type { Env } from "../../bus/env.ts";
-import { SvcError } from "../../bus/errors.ts";
 import { list } from "../store/list.ts";
 import { systemSql, tenantSql } from "../store/statements.ts";
 import type { Store, TenantStore, WriteOp } from "../store/store.ts";
 import { insertInto, integer, nullable, type RowIn, selectOne, table, text } from "../store/table.ts";
 import { storedRows, writeStored } from "./stored-bytes.ts";
+import { unlessChanged } from "./unless-changed.ts";
 
 // Plans: JSON objects that agents and operators write. Each change names the version that it was made from. The version
 // is a time that grows with every change, so that no change overwrites an unseen one. An expired plan counts as absent,
@@ -135,26 +134,6 @@ export function removePlan(
   return unlessChanged(() => writeStored(store, { kind: "plans", bytes: -bytes }, 0, [op]));
 }
 
-/**
- * Retries a change as long as it returns null because another writer was faster. Returns null after a time limit. Each
- * round lets one of the concurrent writers succeed, so all of them finish eventually.
- */
-export async function untilFirst<T>(env: Env, change: () => Promise<T | null>): Promise<T | null> {
-  const until = env.monotonic() + contendedMsMax;
-  for (let attempt = 1; ; attempt++) {
-    const done = await change();
-    if (done !== null || env.monotonic() >= until) return done;
-    const pauseMs = env.random() * Math.min(pauseMsMax, pauseMsFirst * 2 ** attempt);
-    await new Promise<void>((resolve) => void env.timer(pauseMs, resolve));
-  }
-}
-
-/** Max time of the retries. */
-const contendedMsMax = 10_000;
-/** The pauses are random, up to a bound that doubles. */
-const pauseMsFirst = 2;
-const pauseMsMax = 256;
-
 /** Deletes the plans of a thread and subtracts their bytes from the quota. */
 export function deletePlansOps(store: TenantStore, threadId: string): WriteOp[] {
   return [
@@ -174,14 +153,4 @@ export async function deleteExpiredPlans(store: Store, now: number, limit: numbe
     if (await removePlan(store.tenant(tenant_id), plan)) deleted++;
   }
   return deleted;
-}
-
-async function unlessChanged(write: () => Promise<unknown>): Promise<boolean> {
-  try {
-    await write();
-    return true;
-  } catch (error) {
-    if (error instanceof SvcError && error.code === "conflict") return false;
-    throw error;
-  }
 }

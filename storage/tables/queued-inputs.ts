@@ -6,12 +6,14 @@ import { insertInto, integer, json, nullable, oneOf, type RowIn, table, text } f
 // without expiry). They are rows of the thread, in their order of arrival. A row is deleted in the batch that appends
 // its message to the log.
 
-/** Fields of notes from the service only. */
-export interface NoteDetail {
-  /** Metadata of the event. */
-  readonly metadata: Readonly<Record<string, unknown>>;
-  /** Frame that subscribers receive when the model is about to read the note; null for none. */
-  readonly frame: { readonly name: string; readonly data: Readonly<Record<string, unknown>> } | null;
+/** Fields of notes from the service, and of messages that controls have screened. */
+export interface InputDetail {
+  /** Metadata of the event; absent for a message. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Frame that subscribers receive when the model is about to read the note; null or absent for none. */
+  readonly frame?: { readonly name: string; readonly data: Readonly<Record<string, unknown>> } | null;
+  /** The manifest whose controls have screened the message; absent for none. */
+  readonly screened?: string;
 }
 
 const inputTable = table("queued_inputs", {
@@ -24,7 +26,7 @@ const inputTable = table("queued_inputs", {
   content: text,
   /** Subject of the principal that sent it; empty for the service. */
   sender: text,
-  detail: nullable(json<NoteDetail>()),
+  detail: nullable(json<InputDetail>()),
 });
 
 /** A stored input. */
@@ -39,6 +41,10 @@ const deleteInput = tenantSql(
 const deleteOfThread = tenantSql(
   "queued_inputs_delete",
   "DELETE FROM queued_inputs WHERE tenant_id = :tenant AND thread_key = ?",
+);
+const rewriteInput = tenantSql(
+  "queued_input_rewrite",
+  "UPDATE queued_inputs SET content = ?, detail = ? WHERE tenant_id = :tenant AND thread_key = ? AND number = ?",
 );
 const selectHeads = tenantSql(
   "queued_inputs_heads",
@@ -66,6 +72,16 @@ export const queueInputOp = insertInto(inputTable);
 /** Removes an input. Refuses with conflict if it does not exist. */
 export function unqueueInputOp(store: TenantStore, threadKey: number, number: number): WriteOp {
   return store.op(deleteInput, [threadKey, number], 1);
+}
+
+/** Replaces the text of a message, which the controls of a manifest have screened. Refuses with conflict if it does not exist. */
+export function rewriteInputOp(
+  store: TenantStore,
+  { thread_key, number, detail }: QueuedInput,
+  content: string,
+  screened: string,
+): WriteOp {
+  return store.op(rewriteInput, [content, JSON.stringify({ ...detail, screened }), thread_key, number], 1);
 }
 
 /** Deletes all queued inputs of a thread. */

@@ -22,7 +22,9 @@ const auditTenants = declareTenants("audit", "audit", "ts < ?");
 const deleteAudit = tenantSql(
   "audit_delete_old",
   `DELETE FROM audit WHERE tenant_id = :tenant AND (ts, id) IN
-     (SELECT ts, id FROM audit WHERE tenant_id = :tenant AND ts < ? ORDER BY ts, id LIMIT ?) RETURNING ts`,
+     (SELECT ts, id FROM audit a WHERE tenant_id = :tenant AND ts < ? AND NOT EXISTS
+       (SELECT 1 FROM audit_unsealed u WHERE u.tenant_id = a.tenant_id AND u.ts = a.ts AND u.id = a.id)
+      ORDER BY ts, id LIMIT ?) RETURNING ts`,
 );
 const usageTenants = declareTenants("usage", "usage", "ts < ?");
 const deleteUsage = tenantSql(
@@ -64,7 +66,8 @@ const dropArtifacts = tenantSql(
 const threadTenants = declareTenants("threads", "threads", "updated_at > 0 AND updated_at < ?");
 const selectIdle = declareIdle("threads_idle", "updated_at", "updated_at > 0");
 // Threads of tasks, and logs of runs without a thread, have the time 0 too; they are deleted with their owner.
-const isUnsaid = "updated_at = 0 AND parent_session_id IS NULL AND suffix NOT LIKE 'fiber:%'";
+const isUnsaid =
+  "updated_at = 0 AND parent_session_id IS NULL AND suffix NOT LIKE 'fiber:%' AND suffix NOT LIKE 'eval:%'";
 const unsaidTenants = declareTenants("threads_unsaid", "threads", `${isUnsaid} AND created_at < ?`);
 const selectUnsaid = declareIdle("threads_unsaid", "created_at", isUnsaid);
 
@@ -79,9 +82,20 @@ function declareIdle(name: string, time: "updated_at" | "created_at", which: str
   );
 }
 
-/** Deletes audit rows older than `until`. Returns their number. */
-export function deleteOldAudit(store: Store, until: number): Promise<number> {
-  return ofTenants(store, auditTenants, until, (tenant) => inBatches(tenant, deleteAudit, until));
+/** Work on the chain of a tenant before and after its rows are deleted. */
+interface ChainWork {
+  before(tenant: TenantStore): Promise<void>;
+  after(tenant: TenantStore): Promise<void>;
+}
+
+/** Deletes sealed audit rows older than `until`. Returns their number. */
+export function deleteOldAudit(store: Store, until: number, chain: ChainWork): Promise<number> {
+  return ofTenants(store, auditTenants, until, async (tenant) => {
+    await chain.before(tenant);
+    const deleted = await inBatches(tenant, deleteAudit, until);
+    await chain.after(tenant);
+    return deleted;
+  });
 }
 
 /** Deletes usage rows older than a UTC day, and the daily sums. Returns the number of rows. */

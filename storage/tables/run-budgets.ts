@@ -3,8 +3,8 @@ import { tenantSql } from "../store/statements.ts";
 import type { TenantStore, WriteOp } from "../store/store.ts";
 import { integer, type RowIn, real, selectOne, table, text, upsertInto } from "../store/table.ts";
 
-// The budget that a run shares with its background tasks, which continue after its end (decision 99: a shared budget is
-// a row). Its row has the id of the run. A run reserves an amount with one update, which changes nothing if it would
+// The budget that a run shares with its tasks (decision 99: a shared budget is a row). Background tasks continue after
+// the end of the run. Its row has the id of the run. A run reserves an amount with one update, which changes nothing if it would
 // exceed the budget. The batch that stores a model's reply settles the reservation. Each spending run has a share,
 // which records its current reservation. A run that resumes after a crash first releases that. The budget is deleted
 // with its last share.
@@ -132,7 +132,9 @@ const countTasks = tenantSql(
 );
 const selectSharers = tenantSql(
   "budget_shares_sharers",
-  `SELECT COUNT(*) AS sharers, COALESCE(SUM(CASE WHEN run_id <> ? AND input_tokens + output_tokens > 0 THEN 1 ELSE 0 END), 0) AS holding
+  `SELECT COUNT(DISTINCT task_id) + COALESCE(MAX(CASE WHEN task_id IS NULL THEN 1 ELSE 0 END), 0) AS sharers,
+     COALESCE(SUM(CASE WHEN run_id <> ? AND input_tokens + output_tokens > 0 THEN 1 ELSE 0 END), 0) AS holding,
+     COALESCE(MAX(CASE WHEN run_id = budget_id THEN 1 ELSE 0 END), 0) AS owned
    FROM budget_shares WHERE tenant_id = :tenant AND budget_id = ?`,
 );
 
@@ -148,25 +150,26 @@ export function openBudgetOps(store: TenantStore, budget: RunBudgetRow, unused: 
   return [openBudget(store, budget), store.op(openShare, [run_id, run_id, root_key, ...list(unused)], 1)];
 }
 
-/** A background task of a thread, and the budgets that it spends from. */
-export interface BackgroundShare {
+/** A task, and the budgets that it spends from. */
+export interface TaskShare {
   readonly run_id: string;
-  readonly task_id: string;
+  /** Null for a task that its parent waits for: it has no part of its own. */
+  readonly task_id: string | null;
   readonly root_key: number;
   /** Outermost first. */
   readonly budgets: readonly string[];
 }
 
 /**
- * Adds a background task to its budgets. Refuses with conflict if the thread has too many running tasks, or the budget
- * was deleted with the thread.
+ * Adds a task to its budgets. Refuses with conflict if a budget was deleted with its thread, or if a background task would exceed
+ * `tasksMax` of the thread.
  */
-export function joinBudgetOps(store: TenantStore, task: BackgroundShare, tasksMax: number): WriteOp[] {
+export function joinBudgetOps(store: TenantStore, task: TaskShare, tasksMax: number): WriteOp[] {
   const { run_id, task_id, root_key, budgets } = task;
   // The lock lets concurrent tasks see each other's shares.
   return budgets.flatMap((id, at) => [
     store.op(lockBudget, [id], 1),
-    at === 0
+    at === 0 && task_id !== null
       ? store.op(insertFirstShare, [run_id, task_id, id, root_key, tasksMax], 1)
       : store.op(insertShare, [id, run_id, root_key, task_id, 0, 0, 0], 1),
   ]);
@@ -251,14 +254,20 @@ export async function backgroundTasks(store: TenantStore, rootKey: number): Prom
   return Number(row?.tasks ?? 0);
 }
 
-/** Returns the number of runs that share a budget, and how many others hold reservations. */
-export async function sharersOf(
-  store: TenantStore,
-  budgetId: string,
-  runId: string,
-): Promise<{ readonly sharers: number; readonly holding: number }> {
+/** The runs that share a budget. */
+export interface BudgetSharers {
+  /** Among how many the budget is divided: each background task, and the budget's own run with the tasks that it waits for. */
+  readonly sharers: number;
+  /** Number of other runs that hold reservations. */
+  readonly holding: number;
+  /** True until the budget's own run has ended. */
+  readonly isOwned: boolean;
+}
+
+/** Returns the runs that share a budget with a run. */
+export async function sharersOf(store: TenantStore, budgetId: string, runId: string): Promise<BudgetSharers> {
   const [row] = await store.read(selectSharers, runId, budgetId);
-  return { sharers: Number(row?.sharers ?? 0), holding: Number(row?.holding ?? 0) };
+  return { sharers: Number(row?.sharers ?? 0), holding: Number(row?.holding ?? 0), isOwned: row?.owned === 1 };
 }
 
 function list({ input_tokens, output_tokens, cost_usd }: BudgetUsed): [number, number, number] {

@@ -2,9 +2,12 @@ import type { FailureCode } from "../../bus/frames/output.ts";
 import type { StopReason, TurnUsage } from "../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
-import type { EntryPoint, ResponseAsked, TriggerDelivery } from "../../bus/protocol/run.ts";
+import type { EntryPoint, EvaluatedRun, ResponseAsked, TriggerDelivery } from "../../bus/protocol/run.ts";
+import type { SingleCall } from "../../bus/protocol/single-call.ts";
 import type { ParentRun, TaskOutcome } from "../../bus/protocol/task.ts";
+import type { TraceContext } from "../../bus/protocol/trace.ts";
 import type { TurnOptions } from "../../bus/protocol/turn-options.ts";
+import type { WorkflowStepRun } from "../../bus/protocol/workflow.ts";
 
 // The JSON columns of a run's row.
 
@@ -25,6 +28,12 @@ export interface RunAsked {
   readonly parent?: ParentRun;
   /** The trigger that started the run; absent for others. */
   readonly trigger?: TriggerDelivery;
+  /** The evaluation that the run belongs to; absent for others. */
+  readonly evaluation?: EvaluatedRun;
+  /** The step of a workflow that the run works for; absent for others. */
+  readonly workflow?: WorkflowStepRun;
+  /** The call of a durable run of one call; absent for others. */
+  readonly call?: SingleCall;
   /** Set for POST /v1/responses only. */
   readonly response?: ResponseAsked;
   /** Options of a request to the OpenAI routes; absent if it had none. */
@@ -33,6 +42,8 @@ export interface RunAsked {
   readonly durable?: DurableAsked;
   /** First event of the original turn, if the client has repeated a failed turn. */
   readonly again_of?: number;
+  /** The trace that the run belongs to; absent if it is not sampled. */
+  readonly trace?: TraceContext;
   /** Set for a run that continues a dead one. */
   readonly requeued?: RequeuedRun;
 }
@@ -90,6 +101,9 @@ export interface RunResult {
   readonly failure_code?: FailureCode;
   /** Null if no provider reported usage. */
   readonly usage: TurnUsage | null;
+  /** For a step of a workflow: the untrusted sources that it has read, and whether it may have changed something; absent for none. */
+  readonly taint?: readonly string[];
+  readonly acted?: true;
   /** Result of a task for its parent; absent for other runs. */
   readonly task?: TaskOutcome;
 }

@@ -5,7 +5,7 @@ import { integer, type RowIn, real, selectOne, table, text, upsertInto } from ".
 
 // Failure rates of runs. The recent rate is read from the runs in pages. The usual rate is a row per manifest, with
 // sums that decay. Runs that were stopped, interrupted by a crash, or expired without an answer are not counted,
-// because they say nothing about the manifest.
+// because they say nothing about the manifest, and neither are those of evaluations.
 
 const rateTable = table(
   "run_rates",
@@ -48,19 +48,21 @@ const selectLast = systemSql(
 );
 const outcomes = (
   error: string,
+  surface: string,
 ) => `SELECT q.tenant_id, q.manifest, q.version, p.updated_at AS rollout, COUNT(*) AS runs,
      SUM(q.failed) AS failures,
      SUM(CASE WHEN q.started_at >= p.updated_at THEN 1 ELSE 0 END) AS rollout_runs,
      SUM(CASE WHEN q.started_at >= p.updated_at THEN q.failed ELSE 0 END) AS rollout_failures
    FROM (SELECT tenant_id, manifest, manifest_version AS version, started_at,
-       CASE WHEN status = 'completed' THEN 0 ELSE 1 END AS failed, status, ${error} AS error
+       CASE WHEN status = 'completed' THEN 0 ELSE 1 END AS failed, status, ${error} AS error, ${surface} AS surface
      FROM runs WHERE ${between} ORDER BY ended_at, run_key LIMIT ?) q
    LEFT JOIN manifest_pointers p ON p.tenant_id = q.tenant_id AND p.name = q.manifest AND p.canary_version IS NOT NULL
    WHERE q.status IN ('completed', 'failed', 'dead') AND (q.error IS NULL OR q.error NOT IN ('aborted', 'interrupted'))
+     AND q.surface <> 'eval'
    GROUP BY q.tenant_id, q.manifest, q.version, p.updated_at`;
 const selectOutcomes = systemSql("run_outcomes", {
-  sqlite: outcomes("result ->> '$.error'"),
-  postgres: outcomes("CAST(result AS json) ->> 'error'"),
+  sqlite: outcomes("result ->> '$.error'", "asked ->> '$.surface'"),
+  postgres: outcomes("CAST(result AS json) ->> 'error'", "CAST(asked AS json) ->> 'surface'"),
 });
 const deleteUnseen = systemSql(
   "run_rates_delete_unseen",

@@ -49,6 +49,8 @@ export const runTable = table("runs", {
   format: integer,
   /** The A2A context of a task of that protocol; null for every other run. */
   a2a_context: nullable(text),
+  /** The caller of a task of that protocol, as `principalId` names it; null for every other run. */
+  a2a_owner: nullable(text),
 });
 
 /** A stored run. */
@@ -67,7 +69,7 @@ export type NewRun = Pick<
   | "asked"
   | "idempotency_scope"
   | "started_at"
-> & { readonly a2a_context?: string | null };
+> & { readonly a2a_context?: string | null; readonly a2a_owner?: string | null };
 
 /** The start of a run: its thread, its epoch, and the sequence number of its first event. */
 export interface RunPlace {
@@ -189,6 +191,7 @@ export function runBegun(
     result: null,
     format,
     a2a_context: run.a2a_context ?? null,
+    a2a_owner: run.a2a_owner ?? null,
   };
 }
 
@@ -221,6 +224,7 @@ export function insertEndedRunOp(store: TenantStore, run: NewRun, end: RunEnd): 
     result: { stop_reason, error, usage },
     format,
     a2a_context: null,
+    a2a_owner: null,
   };
   // The key, which is the first column, is assigned by the statement.
   return store.op(insertThreadless, runTable.encode(row).slice(1));

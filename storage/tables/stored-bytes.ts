@@ -7,7 +7,20 @@ import { requestMs, type TenantStore, type WriteOp } from "../store/store.ts";
 // together.
 
 /** Kinds with a row of their own. A new kind needs only a name. */
-export type StoredKind = "manifests" | "files" | "artifacts" | "plans" | "jobs";
+export type StoredKind =
+  | "manifests"
+  | "files"
+  | "artifacts"
+  | "plans"
+  | "jobs"
+  | "mcp_pins"
+  | "quarantine"
+  | "documents"
+  | "memories"
+  | "skills"
+  | "eval_datasets"
+  | "eval_runs"
+  | "workflows";
 
 /** Kinds that are summed periodically, against a separate quota; see thread-quota.ts. */
 export type SummedKind = "threads" | "workspaces";

@@ -123,6 +123,8 @@ export interface BesideState {
   readonly isOver: boolean;
   /** Its reply, or its error; null while it runs. */
   readonly result: string | null;
+  /** Untrusted sources of the reply; empty for none. */
+  readonly taint: readonly string[];
 }
 
 /**
@@ -144,6 +146,7 @@ export async function besideState(
     status: told[run.status],
     isOver,
     result: isOver ? (durableRun.final ?? durableRun.error) : null,
+    taint: run.result?.task?.taint ?? [],
   };
 }
 

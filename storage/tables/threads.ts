@@ -18,6 +18,8 @@ export interface ThreadMeta {
   readonly output_style?: string;
   /** Permission mode that was set, or that the thread started in; absent for the manifest's. */
   readonly permission_mode?: PermissionMode;
+  /** True if the thread has had a pin; see storage/tables/manifest-pins.ts. */
+  readonly pinned?: true;
   /** Sequence number of the next event at the last rewind; absent if the log has only one branch. */
   readonly rewound_at?: number;
   /** The leaf after that rewind. */

@@ -10,8 +10,8 @@ const usageTable = table("usage", {
   /** The route; `wire_model_id` is the provider's name. */
   model_id: text,
   wire_model_id: text,
-  /** `decider` for a question to a decider model; `tokens` for any other call. */
-  kind: oneOf("tokens", "decider"),
+  /** `decider` for a question to a decider model; `tokens` for any call without a kind of its own. */
+  kind: oneOf("tokens", "decider", "judge", "screener", "embedding", "skill_eval", "skill_improve"),
   /** Without cached tokens. */
   tokens_input: integer,
   tokens_output: integer,

@@ -1,0 +1,83 @@
+import type { Migration } from "../store/migration.ts";
+
+/** Workflows, their revisions, their runs, and the state of each step of a run. */
+export const migration: Migration = {
+  revision: "0165",
+  name: "workflows",
+  up: [
+    `CREATE TABLE workflows (
+      tenant_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      name TEXT NOT NULL,
+      description TEXT NOT NULL,
+      revision BIGINT NOT NULL,
+      created_at BIGINT NOT NULL,
+      ts BIGINT NOT NULL,
+      saved_by TEXT NOT NULL,
+      state TEXT NOT NULL,
+      PRIMARY KEY (tenant_id, id)
+    )`,
+    "CREATE INDEX workflows_by_time ON workflows (tenant_id, ts, id)",
+    "CREATE INDEX workflows_by_state ON workflows (tenant_id, state, ts, id)",
+    `CREATE TABLE workflow_revisions (
+      tenant_id TEXT NOT NULL,
+      workflow_id TEXT NOT NULL,
+      revision BIGINT NOT NULL,
+      definition TEXT NOT NULL,
+      saver TEXT NOT NULL,
+      saved_at BIGINT NOT NULL,
+      bytes BIGINT NOT NULL,
+      PRIMARY KEY (tenant_id, workflow_id, revision)
+    )`,
+    `CREATE TABLE workflow_runs (
+      tenant_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      workflow_id TEXT NOT NULL,
+      revision BIGINT NOT NULL,
+      status TEXT NOT NULL,
+      inputs TEXT NOT NULL,
+      taint TEXT NOT NULL,
+      outputs TEXT,
+      error TEXT,
+      version BIGINT NOT NULL,
+      starter TEXT NOT NULL,
+      cause TEXT NOT NULL,
+      seed TEXT NOT NULL,
+      cost_usd DOUBLE PRECISION NOT NULL,
+      ts BIGINT NOT NULL,
+      finished_at BIGINT,
+      wake_at BIGINT,
+      PRIMARY KEY (tenant_id, id)
+    )`,
+    "CREATE INDEX workflow_runs_by_time ON workflow_runs (tenant_id, ts, id)",
+    "CREATE INDEX workflow_runs_by_workflow ON workflow_runs (tenant_id, workflow_id, ts, id)",
+    "CREATE INDEX workflow_runs_by_revision ON workflow_runs (tenant_id, workflow_id, revision)",
+    "CREATE INDEX workflow_runs_due ON workflow_runs (wake_at) WHERE wake_at IS NOT NULL",
+    "CREATE INDEX workflow_runs_open ON workflow_runs (tenant_id, id) WHERE finished_at IS NULL",
+    "CREATE INDEX workflow_runs_finished ON workflow_runs (finished_at) WHERE finished_at IS NOT NULL",
+    `CREATE TABLE workflow_steps (
+      tenant_id TEXT NOT NULL,
+      run_id TEXT NOT NULL,
+      step_id TEXT NOT NULL,
+      item BIGINT NOT NULL,
+      status TEXT NOT NULL,
+      attempt BIGINT NOT NULL,
+      child_run_id TEXT,
+      output TEXT,
+      error TEXT,
+      taint TEXT NOT NULL,
+      state TEXT,
+      due_at BIGINT,
+      cost_usd DOUBLE PRECISION NOT NULL,
+      started_at BIGINT,
+      finished_at BIGINT,
+      PRIMARY KEY (tenant_id, run_id, step_id, item)
+    )`,
+  ],
+  down: [
+    "DROP TABLE workflow_steps",
+    "DROP TABLE workflow_runs",
+    "DROP TABLE workflow_revisions",
+    "DROP TABLE workflows",
+  ],
+};

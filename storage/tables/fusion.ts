@@ -1,0 +1,27 @@
+/** Ranks of a channel count from this number, as is usual for reciprocal rank fusion (decision 137). */
+const fusionRank = 60;
+
+/** A key with its rank over all channels. */
+export interface Fused<Channel extends string> {
+  readonly key: number;
+  /** The sum over the channels of 1 / (60 + rank). */
+  readonly score: number;
+  /** The channels that found the key. */
+  readonly channels: readonly Channel[];
+}
+
+/** Merges the keys that channels found, best first, into one list (reciprocal rank fusion). A channel names a key once. */
+export function fuse<Channel extends string>(
+  found: Readonly<Record<Channel, readonly number[]>>,
+  limit: number,
+): Fused<Channel>[] {
+  const fused = new Map<number, { key: number; score: number; channels: Channel[] }>();
+  for (const [channel, keys] of Object.entries(found) as [Channel, readonly number[]][])
+    for (const [at, key] of keys.entries()) {
+      const entry = fused.get(key) ?? { key, score: 0, channels: [] };
+      entry.score += 1 / (fusionRank + at + 1);
+      entry.channels.push(channel);
+      fused.set(key, entry);
+    }
+  return [...fused.values()].toSorted((one, other) => other.score - one.score || one.key - other.key).slice(0, limit);
+}
