@@ -1,5 +1,5 @@
 import type { ActorKind } from "./protocol/kinds.ts";
-import type { NodeId } from "./protocol/node-id.ts";
+import { type NodeId, nodeId } from "./protocol/node-id.ts";
 
 /** The address of one actor. Keys of tenant-owned actors begin with the tenant. */
 export interface Address<K extends ActorKind = ActorKind> {
@@ -61,18 +61,28 @@ export function durableSuffix(runId: string): string {
 }
 
 /** True if the suffix is that of a durable run without a thread. */
-function isDurableSuffix(suffix: string): boolean {
+export function isDurableSuffix(suffix: string): boolean {
   return suffix.startsWith("fiber:");
 }
 
 /** True if lists and searches exclude the thread. */
 export function isHiddenSuffix(suffix: string): boolean {
-  return isTaskSuffix(suffix) || isDurableSuffix(suffix);
+  return isTaskSuffix(suffix) || isDurableSuffix(suffix) || isEvalSuffix(suffix) || isWorkflowSuffix(suffix);
+}
+
+/** Returns the actor that sweeps the jobs of skills of all tenants. */
+export function skillJobsAddress(): Address<"skilljobs"> {
+  return { kind: "skilljobs", key: "all" };
 }
 
 /** Returns the actor of a host's durable runs. */
 export function durableAddress(host: string): Address<"durable"> {
   return { kind: "durable", key: host };
+}
+
+/** Returns the actor of a host's background commands. */
+export function commandsAddress(host: string): Address<"commands"> {
+  return { kind: "commands", key: host };
 }
 
 /** Returns the actor that holds reasoning for clients without a thread, per host. */
@@ -93,6 +103,58 @@ export function jobSuffix(name: string, runId: string | null): string {
 /** True if the suffix is that of a job's thread. */
 export function isJobSuffix(suffix: string): boolean {
   return suffix.startsWith("job:") && /^job:[a-z0-9_-]{1,64}(:[0-9a-f]{32})?$/.test(suffix);
+}
+
+/** Returns the actor of one run of an evaluation. */
+export function evalsAddress(tenantId: string, evalRunId: string): Address<"evals"> {
+  return { kind: "evals", key: `${tenantId}/${evalRunId}` };
+}
+
+/** Splits the key of an actor of evaluations. */
+export function splitEvalsKey(key: string): { tenantId: string; evalRunId: string } {
+  const slash = key.lastIndexOf("/");
+  return { tenantId: key.slice(0, slash), evalRunId: key.slice(slash + 1) };
+}
+
+/**
+ * Returns the suffix of the thread of an item of an evaluation, or of the judge that scores its answer. Clients can only read
+ * and delete it.
+ */
+export function evalSuffix(evalRunId: string, itemId: string, part: "answer" | "judge" = "answer"): string {
+  return part === "answer" ? `eval:${evalRunId}:${itemId}` : `eval:${evalRunId}:${itemId}:judge`;
+}
+
+/** True if the suffix is that of a thread of an evaluation. */
+export function isEvalSuffix(suffix: string): boolean {
+  return suffix.startsWith("eval:") && /^eval:[0-9a-f]{32}:[A-Za-z0-9._-]{1,64}(:judge)?$/.test(suffix);
+}
+
+/** Returns the actor of one run of a workflow. */
+export function workflowAddress(tenantId: string, runId: string): Address<"workflow"> {
+  return { kind: "workflow", key: `${tenantId}/${runId}` };
+}
+
+/** Splits the key of an actor of a run of a workflow. */
+export function splitWorkflowKey(key: string): { tenantId: string; runId: string } {
+  const slash = key.lastIndexOf("/");
+  return { tenantId: key.slice(0, slash), runId: key.slice(slash + 1) };
+}
+
+/** Returns the actor of a tenant's workflows. */
+export function workflowsAddress(tenantId: string): Address<"workflows"> {
+  return { kind: "workflows", key: tenantId };
+}
+
+/** Returns the suffix of the thread of a step, or of an item of a map. Clients can only read and delete it. */
+export function workflowSuffix(runId: string, stepId: string, item: number): string {
+  return item < 0 ? `workflow:${runId}:${stepId}` : `workflow:${runId}:${stepId}:${item}`;
+}
+
+/** True if the suffix is that of a thread of a workflow. */
+export function isWorkflowSuffix(suffix: string): boolean {
+  return (
+    suffix.startsWith("workflow:") && /^workflow:[0-9a-f]{32}:[A-Za-z][A-Za-z0-9_-]{0,63}(:\d{1,4})?$/.test(suffix)
+  );
 }
 
 /** Returns the suffix of the thread of an A2A context. Clients of other protocols can only read and delete it. */
@@ -133,6 +195,11 @@ export function publicThread(tenantId: string, suffix: string): string | null {
   return isDurableSuffix(suffix) ? null : `${tenantId}:${suffix}`;
 }
 
+/** Returns the actor that captures and consolidates the memories of a tenant. */
+export function memoryAddress(tenantId: string): Address<"memory"> {
+  return { kind: "memory", key: tenantId };
+}
+
 /** Returns the actor that sends a tenant's webhooks to one endpoint. */
 export function deliveryAddress(tenantId: string, endpointId: string): Address<"delivery"> {
   return { kind: "delivery", key: `${tenantId}/${endpointId}` };
@@ -162,12 +229,23 @@ export function placedWith(address: AnyAddress): AnyAddress {
 
 /** Returns the host that an actor is bound to; null for actors that may live on any host. */
 export function hostOf(address: AnyAddress): string | null {
-  return address.kind === "durable" || address.kind === "recall" ? address.key : null;
+  return ["commands", "durable", "recall"].includes(address.kind) ? address.key : null;
 }
 
 /** Returns the actor of a node, which always lives on that node. */
 export function nodeAddress(node: NodeId): Address<"node"> {
   return { kind: "node", key: node };
+}
+
+/** Returns the main thread of a host. */
+export function hostAddress(host: string): Address<"host"> {
+  return { kind: "host", key: host };
+}
+
+/** Returns the node that the address names; null for an actor that is placed. */
+export function namedNode({ kind, key }: AnyAddress): NodeId | null {
+  if (kind === "node") return key as NodeId;
+  return kind === "host" ? nodeId(key, 0) : null;
 }
 
 /** Returns the topic on which an actor publishes. */

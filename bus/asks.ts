@@ -69,6 +69,11 @@ export class PendingAsks {
     return true;
   }
 
+  /** Returns the ask with this number while it is pending. */
+  get(correlation: number): PendingAsk | undefined {
+    return this.#asks.get(correlation);
+  }
+
   /** Removes and returns the ask that a reply belongs to; undefined if it is no longer pending. */
   take(correlation: number): PendingAsk | undefined {
     return this.#asks.take(correlation);

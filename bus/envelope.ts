@@ -19,6 +19,7 @@ export const protocolVersion = 1;
  *   topic        topic  text
  *   subscribe    topic
  *   unsubscribe  topic
+ *   lives        topic  node (on which the actor of the topic lives from now on)
  */
 export interface Batch {
   /** Version of the protocol; the first field in every encoding. */
@@ -40,7 +41,38 @@ export const op = {
   subscribe: 6,
   unsubscribe: 7,
   moved: 8,
+  lives: 9,
 } as const;
+
+/** Number of fields of each operation, with its opcode. */
+const lengths: Readonly<Record<number, number>> = {
+  [op.ask]: 7,
+  [op.tell]: 5,
+  [op.reply]: 3,
+  [op.refuse]: 3,
+  [op.frame]: 4,
+  [op.topic]: 3,
+  [op.subscribe]: 2,
+  [op.unsubscribe]: 2,
+  [op.moved]: 3,
+  [op.lives]: 3,
+};
+
+/** Returns the operations with their deadlines moved: monotonic clocks of two hosts have nothing in common. */
+export function shiftDeadlines(items: readonly unknown[], byMs: number): readonly unknown[] {
+  let shifted: unknown[] | null = null;
+  for (let i = 0; i < items.length; ) {
+    const code = items[i] as number;
+    const length = lengths[code];
+    if (length === undefined) throw new Error(`unknown operation ${String(code)} at ${i}`);
+    if (code === op.ask) {
+      shifted ??= [...items];
+      shifted[i + 6] = (items[i + 6] as number) + byMs;
+    }
+    i += length;
+  }
+  return shifted ?? items;
+}
 
 /** A node uses a protocol version that this one does not know. */
 export class UnknownProtocol extends Error {
@@ -70,6 +102,7 @@ export interface Receiver {
   onTopic(topic: string, text: string): void;
   onSubscribe(from: NodeId, topic: string): void;
   onUnsubscribe(from: NodeId, topic: string): void;
+  onLives(topic: string, node: NodeId): void;
 }
 
 /** Calls the handler of every operation of a batch, in the order of sending. */
@@ -119,6 +152,10 @@ export function unpack(from: NodeId, items: readonly unknown[], receiver: Receiv
       case op.unsubscribe:
         receiver.onUnsubscribe(from, items[i + 1] as string);
         i += 2;
+        break;
+      case op.lives:
+        receiver.onLives(items[i + 1] as string, items[i + 2] as NodeId);
+        i += 3;
         break;
       default:
         throw new Error(`unknown operation ${String(items[i])} at ${i}`);

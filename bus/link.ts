@@ -134,6 +134,11 @@ export class Link {
     this.#grew(operationBytes, false);
   }
 
+  lives(topic: string, node: NodeId): void {
+    this.#items.push(op.lives, topic, node);
+    this.#grew(operationBytes, false);
+  }
+
   /** Accounts for a received batch, which will be handled by the end of this turn. */
   received(batch: Batch): void {
     if (batch.ack > 0) {

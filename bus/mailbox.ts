@@ -15,6 +15,11 @@ export class Mailbox<T> {
     return this.#items.length - this.#head;
   }
 
+  /** The item that `shift` would return. */
+  get first(): T | undefined {
+    return this.#items[this.#head];
+  }
+
   push(item: T, reserved = false): boolean {
     if (this.size >= this.#limit + (reserved ? reservedPlaces : 0)) return false;
     this.#items.push(item);

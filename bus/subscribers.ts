@@ -21,6 +21,11 @@ export class Subscribers {
     else this.#nodes.set(topic, left);
   }
 
+  /** Removes all subscriptions to a topic. */
+  removeTopic(topic: string): void {
+    this.#nodes.delete(topic);
+  }
+
   /** Removes all subscriptions of a node. */
   removeNode(node: NodeId): void {
     for (const topic of [...this.#nodes.keys()]) this.remove(topic, node);

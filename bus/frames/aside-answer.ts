@@ -17,15 +17,15 @@ export function asideAnswer(channel: Channel, requestId: string): RunOutput {
   const failed = (error: SvcError): void => channel.send(encodeAnswer(error.status, errorBody(error, requestId)), true);
   return {
     ...silent,
-    finished({ failure, final, thread_id, usage }) {
+    finished({ failure, final, thread_id, usage, withheld }) {
       if (failure !== null) {
         failed(new SvcError("model_provider_error", { message: failure }));
         return;
       }
       const text = final ?? "";
       const isKnown = text.replace(/[^A-Z_]/g, "") !== notInContext || text.length > 2 * notInContext.length;
-      const status = isKnown ? "answered" : "not_in_context";
-      const body = JSON.stringify({ thread_id, status, answer: isKnown ? text : "", usage: usage ?? {} });
+      const status = withheld ? "withheld" : isKnown ? "answered" : "not_in_context";
+      const body = JSON.stringify({ thread_id, status, answer: status === "answered" ? text : "", usage: usage ?? {} });
       channel.send(encodeAnswer(200, body), true);
     },
     failed,

@@ -51,7 +51,7 @@ export function callAnswer(channel: Channel, { call }: SubmitTurn): RunOutput {
       if (progress !== null) channel.send(`${progressMark}${JSON.stringify(progress)}\n`, false);
     },
     finished: (result) => send({ ...answerOf(result, call !== undefined), file_ids: fileIds.slice(0, imagesMax) }),
-    failed: (error) => send({ text: error.message, is_error: true, file_ids: [], refusal: error.toWire() }),
+    failed: (error) => send({ text: error.message, is_error: true, file_ids: fileIds, refusal: error.toWire() }),
   };
 }
 

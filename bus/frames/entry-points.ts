@@ -1,9 +1,10 @@
 import { a2aContextOf } from "../address.ts";
 import type { Channel } from "../protocol/channel.ts";
 import { fromJsonText } from "../protocol/json-text.ts";
-import type { EntryPoint, SubmitTurn } from "../protocol/run.ts";
+import type { EntryPoint, OwnEntryPoint, PluginForm, SubmitTurn } from "../protocol/run.ts";
 import { A2aStream, a2aAnswer } from "./a2a.ts";
 import type { A2aTask } from "./a2a-objects.ts";
+import { AguiStream } from "./agui.ts";
 import { jsonAnswer } from "./answer.ts";
 import { asideAnswer } from "./aside-answer.ts";
 import { callAnswer } from "./call-answer.ts";
@@ -23,12 +24,16 @@ export interface EntryPointTraits {
   readonly work: "turn" | "continuation" | "compaction" | "call";
   /** Durability of the run: by its manifest, always, or never. */
   readonly durable: "by_manifest" | "always" | "never";
+  /** True if the end of a durable run goes to the webhooks of its manifest (decision 201: evaluations send none). */
+  readonly sendsWebhooks: boolean;
   /** True if a caller waits for the run and can answer its questions (decision 90). A task is as attended as its parent run. */
   readonly attended: boolean;
   /** True if the client reads the frames of the run and may answer the questions in them (decision 94). */
   readonly keepsStream: boolean;
   /** True if the client waits for the end of a durable run, because its protocol has no resume token. */
   readonly awaitsDurable: boolean;
+  /** True if a caller talks to the agent, whose facts may be captured then (decision 134). */
+  readonly isConversation: boolean;
   /** True if the client sends the whole conversation again with each request. */
   readonly resendsHistory: boolean;
   /** Returns the parts of an idempotency key's scope that are specific to the entry point; null if requests have no key. */
@@ -56,9 +61,11 @@ interface OutputAsked {
 const chat: EntryPointTraits = {
   work: "turn",
   durable: "by_manifest",
+  sendsWebhooks: true,
   attended: true,
   keepsStream: false,
   awaitsDurable: false,
+  isConversation: true,
   resendsHistory: false,
   keyPlace: () => ["chat"],
   keyOutlivesRun: false,
@@ -70,7 +77,13 @@ export const loggedKeyPlace = "v1";
 /** Returns the scope's parts for keys of POST /v1/responses. */
 export const responseKeyPlace = (): readonly string[] => [loggedKeyPlace, "responses"];
 /** Properties of runs that no client waits for. */
-const unattended = { ...chat, attended: false, keyPlace: null, output: null } satisfies EntryPointTraits;
+const unattended = {
+  ...chat,
+  attended: false,
+  isConversation: false,
+  keyPlace: null,
+  output: null,
+} satisfies EntryPointTraits;
 const completion = {
   ...chat,
   awaitsDurable: true,
@@ -85,8 +98,8 @@ const mcp = {
   output: ({ channel, turn }) => callAnswer(channel, turn),
 } satisfies EntryPointTraits;
 
-/** Every entry point, by the name that run rows store. */
-export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
+/** Every entry point of svc, by the name that run rows store. */
+export const entryPoints: Readonly<Record<OwnEntryPoint, EntryPointTraits>> = {
   chat,
   chat_stream: {
     ...chat,
@@ -103,6 +116,7 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
   ask: {
     ...chat,
     durable: "never",
+    isConversation: false,
     keyPlace: null,
     output: ({ channel, turn }) => asideAnswer(channel, turn.request_id),
   },
@@ -141,22 +155,56 @@ export const entryPoints: Readonly<Record<EntryPoint, EntryPointTraits>> = {
   },
   a2a: {
     ...unattended,
+    isConversation: true,
     contextOf: a2aContextOf,
     output: ({ channel, turn, agentName, created }) =>
       turn.a2a?.streams === true
         ? new A2aStream(channel, turn.a2a, begunTask(turn, agentName, created), turn.request_id)
         : a2aAnswer(channel, turn.request_id),
   },
+  agui: {
+    ...chat,
+    keepsStream: true,
+    awaitsDurable: true,
+    resendsHistory: true,
+    keyPlace: null,
+    output: ({ channel, turn }) =>
+      new AguiStream(channel, turn.agui ?? { threadId: "", runId: turn.run_id }, turn.run_id, turn.request_id),
+  },
   task: { ...unattended, durable: "never" },
   job: { ...unattended, durable: "always" },
+  eval: { ...unattended, durable: "always", sendsWebhooks: false },
+  workflow: { ...unattended, durable: "always" },
+  workflow_call: { ...unattended, work: "call", durable: "always" },
   trigger: { ...unattended, durable: "always", keyPlace: () => ["trigger"], keyOutlivesRun: true },
   mcp: { ...mcp, work: "call", durable: "never" },
-  mcp_chat: { ...mcp, awaitsDurable: true },
+  mcp_chat: { ...mcp, isConversation: true, awaitsDurable: true },
+};
+
+/** Returns the traits of an entry point, of svc or of a plugin. */
+export function entryPointOf(surface: EntryPoint): EntryPointTraits {
+  if (Object.hasOwn(entryPoints, surface)) return entryPoints[surface as OwnEntryPoint];
+  const form = surface.slice(0, surface.indexOf(":")) as PluginForm;
+  return pluginForms[form](surface);
+}
+
+/** The traits of the entry points of plugins, by their form. */
+const pluginForms: Readonly<Record<PluginForm, (surface: EntryPoint) => EntryPointTraits>> = {
+  answer: (surface) => ({ ...chat, keyPlace: () => ["plugin", surface] }),
+  stream: (surface) => ({ ...entryPoints.chat_stream, keyPlace: (suffix) => ["stream", surface, suffix] }),
+  background: (surface) => ({
+    ...unattended,
+    durable: "always",
+    attended: true,
+    isConversation: true,
+    keyPlace: () => ["plugin", surface],
+    keyOutlivesRun: true,
+  }),
 };
 
 /** True if the run compacts its thread, and is no turn. */
 export function isCompaction({ surface }: { readonly surface: EntryPoint }): boolean {
-  return entryPoints[surface].work === "compaction";
+  return entryPointOf(surface).work === "compaction";
 }
 
 function begunTask({ run_id, thread_suffix }: SubmitTurn, manifest: string, created: number): A2aTask {

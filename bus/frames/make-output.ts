@@ -1,6 +1,6 @@
 import type { Channel } from "../protocol/channel.ts";
 import type { SubmitTurn } from "../protocol/run.ts";
-import { entryPoints } from "./entry-points.ts";
+import { entryPointOf } from "./entry-points.ts";
 import type { RunOutput } from "./output.ts";
 
 /**
@@ -14,7 +14,7 @@ export function outputFor(
   now: number,
   firstSeq: number | null,
 ): RunOutput {
-  const { output } = entryPoints[turn.surface];
+  const { output } = entryPointOf(turn.surface);
   if (output === null) throw new Error(`the entry point ${turn.surface} has no output to a caller`);
   return output({ turn, channel, agentName, created: Math.floor(now / 1000), firstSeq });
 }

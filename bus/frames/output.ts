@@ -81,12 +81,16 @@ export interface RunResult {
   readonly called?: CalledTool;
   /** Text of a model failure for the client; null on success. */
   readonly failure: string | null;
+  /** Set if a control withheld the reply. */
+  readonly withheld?: true;
   /** Set if the failure is that of a required tool. */
   readonly failedTool?: true;
   /** The failed model call; absent without one. */
   readonly failedCall?: FailedCall;
   /** Set if a tool call that may change something was started, so that a second run could repeat the change. */
   readonly hasActed?: true;
+  /** Untrusted sources of the texts in the run; absent for none. */
+  readonly taint?: readonly string[];
 }
 
 /** Bodies of an entry point without a stream. */

@@ -9,6 +9,8 @@ export interface EmbedderMessages {
    * JSON. Refuses with unknown_embedding_model, model_not_configured and mailbox_full.
    */
   embed: { body: EmbedPage; reply: Record<string, never> };
+  /** Embeds the stored texts of the tenant that wait in the queue of the store. */
+  index: { body: Record<string, never> };
   /** Cancels a page. */
   stop: { body: { readonly id: string } };
 }
@@ -20,12 +22,14 @@ export type EmbeddingInput = string | readonly number[];
 export interface EmbedPage {
   /** Id of the page, for `stop`. */
   readonly id: string;
-  /** The logical id of the route. */
-  readonly model: string;
+  /** The logical id of the route; null for the embedder of the deployment. */
+  readonly model: string | null;
   readonly inputs: readonly EmbeddingInput[];
-  /** Dimensions of each vector; null for the model's default. */
+  /** Dimensions of each vector; null for the model's default. A model of the deployment that cannot choose them must have them. */
   readonly dimensions: number | null;
   readonly request_id: string;
+  /** Subject of the caller, whose budgets pay; absent for stored texts. */
+  readonly subject?: string;
   readonly channel: ChannelRef;
 }
 

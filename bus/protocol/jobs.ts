@@ -3,8 +3,8 @@ import type { Principal } from "./principal.ts";
 /** Messages to the jobs actor of one tenant, which serializes writes and firings. */
 export interface JobsMessages {
   /**
-   * Creates or replaces a job. Refuses with invalid_schedule, too_many_jobs, invalid_request for an unknown manifest,
-   * and conflict on a concurrent change.
+   * Creates or replaces a job. Refuses with invalid_schedule, too_many_jobs, invalid_request for an unknown manifest or
+   * workflow, missing_scopes, and conflict on a concurrent change.
    */
   put: { body: { readonly name: string; readonly job: AskedJob; readonly principal: Principal }; reply: Done };
   /** Deletes a job and the records of its runs. Refuses with not_found, and with conflict as `put` does. */
@@ -23,6 +23,13 @@ type Done = Record<string, never>;
 export interface AskedJob {
   readonly schedule: string;
   readonly manifest_id: string;
-  readonly payload: { readonly prompt?: string; readonly message?: string; readonly fresh_thread?: boolean };
+  readonly payload: {
+    readonly prompt?: string;
+    readonly message?: string;
+    readonly fresh_thread?: boolean;
+    /** The workflow that the job starts instead of an agent. */
+    readonly workflow?: string;
+    readonly inputs?: Readonly<Record<string, unknown>>;
+  };
   readonly enabled: boolean;
 }

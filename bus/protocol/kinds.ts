@@ -1,13 +1,20 @@
+import type { AuditMessages } from "./audit.ts";
+import type { CommandsMessages } from "./commands.ts";
 import type { DeliveryMessages } from "./delivery.ts";
 import type { DurableMessages } from "./durable.ts";
 import type { EmbedderMessages } from "./embedder.ts";
+import type { EvalsMessages } from "./evals.ts";
+import type { HostMessages } from "./host.ts";
 import type { JobsMessages } from "./jobs.ts";
 import type { LimiterMessages } from "./limiter.ts";
 import type { ManifestsMessages } from "./manifests.ts";
+import type { MemoryMessages } from "./memory.ts";
 import type { NodeMessages } from "./node.ts";
 import type { RecallMessages } from "./recall.ts";
 import type { RunMessages } from "./run.ts";
+import type { SkillJobsMessages } from "./skill-jobs.ts";
 import type { ThreadMessages } from "./thread.ts";
+import type { WorkflowMessages, WorkflowsMessages } from "./workflow.ts";
 import type { WorkspaceMessages } from "./workspace.ts";
 
 /**
@@ -15,16 +22,24 @@ import type { WorkspaceMessages } from "./workspace.ts";
  * by declaration merging.
  */
 export interface Protocols {
+  audit: AuditMessages;
+  commands: CommandsMessages;
   delivery: DeliveryMessages;
   embedder: EmbedderMessages;
   durable: DurableMessages;
+  host: HostMessages;
+  evals: EvalsMessages;
   jobs: JobsMessages;
   limiter: LimiterMessages;
   manifests: ManifestsMessages;
+  memory: MemoryMessages;
   node: NodeMessages;
   recall: RecallMessages;
   run: RunMessages;
+  skilljobs: SkillJobsMessages;
   thread: ThreadMessages;
+  workflow: WorkflowMessages;
+  workflows: WorkflowsMessages;
   workspace: WorkspaceMessages;
 }
 

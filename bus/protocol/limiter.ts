@@ -8,6 +8,27 @@ export interface LimiterMessages {
   lease: { body: { want: number }; reply: RateLease };
 }
 
+/** A rate of a route's own, such as that of a storefront. */
+export interface OwnRate {
+  /** Names the bucket among those of all routes. */
+  readonly bucket: string;
+  readonly limit: number;
+  readonly windowSeconds: number;
+}
+
+const ownRate = /^=(\d+)\/(\d+)\//;
+
+/** Returns the key of the limiter actor for a rate of a route's own; no tenant and no address has such a key. */
+export function ownRateKey({ bucket, limit, windowSeconds }: OwnRate): string {
+  return `=${limit}/${windowSeconds}/${bucket}`;
+}
+
+/** Returns the rate in a key of `ownRateKey`; null for the key of a tenant or an address. */
+export function rateOfKey(key: string): Omit<OwnRate, "bucket"> | null {
+  const [, limit, windowSeconds] = ownRate.exec(key) ?? [];
+  return limit === undefined ? null : { limit: Number(limit), windowSeconds: Number(windowSeconds) };
+}
+
 /** Requests that a caller may make now. */
 export interface RateLease {
   /** Number of allowed requests; 0 if the bucket is empty. */

@@ -41,10 +41,63 @@ export interface ManifestsMessages {
     body: { name: string; server: string; tools: readonly SeenTool[] | null; principal: Principal };
     reply: { readonly servers: readonly RemoteServerView[] };
   };
+  /**
+   * Returns the plan of a manifest as JSON text; see `ManifestPlan`. Refuses like `put`.
+   */
+  plan: {
+    body: { name: string; manifest: string };
+    reply: { readonly plan: string; readonly threads_stopped: number };
+  };
+  /** Compares recorded tool calls with a manifest; null for the active one. Refuses like `put`. */
+  policyTest: { body: PolicyTestAsked; reply: PolicyTestResult };
+  /** Returns the skills that a manifest's runs may use. Refuses with not_found. */
+  skills: { body: SkillsAsked; reply: SkillListView };
+  /** Returns one of them with its instructions. Refuses with not_found and version_corrupt. */
+  skill: { body: SkillsAsked & { readonly skill: string }; reply: SkillView };
+  /** Releases the threads that are pinned to a manifest, or the one with this suffix; null for all. */
+  releasePins: {
+    body: { name: string; suffix: string | null; principal: Principal };
+    reply: { readonly released: number };
+  };
   rollback: {
     body: { name: string; version: number; comment: string; principal: Principal };
     reply: ManifestPointerView;
   };
+}
+
+/** Whose skills are asked for: those of a manifest for a caller, as active in a thread; null for none. */
+interface SkillsAsked {
+  readonly name: string;
+  readonly principal: Principal;
+  readonly thread_suffix: string | null;
+}
+
+/** A skill of a manifest. */
+export interface SkillItemView {
+  readonly name: string;
+  readonly description: string;
+  readonly version: string;
+  readonly active: boolean;
+  readonly has_body: boolean;
+  readonly model_invocable: boolean;
+  readonly declared: boolean;
+  readonly source: "bundled" | "store" | "library";
+}
+
+/** The skills of a manifest. */
+export interface SkillListView {
+  readonly manifest: string;
+  readonly declared_only: boolean;
+  readonly items: readonly SkillItemView[];
+  /** Names of the active ones. */
+  readonly active: readonly string[];
+}
+
+/** A skill with its instructions; `metadata` is JSON text. */
+export interface SkillView extends Omit<SkillItemView, "has_body"> {
+  readonly filename: string;
+  readonly metadata: string;
+  readonly body: string;
 }
 
 /** An MCP server of a manifest. */
@@ -53,6 +106,8 @@ export interface RemoteServerView {
   /** False if the server does not answer; then it has no tools. */
   readonly available: boolean;
   readonly tools: readonly RemoteToolView[];
+  /** Its instructions for the model, if the manifest uses them; null for none. */
+  readonly instructions: (Pick<RemoteToolView, "digest" | "state"> & { readonly text: string }) | null;
   /** Tools that were approved and that the server no longer lists. */
   readonly removed: readonly string[];
 }
@@ -151,6 +206,8 @@ export interface ManifestCard {
   readonly version: string;
   readonly description: string;
   readonly tags: readonly string[];
+  /** True if the card must say that the agent is an AI system. */
+  readonly transparency: boolean;
   /** False if the card is withheld. */
   readonly publish: boolean;
   readonly capabilities: readonly {
@@ -184,4 +241,39 @@ export interface ModelCard {
   /** The declared name; null if threads without a chosen style have none. */
   readonly defaultOutputStyle: string | null;
   readonly workspace: { readonly tools: "server" | "none"; readonly scope: string };
+}
+
+/** Which recorded calls to compare, and with what. */
+export interface PolicyTestAsked {
+  readonly name: string;
+  readonly manifest: string | null;
+  readonly since: number | null;
+  readonly until: number | null;
+  /** Max calls, the newest first. */
+  readonly limit: number;
+  /** Scopes of the callers; null if they are not known. */
+  readonly scopes: readonly string[] | null;
+}
+
+/** The outcomes of recorded calls under a manifest. */
+export interface PolicyTestResult {
+  readonly calls: number;
+  readonly passed: number;
+  readonly denied: number;
+  readonly gated: number;
+  readonly undecidable: number;
+  /** Groups of calls that do not pass, the largest first; at most 100. */
+  readonly findings: readonly PolicyTestFinding[];
+  /** True if older calls were not compared. */
+  readonly truncated: boolean;
+}
+
+/** Calls of one tool with the same verdict and reason. */
+export interface PolicyTestFinding {
+  readonly tool: string;
+  readonly verdict: "denied" | "gated" | "undecidable";
+  readonly reason: string;
+  readonly calls: number;
+  /** The newest of them. */
+  readonly example: { readonly ts: number; readonly thread_id: string; readonly tool_call_id: string };
 }

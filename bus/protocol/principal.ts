@@ -10,8 +10,22 @@ export interface Principal {
    * authentication.
    */
   readonly issuer: string;
-  /** The author of a job, whose scopes its runs have; absent for callers in person. */
+  /** The author of a job, or the requester of an evaluation. Its runs have their scopes. Absent for callers in person. */
   readonly on_behalf_of?: { readonly sub: string; readonly scheme: string; readonly issuer: string };
+  /** The key that authenticated the caller, if it was made while the server ran. */
+  readonly key?: CallerKey;
+}
+
+/** A key that was made while the server ran. */
+export interface CallerKey {
+  readonly id: string;
+  /** `principalId` of the principal that made it, or that made the first key above it. */
+  readonly owner: string;
+}
+
+/** Returns the owner of a caller's key, as `principalId` has it, or the caller itself. */
+export function responsibleId(principal: Pick<Principal, "scheme" | "issuer" | "sub" | "key">): string {
+  return principal.key?.owner ?? principalId(principal);
 }
 
 /** Returns a unique text for a principal; subjects are unique only within scheme and issuer. */

@@ -3,17 +3,11 @@ import type { JsonText } from "./json-text.ts";
 import type { LeaseProof } from "./lease.ts";
 import type { Principal } from "./principal.ts";
 import type { OfferedTools, SingleCall, ToolsAsked } from "./single-call.ts";
-import type {
-  BudgetUsed,
-  ParentRun,
-  ReportedBreach,
-  ReservationReply,
-  ReservationRequest,
-  SharedBudgets,
-  TaskOutcome,
-} from "./task.ts";
+import type { ParentRun, TaskOutcome } from "./task.ts";
+import type { TraceContext } from "./trace.ts";
 import type { TurnOptions } from "./turn-options.ts";
 import type { ClientVendor } from "./vendor-fields.ts";
+import type { WorkflowStepRun } from "./workflow.ts";
 
 /**
  * Messages to a run: one turn from its request to its last frame. It lives on the node of its thread, if it has one.
@@ -45,21 +39,10 @@ export interface RunMessages {
    */
   steer: { body: InputHint };
   /**
-   * A task of this run requests a reservation for its next model call. Replies when an amount is available, or when
-   * nothing is left. A suspended run resumes for this. After actor_lost, no run waits for the task.
+   * A suspended task of this run works again. A suspended run resumes for this, to wait for the task. Refuses with actor_lost if no
+   * call waits for the task.
    */
-  reserve: { body: ReservationRequest; reply: ReservationReply };
-  /** Reports the used part of a reservation. */
-  repay: { body: { readonly reservation_id: string; readonly used: BudgetUsed } };
-  /**
-   * Counts a tool call of a task against this run's limits too. A suspended run resumes for this, as for a reservation.
-   */
-  count: {
-    body: { readonly task_id: string; readonly tool: string };
-    reply: { readonly breach: ReportedBreach | null };
-  };
-  /** Moves the shared budget to the store, because a task of this run is about to start a background task. */
-  share: { body: { readonly task_id: string }; reply: SharedBudgets };
+  taskResumed: { body: { readonly task_id: string }; reply: Record<string, never> };
   /** Publishes a question of a task below this root run to its subscribers. */
   relay: { body: { readonly name: string; readonly data: unknown } };
   /** A task of this run is suspended, so nothing of it runs. */
@@ -75,6 +58,11 @@ export interface RunMessages {
   request: { body: { readonly n: number; readonly with_bodies: boolean }; reply: ModelRequestView | null };
   /** Lists the tools that a run of one call may use. Refuses as `start` does. Works for any run id. */
   tools: { body: ToolsAsked; reply: OfferedTools };
+  /**
+   * Passes a message to a thread through the controls of its agent. Refuses with content_screening_denied and the like.
+   * Works for any run id.
+   */
+  screen: { body: ScreenText; reply: ScreenedText };
   /** Returns the text since the run's last durable event. */
   status: { body: Record<string, never>; reply: RunStatus };
 }
@@ -103,6 +91,21 @@ export interface ModelRequestBodies {
   readonly problems: readonly string[];
 }
 
+/** A message to a thread, outside of a turn. */
+export interface ScreenText {
+  readonly principal: Principal;
+  readonly request_id: string;
+  readonly thread_suffix: string;
+  readonly text: string;
+}
+
+/** The text that the controls let through. */
+export interface ScreenedText {
+  readonly text: string;
+  /** The manifest of the thread; empty for none, and then nothing was screened. */
+  readonly manifest: string;
+}
+
 /** Tenant, thread and id of a run. */
 export interface RunPlace {
   readonly tenant_id: string;
@@ -117,13 +120,26 @@ export interface InputHint {
 }
 
 /** The cause of an abort. */
-export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost";
+export type AbortReason = "client" | "detached" | "shutdown" | "worker_lost" | "frozen";
+
+/** The entry point of a run, which decides the form of its answer. */
+export type EntryPoint = OwnEntryPoint | PluginEntryPoint;
+
+/** The entry point of a plugin: its form, a colon and its name, such as `background:slack`. */
+export type PluginEntryPoint = `${PluginForm}:${string}`;
 
 /**
- * The entry point of a run, which decides the form of its answer. `continue` has no messages of its own. `compact` is
- * no turn: its messages are instructions for the summary. A `job` has no client. `mcp` calls one tool and no model.
+ * The form of a plugin's entry point. Runs of `answer` and `stream` work like POST /chat and POST /chat/stream. Runs of `background` are
+ * always durable and have no client: approval requests wait for an answer, and questions to the user get none.
  */
-export type EntryPoint =
+export type PluginForm = "answer" | "stream" | "background";
+
+/**
+ * An entry point of svc. `continue` has no messages of its own. `compact` is
+ * no turn: its messages are instructions for the summary. A `job`, an `eval` and a `workflow` have no client. `mcp` and `workflow_call`
+ * call one tool and no model.
+ */
+export type OwnEntryPoint =
   | "chat"
   | "chat_stream"
   | "continue"
@@ -134,10 +150,14 @@ export type EntryPoint =
   | "responses"
   | "responses_stream"
   | "a2a"
+  | "agui"
   | "task"
   | "job"
+  | "eval"
   | "trigger"
   | "mcp"
+  | "workflow"
+  | "workflow_call"
   | "mcp_chat";
 
 /** A requested turn. It contains the parts of the messages that a turn reads, with only their outer shape checked. */
@@ -179,14 +199,43 @@ export interface SubmitTurn {
   readonly channel: ChannelRef;
   /** Set for a task only. */
   readonly parent?: ParentRun;
+  /** Texts of others that came with the caller's messages. They go before them as data, and taint the run. */
+  readonly quoted?: readonly QuotedText[];
   /** Set for a run that a trigger started. */
   readonly trigger?: TriggerDelivery;
+  /** Set for a run of an evaluation. */
+  readonly evaluation?: EvaluatedRun;
+  /** Set for a run that works for a step of a workflow. */
+  readonly workflow?: WorkflowStepRun;
   /** Set for a task of the A2A protocol. */
   readonly a2a?: A2aCall;
+  /** The ids that a client of AG-UI has given. */
+  readonly agui?: AguiRun;
+  /** The trace of the request; null if it is not sampled, and absent for work without a request. */
+  readonly trace?: TraceContext | null;
   /** Set for a run of one call. */
   readonly call?: SingleCall;
   /** Agents that the request has passed through before; absent for none. */
   readonly hops?: number;
+}
+
+/** A text that is not the caller's. */
+export interface QuotedText {
+  /** The source that taints the run, such as `channel`. */
+  readonly source: string;
+  /** Explains the text to the model. */
+  readonly note: string;
+  readonly text: string;
+}
+
+/** The part of an evaluation that a run belongs to. */
+export interface EvaluatedRun {
+  readonly eval_run_id: string;
+  readonly item_id: string;
+  /** Digest of the stored manifest that the run uses instead of the current one of its name. */
+  readonly body: string;
+  /** False: calls of tools that spend or speak are denied, also in the tasks of the run. */
+  readonly allow_effects: boolean;
 }
 
 /** The call of the A2A protocol that asks for a task. */
@@ -316,4 +365,10 @@ export interface RunStatus {
   readonly live: { readonly text: string; readonly truncated: boolean } | null;
   /** The text follows the events below this sequence number, and precedes all others. */
   readonly since_seq: number;
+}
+
+/** The names of a run in the protocol AG-UI. */
+export interface AguiRun {
+  readonly threadId: string;
+  readonly runId: string;
 }

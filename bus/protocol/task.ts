@@ -21,10 +21,14 @@ export interface ParentRun {
   readonly agents: readonly string[];
   /** The allow_hosts lists of those agents; absent for none. */
   readonly allow_hosts?: readonly (readonly string[])[];
+  /** Untrusted sources of the texts in the runs above; absent for none. */
+  readonly taint?: readonly string[];
   /** Number of tasks in the chain, including this one. */
   readonly depth: number;
   /** Set for a background task, with the limits of its budget; absent for a task that its parent waits for. */
   readonly background?: BackgroundTask;
+  /** The budgets of a task that its parent waits for. Tasks that version 0.2.0 stored have none, and spend from their own limits. */
+  readonly shared?: SharedBudgets;
   /** Set for a task of a durable run: it is durable too, and resumes after its last step. */
   readonly durable?: DurableTask;
   /** Set for a background task or a task below one, which cannot start other background tasks. */
@@ -43,6 +47,8 @@ export interface BackgroundTask extends SharedBudgets {
   readonly active_ms: number;
   /** Max running background tasks of the thread. */
   readonly tasks_max: number;
+  /** Hooks that the end of the task calls, as JSON, and their manifest; absent for none. */
+  readonly stop_hooks?: { readonly manifest: string; readonly hooks: string };
 }
 
 /** The stored budgets that a task spends from, outermost first. */
@@ -61,18 +67,11 @@ export interface TaskOutcome {
   readonly approvals: readonly string[];
   /** Usage of the task and its own tasks; null if no provider reported any. */
   readonly usage: TurnUsage | null;
+  /** Untrusted sources of the reply; absent for none. */
+  readonly taint?: readonly string[];
 }
 
-/** Max needs of a task's model call; see `RunBudget.reserve`. */
-export interface ReservationRequest {
-  readonly task_id: string;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  /** Highest possible USD per million tokens; null if the rates are unknown. */
-  readonly rates: { readonly input: number; readonly output: number } | null;
-}
-
-/** A reservation for a task's model call. */
+/** A reservation for a model call in a shared budget. */
 export interface BudgetReservation {
   readonly reservation_id: string;
   readonly input_tokens: number;
@@ -82,12 +81,3 @@ export interface BudgetReservation {
 
 /** The used amounts. */
 export type BudgetUsed = Omit<BudgetReservation, "reservation_id">;
-
-/** A limit that a parent run has reached. */
-export interface ReportedBreach {
-  readonly limit: string;
-  readonly detail: string;
-}
-
-/** A reservation, or the limit that prevents it. */
-export type ReservationReply = { readonly reservation: BudgetReservation } | { readonly breach: ReportedBreach };

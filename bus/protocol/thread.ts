@@ -64,8 +64,14 @@ export interface ThreadMessages {
   /** Appends an entry of the client. */
   custom: { body: CustomEntry; reply: { readonly event_id: string } };
   /**
-   * Queues a message for the live run, or for the next one. Creates a missing thread. Refuses with queue_full, and with
-   * run_finished if the message is for a run that is not live.
+   * Appends a record of the service or of a plugin, which no model sees; a fork copies it. Refuses with unknown_thread, and with
+   * conflict if the newest record of its type is not `after`.
+   */
+  record: { body: ThreadRecord; reply: { readonly seq: number } };
+  /**
+   * Queues a message for the live run, or for the next one. Creates a missing thread. Refuses with queue_full, with
+   * run_finished if the message is for a run that is not live, and with conflict if the thread has got another manifest
+   * since the text was screened.
    */
   steer: { body: SteerThread; reply: { readonly queued: SteerThread["kind"] } };
   /**
@@ -107,6 +113,11 @@ export interface SteerThread {
   readonly principal: Principal;
   /** The only run that the message is for; absent for any run. */
   readonly run_id?: string;
+  /**
+   * The manifest whose controls have screened the text: that of the thread, or empty if the thread has none. Absent for a
+   * text that needs no screening.
+   */
+  readonly screened?: string;
 }
 
 /** A note from the service to the model. Its text is the service's own; texts of others are quoted. */
@@ -202,6 +213,15 @@ export interface RateReply {
   readonly rating: "up" | "down" | null;
   readonly note: string;
   readonly principal: Principal;
+}
+
+/** A record in the log of a thread, such as the state of a cart. */
+export interface ThreadRecord {
+  /** The kind of record; the newest of a type counts, on any branch. */
+  readonly type: string;
+  readonly data: JsonText<Readonly<Record<string, unknown>>>;
+  /** Sequence number of the newest record of the type, -1 for none. */
+  readonly after: number;
 }
 
 /** A client's entry in a thread. */
