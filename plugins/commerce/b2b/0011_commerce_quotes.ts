@@ -1,0 +1,56 @@
+import type { Migration } from "../../../storage/store/migration.ts";
+
+/** Quotes and invoices. */
+export const quotesMigration: Migration = {
+  revision: "0011",
+  name: "commerce_quotes",
+  up: [
+    `CREATE TABLE commerce_quotes (
+      tenant_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      ts BIGINT NOT NULL,
+      account_id TEXT NOT NULL,
+      buyer_id TEXT NOT NULL,
+      status TEXT NOT NULL,
+      currency TEXT NOT NULL,
+      subtotal_cents BIGINT NOT NULL,
+      discount_cents BIGINT NOT NULL,
+      tax_cents BIGINT NOT NULL,
+      total_cents BIGINT NOT NULL,
+      valid_until BIGINT,
+      approval_id TEXT,
+      order_id TEXT,
+      invoice_id TEXT,
+      notes TEXT NOT NULL,
+      items TEXT NOT NULL,
+      thread_id TEXT NOT NULL,
+      manifest_id TEXT NOT NULL,
+      updated_at BIGINT NOT NULL,
+      version BIGINT NOT NULL,
+      PRIMARY KEY (tenant_id, id)
+    )`,
+    "CREATE INDEX commerce_quotes_recent ON commerce_quotes (tenant_id, ts, id)",
+    "CREATE INDEX commerce_quotes_account ON commerce_quotes (tenant_id, account_id, ts, id)",
+    `CREATE TABLE commerce_invoices (
+      tenant_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      ts BIGINT NOT NULL,
+      account_id TEXT NOT NULL,
+      quote_id TEXT NOT NULL,
+      order_id TEXT NOT NULL,
+      amount_cents BIGINT NOT NULL,
+      currency TEXT NOT NULL,
+      terms TEXT NOT NULL,
+      status TEXT NOT NULL,
+      due_at BIGINT NOT NULL,
+      paid_at BIGINT,
+      provider TEXT NOT NULL,
+      external_ref TEXT NOT NULL,
+      hosted_url TEXT NOT NULL,
+      PRIMARY KEY (tenant_id, id)
+    )`,
+    "CREATE INDEX commerce_invoices_recent ON commerce_invoices (tenant_id, ts, id)",
+    "CREATE INDEX commerce_invoices_account ON commerce_invoices (tenant_id, account_id, ts, id)",
+  ],
+  down: ["DROP TABLE commerce_invoices", "DROP TABLE commerce_quotes"],
+};

@@ -1,0 +1,67 @@
+import type { Migration } from "../../../storage/store/migration.ts";
+
+/** Orders with their payments and attribution. */
+export const migration: Migration = {
+  revision: "0008",
+  name: "commerce_orders",
+  up: [
+    `CREATE TABLE commerce_orders (
+      tenant_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      ts BIGINT NOT NULL,
+      status TEXT NOT NULL,
+      channel TEXT NOT NULL,
+      thread_id TEXT NOT NULL,
+      cart_version BIGINT NOT NULL,
+      account_id TEXT,
+      buyer_subject TEXT,
+      email TEXT,
+      manifest_id TEXT NOT NULL,
+      consent_id TEXT,
+      items TEXT NOT NULL,
+      subtotal_cents BIGINT NOT NULL,
+      discount_cents BIGINT NOT NULL,
+      shipping_cents BIGINT NOT NULL,
+      tax_cents BIGINT NOT NULL,
+      total_cents BIGINT NOT NULL,
+      currency TEXT NOT NULL,
+      shipping TEXT,
+      session_id TEXT,
+      checkout_url TEXT,
+      payment_ref TEXT,
+      refunded_cents BIGINT NOT NULL,
+      oversold BIGINT NOT NULL,
+      cleared BIGINT NOT NULL,
+      paid_at BIGINT,
+      updated_at BIGINT NOT NULL,
+      PRIMARY KEY (tenant_id, id)
+    )`,
+    "CREATE INDEX commerce_orders_recent ON commerce_orders (tenant_id, ts, id)",
+    "CREATE INDEX commerce_orders_thread ON commerce_orders (tenant_id, thread_id, ts, id)",
+    "CREATE INDEX commerce_orders_status ON commerce_orders (tenant_id, status, ts, id)",
+    `CREATE TABLE commerce_payment_events (
+      tenant_id TEXT NOT NULL,
+      id TEXT NOT NULL,
+      ts BIGINT NOT NULL,
+      type TEXT NOT NULL,
+      order_id TEXT NOT NULL,
+      PRIMARY KEY (tenant_id, id)
+    )`,
+    `CREATE TABLE commerce_attribution (
+      tenant_id TEXT NOT NULL,
+      order_id TEXT NOT NULL,
+      channel TEXT NOT NULL,
+      manifest_id TEXT NOT NULL,
+      thread_id TEXT NOT NULL,
+      buyer_subject TEXT,
+      consent_id TEXT,
+      utm TEXT NOT NULL,
+      revenue_cents BIGINT NOT NULL,
+      currency TEXT NOT NULL,
+      created_at BIGINT NOT NULL,
+      PRIMARY KEY (tenant_id, order_id)
+    )`,
+    "CREATE INDEX commerce_attribution_recent ON commerce_attribution (tenant_id, created_at)",
+  ],
+  down: ["DROP TABLE commerce_attribution", "DROP TABLE commerce_payment_events", "DROP TABLE commerce_orders"],
+};

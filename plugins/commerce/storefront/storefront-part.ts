@@ -1,0 +1,34 @@
+import type { CommercePart } from "../core/part.ts";
+import { deleteIdleSessions } from "../orders/sessions.ts";
+import { shopKeyMissing } from "./session-keys.ts";
+import { shopRoutes } from "./shop-routes.ts";
+import { shopRateLimit, shopSessionKeys, shopTotalRateLimit } from "./shop-settings.ts";
+import { invocationFailed, storefrontNotProvisioned } from "./shop-turn.ts";
+import { invalidImage, missingImage, visualSearchUnset } from "./visual-search.ts";
+import { widgetRoutes } from "./widget-routes.ts";
+
+const dayMs = 24 * 60 * 60 * 1000;
+const idleDays = 90;
+
+/** The storefronts of brands, and the widget for their pages. */
+export const storefrontPart: CommercePart = {
+  settings: [shopSessionKeys, shopRateLimit, shopTotalRateLimit],
+  routes: [...shopRoutes, ...widgetRoutes],
+  errorCodes: [
+    missingImage,
+    invalidImage,
+    visualSearchUnset,
+    storefrontNotProvisioned,
+    invocationFailed,
+    shopKeyMissing,
+  ],
+  tasks: [
+    {
+      name: "commerce_sessions_sweep",
+      async run({ store, env }) {
+        await deleteIdleSessions(store, env.now() - idleDays * dayMs);
+        return dayMs;
+      },
+    },
+  ],
+};

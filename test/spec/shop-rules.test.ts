@@ -1,0 +1,189 @@
+// Settings of the shop that change what a checkout needs and costs: consent, carriers, tax of the provider. And no shop at all.
+import assert from "node:assert/strict";
+import { before, describe, test } from "node:test";
+import { calls, inTurn, startChat } from "../support/chat.ts";
+import { png } from "../support/image-bytes.ts";
+import { apiKeys, startServer } from "../support/server.ts";
+import { decideOn, type Shop, useTool } from "../support/shop.ts";
+import { type StripeServer, startStripe } from "../support/stripe-server.ts";
+import { cleanup } from "../support/temp.ts";
+import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
+
+const { env, keys } = apiKeys({ owner: { tenant_id: "acme", sub: "owner", scopes: ["*"] } });
+const secret = "whsec_of_the_stand_in_0123456789";
+const service = (id: string, base_cents: number) => ({
+  id,
+  title: id,
+  base_cents,
+  per_item_cents: 10,
+  min_days: 1,
+  max_days: 2,
+});
+
+describe("the rules of a shop", () => {
+  const atEnd = cleanup();
+  let shop: Shop;
+  let stripe: StripeServer;
+  let carrier: WebhookReceiver;
+  before(async () => {
+    stripe = await startStripe(atEnd, secret);
+    carrier = await webhookReceiver(atEnd);
+    carrier.answer = () => 500;
+    const carriers = {
+      ...{ mode: "live", live: { url: carrier.url }, intl_multiplier: 2, domestic_countries: ["US"] },
+      carriers: [{ id: "post", carrier: "Post", services: [service("fast", 900), service("slow", 400)] }],
+    };
+    const started = await startChat(atEnd, {
+      models: ["scripted"],
+      routes: {
+        scripted: {
+          provider: "openai",
+          model: "scripted",
+          modalities: ["text", "image"],
+          price: { input: 1, output: 1 },
+        },
+      },
+      env: {
+        ...env,
+        ...{ SVC_COMMERCE_ENABLED: "true", STRIPE_SECRET_KEY: "sk_test_0123456789", STRIPE_WEBHOOK_SECRET: secret },
+        ...{
+          STRIPE_API_BASE: stripe.url,
+          STRIPE_AUTOMATIC_TAX: "true",
+          COMMERCE_TAX_BPS: "1000",
+          SVC_ALLOW_INSECURE: "true",
+        },
+        ...{
+          COMMERCE_REQUIRE_CONSENT: "true",
+          COMMERCE_CARRIERS: JSON.stringify(carriers),
+          COMMERCE_SHIP_COUNTRIES: "US,DE",
+        },
+      },
+    });
+    shop = { ...started, key: keys.owner };
+    await shop.server.post("/brands", { id: "lumen", name: "Lumen", brand_tenant: "acme" }, shop);
+    await shop.server.post(
+      "/brands/lumen/catalog",
+      { products: [{ id: "A", title: "Lamp", price_cents: 1_000 }] },
+      shop,
+    );
+  });
+
+  async function checkOut(thread: string, args: object = {}): Promise<string> {
+    await useTool(shop, thread, "commerce_checkout", args);
+    await decideOn(shop, `acme:${thread}`, "approved");
+    return useTool(shop, thread, "commerce_checkout", args);
+  }
+
+  test("COM-029 a checkout needs a consent that still stands", async () => {
+    await useTool(shop, "consent", "cart_add", { product_id: "A" });
+    const before = await checkOut("consent");
+    await useTool(shop, "consent", "commerce_record_consent", { granted: true });
+    const allowed = await checkOut("consent");
+    await useTool(shop, "consent", "commerce_checkout");
+    await decideOn(shop, "acme:consent", "approved");
+    await useTool(shop, "consent", "commerce_record_consent", { granted: false });
+    const withdrawn = await useTool(shop, "consent", "commerce_checkout");
+
+    assert.match(before, /consent required/);
+    assert.match(allowed, /checkout_url/);
+    assert.match(withdrawn, /consent required/);
+  });
+
+  test("COM-031 COM-032 services replace a carrier that fails, and the provider adds the tax", async () => {
+    await useTool(shop, "carrier", "commerce_record_consent", { granted: true });
+    await useTool(shop, "carrier", "cart_add", { product_id: "A", qty: 3 });
+
+    const made = JSON.parse(await checkOut("carrier"));
+    const abroad = JSON.parse(await checkOut("carrier", { country: "DE", shipping_option_id: "post-fast" }));
+
+    // 4.00 + 3 x 0.10 and, abroad, twice 9.00 + 3 x 0.10.
+    assert.deepEqual([made.total_cents, abroad.total_cents], [3_430, 4_860]);
+    assert.ok(carrier.received.some(({ body }) => body.includes('"country":"DE"')));
+    const session = stripe.sessions.find(({ key }) => key === abroad.order_id) as StripeServer["sessions"][number];
+    assert.equal(session.form["automatic_tax[enabled]"], "true");
+    const { body, signature } = stripe.event("checkout.session.completed", session, {
+      amount_total: abroad.total_cents + 100,
+      total_details: { amount_tax: 100 },
+    });
+    await shop.server.post("/commerce/stripe/webhook", body, { headers: { "stripe-signature": signature } });
+    const { json: order } = await shop.server.get(`/commerce/orders/${abroad.order_id}`, shop);
+    assert.deepEqual([order.status, order.tax_cents, order.total_cents], ["paid", 100, 4_960]);
+    await useTool(shop, "carrier", "identify_customer", { email: "Ann@example.com" });
+    const erased = await shop.server.request("DELETE", "/commerce/customers/ANN@example.com", shop);
+    assert.deepEqual([erased.status, erased.json.ok], [200, true], erased.text);
+    const { json: summary } = await shop.server.get("/commerce/attribution/summary", shop);
+    assert.ok(summary.items.some(({ orders }: { orders: number }) => orders === 1));
+  });
+
+  test("COM-009 COM-010 lists of consents are paged, and unknown orders have no attribution", async () => {
+    const { json: first } = await shop.server.get("/commerce/consents?limit=1", shop);
+    const { json: second } = await shop.server.get(`/commerce/consents?limit=1&cursor=${first.next_cursor}`, shop);
+    const unknown = await shop.server.get("/commerce/attribution/orders/nothing", shop);
+    const foreign = await shop.server.get("/commerce/orders?brand=nothing", shop);
+
+    assert.notEqual(first.items[0].id, second.items[0].id);
+    assert.deepEqual([unknown.status, foreign.status], [404, 404]);
+  });
+
+  test("COM-018 an uploaded image finds products in words, and no other one does", async () => {
+    const thread_id = "image";
+    const picture = { data: png().toString("base64"), media_type: "image/png" };
+    const { json: file } = await shop.server.post("/files", picture, shop);
+    shop.mock.answer("scripted", inTurn(calls(["search_by_image", { description: "a lamp" }]), { text: "done" }));
+
+    const attachments = [{ url: `svc-file://${file.file_id}`, media_type: "image/png" }];
+    const body = {
+      manifest: "brand-lumen",
+      thread_id,
+      messages: [{ role: "user", content: "Like this?", attachments }],
+    };
+    const stream = await shop.server.stream("/chat/stream", body, shop);
+    const end = (await stream.rest()).find(({ name }) => name === "tool_end");
+    const none = await useTool(shop, "no-image", "search_by_image", { description: "a lamp" });
+    const other = await useTool(shop, thread_id, "search_by_image", { description: "a lamp", file_id: "f".repeat(32) });
+
+    assert.ok(end?.json.data.output.startsWith("{"), end?.json.data.output);
+    const found = JSON.parse(end?.json.data.output);
+    assert.deepEqual(
+      found.products.map(({ id }: { id: string }) => id),
+      ["A"],
+    );
+    assert.match(none, /not_found/);
+    assert.match(other, /not_found/);
+  });
+
+  test("COM-024 a hostile model reaches no price, no other cart and no other order", async () => {
+    const amounts = ["price_cents", "total_cents", "amount_cents", "thread_id", "tenant_id", "order_id", "currency"];
+    const tools: [string, object][] = [
+      ["cart_add", { product_id: "A" }],
+      ["cart_update", { product_id: "A", qty: 1 }],
+      ["cart_remove", { product_id: "A" }],
+      ["cart_view", {}],
+      ["commerce_checkout", {}],
+      ["commerce_record_consent", { granted: true }],
+      ["identify_customer", { email: "a@b.example" }],
+    ];
+
+    for (const [name, args] of tools)
+      for (const field of amounts)
+        assert.match(
+          await useTool(shop, "hostile", name, { ...args, [field]: 1 }),
+          /invalid_arguments/,
+          `${name} ${field}`,
+        );
+    assert.match(await useTool(shop, "hostile", "cart_add", { product_id: "A'; DROP TABLE" }), /not_found/);
+    assert.match(await useTool(shop, "hostile", "cart_add", { product_id: "A", qty: 1e9 }), /invalid_arguments/);
+  });
+});
+
+test("without the shop its routes, tools and manifests are absent", async (t) => {
+  const server = await startServer({ atEnd: cleanup(t), env: { ...env, SVC_COMMERCE_ENABLED: "false" } });
+  const { owner: key } = keys;
+
+  const brands = await server.get("/brands", { key });
+  const manifest = await server.get("/manifests/d2c-buyer", { key });
+  const { json: api } = await server.get("/openapi.json", { key });
+
+  assert.deepEqual([brands.status, manifest.status], [404, 404]);
+  assert.ok(!Object.keys(api.paths).some((path) => path.startsWith("/brands")));
+});
