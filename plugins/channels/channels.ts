@@ -1,0 +1,5 @@
+import { channelsPlugin } from "./channels-plugin.ts";
+import { slack } from "./slack.ts";
+
+/** Agents as bots in Slack. */
+export const plugin = channelsPlugin([slack]);
