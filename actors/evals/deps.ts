@@ -1,0 +1,25 @@
+import type { Logger } from "pino";
+import type { FreshDeps } from "../../governance/auth/fresh-access.ts";
+import type { SignInGrants } from "../../governance/auth/sign-in-scopes.ts";
+import type { Metrics } from "../../governance/metrics.ts";
+import type { SecretMask } from "../../governance/secret-mask.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { Store } from "../../storage/store/store.ts";
+import type { ManifestLibrary } from "../library/manifest-library.ts";
+
+/** Dependencies of the evals actor. */
+export interface EvalsDeps {
+  readonly store: Store;
+  readonly manifests: Pick<ManifestLibrary, "resolve" | "atVersion" | "unsaved" | "compiled" | "keep" | "kept">;
+  readonly metrics: Pick<Metrics, "count">;
+  readonly mask: SecretMask;
+  readonly settings: Pick<
+    Settings,
+    "authMode" | "authApiKeys" | "allowedTenants" | "triggers" | "webhookEndpoints" | "tenantStoredBytes"
+  > &
+    SignInGrants;
+  /** The stored keys and sign-ins. */
+  readonly access: FreshDeps["access"];
+  readAccess(): Promise<void>;
+  readonly log: Logger;
+}
