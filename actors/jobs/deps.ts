@@ -1,4 +1,6 @@
 import type { Logger } from "pino";
+import type { FreshDeps } from "../../governance/auth/fresh-access.ts";
+import type { SignInGrants } from "../../governance/auth/sign-in-scopes.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
@@ -11,6 +13,10 @@ export interface JobsDeps {
   readonly manifests: Pick<ManifestLibrary, "resolve">;
   readonly metrics: Pick<Metrics, "count">;
   readonly mask: SecretMask;
-  readonly settings: Pick<Settings, "tenantStoredBytes" | "authMode" | "authApiKeys" | "allowedTenants" | "triggers">;
+  readonly settings: Pick<Settings, "tenantStoredBytes" | "authMode" | "authApiKeys" | "allowedTenants" | "triggers"> &
+    SignInGrants;
+  /** The stored keys and sign-ins. */
+  readonly access: FreshDeps["access"];
+  readAccess(): Promise<void>;
   readonly log: Logger;
 }

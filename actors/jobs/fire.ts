@@ -1,12 +1,15 @@
-import { jobSuffix, runAddress } from "../../bus/address.ts";
+import { jobSuffix, runAddress, workflowAddress } from "../../bus/address.ts";
 import { orderedId } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { toJsonText } from "../../bus/protocol/json-text.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { SubmitTurn } from "../../bus/protocol/run.ts";
 import { unheardTurn } from "../../bus/protocol/unheard-turn.ts";
 import { type AuditEvent, auditOp } from "../../governance/audit.ts";
+import { refreshAccess } from "../../governance/auth/fresh-access.ts";
 import { withHeldScopes } from "../../governance/auth/held-scopes.ts";
 import { isRevoked } from "../../governance/auth/revoked.ts";
+import { requireScopes } from "../../governance/auth/scopes.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import {
   acceptJobRunOp,
@@ -121,7 +124,10 @@ async function begin(
     caused_by,
     requested_by,
     started_at,
-    asked: { manifest_id, prompt, owner },
+    asked: {
+      ...{ manifest_id, prompt, owner },
+      ...(payload.workflow !== undefined && { workflow: payload.workflow, inputs: payload.inputs ?? {} }),
+    },
   };
   const fired: AuditEvent = {
     event_type: "job_fired",
@@ -133,7 +139,9 @@ async function begin(
       run_id,
       trigger: caused_by,
       on_behalf_of: owner.sub,
-      thread_id: `${store.tenantId}:${suffix}`,
+      ...(payload.workflow === undefined
+        ? { thread_id: `${store.tenantId}:${suffix}` }
+        : { workflow_id: payload.workflow }),
     },
   };
   const audit = auditOp(store, { env, mask: deps.mask }, fired);
@@ -146,9 +154,20 @@ async function begin(
 export async function submit(store: TenantStore, run: JobRunRow, context: ActorContext<JobsDeps>): Promise<void> {
   const { bus, deps } = context;
   try {
+    await refreshAccess(cronOf(store.tenantId, run), deps, context.env.now());
     const turn = turnOf(store.tenantId, run, context);
-    if (isRevoked(turn.principal, deps.settings)) return await refuse(store, run, "principal_revoked", context);
-    await bus.ask(runAddress(store.tenantId, run.suffix, run.run_id), "start", turn);
+    const { principal } = turn;
+    if (isRevoked(principal, deps, context.env.now())) return await refuse(store, run, "principal_revoked", context);
+    const { workflow, inputs = {} } = run.asked;
+    if (workflow === undefined) await bus.ask(runAddress(store.tenantId, run.suffix, run.run_id), "start", turn);
+    else {
+      // Decision 259: the author of the job must hold the scope at each firing.
+      requireScopes(principal, ["workflows:write"]);
+      await bus.ask(workflowAddress(store.tenantId, run.run_id), "start", {
+        ...{ principal, workflow_id: workflow, revision: null, inputs: toJsonText(inputs) },
+        ...{ cause: "job" as const, taint: [] },
+      });
+    }
     await store.write([acceptJobRunOp(store, run.run_id)]);
   } catch (error) {
     const refusal = SvcError.from(error);
@@ -166,15 +185,14 @@ export async function submit(store: TenantStore, run: JobRunRow, context: ActorC
 function turnOf(
   tenant_id: string,
   { run_id, suffix, asked }: JobRunRow,
-  { bus, deps }: ActorContext<JobsDeps>,
+  { bus, deps, env }: ActorContext<JobsDeps>,
 ): SubmitTurn {
-  const { scopes, sub, scheme, issuer } = asked.owner;
-  const cron = { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } };
+  const cron = cronOf(tenant_id, { asked });
   return unheardTurn(
     {
       run_id,
       surface: "job",
-      principal: withHeldScopes(cron, deps.settings),
+      principal: withHeldScopes(cron, deps, env.now()),
       request_id: run_id,
       manifest: asked.manifest_id,
       text: asked.prompt,
@@ -182,6 +200,11 @@ function turnOf(
     },
     bus.node,
   );
+}
+
+function cronOf(tenant_id: string, { asked }: Pick<JobRunRow, "asked">): Principal {
+  const { scopes, sub, scheme, issuer } = asked.owner;
+  return { tenant_id, sub: "cron", scopes, scheme: "cron", issuer: "", on_behalf_of: { sub, scheme, issuer } };
 }
 
 async function refuse(

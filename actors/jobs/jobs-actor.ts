@@ -6,6 +6,7 @@ import { type AuditEvent, auditOp } from "../../governance/audit.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { deleteJobRunsOp } from "../../storage/tables/job-runs.ts";
 import { hasJobs, type JobRow, removeJob, storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
+import { liveWorkflow } from "../../storage/tables/workflows.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { JobsDeps } from "./deps.ts";
 import { fireDue, fireNow } from "./fire.ts";
@@ -83,7 +84,8 @@ async function putJob(
   const { schedule, enabled } = job;
   const now = await storeNow(deps.store.system);
   const next = schedule === "" ? null : nextTime(schedule, now);
-  await checkManifest(key, name, job, deps);
+  if (job.payload.workflow === undefined) await checkManifest(key, name, job, deps);
+  else await checkWorkflow(store, job.payload.workflow);
   const before = await storedJob(store, name);
   if (before === undefined && (await hasJobs(store, jobsMax)))
     throw new SvcError("too_many_jobs", { detail: `a tenant has at most ${jobsMax} jobs` });
@@ -112,6 +114,15 @@ async function checkManifest(
     if (code === "unknown_manifest") throw unfit(message, code);
     throw error;
   }
+}
+
+/** Refuses with invalid_request if a run of the job would find no workflow. */
+async function checkWorkflow(store: TenantStore, id: string): Promise<void> {
+  if ((await liveWorkflow(store, id)) !== undefined) return;
+  const detail = [
+    { loc: ["body", "payload", "workflow"], msg: "there is no workflow of this id", type: "unknown_workflow" },
+  ];
+  throw new SvcError("invalid_request", { detail });
 }
 
 function unfit(msg: string, type: string): SvcError {

@@ -22,7 +22,7 @@ export async function settleRuns(store: TenantStore, context: ActorContext<JobsD
 }
 
 async function settle(store: TenantStore, run: JobRunRow, context: ActorContext<JobsDeps>): Promise<void> {
-  const standing = await jobRunStanding(store, run.run_id);
+  const standing = await jobRunStanding(store, run);
   if (standing === undefined) {
     if (run.accepted_at === null) return submit(store, run, context);
     // The run was accepted and deleted with its thread.

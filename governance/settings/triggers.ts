@@ -9,7 +9,14 @@ export type TriggerScheme = "standard" | "github";
 export interface Trigger {
   readonly id: string;
   readonly tenant_id: string;
+  /** Empty for a trigger of a workflow. */
   readonly manifest: string;
+  /** The workflow that it starts; null for a trigger of a manifest. */
+  readonly workflow: string | null;
+  /** The revision that it starts; null for the newest. */
+  readonly revision: number | null;
+  /** Inputs of the workflow, each a JSON Pointer into the payload, `$event` or `$delivery`. */
+  readonly inputs: Readonly<Record<string, string>>;
   readonly scheme: TriggerScheme;
   /** Any of them verifies a request. Each is a literal or `secret:NAME`. */
   readonly secrets: readonly string[];
@@ -38,18 +45,18 @@ export function readTriggers(document: unknown): readonly Trigger[] {
 }
 
 function readTrigger(id: string, value: unknown): Trigger {
-  refuseUnbuilt(id, value);
+  const isWorkflow = startsWorkflow(id, value);
   const entry = readObject(
     value,
     id,
-    ["tenant", "manifest", "scheme", "secret", "prompt"],
-    ["events", "scopes", "rate_limit"],
+    ["tenant", "scheme", "secret", ...(isWorkflow ? ["workflow"] : ["manifest", "prompt"])],
+    ["events", "scopes", "rate_limit", ...(isWorkflow ? ["inputs", "revision"] : [])],
   );
   const at = (field: string) => `${id}: ${field}`;
   const scheme = readString(entry.scheme, at("scheme"));
   if (!isScheme(scheme)) throw new Error(`${at("scheme")} must be standard or github`);
-  const prompt = readString(entry.prompt, at("prompt"));
-  if (prompt.trim() === "") throw new Error(`${at("prompt")} must not be empty`);
+  const prompt = isWorkflow ? "" : readString(entry.prompt, at("prompt"));
+  if (!isWorkflow && prompt.trim() === "") throw new Error(`${at("prompt")} must not be empty`);
   if (prompt.length > promptCharsMax) throw new Error(`${at("prompt")} has at most ${promptCharsMax} characters`);
   const events = readStrings(entry.events ?? [], at("events"));
   if (events.length > 0 && scheme !== "github") throw new Error(`${at("events")} is only for scheme github`);
@@ -61,7 +68,10 @@ function readTrigger(id: string, value: unknown): Trigger {
   return {
     id,
     tenant_id: readTenant(entry.tenant, at("tenant")),
-    manifest: readString(entry.manifest, at("manifest")),
+    manifest: isWorkflow ? "" : readString(entry.manifest, at("manifest")),
+    workflow: isWorkflow ? readString(entry.workflow, at("workflow")) : null,
+    revision: entry.revision === undefined ? null : readIntegerField(entry.revision, at("revision"), 1, 2 ** 31),
+    inputs: readInputs(entry.inputs ?? {}, at("inputs")),
     scheme,
     secrets: readStrings(secrets, at("secret")),
     prompt,
@@ -85,11 +95,28 @@ function isScheme(text: string): text is TriggerScheme {
   return schemes.includes(text);
 }
 
-/** Refuses fields of the specification that need workflows, which this version does not have. */
-function refuseUnbuilt(id: string, value: unknown): void {
+/** True if a trigger starts a workflow. Throws for one with both or neither, and for fields of the other kind. */
+function startsWorkflow(id: string, value: unknown): boolean {
   const entry = readMap(value, id);
   const has = (field: string) => Object.hasOwn(entry, field);
   if (has("workflow") && has("manifest")) throw new Error(`${id} has both manifest and workflow`);
-  for (const field of ["workflow", "inputs", "revision"])
-    if (has(field)) throw new Error(`${id}: ${field} is not supported by this version (workflows)`);
+  if (!has("workflow") && !has("manifest")) throw new Error(`${id} has neither manifest nor workflow`);
+  if (has("workflow") && has("prompt")) throw new Error(`${id}: prompt is for a manifest, and not for a workflow`);
+  for (const field of ["inputs", "revision"])
+    if (has(field) && !has("workflow")) throw new Error(`${id}: ${field} is only for a workflow`);
+  return has("workflow");
+}
+
+/** Reads the map of inputs: each is `$event`, `$delivery` or a JSON Pointer. */
+function readInputs(value: unknown, where: string): Record<string, string> {
+  const entries = Object.entries(readMap(value, where)).map(([name, pointer]) => {
+    if (!/^[A-Za-z][A-Za-z0-9_-]{0,63}$/.test(name))
+      throw new Error(`${where}: ${JSON.stringify(name)} is no name of an input`);
+    const text = readString(pointer, `${where}.${name}`);
+    const isPointer = text === "" || /^(?:\/(?:[^~/]|~[01])*)+$/.test(text);
+    if (text !== "$event" && text !== "$delivery" && !isPointer)
+      throw new Error(`${where}.${name} must be $event, $delivery or a JSON Pointer such as /pull_request/title`);
+    return [name, text] as const;
+  });
+  return Object.fromEntries(entries);
 }

@@ -9,9 +9,10 @@ import type { HttpContext } from "../context.ts";
 import { json, type Reply } from "../exchange/reply.ts";
 import { actorFails, type Route, type RouteRequest, route } from "../route.ts";
 import { acceptTurn, admitStart } from "../streams/turns.ts";
-import { earlierDelivery, keyOf, rememberIgnored } from "../triggers/deliveries.ts";
+import { earlierDelivery, keyOf, rememberDelivery } from "../triggers/deliveries.ts";
 import { isRun, promptOf, readEvent, type TriggerEvent } from "../triggers/event.ts";
 import { readSigned, type SignedDelivery, signingKey } from "../triggers/signature.ts";
+import { hasWorkflow, startWorkflow } from "../triggers/workflow-start.ts";
 
 // Signed requests of other systems that start a durable run. The checks run in this order: trigger, signature, manifest, earlier delivery,
 // payload, rate. The sender's data reaches the model only through the tool trigger_event.
@@ -52,7 +53,7 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
   const deliver = route({
     method: "POST",
     path: "/triggers/{trigger_id}",
-    summary: "Starts a durable run by a signed request.",
+    summary: "Starts a durable run, or a run of a workflow, by a signed request.",
     tag: { name: "Triggers", description: "Signed requests of other systems that start a run." },
     access: "public",
     params: Type.Object({ trigger_id: Type.String({ description: "Of SVC_TRIGGERS.", examples: ["deploys"] }) }),
@@ -67,6 +68,7 @@ export function triggerRoutes(triggers: readonly Trigger[]): readonly Route[] {
       "delivery_id_reused",
       "invalid_payload",
       "shutting_down",
+      "frozen",
       ...actorFails,
     ],
     async handle(request, context) {
@@ -105,9 +107,14 @@ async function signingKeys(trigger: Trigger, { settings, mask, log }: HttpContex
   throw new SvcError("trigger_unavailable");
 }
 
-/** Refuses with trigger_unavailable if the trigger's principal cannot run its manifest. */
-async function checkManifest(trigger: Trigger, { bus, log }: HttpContext): Promise<void> {
+/** Refuses with trigger_unavailable if the trigger's principal cannot run its manifest, or its workflow does not exist. */
+async function checkManifest(trigger: Trigger, { bus, log, store }: HttpContext): Promise<void> {
   const { id, manifest: name, tenant_id } = trigger;
+  if (trigger.workflow !== null) {
+    if (await hasWorkflow(store.tenant(tenant_id), trigger)) return;
+    log.warn({ trigger: id, workflow: trigger.workflow }, "the workflow of a trigger, or its revision, does not exist");
+    throw new SvcError("trigger_unavailable");
+  }
   const asked = { name, principal: principalOf(trigger), tool };
   try {
     await bus.ask({ kind: "manifests", key: tenant_id }, "admit", asked);
@@ -132,13 +139,19 @@ async function take(
   const event = readEvent(rawBody, signed);
   if (!isRun(trigger, event)) {
     const ignored = { status: 200, body: { status: "ignored" } };
-    await rememberIgnored(store, key, ignored, context);
+    await rememberDelivery(store, key, ignored, context);
     return json(ignored.body, ignored.status);
   }
   // The route is public, so the general check at shutdown skips it. The sender retries, and no part of the delivery is stored.
   admitStart(context);
   await countMinute(trigger, context);
   try {
+    const { workflow } = trigger;
+    if (workflow !== null) {
+      const sent = { event, delivery: signed.delivery };
+      const answer = await startWorkflow({ ...trigger, workflow }, principalOf(trigger), key, sent, context);
+      return json(answer.body, answer.status);
+    }
     const { resume_token: run_id, replayed } = await acceptTurn(
       {
         surface: "trigger",
@@ -186,6 +199,10 @@ function asDelivery(error: SvcError, { id, manifest }: Trigger, { log }: Pick<Ht
       return new SvcError("delivery_id_reused");
     case "idempotency_in_progress":
       return new SvcError("delivery_in_progress");
+    case "invalid_payload":
+    case "delivery_in_progress":
+      return error;
+    case "too_many_workflow_runs":
     case "run_queue_full":
       return new SvcError("rate_limited", { retryAfterSeconds: 60 });
     default:
@@ -197,5 +214,5 @@ function asDelivery(error: SvcError, { id, manifest }: Trigger, { log }: Pick<Ht
 
 /** True for a refusal that is independent of the trigger and its delivery. */
 function isOfServer({ code }: SvcError): boolean {
-  return code === "internal_error" || actorFails.some((fail) => fail === code);
+  return code === "internal_error" || code === "frozen" || actorFails.some((fail) => fail === code);
 }

@@ -42,19 +42,21 @@ export async function earlierDelivery(
   if (row.fingerprint !== fingerprint) throw new SvcError("delivery_id_reused");
   if (row.state === "in_progress" || row.answer === null) throw new SvcError("delivery_in_progress");
   const { status, body } = JSON.parse(row.answer) as { status: number; body: string };
-  const { status: said = "accepted", resume_token } = JSON.parse(body) as Record<string, string>;
-  return { status, body: { status: said, ...(resume_token !== undefined && { run_id: resume_token }) } };
+  const { status: said = "accepted", resume_token, run_id = resume_token } = JSON.parse(body) as Record<string, string>;
+  return { status, body: { status: said, ...(run_id !== undefined && { run_id }) } };
 }
 
-/** Stores the key of an ignored delivery. Refuses with delivery_in_progress if another thread is handling it. */
-export async function rememberIgnored(
+/**
+ * Stores the answer to a delivery that starts no turn of an agent. Refuses with delivery_in_progress if another thread is handling it.
+ */
+export async function rememberDelivery(
   store: TenantStore,
   { scope, fingerprint, until }: DeliveryKey,
   { status, body }: DeliveryAnswer,
   { env, settings }: Pick<HttpContext, "env" | "settings">,
+  run_id: string = orderedId(env),
 ): Promise<void> {
   const now = env.now();
-  const run_id = orderedId(env);
   const expires_at = Math.max(until, now + settings.idempotencyTtlSeconds * 1_000);
   const claim = claimKeyOp(store, { scope, fingerprint, owner: "", run_id, answer: null, expires_at }, now);
   const answer = JSON.stringify({ status, body: JSON.stringify(body) });

@@ -19,7 +19,7 @@ import { cleanup } from "../support/temp.ts";
 const secret = "a secret of some length";
 const trigger: Trigger = {
   ...{ id: "rare", tenant_id: "acme", manifest: "agent", prompt: "Go.", scheme: "standard", secrets: [secret] },
-  ...{ events: [], scopes: [], rate_limit: 1 },
+  ...{ events: [], scopes: [], rate_limit: 1, workflow: null, revision: null, inputs: {} },
 };
 
 const atEnd = cleanup();

@@ -18,6 +18,7 @@ export const triggerEvent = defineTool({
     // A cut payload is not valid JSON, so quote it.
     const value = is_cut ? JSON.stringify(payload) : payload;
     return {
+      taint: ["trigger"],
       text: `{${field("event", event)},${field("delivery", delivery)},"payload":${value},${field("note", note)}}`,
     };
   },

@@ -12,6 +12,9 @@ describe("SVC_TRIGGERS", () => {
       id: "deploys",
       tenant_id: "acme",
       manifest: "agent",
+      workflow: null,
+      revision: null,
+      inputs: {},
       scheme: "standard",
       secrets: ["secret:HOOK"],
       prompt: "Go.",
@@ -25,8 +28,8 @@ describe("SVC_TRIGGERS", () => {
 
   for (const [what, fields, said] of [
     ["a workflow beside the manifest", { workflow: "w" }, "deploys has both manifest and workflow"],
-    ["inputs", { inputs: {} }, "deploys: inputs is not supported by this version (workflows)"],
-    ["a revision", { revision: 1 }, "deploys: revision is not supported by this version (workflows)"],
+    ["inputs", { inputs: {} }, "deploys: inputs is only for a workflow"],
+    ["a revision", { revision: 1 }, "deploys: revision is only for a workflow"],
     ["events of another scheme", { events: ["push"] }, "deploys: events is only for scheme github"],
     ["another scheme", { scheme: "stripe" }, "deploys: scheme must be standard or github"],
     ["no secret", { secret: [] }, "deploys: secret must be a string, or a list of strings"],
@@ -53,7 +56,7 @@ describe("SVC_TRIGGERS", () => {
 
   test("TRIG-014 mistakes in manifest, fields and id are refused without their text", () => {
     const { manifest: _, ...without } = entry;
-    assert.throws(() => readTriggers({ a: without }), { message: "a: manifest is missing" });
+    assert.throws(() => readTriggers({ a: without }), { message: "a has neither manifest nor workflow" });
     assert.throws(
       () => read({ hunter2: 1 }),
       (error: Error) => !error.message.includes("hunter2"),

@@ -1,0 +1,58 @@
+import type { Logger } from "pino";
+import type { Env, Timer } from "../../bus/env.ts";
+import { doneMark, frameOfJson } from "../../bus/frames/frames.ts";
+import type { WorkflowVersion } from "../../bus/protocol/workflow-versions.ts";
+import type { EventStream } from "../exchange/sse.ts";
+import type { WorkflowFeeds } from "./workflow-feeds.ts";
+
+interface WatchDeps {
+  readonly env: Env;
+  readonly workflowFeeds: WorkflowFeeds;
+  readonly log: Pick<Logger, "warn">;
+}
+
+/** Pause after which a run is read again, because the message about a version may have been lost. */
+const againMs = 5_000;
+/** Max time of a stream. The client then reconnects with its cursor, and proves again that its credential is valid. */
+const streamMs = 10 * 60_000;
+
+/**
+ * Sends the present version of a run, unless the client has it, and then each new one. The stream ends with [DONE] after the final one, and
+ * without it after ten minutes.
+ */
+export function watchRun(
+  { env, workflowFeeds, log }: WatchDeps,
+  { tenantId, runId, cursor }: { readonly tenantId: string; readonly runId: string; readonly cursor: number },
+  read: () => Promise<WorkflowVersion | null>,
+  stream: EventStream,
+): void {
+  let sent = cursor;
+  let again: Timer | null = null;
+  const take = ({ version, isFinal, record }: WorkflowVersion): void => {
+    if (version > sent) {
+      sent = version;
+      stream.write(frameOfJson("workflow_run", record, version));
+    }
+    if (isFinal) stream.end(doneMark);
+  };
+  const look = (): void => {
+    read()
+      .then((found) => {
+        if (found === null) stream.end("");
+        else take(found);
+      })
+      .catch((err: unknown) => log.warn({ err }, "a run of a workflow could not be read for its stream"))
+      .finally(() => {
+        if (!stream.closed) again = env.timer(againMs, look);
+      });
+  };
+  const leave = workflowFeeds.watch(tenantId, runId, take);
+  const lifetime = env.timer(streamMs, () => stream.end(""));
+  stream.onShutdown(() => stream.end(""));
+  stream.onClose(() => {
+    leave();
+    again?.cancel();
+    lifetime.cancel();
+  });
+  look();
+}

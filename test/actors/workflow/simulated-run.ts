@@ -1,0 +1,236 @@
+import type { ActorContext } from "../../../actors/runtime/define.ts";
+import { beginRun } from "../../../actors/workflow/begin-run.ts";
+import type { WorkflowDeps } from "../../../actors/workflow/deps.ts";
+import { builtInKinds } from "../../../actors/workflow/kinds/built-in.ts";
+import { loadProgress } from "../../../actors/workflow/load-progress.ts";
+import type { RunProgress } from "../../../actors/workflow/run-progress.ts";
+import type { StepKind, Unit } from "../../../actors/workflow/step-kind.ts";
+import { toJsonText } from "../../../bus/protocol/json-text.ts";
+import { Type } from "../../../bus/type.ts";
+import { SecretMask } from "../../../governance/secret-mask.ts";
+import type { Store, TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import {
+  stepsOfRun,
+  type WorkflowRunRow,
+  type WorkflowStepRow,
+  workflowRunById,
+} from "../../../storage/tables/workflow-runs.ts";
+import { saveWorkflow } from "../../../storage/tables/workflows.ts";
+
+// Runs of workflows over a real store, with a simulated clock, simulated work and simulated kills. Work of the kind `work` has an id, outlives
+// a kill like the run of an agent, and ends by the script of its step.
+
+/** How the tries of a step or of an item end, in order; the last one repeats. */
+export interface Script {
+  readonly tries: readonly { readonly ok: boolean; readonly ms: number; readonly mayRetry: boolean }[];
+}
+
+/** Planted faults of a run. The checks of a test must find each of them. */
+export interface Faults {
+  /** Changes what the run works on, but not what the model expects. */
+  readonly definition?: (definition: Document) => Document;
+  readonly work?: (work: StepKind) => StepKind;
+  readonly ops?: (ops: readonly WriteOp[]) => readonly WriteOp[];
+}
+
+export interface Document {
+  readonly steps: readonly Record<string, unknown>[];
+  readonly outputs: Record<string, unknown>;
+}
+
+interface Child {
+  readonly unit: Unit;
+  readonly endsAt: number;
+  readonly ok: boolean;
+  readonly mayRetry: boolean;
+  aborted: boolean;
+}
+
+/** A process that was killed does nothing any more. */
+class Killed extends Error {}
+
+/** One simulated run. */
+export class SimulatedRun {
+  now = 1_000_000;
+  /** The work that has begun, by its id. */
+  readonly children = new Map<string, Child>();
+  /** What happened, for checks: starts in their order, with the rows as they were stored then. */
+  readonly starts: { readonly unit: Unit; readonly over: ReadonlySet<string>; readonly open: number }[] = [];
+  writes = 0;
+  /** Numbers of writes at which the process is killed, before or after the commit. */
+  kills: ReadonlyMap<number, "before" | "after"> = new Map();
+  cancelAt: number | null = null;
+  readonly runId = "0123456789abcdef0123456789abcdef";
+  readonly #tenant: TenantStore;
+  readonly #store: Store;
+  readonly #document: Document;
+  readonly #scripts: ReadonlyMap<string, Script>;
+  readonly #faults: Faults;
+  #progress: RunProgress | null = null;
+  #generation = 0;
+
+  constructor(
+    store: Store,
+    tenantId: string,
+    document: Document,
+    scripts: ReadonlyMap<string, Script>,
+    faults: Faults = {},
+  ) {
+    this.#store = store;
+    this.#tenant = store.tenant(tenantId);
+    this.#document = document;
+    this.#scripts = scripts;
+    this.#faults = faults;
+  }
+
+  /** Runs until the end. Returns the rows. */
+  async run(): Promise<{ run: WorkflowRunRow; steps: WorkflowStepRow[] }> {
+    const { definition: faulty = (document: Document) => document } = this.#faults;
+    const definition = JSON.stringify(faulty(this.#document));
+    const saver = { sub: "ann", scopes: [], scheme: "none", issuer: "" };
+    const workflow = { id: "flow", name: "flow", description: "", definition, saver };
+    await saveWorkflow(this.#tenant, undefined, workflow, { now: this.now, limit: 0, pinned: [], ops: [] });
+    const principal = { tenant_id: this.#tenant.tenantId, sub: "ann", scopes: [], scheme: "none", issuer: "" };
+    const asked = { principal, workflow_id: "flow", revision: null, cause: "request" as const, taint: [] };
+    await beginRun(this.#tenant, this.runId, { ...asked, inputs: toJsonText({}) }, this.#context().context);
+    for (let look = 0; look < 2_000; look++) {
+      await this.#look();
+      const run = (await workflowRunById(this.#tenant, this.runId)) as WorkflowRunRow;
+      if (run.finished_at !== null) return { run, steps: await stepsOfRun(this.#tenant, this.runId) };
+      const ends = [...this.children.values()].map(({ endsAt }) => endsAt).filter((at) => at > this.now);
+      const next = Math.min(
+        run.wake_at ?? Number.POSITIVE_INFINITY,
+        this.cancelAt ?? Number.POSITIVE_INFINITY,
+        ...ends,
+      );
+      this.now = Math.max(this.now + 1, next);
+    }
+    throw new Error("the run does not end");
+  }
+
+  /** Looks at the run as the sweep does, and kills the process where the plan says so. */
+  async #look(): Promise<void> {
+    try {
+      if (this.#progress === null) {
+        const { context, killed } = this.#context();
+        this.#progress = await loadProgress(killed, this.runId, context);
+      }
+      if (this.#progress === null) return;
+      const isCancelled = this.cancelAt !== null && this.now >= this.cancelAt;
+      if (isCancelled) this.cancelAt = null;
+      await (isCancelled ? this.#progress.cancel() : this.#progress.advance());
+      for (const { unit, endsAt } of [...this.children.values()])
+        if (endsAt <= this.now) await this.#progress?.ended(unit);
+      if (this.#progress?.isStale) this.#progress = null;
+    } catch (error) {
+      this.#progress = null;
+      if (!(error instanceof Killed)) throw error;
+    }
+  }
+
+  /** Returns the context of a new process, and its store. */
+  #context(): { readonly context: ActorContext<WorkflowDeps>; readonly killed: TenantStore } {
+    const generation = ++this.#generation;
+    const alive = () => generation === this.#generation;
+    const { ops: faulty = (ops: readonly WriteOp[]) => ops } = this.#faults;
+    const tenant = this.#tenant;
+    const killed: TenantStore = {
+      tenantId: tenant.tenantId,
+      inOrder: tenant.inOrder,
+      op: tenant.op.bind(tenant),
+      read: tenant.read.bind(tenant),
+      readLong: tenant.readLong.bind(tenant),
+      write: async (ops: readonly WriteOp[]) => {
+        const kill = this.kills.get(++this.writes);
+        if (kill === "before") return this.#kill();
+        const rows = await tenant.write(faulty(ops));
+        if (kill === "after") return this.#kill();
+        return rows;
+      },
+    };
+    const env = {
+      ...{ now: () => this.now, monotonic: () => this.now, random: () => 0.5, id: () => "f".repeat(32) },
+      defer: (work: () => void) => setImmediate(work),
+      soon: queueMicrotask,
+      timer: () => ({ cancel() {} }),
+    };
+    const work = this.#work(alive);
+    const kinds = [...builtInKinds, this.#faults.work?.(work) ?? work];
+    const context = {
+      key: `${tenant.tenantId}/${this.runId}`,
+      env,
+      bus: { hasSubscribers: () => false, publish() {}, tell() {}, node: "sim/0" },
+      deps: {
+        store: this.#store,
+        stepKinds: new Map(kinds.map((kind) => [kind.kind, kind])),
+        metrics: { count() {} },
+        mask: new SecretMask([]),
+        access: { isRead: true, keysOf: () => [], signInOf: () => null },
+        readAccess: async () => {},
+        settings: { authMode: "none", authApiKeys: [], allowedTenants: [], triggers: [], tenantStoredBytes: 0 },
+        log: { error: ({ err }: { err?: unknown }) => err instanceof Killed || this.defects.push(err), warn() {} },
+      },
+    } as unknown as ActorContext<WorkflowDeps>;
+    return { context, killed };
+  }
+
+  /** Failures that the run has logged. */
+  readonly defects: unknown[] = [];
+
+  #kill(): never {
+    this.#generation++;
+    this.#progress = null;
+    throw new Killed();
+  }
+
+  /** The simulated kind. Its work outlives the process. */
+  #work(alive: () => boolean): StepKind {
+    return {
+      ...{ kind: "work", source: "builtin", description: "Simulated work.", isInner: true, inputs: null },
+      config: Type.Object({}, { additionalProperties: true }),
+      outputs: [{ name: "text", type: "text", required: true }],
+      begin: ({ id }) => ({ kind: "pending", status: "running", due_at: this.now + 1_000, child_run_id: id }),
+      started: async (unit) => {
+        if (alive()) await this.#start(unit);
+      },
+      look: async (unit) => {
+        const child = this.children.get(unit.id);
+        if (child === undefined) {
+          await this.#start(unit);
+          return { kind: "pending", status: "running", due_at: this.now + 1_000 };
+        }
+        if (child.aborted) return { kind: "failed", error: "aborted", mayRetry: false };
+        if (child.endsAt > this.now) return { kind: "pending", status: "running", due_at: child.endsAt };
+        if (!child.ok) return { kind: "failed", error: "broken", mayRetry: child.mayRetry };
+        return { kind: "done", output: { text: textOf(unit) }, taint: [] };
+      },
+      cancel: async ({ id }) => {
+        const child = this.children.get(id);
+        if (alive() && child !== undefined && child.endsAt > this.now) child.aborted = true;
+      },
+    };
+  }
+
+  async #start(unit: Unit): Promise<void> {
+    if (this.children.has(unit.id)) return;
+    const { tries } = this.#scripts.get(nameOf(unit)) ?? { tries: [{ ok: true, ms: 5, mayRetry: true }] };
+    const { ok, ms, mayRetry } = tries[Math.min(unit.attempt, tries.length) - 1] as Script["tries"][number];
+    this.children.set(unit.id, { unit, endsAt: this.now + ms, ok, mayRetry, aborted: false });
+    const rows = await stepsOfRun(this.#tenant, this.runId);
+    const over = rows.filter(({ finished_at }) => finished_at !== null).map(({ step_id }) => step_id);
+    const open = [...this.children.values()].filter(
+      (child) => child.unit.step_id === unit.step_id && child.endsAt > this.now,
+    );
+    this.starts.push({ unit, over: new Set(over), open: open.length });
+  }
+}
+
+/** Returns the name of a step, or of an item of a map, in scripts. */
+function nameOf({ step_id, item }: Pick<Unit, "step_id" | "item">): string {
+  return item < 0 ? step_id : `${step_id}:${item}`;
+}
+
+/** The text that work makes of its config. */
+export function textOf({ step_id, item, config }: Pick<Unit, "step_id" | "item" | "config">): string {
+  return `${nameOf({ step_id, item })}(${String(config.prompt ?? "")})`;
+}
