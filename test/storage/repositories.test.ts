@@ -14,7 +14,7 @@ import {
   readEventsBefore,
   threadUid,
 } from "../../storage/tables/events.ts";
-import { enterHostOp } from "../../storage/tables/hosts.ts";
+import { enterHostOps } from "../../storage/tables/hosts.ts";
 import {
   claimKeyOp,
   idempotencyKey,
@@ -309,7 +309,7 @@ for (const dialect of dialects) {
         endRunOp(tenant, { run_key: runKey(runs + 1, 1), epoch: 1 }, { ...over, ended_at: 1, last_seq: 0 }),
       ]);
 
-      await store.system.write([enterHostOp(store.system, "they", 3_600_000)]);
+      await store.system.write(enterHostOps(store.system, { id: "they", mode: "cluster", card: null }, 3_600_000));
 
       await releaseAbandonedKeys(store.system, { hostsBut: "me" });
       const states = async (): Promise<(string | undefined)[]> => {

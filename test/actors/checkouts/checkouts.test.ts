@@ -1,0 +1,241 @@
+// Checkouts after a killed process, and under requests at the same time.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, test } from "node:test";
+import { Checkouts } from "../../../actors/checkouts/checkouts.ts";
+import { foldersOf } from "../../../actors/checkouts/folders.ts";
+import { stateOf, treeOf } from "../../../actors/checkouts/work-tree.ts";
+import { closeWorktree, mergeWorktree, openWorktree } from "../../../actors/checkouts/worktrees.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { Processes } from "../../../governance/processes/processes.ts";
+import type { TenantStore } from "../../../storage/store/store.ts";
+import {
+  type CheckoutRow,
+  checkoutOf,
+  deleteCheckoutOp,
+  failStuckClones,
+  openWorktreeOp,
+  setCheckoutStateOp,
+  useCheckoutOp,
+} from "../../../storage/tables/repo-checkouts.ts";
+import { testStore } from "../../support/stores.ts";
+import { cleanup, tempDir } from "../../support/temp.ts";
+
+describe("a checkout", () => {
+  const atEnd = cleanup();
+  const env = systemEnv();
+  const settings = { workspaceRoot: tempDir(atEnd), repoCheckoutRoot: tempDir(atEnd) };
+  const processes = new Processes({ shellRunnerUrl: "", shellRunnerToken: "" } as never, env);
+  let own: TenantStore;
+  let deps: Checkouts["deps"];
+  let count = 0;
+  before(async () => {
+    const { store } = await testStore("sqlite", atEnd);
+    own = store.tenant("acme");
+    const log = { warn: () => {} };
+    deps = { env, store, settings, processes, log, audit: { record: () => {} } } as unknown as Checkouts["deps"];
+  });
+
+  /** Makes a checkout with one file, as a clone leaves it. */
+  async function made() {
+    const thread = `t${++count}`;
+    const row: CheckoutRow = {
+      ...{ thread, checkout_id: env.id(), root: thread, state: "ready", owner: "h:clone", repo: "acme/site" },
+      ...{ base: "main", private: 0, opened_by: "ann", created_at: 1, used_at: 1, error: null },
+      ...{ branch: null, published: null },
+    };
+    await own.write([openWorktreeOp(own, row)]);
+    const folders = foldersOf("acme", row, row, settings);
+    mkdirSync(folders.workTree, { recursive: true });
+    writeFileSync(join(folders.workTree, "a.txt"), "a\n");
+    const git = (...args: string[]) =>
+      execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t", ...args], {
+        cwd: folders.workTree,
+        env: {
+          ...process.env,
+          ...(args[0] !== "init" && { GIT_DIR: folders.gitDir, GIT_WORK_TREE: folders.workTree }),
+        },
+        encoding: "utf8",
+      }).trim();
+    git("init", "--quiet", "--bare", "--initial-branch=main", folders.gitDir);
+    git("add", "--all");
+    git("commit", "--quiet", "--message", "x");
+    git("update-ref", "refs/svc/base", "HEAD");
+    return { key: { tenantId: "acme", thread }, row, folders, git };
+  }
+
+  /** A process whose git never ends the first command of this name, as if it were killed there. */
+  function killedAt(command: string): { readonly checkouts: Checkouts; readonly reached: Promise<void> } {
+    const checkouts = new Checkouts(deps);
+    const { git } = checkouts;
+    const run = git.run.bind(git);
+    const reached = new Promise<void>((resolve) => {
+      git.run = (place, args, options) => {
+        if (args[0] !== command) return run(place, args, options);
+        resolve();
+        return new Promise(() => {});
+      };
+    });
+    return { checkouts, reached };
+  }
+
+  test("locks of a git that was killed are deleted before the next command", async () => {
+    const { folders } = await made();
+    const locks = ["index.lock", "HEAD.lock", "refs/heads/main.lock", "refs/svc/base.lock"];
+    for (const lock of locks) writeFileSync(join(folders.gitDir, lock), "");
+    writeFileSync(join(folders.workTree, "b.lock"), "of the repository");
+    const checkouts = new Checkouts(deps);
+
+    const tree = await checkouts.alone(folders, async () => {
+      await checkouts.git.run(folders, ["update-ref", "refs/heads/main", "HEAD"]);
+      return treeOf(checkouts.git, folders);
+    });
+
+    assert.match(tree, /^[0-9a-f]{40}$/);
+    for (const lock of locks) assert.ok(!existsSync(join(folders.gitDir, lock)), lock);
+    assert.ok(existsSync(join(folders.workTree, "b.lock")));
+  });
+
+  for (const command of ["read-tree", "checkout-index"])
+    test(`a worktree whose making was killed at ${command} is made anew by the repeated call`, async () => {
+      const { key } = await made();
+      const task_id = env.id().slice(0, 16);
+      const killed = killedAt(command);
+      void openWorktree(killed.checkouts, key, { task_id });
+      await killed.reached;
+      const row = await checkoutOf(own, `task-${task_id}`);
+      const next = new Checkouts(deps);
+
+      const opened = await openWorktree(next, key, { task_id });
+
+      assert.equal(row?.state, "opening");
+      assert.deepEqual(opened, { ok: true, value: { isMade: true } });
+      const now = (await checkoutOf(own, `task-${task_id}`)) as CheckoutRow;
+      const { workTree } = foldersOf("acme", now, now, settings);
+      assert.equal(now.state, "working");
+      assert.equal(readFileSync(join(workTree, "a.txt"), "utf8"), "a\n");
+      assert.deepEqual(await openWorktree(next, key, { task_id }), { ok: true, value: { isMade: true } });
+      assert.equal((await checkoutOf(own, `task-${task_id}`))?.checkout_id, now.checkout_id);
+      assert.deepEqual(await closeWorktree(next, key, { task_id }), { ok: true, value: { branch: null, stat: "" } });
+    });
+
+  test("a worktree that is not whole has no work, and its remains are deleted", async () => {
+    const { key, git, folders } = await made();
+    const task_id = env.id().slice(0, 16);
+    const killed = killedAt("checkout-index");
+    void openWorktree(killed.checkouts, key, { task_id });
+    await killed.reached;
+
+    const closed = await closeWorktree(new Checkouts(deps), key, { task_id });
+
+    assert.deepEqual(closed, { ok: true, value: { branch: null, stat: "" } });
+    assert.equal(await checkoutOf(own, `task-${task_id}`), undefined);
+    assert.doesNotMatch(git("for-each-ref"), /task|start/);
+    assert.deepEqual(
+      readdirSync(folders.gitDir).filter((name) => name.includes(task_id)),
+      [],
+    );
+    assert.ok(!existsSync(`${folders.workTree}/../task-${task_id}.new`));
+  });
+
+  test("an expiry does nothing to a checkout that was used, removed or replaced since", async () => {
+    const checkouts = new Checkouts(deps);
+    const { key, row, folders } = await made();
+    await own.write([useCheckoutOp(own, row.thread, 5_000, 10)]);
+
+    await checkouts.eraseFiles("acme", row, "expired", "old");
+
+    const used = (await checkoutOf(own, row.thread)) as CheckoutRow;
+    assert.deepEqual([used.state, used.used_at, existsSync(folders.workTree)], ["ready", 5_000, true]);
+    await own.write([deleteCheckoutOp(own, row), openWorktreeOp(own, { ...row, checkout_id: env.id() })]);
+    await checkouts.eraseFiles("acme", row, "expired", "old");
+    assert.equal(await checkouts.remove(key, row.checkout_id), false);
+    assert.equal((await checkoutOf(own, row.thread))?.state, "ready");
+    assert.ok(existsSync(folders.workTree));
+    assert.equal(await checkouts.remove(key), true);
+    assert.ok(!existsSync(folders.workTree));
+  });
+
+  test("of two removals of one checkout at once, the second leaves the next checkout alone", async () => {
+    const checkouts = new Checkouts(deps);
+    const { key, row, folders } = await made();
+    const next = { ...row, checkout_id: env.id() };
+
+    const first = checkouts.remove(key, row.checkout_id).then(async (isGone) => {
+      await own.write([openWorktreeOp(own, next)]);
+      mkdirSync(folders.workTree, { recursive: true });
+      return isGone;
+    });
+    const both = await Promise.all([first, checkouts.remove(key, row.checkout_id)]);
+
+    assert.deepEqual(both, [true, false]);
+    assert.equal((await checkoutOf(own, row.thread))?.checkout_id, next.checkout_id);
+    assert.ok(existsSync(folders.workTree));
+  });
+
+  test("reading a checkout finds the changes since HEAD, and writes no objects and no index", async () => {
+    const checkouts = new Checkouts(deps);
+    const { folders, git } = await made();
+    const write = (path: string, text: string) => writeFileSync(join(folders.workTree, path), text);
+    for (const path of ["staged and gone", "staged and changed", "new"]) write(path, "1");
+    write("a.txt", "b\n");
+    git("add", "--all");
+    rmSync(join(folders.workTree, "staged and gone"));
+    write("staged and changed", "2");
+    write("a.txt", "a\n");
+    write("unstaged", "3");
+    const before = git("count-objects");
+    const index = readFileSync(join(folders.gitDir, "index"));
+
+    const first = await stateOf(checkouts.git, folders);
+    rmSync(join(folders.workTree, "a.txt"));
+    const second = await stateOf(checkouts.git, folders);
+
+    assert.deepEqual(
+      [...first.changes],
+      [
+        ["new", "A"],
+        ["staged and changed", "A"],
+        ["unstaged", "A"],
+      ],
+    );
+    assert.deepEqual(
+      first.entries.map(({ path }) => path),
+      ["a.txt"],
+    );
+    assert.equal(second.changes.get("a.txt"), "D");
+    assert.equal(git("count-objects"), before);
+    assert.deepEqual(readFileSync(join(folders.gitDir, "index")), index);
+    assert.ok(!existsSync(join(folders.gitDir, "index.view")));
+  });
+
+  test("the periodic task fails clones older than its limit, and no younger ones", async () => {
+    const rows = await Promise.all([made(), made()]);
+    for (const [at, { row }] of rows.entries())
+      await own.write([setCheckoutStateOp(own, row, "cloning", null, at === 0 ? 99 : 100)]);
+
+    const failed = await failStuckClones(deps.store.system, 100);
+
+    assert.deepEqual(failed, [{ tenant_id: "acme", thread: rows[0]?.row.thread }]);
+    const states = await Promise.all(rows.map(async ({ row }) => (await checkoutOf(own, row.thread))?.state));
+    assert.deepEqual(states, ["failed", "cloning"]);
+  });
+
+  test("a worktree that git cannot read can be discarded", async () => {
+    const { key, folders, git } = await made();
+    const task_id = env.id().slice(0, 16);
+    const checkouts = new Checkouts(deps);
+    await openWorktree(checkouts, key, { task_id });
+    writeFileSync(join(folders.gitDir, `index.task-${task_id}`), "no index");
+    git("update-ref", "-d", `refs/svc/start/${task_id}`);
+
+    const merged = await mergeWorktree(checkouts, key, { task_id, discard: false });
+    const discarded = await mergeWorktree(checkouts, key, { task_id, discard: true });
+
+    assert.equal(merged.ok, false);
+    assert.deepEqual(discarded, { ok: true, value: { stat: "", conflicts: [] } });
+    assert.equal(await checkoutOf(own, `task-${task_id}`), undefined);
+  });
+});
