@@ -19,6 +19,9 @@ export const planApproval: ApprovalRule = {
   require_other: false,
   allow_unattended: false,
   when_args: [],
+  wait: true,
+  risks: [],
+  when_tainted: [],
 };
 
 /**

@@ -3,7 +3,7 @@ import type { Principal } from "../../bus/protocol/principal.ts";
 import type { Settings } from "../settings/settings.ts";
 
 /** True if the caller holds all required scopes. */
-export function hasScopes(principal: Principal, required: readonly string[]): boolean {
+export function hasScopes(principal: Pick<Principal, "scopes" | "scheme">, required: readonly string[]): boolean {
   return missingScopes(principal, required).length === 0;
 }
 
@@ -11,7 +11,10 @@ export function hasScopes(principal: Principal, required: readonly string[]): bo
  * Returns the required scopes that the caller lacks, in order. `admin` and `*` grant every scope, and `x:write` grants `x:read`.
  * SVC_AUTH_MODE=none disables the check.
  */
-export function missingScopes(principal: Principal, required: readonly string[]): readonly string[] {
+export function missingScopes(
+  principal: Pick<Principal, "scopes" | "scheme">,
+  required: readonly string[],
+): readonly string[] {
   const { scopes, scheme } = principal;
   if (scheme === "none" || required.length === 0 || scopes.includes("*") || scopes.includes("admin")) return [];
   return required.filter((scope) => {

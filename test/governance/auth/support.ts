@@ -8,6 +8,8 @@ import {
   principalOf,
 } from "../../../governance/auth/authenticator.ts";
 import type { CredentialHeaders } from "../../../governance/auth/credentials.ts";
+import type { AccessDeps } from "../../../governance/auth/held-scopes.ts";
+import type { SignInGrants } from "../../../governance/auth/sign-in-scopes.ts";
 import { loadSettings } from "../../../governance/settings/settings.ts";
 
 /** Some time in 2026, in seconds. */
@@ -80,3 +82,36 @@ export function tenantOf(
 function ofIdentity<T>(identity: Identity | Promise<Identity>, work: (identity: Identity) => T): T | Promise<T> {
   return identity instanceof Promise ? identity.then(work) : work(identity);
 }
+
+const anyWorkflow = { repository_owner_id: null, job_workflow_ref: null, ref: null, environment: null };
+
+/** The stored keys and sign-ins of tests: everyone has signed in now, by the entries of `signInEntries` that fit. */
+export const signedIn: AccessDeps["access"] = {
+  keysOf: () => [],
+  signInOf(tenantId, sub) {
+    const [provider, id] = sub.split(":");
+    const ofGithub = tenantId === "guests" ? [`invite:${id}`] : ["org:1", "org:1/team:2", "org:2"];
+    const ofWorkflow = [`actions:${JSON.stringify([id, null, null, null, null])}`];
+    const entries = provider === "github" ? ofGithub : provider === "google" ? ["google:ann@example.com"] : ofWorkflow;
+    return { sub, entries, scopes: [], at: 0 };
+  },
+};
+
+/** Settings with entries of each provider for the tenant acme, and an invited account for another. */
+export const signInEntries: SignInGrants = {
+  authMode: "api_key",
+  githubClientId: "client",
+  githubClientSecret: "",
+  githubDevice: true,
+  githubOidcAudience: "svc",
+  googleClientId: "client",
+  googleClientSecret: "secret",
+  githubSignup: "invite",
+  githubOrgs: [
+    { name: "one", id: 1, tenant: "acme", scopes: ["a:write"], teams: [{ id: 2, scopes: ["team:write"] }] },
+    { name: "two", id: 2, tenant: "acme", scopes: ["b:write"], teams: [] },
+  ],
+  githubInvites: [{ id: 4, tenant: "guests", scopes: ["c:write"] }],
+  googleAccounts: [{ account: "ann@example.com", tenant: "acme", scopes: ["d:write"] }],
+  githubActionsGrants: [{ ...anyWorkflow, repository_id: "11", tenant: "acme", scopes: ["e:write"] }],
+};

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { RedisRefusal } from "../../governance/egress/redis.ts";
-import { pushAgain } from "../../host/lost-pushes.ts";
-import { unpushed } from "../../storage/tables/queued-waits.ts";
-import { closeWaitOp, type NewWait, openWaitOp } from "../../storage/tables/waits.ts";
-import { dialects, testStore } from "../support/stores.ts";
-import { cleanup } from "../support/temp.ts";
+import { pushAgain } from "../../../actors/durable/lost-pushes.ts";
+import { RedisRefusal } from "../../../governance/egress/redis.ts";
+import { unpushed } from "../../../storage/tables/queued-waits.ts";
+import { closeWaitOp, type NewWait, openWaitOp } from "../../../storage/tables/waits.ts";
+import { dialects, testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
 
 const wait = (wait_id: string, fields: Partial<NewWait> = {}): NewWait => ({
   wait_id,

@@ -1,6 +1,6 @@
-import { type Redis, RedisRefusal } from "../governance/egress/redis.ts";
-import type { Store } from "../storage/store/store.ts";
-import { pushedOp, unpushed } from "../storage/tables/queued-waits.ts";
+import { type Redis, RedisRefusal } from "../../governance/egress/redis.ts";
+import type { Store } from "../../storage/store/store.ts";
+import { pushedOp, unpushed } from "../../storage/tables/queued-waits.ts";
 
 /** Longer than a push takes: a younger one may still be in progress. */
 const olderMs = 15_000;

@@ -1,0 +1,13 @@
+import { createHash } from "node:crypto";
+import { type Principal, principalId } from "../../bus/protocol/principal.ts";
+
+/**
+ * Returns the owner of memories that a caller's turns write: a digest of the caller's identity, or of the person on whose behalf
+ * the caller acts.
+ */
+export function ownerOf({ on_behalf_of, ...self }: Principal): string {
+  return createHash("sha256")
+    .update(principalId(on_behalf_of ?? self))
+    .digest("hex")
+    .slice(0, 32);
+}
