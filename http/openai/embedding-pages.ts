@@ -16,6 +16,8 @@ export interface EmbeddingTask {
   readonly inputs: readonly EmbeddingInput[];
   readonly dimensions: number | null;
   readonly requestId: string;
+  /** Subject of the caller. */
+  readonly subject: string;
 }
 
 /** Vectors of consecutive inputs. */
@@ -104,10 +106,10 @@ export class EmbeddingPages {
 
   #askFor(inputs: readonly EmbeddingInput[]): AskedPage {
     const { bus, env } = this.#context;
-    const { model, dimensions, requestId } = this.#task;
+    const { model, dimensions, requestId, subject } = this.#task;
     const id = env.id();
     const later = new LaterAnswer(this.#context, this.#to);
-    const body = { id, model, inputs, dimensions, request_id: requestId, channel: later.channel };
+    const body = { id, model, inputs, dimensions, request_id: requestId, subject, channel: later.channel };
     const bytes = inputs.reduce((sum, input) => sum + (typeof input === "string" ? 1 : 8) * input.length, 0);
     const text = bus
       .ask(this.#to, "embed", body, { bytes })

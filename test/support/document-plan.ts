@@ -9,12 +9,18 @@ export const followed: readonly string[] = ["README.md", "docs/tutorial.md", "do
 export const builtInPages: readonly string[] = [
   "docs/durable.md",
   "docs/jobs.md",
+  "docs/evaluations.md",
+  "docs/workflows.md",
   "docs/webhooks.md",
   "docs/triggers.md",
   "docs/command-line.md",
   "docs/operations.md",
   "docs/a2a.md",
+  "docs/client.md",
+  "docs/agui.md",
   "docs/mcp.md",
+  "docs/controls.md",
+  "docs/memory.md",
 ];
 /** Pages for a server whose model calls the tools of the page. */
 export const standInPages: readonly string[] = [

@@ -17,6 +17,7 @@ const nothing: OpenThread = {
   thinking_level: null,
   output_style: null,
   permission_mode: null,
+  pinned: false,
   queued: null,
   branch: [],
   closing: [],
