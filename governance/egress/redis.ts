@@ -1,19 +1,12 @@
-import { lookup } from "node:dns";
-import { connect as connectTcp, isIP, type NetConnectOpts, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
-import type { Redis as Client } from "ioredis";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { ownKeys } from "../../storage/tables/key-value.ts";
 import type { RedisPlace } from "../settings/redis-place.ts";
-import { allowsAddress } from "./address.ts";
-import { judgedLookup } from "./connector.ts";
-import { EgressBlocked } from "./failure.ts";
+import { type RedisClient as Client, connectRedis, plainCause } from "./redis-connection.ts";
 
 /** Max wait of a command for a connection, then for its reply. */
 const connectMs = 1_000;
 const answerMs = 3_000;
-const socketMs = 5_000;
 /** Pause between two connection attempts: the first, doubling up to the longest. */
 const pauseMs = { first: 50, longest: 5_000 };
 
@@ -131,35 +124,15 @@ export class Redis {
   }
 
   async #open(): Promise<Client> {
-    // Loaded on first use, because most deployments have no Redis.
-    const { AbstractConnector, Redis: Connection } = await import("ioredis");
-    const place = this.#place;
-    class Connector extends AbstractConnector {
-      async connect(): Promise<Socket> {
-        this.stream = openSocket(place);
-        return this.stream;
-      }
-    }
-    const { username, password, db } = place;
-    const client = new Connection({
-      Connector: Connector as never,
-      ...(username !== null && { username }),
-      ...(password !== null && { password }),
-      db,
-      connectTimeout: socketMs,
-      commandTimeout: answerMs,
-      // Never resend a command: a repeated push would duplicate the task.
-      enableOfflineQueue: false,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
-      disableClientInfo: true,
-      retryStrategy: (times) => Math.min(pauseMs.first * 2 ** Math.min(times - 1, 10), pauseMs.longest),
+    const client = await connectRedis(this.#place, {
+      answerMs,
+      pauseMs: (times) => Math.min(pauseMs.first * 2 ** Math.min(times - 1, 10), pauseMs.longest),
+      onError: (error) => this.#failed(plainCause(error).message),
     });
     client.on("ready", () => {
       if (this.#failure !== null) this.#log.info("Redis answers again");
       this.#failure = null;
     });
-    client.on("error", (error: Error) => this.#failed(plainCause(error).message));
     client.on("close", () => this.#failed(this.#failure ?? "the connection was closed"));
     return client;
   }
@@ -174,21 +147,3 @@ export class Redis {
 
 /** An error reply of Redis to a command. */
 export class RedisRefusal extends Error {}
-
-/** Opens a socket to an address that the policy `operator` allows; the certificate must match the name. */
-function openSocket({ host, port, isTls }: RedisPlace): Socket {
-  if (isIP(host) !== 0 && !allowsAddress("operator", host)) throw new EgressBlocked();
-  const where: NetConnectOpts = {
-    host,
-    port,
-    lookup: judgedLookup((address) => allowsAddress("operator", address), lookup),
-  };
-  if (!isTls) return connectTcp(where);
-  return connectTls({ ...where, ...(isIP(host) === 0 && { servername: host }) });
-}
-
-/** Returns an error without the command: ioredis attaches its arguments, which include the password. */
-function plainCause(error: unknown): Error {
-  const { message, code } = error as Error & { code?: string };
-  return new Error(message === "" ? (code ?? "no connection") : message);
-}

@@ -96,7 +96,7 @@ describe("Postgres that fails", { skip }, () => {
     assert.equal(await has(store, "claimed"), true);
   });
 
-  test("connections that the server ends are replaced, idle ones and busy ones", async (t) => {
+  test("a batch whose connection the server ends before the commit runs again on another", async (t) => {
     const atEnd = cleanup(t);
     const url = await database(atEnd);
     const { store, fatal } = await openWriter(testPool(url), atEnd);
@@ -104,7 +104,6 @@ describe("Postgres that fails", { skip }, () => {
     await onServer(url, async (client) => {
       await client.query("BEGIN; LOCK TABLE kv IN ACCESS EXCLUSIVE MODE");
       const busy = set(store, "busy");
-      const refused = assert.rejects(busy, { code: "storage_unavailable" });
       await waitFor(async () => {
         const { rows } = await client.query(
           "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
@@ -115,13 +114,13 @@ describe("Postgres that fails", { skip }, () => {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'svc'",
       );
       await client.query("COMMIT");
-      await refused;
+      await busy;
     });
 
     await Promise.all(["d", "e", "f"].map((key) => set(store, key)));
 
     assert.equal(await has(store, "f"), true);
-    assert.equal(await has(store, "busy"), false);
+    assert.equal(await has(store, "busy"), true);
     assert.deepEqual(fatal, []);
   });
 

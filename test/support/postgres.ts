@@ -54,6 +54,13 @@ export async function migratedDatabase(atEnd: Cleanup): Promise<TestDatabase> {
   return database;
 }
 
+/** A database at the newest revision with pgvector, dropped after it. It is PGlite, which every machine has with this extension. */
+export async function pgvectorDatabase(atEnd: Cleanup): Promise<TestDatabase> {
+  const { PGlite } = await import("@electric-sql/pglite");
+  const { vector } = await import("@electric-sql/pglite-pgvector");
+  return served(await PGlite.create({ loadDataDir: await migratedImage(), extensions: { vector } }), atEnd);
+}
+
 /** The initial files of PGlite with the schema; made once. */
 let image: Promise<Blob | File> | undefined;
 

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { connect } from "node:net";
+import { connect, createServer as createTcpServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer, getCACertificates, setDefaultCACertificates } from "node:tls";
 import { systemEnv } from "../../../bus/env.ts";
 import { Redis } from "../../../governance/egress/redis.ts";
+import { connectRedis } from "../../../governance/egress/redis-connection.ts";
 import { readRedisUrl } from "../../../governance/settings/redis-place.ts";
 import { readSettings } from "../../../governance/settings/settings.ts";
 import { has } from "../../support/needs.ts";
@@ -36,6 +37,28 @@ async function answers(redis: Redis): Promise<unknown> {
     await pause(20);
   }
 }
+
+test("a sentinel that accepts a connection and says nothing fails the attempt", async (t) => {
+  const atEnd = cleanup(t);
+  const sockets: Socket[] = [];
+  const silent = createTcpServer((socket) => void sockets.push(socket.on("error", () => {})));
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  atEnd.after(() => {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+  const { port } = silent.address() as { port: number };
+
+  const failure = await new Promise<Error>((resolve) => {
+    void connectRedis(readRedisUrl(`redis+sentinel://127.0.0.1:${port}/main/0`), {
+      answerMs: null,
+      pauseMs: () => null,
+      onError: resolve,
+    });
+  });
+
+  assert.match(failure.message, /sentinel/);
+});
 
 describe("the connection to Redis", () => {
   test("is refused while Redis is away, reconnects by itself, and logs once", async (context) => {

@@ -1,0 +1,135 @@
+// A process of its own: a proxy counts the traffic of its hosts.
+// Bounds the round trips to the database and the messages between hosts of a plain turn.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { createInterface } from "node:readline";
+import { before, describe, test } from "node:test";
+import { framesUntil, gate, says, startMock, turn } from "../support/chat.ts";
+import { hasRedis, hostIdOf, testCluster, threadsOn } from "../support/cluster.ts";
+import type { MockModel } from "../support/mock-model.ts";
+import { migratedDatabase } from "../support/postgres.ts";
+import { apiKeys, type ProcessServer } from "../support/server.ts";
+import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+
+const localRedis = process.env.SVC_TEST_REDIS_URL ?? "redis://127.0.0.1:6379";
+const skip = (await hasRedis()) ? false : "needs a Redis";
+/** Renewals of leases and periodic tasks add to a count, so the smallest of several turns counts. */
+const tries = 12;
+
+describe("the counted cost of a turn on two hosts", { skip }, () => {
+  const atEnd = cleanup();
+  const { env: keyEnv, keys } = apiKeys({ one: { tenant_id: "one", scopes: ["*"] } });
+  const as = { key: keys.one };
+  let mock: MockModel;
+  let database: TcpProxy;
+  let left: ProcessServer;
+  let right: ProcessServer;
+  /** Messages to other hosts since the last reset, by the inbox. */
+  const messages = new Map<string, number>();
+  let ids: { left: string; right: string };
+  before(async () => {
+    const { mock: made, env } = await startMock(atEnd, {
+      models: ["plain"],
+      manifests: { plain: { model: { id: "plain" } } },
+      env: keyEnv,
+    });
+    mock = made;
+    const { url } = await migratedDatabase(atEnd);
+    database = await tcpProxy(url, atEnd);
+    const urls = { databaseUrl: url, redisUrl: localRedis };
+    const cluster = await testCluster(atEnd, { env, proxies: urls });
+    const prefix = cluster.env.SVC_REDIS_PREFIX as string;
+    await watchRedis(atEnd, (command, key) => {
+      if (/^xadd$/i.test(command) && key.startsWith(prefix)) messages.set(key, (messages.get(key) ?? 0) + 1);
+    });
+    left = await cluster.host({ SVC_DATABASE_URL: database.url(url) });
+    right = await cluster.host();
+    ids = { left: await hostIdOf(left, keys.one), right: await hostIdOf(right, keys.one) };
+  });
+
+  const threadOn = (side: "left" | "right", prefix: string): string =>
+    threadsOn(ids[side], Object.values(ids), "one", prefix).next().value as string;
+  const sentTo = (id: string): number =>
+    [...messages].filter(([key]) => key.includes(id)).reduce((sum, [, count]) => sum + count, 0);
+
+  test("a plain turn on its own host needs few round trips, and no message between hosts", async () => {
+    const thread_id = threadOn("left", "own");
+    mock.answer("plain", { text: "Blue." });
+    await left.post("/chat", turn("plain", "go", { thread_id }), as);
+    const whole: number[] = [];
+    const sent: number[] = [];
+    for (let n = 0; n < tries; n++) {
+      database.turns();
+      messages.clear();
+      await left.post("/chat", turn("plain", "go", { thread_id }), as);
+      whole.push(database.turns() / 2);
+      sent.push(sentTo(ids.right));
+    }
+
+    assert.ok(Math.min(...whole) >= 1, "the proxy counts");
+    assert.ok(Math.min(...whole) <= 4, `round trips of each turn: ${whole.join()}`);
+    assert.equal(Math.min(...sent), 0, `messages of each turn: ${sent.join()}`);
+  });
+
+  test("a plain turn needs one round trip before the first token, two if its thread is not in memory", async () => {
+    const firstOf = async (thread_id: string): Promise<number> => {
+      const held = gate();
+      mock.answer("plain", says("Blue.", held.opened));
+      database.turns();
+      const stream = await left.stream("/chat/stream", turn("plain", "go", { thread_id }), as);
+      await framesUntil(stream, ({ name }) => name === "text_delta");
+      const trips = database.turns() / 2;
+      held.open();
+      await stream.rest();
+      return trips;
+    };
+    const fresh: number[] = [];
+    const loaded: number[] = [];
+    for (let n = 0; n < tries; n++) {
+      const thread_id = threadOn("left", `first-${n}`);
+      fresh.push(await firstOf(thread_id));
+      loaded.push(await firstOf(thread_id));
+    }
+
+    assert.ok(Math.min(...fresh) <= 2, `new threads: ${fresh.join()}`);
+    assert.ok(Math.min(...loaded) <= 1, `threads in memory: ${loaded.join()}`);
+  });
+
+  test("a stream of a thread on another host costs one message for each piece of text", async () => {
+    const pieces = 12;
+    const counts: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      const gates = Array.from({ length: pieces }, () => gate());
+      mock.answer("plain", says(...gates.flatMap(({ opened }, at) => [opened, `piece ${at}. `])));
+      const thread_id = threadOn("right", `far-${n}`);
+      const stream = await left.stream("/chat/stream", turn("plain", "go", { thread_id }), as);
+      messages.clear();
+      for (const [at, each] of gates.entries()) {
+        each.open();
+        await framesUntil(stream, ({ json }) => JSON.stringify(json).includes(`piece ${at}. `));
+      }
+      counts.push(sentTo(ids.left));
+      await stream.rest();
+    }
+
+    assert.ok(Math.min(...counts) >= 1, "the monitor counts");
+    // The beats of the connections add some.
+    assert.ok(Math.min(...counts) <= pieces + 3, `messages of each stream: ${counts.join()}`);
+  });
+});
+
+/** Calls `seen` with each command that Redis executes, and its key. ioredis cannot begin to monitor while commands arrive. */
+async function watchRedis(atEnd: Cleanup, seen: (command: string, key: string) => void): Promise<void> {
+  const { hostname, port, password } = new URL(localRedis);
+  const socket = connect(Number(port || 6379), hostname);
+  atEnd.after(() => void socket.destroy());
+  await once(socket, "connect");
+  if (password !== "") socket.write(`AUTH ${password}\r\n`);
+  socket.write("MONITOR\r\n");
+  createInterface({ input: socket }).on("line", (line) => {
+    const [command, key = ""] = [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text as string);
+    if (command !== undefined) seen(command, key);
+  });
+}
