@@ -3,9 +3,9 @@ import type { ModelPrice } from "../manifests/registries.ts";
 import type { RunLimits } from "../manifests/sections/limits.ts";
 import { costOf, type PricedTokens } from "./usage.ts";
 
-/** The limit that was reached, by its name in the manifest. */
+/** The limit that was reached, by its name in the manifest; `budget` for a budget of SVC_BUDGETS. */
 export interface Breach {
-  readonly limit: keyof RunLimits;
+  readonly limit: keyof RunLimits | "budget";
   readonly detail: string;
 }
 
@@ -210,12 +210,6 @@ export class RunBudget {
     this.#count(of, -reserved.inputTokens, -reserved.outputTokens, -reserved.costUsd);
     if (used === null) return;
     this.#count(of, used.input + used.cacheRead + used.cacheWrite, used.output, costOf(used, price).total);
-  }
-
-  /** Replaces a reservation for another run's call by the usage that the run reported. */
-  settleReservation(reserved: Reservation, used: BudgetUsed): void {
-    this.settle(reserved, null, null);
-    this.#count(reserved.of, used.input_tokens, used.output_tokens, used.cost_usd);
   }
 
   #count(of: Borrowed | null, input: number, output: number, cost: number): void {

@@ -10,6 +10,10 @@ export interface MetricEntry {
   readonly type: "counter" | "histogram" | "gauge";
   readonly help: string;
   readonly labels: readonly string[];
+  /** True for a gauge of what all hosts share. One host has it. */
+  readonly ofDeployment?: true;
+  /** Upper bounds of the buckets of a histogram that has no durations. */
+  readonly buckets?: readonly number[];
 }
 
 export const metricTable = {
@@ -29,6 +33,31 @@ export const metricTable = {
     type: "counter",
     help: "Tool calls that a governance control refused.",
     labels: ["manifest_id", "policy", "tool"],
+  },
+  svc_hook_calls_total: {
+    type: "counter",
+    help: "Calls of hooks of manifests by outcome: allow, block or error.",
+    labels: ["manifest_id", "event", "outcome"],
+  },
+  svc_inbound_screening_total: {
+    type: "counter",
+    help: "Texts of callers that a control refused, fenced or redacted.",
+    labels: ["manifest_id", "surface", "action"],
+  },
+  svc_content_screening_total: {
+    type: "counter",
+    help: "Tool results, and descriptions of MCP tools, that content screening withheld.",
+    labels: ["manifest_id", "tool", "action"],
+  },
+  svc_mcp_instructions_total: {
+    type: "counter",
+    help: "Instructions of MCP servers that were shown to a model (used) or withheld by content screening (flagged).",
+    labels: ["manifest_id", "outcome"],
+  },
+  svc_control_unavailable_total: {
+    type: "counter",
+    help: "Times that a governance control could not check a call, a result or a text.",
+    labels: ["control", "manifest_id"],
   },
   svc_approval_waived_total: {
     type: "counter",
@@ -60,6 +89,11 @@ export const metricTable = {
     help: "Questions to deciders.",
     labels: ["decider", "purpose", "outcome"],
   },
+  svc_skill_suggestion_total: {
+    type: "counter",
+    help: "Messages for which spec.skill_suggestion looked for a skill.",
+    labels: ["outcome"],
+  },
   svc_egress_blocked_total: {
     type: "counter",
     help: "Destinations of tools that were refused.",
@@ -84,6 +118,11 @@ export const metricTable = {
     type: "counter",
     help: "Tool results in which a secret was masked.",
     labels: ["manifest_id", "tool"],
+  },
+  svc_shell_denied_total: {
+    type: "counter",
+    help: "Commands that were refused, by reason: argv is not allowed, cwd is not in the workspace.",
+    labels: ["tool", "reason"],
   },
   svc_artifacts_stored_total: {
     type: "counter",
@@ -129,10 +168,20 @@ export const metricTable = {
     help: "Images left out of a model call: the model accepts only text, or there are too many.",
     labels: ["model"],
   },
+  svc_memory_captures_total: {
+    type: "counter",
+    help: "Turns whose facts were captured, by outcome: stored, nothing, dropped, lost or failed.",
+    labels: ["outcome"],
+  },
   svc_webhook_delivery_total: {
     type: "counter",
     help: "Webhook attempts, and dead deliveries, by outcome.",
     labels: ["kind", "endpoint", "outcome"],
+  },
+  svc_skill_update_notification_total: {
+    type: "counter",
+    help: "New versions of imported skills, by outcome: enqueued for the webhooks, or superseded by an import.",
+    labels: ["outcome"],
   },
   svc_webhook_lost_claims_total: {
     type: "counter",
@@ -143,28 +192,38 @@ export const metricTable = {
     type: "gauge",
     help: "Age of the oldest pending webhook delivery.",
     labels: [],
+    ofDeployment: true,
   },
-  svc_durable_queued: { type: "gauge", help: "Accepted durable runs before their first step.", labels: [] },
-  svc_durable_running: { type: "gauge", help: "Durable runs with a running step.", labels: [] },
+  svc_durable_queued: {
+    type: "gauge",
+    help: "Accepted durable runs before their first step.",
+    labels: [],
+    ofDeployment: true,
+  },
+  svc_durable_running: { type: "gauge", help: "Durable runs with a running step.", labels: [], ofDeployment: true },
   svc_durable_parked: {
     type: "gauge",
     help: "Suspended durable runs: waiting for an answer, a retry or a slot.",
     labels: [],
+    ofDeployment: true,
   },
   svc_durable_oldest_run_seconds: {
     type: "gauge",
     help: "Age of the oldest durable run that has not ended.",
     labels: [],
+    ofDeployment: true,
   },
   svc_durable_oldest_due_seconds: {
     type: "gauge",
     help: "Longest time that a due durable run has waited to be resumed.",
     labels: [],
+    ofDeployment: true,
   },
   svc_oldest_wait_seconds: {
     type: "gauge",
     help: "Age of the oldest open question of a run.",
     labels: [],
+    ofDeployment: true,
   },
   svc_durable_lost_claims_total: {
     type: "counter",
@@ -186,6 +245,31 @@ export const metricTable = {
     help: "Manifests with unusually many failed runs, and canaries withdrawn for that reason.",
     labels: ["kind"],
   },
+  svc_workflow_runs_total: {
+    type: "counter",
+    help: "Runs of workflows that ended: succeeded, failed or cancelled.",
+    labels: ["outcome"],
+  },
+  svc_skill_jobs_total: {
+    type: "counter",
+    help: "Evaluations and rewrites of skills that ended.",
+    labels: ["kind", "outcome"],
+  },
+  svc_eval_runs_total: {
+    type: "counter",
+    help: "Evaluations that ended: completed, failed or cancelled.",
+    labels: ["outcome"],
+  },
+  svc_eval_items_total: {
+    type: "counter",
+    help: "Scored items of evaluations: pass, fail, or error if there is no answer.",
+    labels: ["outcome"],
+  },
+  svc_eval_regressions_total: {
+    type: "counter",
+    help: "Continuous evaluations whose pass rate was below their floor.",
+    labels: [],
+  },
   svc_buffer_dropped_total: { type: "counter", help: "Rows dropped because a buffer was full.", labels: ["buffer"] },
   svc_actor_crashes_total: {
     type: "counter",
@@ -193,8 +277,19 @@ export const metricTable = {
     labels: ["kind"],
   },
   svc_bus_dropped_total: { type: "counter", help: "Bus messages that had no receiver.", labels: ["kind"] },
+  svc_cluster_refused_total: {
+    type: "counter",
+    help: "Entries from other hosts that were dropped: without a valid signature, or of no present connection.",
+    labels: ["reason"],
+  },
+  svc_cluster_hosts: { type: "gauge", help: "Hosts of the deployment, as this one sees them.", labels: [] },
   svc_live_runs: { type: "gauge", help: "Live runs.", labels: [] },
   svc_actors: { type: "gauge", help: "Actors in memory.", labels: [] },
+  svc_trace_spans_total: {
+    type: "counter",
+    help: "Spans of traces by outcome: sent, failed (the collector did not take them) or dropped (too many waited).",
+    labels: ["outcome"],
+  },
   svc_open_streams: { type: "gauge", help: "Open event streams.", labels: [] },
   svc_stream_waiting_bytes: {
     type: "gauge",
@@ -235,7 +330,7 @@ export type LabelsOf<N extends MetricName> = Readonly<Record<(typeof metricTable
 const seriesMax = 1_000;
 const separator = "\u0001";
 /** Seconds, from a local tool to the longest run. */
-const buckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
+const durations: readonly number[] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
 
 /** The counts of one thread, in prom-client's format for aggregation. */
 export type MetricSnapshot = readonly MetricObjectWithValues<MetricValue<string>>[];
@@ -245,7 +340,7 @@ export class Metrics {
   readonly #counters = new Map<string, Map<string, number>>();
   /** For each series: one count per bucket, then the sum. */
   readonly #histograms = new Map<string, Map<string, number[]>>();
-  readonly #gauges = new Map<string, () => number>();
+  readonly #gauges = new Map<string, () => number | null>();
   readonly #table: Readonly<Record<string, MetricEntry>>;
 
   /** `own` declares the metrics of plugins. */
@@ -255,35 +350,51 @@ export class Metrics {
 
   /** Adds to a counter of a plugin. Throws when no plugin has declared it. */
   countOwn(name: string, labels: Readonly<Record<string, string>>, amount = 1): void {
-    const entry = this.#table[name];
-    if (entry?.type !== "counter") throw new Error(`no counter with the name ${name} is declared`);
-    const series = seriesOf(this.#counters, name);
-    const key = seriesKey(series, entry.labels, labels);
-    series.set(key, (series.get(key) ?? 0) + amount);
+    this.#add(name, this.#labelNames(name, "counter"), labels, amount);
+  }
+
+  /** Adds a value to a histogram of a plugin. Throws when no plugin has declared it. */
+  observeOwn(name: string, labels: Readonly<Record<string, string>>, value: number): void {
+    this.#observe(name, this.#labelNames(name, "histogram"), labels, value);
   }
 
   count<N extends CounterName>(name: N, labels: LabelsOf<N>, amount = 1): void {
-    const series = seriesOf(this.#counters, name);
-    const key = seriesKey(series, metricTable[name].labels, labels);
-    series.set(key, (series.get(key) ?? 0) + amount);
+    this.#add(name, metricTable[name].labels, labels, amount);
   }
 
   observe<N extends HistogramName>(name: N, labels: LabelsOf<N>, seconds: number): void {
+    this.#observe(name, metricTable[name].labels, labels, seconds);
+  }
+
+  #labelNames(name: string, type: "counter" | "histogram"): readonly string[] {
+    const entry = this.#table[name];
+    if (entry?.type !== type) throw new Error(`no ${type} with the name ${name} is declared`);
+    return entry.labels;
+  }
+
+  #add(name: string, names: readonly string[], labels: Readonly<Record<string, string>>, amount: number): void {
+    const series = seriesOf(this.#counters, name);
+    const key = seriesKey(series, names, labels);
+    series.set(key, (series.get(key) ?? 0) + amount);
+  }
+
+  #observe(name: string, names: readonly string[], labels: Readonly<Record<string, string>>, observed: number): void {
+    const buckets = this.#table[name]?.buckets ?? durations;
     const series = seriesOf(this.#histograms, name);
-    const key = seriesKey(series, metricTable[name].labels, labels);
+    const key = seriesKey(series, names, labels);
     let values = series.get(key);
     if (!values) {
       values = new Array<number>(buckets.length + 2).fill(0);
       series.set(key, values);
     }
-    let bucket = buckets.findIndex((bound) => seconds <= bound);
+    let bucket = buckets.findIndex((bound) => observed <= bound);
     if (bucket < 0) bucket = buckets.length;
     values[bucket] = (values[bucket] ?? 0) + 1;
-    values[buckets.length + 1] = (values[buckets.length + 1] ?? 0) + seconds;
+    values[buckets.length + 1] = (values[buckets.length + 1] ?? 0) + observed;
   }
 
-  /** Registers a gauge, which is read at each scrape. */
-  gauge(name: NamesOf<"gauge">, read: () => number): void {
+  /** Registers a gauge, which is read at each scrape; null leaves it out. */
+  gauge(name: NamesOf<"gauge">, read: () => number | null): void {
     this.#gauges.set(name, read);
   }
 
@@ -298,10 +409,13 @@ export class Metrics {
   }
 
   #valuesOf(name: string, entry: MetricEntry): MetricValue<string>[] {
-    if (entry.type === "gauge") return [{ value: this.#gauges.get(name)?.() ?? 0, labels: {} }];
+    if (entry.type === "gauge") {
+      const value = this.#gauges.get(name)?.() ?? (entry.ofDeployment ? null : 0);
+      return value === null ? [] : [{ value, labels: {} }];
+    }
     if (entry.type === "histogram")
       return [...(this.#histograms.get(name) ?? [])].flatMap(([key, values]) =>
-        histogramValues(name, labelsOf(entry, key), values),
+        histogramValues(name, labelsOf(entry, key), values, entry.buckets ?? durations),
       );
     const series = this.#counters.get(name);
     if (!series && entry.labels.length === 0) return [{ value: 0, labels: {} }];
@@ -329,7 +443,12 @@ function withoutTotal(metric: MetricSnapshot[number]): MetricSnapshot[number] {
 }
 
 /** Returns the samples of one histogram series: cumulative buckets, sum and count. */
-function histogramValues(name: string, labels: Record<string, string>, values: readonly number[]) {
+function histogramValues(
+  name: string,
+  labels: Record<string, string>,
+  values: readonly number[],
+  buckets: readonly number[],
+) {
   const lines: { metricName: string; labels: Record<string, string | number>; value: number }[] = [];
   let count = 0;
   for (const [index, bound] of [...buckets, "+Inf"].entries()) {

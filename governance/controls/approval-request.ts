@@ -1,7 +1,8 @@
-import { principalId } from "../../bus/protocol/principal.ts";
+import { principalId, responsibleId } from "../../bus/protocol/principal.ts";
 import type { ApprovalRule } from "../../manifests/sections/approvals.ts";
 import { type ApprovalKey, type ApprovalRow, deadlineMark, type NewApproval } from "../../storage/tables/approvals.ts";
-import type { GovernedCall, GovernedRun } from "./control.ts";
+import type { GovernedCall, GovernedRun, TaintedText } from "./control.ts";
+import { shownArguments } from "./guardrails.ts";
 import type { Wait } from "./verdicts.ts";
 
 /** Lifetime of an approval request whose rule has no ttl_seconds. */
@@ -11,7 +12,7 @@ const lastsMsDefault = 300_000;
 export type AskingRule = Pick<
   ApprovalRule,
   "id" | "description" | "ttl_seconds" | "one_shot" | "bind_principal" | "require_other"
->;
+> & { readonly wait?: boolean };
 
 /** Returns the approval request for a call. */
 export async function requestOf(
@@ -19,6 +20,7 @@ export async function requestOf(
   rule: AskingRule,
   call: GovernedCall,
   key: ApprovalKey,
+  tainted: readonly TaintedText[] = [],
 ): Promise<NewApproval> {
   const { agent, budget, env, metrics } = run;
   const spec = agent.tools.find(({ name }) => name === call.tool);
@@ -32,14 +34,17 @@ export async function requestOf(
     id: env.id(),
     args: JSON.stringify(preview === null ? call.args : { ...(call.args as object), preview }),
     parameters: JSON.stringify(spec?.parameters ?? {}),
-    evidence: { effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },
+    evidence: {
+      ...{ effect: spec?.effect ?? "once", risk: spec?.risk ?? "speaks", cost_usd, tool_calls },
+      ...(tainted.length > 0 && { tainted }),
+    },
     rule_id: rule.id,
     reason: rule.description,
     thread_id: run.threadId,
     tool_call_id: run.threadId === "" ? "" : call.tool_call_id,
     principal_subj: call.principal.sub,
     bound_to: rule.bind_principal ? principalId(call.principal) : "",
-    not_by: rule.require_other ? principalId(call.principal) : "",
+    not_by: rule.require_other ? responsibleId(call.principal) : "",
     one_shot: rule.one_shot ? 1 : 0,
     ttl_seconds: rule.ttl_seconds,
     lastsMs: rule.ttl_seconds === null ? lastsMsDefault : rule.ttl_seconds * 1000,
@@ -48,12 +53,13 @@ export async function requestOf(
 
 /** Returns the wait of a call for an approval request. The frame describes this call, even if another call made the request. */
 export function waitFor(
-  { threadId }: GovernedRun,
+  run: GovernedRun,
   rule: AskingRule,
   call: GovernedCall,
   row: Pick<ApprovalRow, "id" | "reason" | "rule_id" | "evidence" | "deadline" | "args" | "ttl_seconds">,
   expires: number | string = row.deadline,
 ): Wait {
+  const { threadId } = run;
   const { id, reason, rule_id, evidence } = row;
   return {
     kind: "approval",
@@ -62,7 +68,7 @@ export function waitFor(
     may_answer: {
       scopes: ["approvals:write"],
       principal: null,
-      not_principal: rule.require_other ? principalId(call.principal) : null,
+      not_principal: rule.require_other ? responsibleId(call.principal) : null,
     },
     approval_id: id,
     frame: {
@@ -70,7 +76,7 @@ export function waitFor(
       data: {
         approval_id: id,
         tool_name: call.tool,
-        args: JSON.parse(row.args) as unknown,
+        args: shownArguments(run, JSON.parse(row.args)),
         rule_id,
         reason,
         thread_id: threadId,

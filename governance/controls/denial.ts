@@ -1,7 +1,7 @@
 import type { AgentMetrics } from "../agent-metrics.ts";
 import type { AuditType } from "../audit-types.ts";
 import { type AuditedControl, auditedAs, type ControlName, type Layer } from "./order.ts";
-import type { Refusal } from "./verdicts.ts";
+import type { DenialRow, Refusal } from "./verdicts.ts";
 
 /** How the denials of a control are recorded and worded. An absent field has the default of all controls. */
 export interface DenialForm {
@@ -21,11 +21,27 @@ export interface Denial {
   readonly detail: string;
   /** Absent for the default form. */
   readonly form?: DenialForm;
+  /** Absent for the row of the form. */
+  readonly row?: DenialRow;
+  /** See `Refusal`. */
+  readonly frame?: Refusal["frame"];
 }
 
 /** Returns the denial for a refusal by `control`. */
-export function denialOf(control: ControlName, { rule, detail, layer = control }: Refusal, form?: DenialForm): Denial {
-  return { control: auditedAs[layer], layer, rule, detail, ...(form && { form }) };
+export function denialOf(
+  control: ControlName,
+  { rule, detail, layer = control, row, frame }: Refusal,
+  form?: DenialForm,
+): Denial {
+  return {
+    control: auditedAs[layer],
+    layer,
+    rule,
+    detail,
+    ...(form && { form }),
+    ...(row && { row }),
+    ...(frame && { frame }),
+  };
 }
 
 /** Audits and counts a denial. `call` is the refused call; null if a message or output was refused. */
@@ -35,7 +51,9 @@ export function recordDenial(
   { audit, metrics }: DenialRecords,
 ): void {
   const { event_type = "policy_deny", counter } = denial.form ?? {};
-  audit(event_type, "denied", denialPayload(denial, call));
+  const { row } = denial;
+  if (row === undefined) audit(event_type, "denied", denialPayload(denial, call));
+  else audit(row.event_type, row.status, row.payload);
   metrics.count("svc_policy_deny_total", { policy: denial.rule, tool: call?.tool ?? "" });
   if (counter !== undefined) metrics.countOwn(counter);
 }

@@ -16,7 +16,7 @@ export function limits({ budget }: GovernedRun): Control {
 }
 
 /** Counts a tool call, and for the task tool a hop too; returns the limit that forbids it, or null. */
-export function takeCall(budget: RunBudget, tool: string, now: number): Breach | null {
+function takeCall(budget: RunBudget, tool: string, now: number): Breach | null {
   return budget.takeToolCall(now) ?? (tool === taskToolName ? budget.takeHop() : null);
 }
 

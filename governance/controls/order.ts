@@ -52,4 +52,4 @@ export const auditedAs: Readonly<Record<Layer, AuditedControl>> = {
 export const askedAgain: readonly ControlName[] = ["policy"];
 
 /** Controls that check a call again after a wait, if the person who answered edited the arguments. */
-export const askedAgainWhenEdited: readonly ControlName[] = ["policy", "command", "screening"];
+export const askedAgainWhenEdited: readonly ControlName[] = ["policy", "command", "screening", "guardrails", "judges"];

@@ -1,7 +1,16 @@
-import type { Control, GovernedCall, GovernedReply } from "./control.ts";
+import type { Control, GovernedCall, GovernedReply, StreamedOutput } from "./control.ts";
 import { type Denial, denialOf, denyText, withheldText } from "./denial.ts";
 import { askedAgain, askedAgainWhenEdited, type ControlName, callOrder, resultOrder } from "./order.ts";
-import type { CallVerdict, GovernedResult, ReplyVerdict, ResultVerdict, Spoken, Wait } from "./verdicts.ts";
+import { ReleasingStream } from "./releasing-stream.ts";
+import {
+  type CallVerdict,
+  type GovernedResult,
+  pass,
+  type ReplyVerdict,
+  type ResultVerdict,
+  type Spoken,
+  type Wait,
+} from "./verdicts.ts";
 
 // Passes every tool call of a run through the controls in their declared order, outermost first. A refusal ends the sequence,
 // and the tool does not run. Results pass the controls in a separate order, and so does the model's output if a control of the
@@ -44,6 +53,7 @@ export interface Released<T> {
 export class Pipeline {
   readonly #controls: readonly Control[];
   readonly #reply: readonly Speaking<"reply">[];
+  readonly #stream: readonly Speaking<"stream">[];
   readonly #monotonic: () => number;
   /** Created with the first call, because most turns have none. */
   #calls: { readonly before: readonly Speaking<"before">[]; readonly after: readonly Speaking<"after">[] } | null =
@@ -53,6 +63,7 @@ export class Pipeline {
   constructor(controls: readonly Control[], monotonic: () => number) {
     this.#controls = controls;
     this.#reply = inOrder(resultOrder, controls, "reply");
+    this.#stream = inOrder(resultOrder, controls, "stream");
     this.#monotonic = monotonic;
   }
 
@@ -66,12 +77,35 @@ export class Pipeline {
 
   /** The controls that check replies, for an agent that replies in place of this one. */
   get ofReplies(): Control[] {
-    return this.#reply.map((control) => ({ name: control.name, reply: (reply) => control.reply(reply) }));
+    return [
+      ...this.#reply.map((control) => ({ name: control.name, reply: control.reply.bind(control) })),
+      ...this.#stream.map(({ name, stream, ready }) => ({ name, stream, ...(ready && { ready }) })),
+    ];
   }
 
   /** True if the model's output must be buffered until the controls release it. */
   get holdsReplies(): boolean {
     return this.#reply.length > 0;
+  }
+
+  /** True if a control changes the model's output as it arrives. */
+  get changesReplies(): boolean {
+    return this.#stream.length > 0;
+  }
+
+  /** Resolves when streams may be opened. */
+  async ready(): Promise<void> {
+    for (const { ready } of this.#stream) await ready?.();
+  }
+
+  /** Opens the streams of one output, in the order of their controls. */
+  openStream(output: StreamedOutput): ReleasingStream {
+    return new ReleasingStream(this.#stream.map((control) => [control.name, control.stream(output)] as const));
+  }
+
+  /** Returns the arguments of a call as clients are shown them. */
+  shownArgs(args: unknown): unknown {
+    return this.#controls.reduce((shown, control) => (control.shows ? control.shows(shown) : shown), args);
   }
 
   /**
@@ -140,14 +174,20 @@ export class Pipeline {
   async releaseReply(reply: GovernedReply): Promise<Released<string>> {
     const spoken: Spoken[] = [];
     let shown = reply.text;
-    for (const control of this.#reply) {
-      const verdict = await this.#ask(control, spoken, () => control.reply({ ...reply, text: shown }));
+    for (const control of this.#ofOutput) {
+      const verdict = await this.#ask(control, spoken, () => verdictOn({ ...reply, text: shown }, control));
       if (verdict.verdict === "replace") shown = verdict.text;
       if (verdict.verdict !== "block") continue;
       const denial = denialOf(control.name, verdict, control.denials);
       return { shown: withheldText(denial), denial, spoken };
     }
     return { shown, denial: null, spoken };
+  }
+
+  get #ofOutput(): readonly Control[] {
+    if (this.#stream.length === 0) return this.#reply;
+    const all: readonly Control[] = [...this.#reply, ...this.#stream];
+    return all.toSorted((a, b) => resultOrder.indexOf(a.name as never) - resultOrder.indexOf(b.name as never));
   }
 
   /** Runs one control and records its verdict if it is not pass. */
@@ -166,13 +206,24 @@ export class Pipeline {
   }
 }
 
+/** Returns the verdict of a control on a complete output. */
+async function verdictOn(reply: GovernedReply, { reply: judge, stream: open, ready }: Control): Promise<ReplyVerdict> {
+  if (judge !== undefined) return judge(reply);
+  if (open === undefined) return pass;
+  await ready?.();
+  const stream = open(reply);
+  const text = stream.take(reply.text) + stream.end();
+  const rule = stream.changed();
+  return rule === null ? pass : { verdict: "replace", text, rule };
+}
+
 /** A control that implements the given method. */
-type Speaking<W extends "before" | "after" | "reply"> = Control & Required<Pick<Control, W>>;
+type Speaking<W extends "before" | "after" | "reply" | "stream"> = Control & Required<Pick<Control, W>>;
 
 /**
  * Returns the controls with the method, in order. Throws if a control's name is not in that order, because it would never run.
  */
-function inOrder<W extends "before" | "after" | "reply">(
+function inOrder<W extends "before" | "after" | "reply" | "stream">(
   order: readonly ControlName[],
   controls: readonly Control[],
   word: W,

@@ -1,4 +1,5 @@
 import type { Control, GovernedRun } from "./control.ts";
+import { textsOf } from "./value-texts.ts";
 import { pass } from "./verdicts.ts";
 
 /**
@@ -11,24 +12,10 @@ export function secretMasking({ mask, metrics }: GovernedRun): Control {
     after(call, result) {
       const { text } = result;
       let masked = mask.sent.text(text);
-      if (masked !== text) masked = mask.sent.text(text, textsIn(call.asked));
+      if (masked !== text) masked = mask.sent.text(text, textsOf(call.asked));
       if (masked === text) return pass;
       metrics.count("svc_secret_masking_total", { tool: call.tool });
       return { verdict: "replace", result: { ...result, text: masked } };
     },
   };
-}
-
-/**
- * Returns all strings and keys of a JSON value, one per line. Not recursive, because a model may nest values arbitrarily deep.
- */
-function textsIn(value: unknown): string {
-  const texts: string[] = [];
-  const waiting = [value];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    if (typeof next === "string") texts.push(next);
-    else if (typeof next === "object" && next !== null)
-      for (const [key, item] of Object.entries(next)) waiting.push(key, item);
-  }
-  return texts.join("\n");
 }

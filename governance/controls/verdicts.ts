@@ -1,5 +1,6 @@
 import type { WriteOp } from "../../storage/store/store.ts";
 import type { NewApproval } from "../../storage/tables/approvals.ts";
+import type { AuditType } from "../audit-types.ts";
 import type { ControlName, Layer } from "./order.ts";
 
 // The verdicts of controls, as plain data.
@@ -21,6 +22,17 @@ export interface Refusal {
   readonly detail: string;
   /** The part of the control that refuses; absent if it is the control itself. */
   readonly layer?: Layer;
+  /** The audit row of the refusal; absent for policy_deny. */
+  readonly row?: DenialRow;
+  /** A frame for clients, sent with the refusal: the approval request that a denied call has made; absent for none. */
+  readonly frame?: NonNullable<Wait["frame"]>;
+}
+
+/** An audit row that records a refusal. */
+export interface DenialRow {
+  readonly event_type: AuditType;
+  readonly status: string;
+  readonly payload: Readonly<Record<string, unknown>>;
 }
 
 /** The verdict on a call before it is made. */
@@ -46,11 +58,19 @@ export type ResultVerdict =
   | { readonly verdict: "replace"; readonly result: GovernedResult; readonly rule?: string }
   | ({ readonly verdict: "block" } & Refusal);
 
-/** The verdict on a message of a caller. */
+/**
+ * The verdict on a message of a caller. With a `status`, the verdict is audited as inbound_screening and counted; a denial
+ * without one is audited as policy_deny.
+ */
 export type InputVerdict =
   | Pass
-  | { readonly verdict: "replace"; readonly text: string; readonly rule?: string }
-  | ({ readonly verdict: "deny" } & Refusal);
+  | {
+      readonly verdict: "replace";
+      readonly text: string;
+      readonly rule?: string;
+      readonly status?: "quarantined" | "redacted";
+    }
+  | ({ readonly verdict: "deny"; readonly status?: "denied" | "oversize" | "unavailable" } & Refusal);
 
 /** The verdict on the model's output. */
 export type ReplyVerdict =
@@ -64,16 +84,35 @@ export interface GovernedResult {
   readonly error?: string;
   /** A replaced text keeps its images; a blocked result loses them too. */
   readonly images?: readonly ResultImage[];
+  /** PDF files, for people alone; they are kept and lost like images. */
+  readonly documents?: readonly ResultImage[];
   /** Where untrusted text came from; absent for text of svc and of the operator. */
   readonly taint?: readonly string[];
+  /** The parts of documents that the text quotes. Clients get them with the result. A replaced text without them quotes none. */
+  readonly sources?: readonly QuotedSource[];
   /** Set if the result is stored as an artifact: `text` is then its beginning, followed by the marker of the artifact. */
   readonly artifact?: StoredText;
+}
+
+/** A part of a document. */
+export interface QuotedSource {
+  readonly doc_id: string;
+  readonly title: string;
+  readonly source: string;
+  readonly chunk_index: number;
 }
 
 /** The call that had a stored result. */
 export interface StoredOf {
   readonly tool: string;
   readonly taint: readonly string[];
+}
+
+/** The call whose result is withheld from the model, and why. */
+export interface QuarantinedOf {
+  readonly tool: string;
+  readonly tool_call_id: string;
+  readonly findings: readonly string[];
 }
 
 /** A result that is stored apart from the log. */

@@ -14,6 +14,7 @@ import { type CollectedBody, collect, decoded, isEventStream } from "./content-c
 import { coversUrl } from "./credentials.ts";
 import { EgressBlocked, EgressError } from "./failure.ts";
 import { policyJudge, targetJudge } from "./judge.ts";
+import { judgedConnect } from "./judged-connect.ts";
 import { egressRouteOf } from "./route.ts";
 import { readTarget } from "./target.ts";
 
@@ -23,7 +24,6 @@ const ofProcessMax = 256;
 /** Requests of a tenant that wait for a permit. */
 const waitingMax = 1_000;
 const redirectsMax = 5;
-const connectMs = 10_000;
 /** Silence after which a connection is closed: before the head, and between two parts of the body. */
 const silenceMs = 300_000;
 const idleMs = 10_000;
@@ -265,31 +265,7 @@ export class Outgoing {
       keepAliveTimeout: idleMs,
       headersTimeout: silenceMs,
       bodyTimeout: silenceMs,
-      connect: ({ hostname, protocol, port }, done) => {
-        const isTls = protocol === "https:";
-        const origin = `${protocol}//${hostname}:${port}`;
-        try {
-          const socket = connector.open({ origin, hostname, port: Number(port || (isTls ? 443 : 80)), isTls }, () => {
-            timer.cancel();
-            socket.removeListener("error", failed);
-            socket.removeListener("close", closed);
-            done(null, socket);
-          });
-          const failed = (error: Error): void => {
-            timer.cancel();
-            socket.removeListener("close", closed);
-            done(error, null);
-          };
-          const closed = (): void => failed(new EgressError("no_connection", "the connection was closed"));
-          const timer = env.timer(connectMs, () =>
-            socket.destroy(new EgressError("no_connection", "no connection in time")),
-          );
-          socket.once("error", failed);
-          socket.once("close", closed);
-        } catch (error) {
-          done(error as Error, null);
-        }
-      },
+      connect: judgedConnect(connector, env),
     });
     this.#agents.set(key, agent);
     return agent;

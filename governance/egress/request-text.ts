@@ -3,7 +3,7 @@ import type { Target } from "./target.ts";
 
 /** A request to a target. */
 export interface EgressRequest {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** Names and values alternate. */
   readonly headers: readonly string[];
   readonly body: string | null;

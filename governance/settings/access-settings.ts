@@ -1,7 +1,8 @@
 import { type ApiKey, readApiKeys } from "./api-keys.ts";
 import { type Jwks, type PublicJwks, readPrivateJwks, readPublicJwks } from "./jwks.ts";
+import { readTokenIssuers, type TokenIssuer } from "./jwt-verifiers.ts";
 import { readSecretTenants, type SecretTenants } from "./secret-tenants.ts";
-import { json, list, oneOf, path, text } from "./setting.ts";
+import { bool, json, list, oneOf, path, setting, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { readTriggers, type Trigger } from "./triggers.ts";
 
@@ -20,6 +21,11 @@ export const accessSettings = {
     readApiKeys,
     { secret: true, cure: "`svc keys` prints an entry" },
   ),
+  runtimeKeys: bool(
+    "RUNTIME_KEYS",
+    false,
+    "Keys can be made and revoked while the server runs, by POST and DELETE /keys; needs mode api_key.",
+  ),
   jwksPublic: json<PublicJwks | null>(
     "JWKS_PUBLIC",
     null,
@@ -34,6 +40,13 @@ export const accessSettings = {
     {
       secret: true,
     },
+  ),
+  jwtVerifiers: setting<readonly TokenIssuer[]>(
+    "JWT_VERIFIERS",
+    "csv",
+    [],
+    "Other issuers of tokens in mode jwt: `scheme:issuer;audience=…;tenant=…;scopes=…`, schemes access, cognito and self.",
+    readTokenIssuers,
   ),
   jwtIssuer: text("JWT_ISSUER", "", "The iss that tokens must have; unset accepts any."),
   jwtAudience: text("JWT_AUDIENCE", "", "The aud that tokens must have; unset accepts any."),
@@ -72,5 +85,24 @@ export const accessSettings = {
     readTriggers,
     { secret: true },
   ),
+  auditKey: {
+    ...list(
+      "AUDIT_KEY",
+      [],
+      "Keys of the audit chain, each of at least 32 characters: the first one signs, all of them verify.",
+      {
+        secret: true,
+        defaultWords: "a key in SVC_DATA_DIR/audit.key, made at the first start",
+        item: readAuditKey,
+      },
+    ),
+    kind: "csv, secret",
+  },
   secretsDir: path("SECRETS_DIR", "./secrets", "The directory of secret files."),
 };
+
+/** Checks a key of the audit chain. */
+function readAuditKey(key: string): string {
+  if (key.length < 32) throw new Error("must be keys of at least 32 characters, separated by commas");
+  return key;
+}

@@ -1,9 +1,9 @@
 import { storeConfig } from "../../storage/store/config.ts";
-import { bool, int, list, oneOf, optionalPath, path, seconds, text } from "./setting.ts";
+import { bool, int, list, optionalPath, seconds, text } from "./setting.ts";
 import { readTenantId } from "./tenant-id.ts";
 import { refuseRawCredentials } from "./url-credentials.ts";
 
-/** Settings of the database, objects, files and retention. */
+/** Settings of the database, files and retention. */
 export const dataSettings = {
   databaseUrl: databaseUrl(),
   dbPoolSize: int("DB_POOL_SIZE", 10, [1, 1000], "Postgres connections that stay open."),
@@ -21,23 +21,11 @@ export const dataSettings = {
     true,
     "Set false with a pooler that does not track prepared statements.",
   ),
-  objectStore: oneOf(
-    "OBJECT_STORE",
-    ["fs", "memory"],
-    "fs",
-    "Where objects are stored; memory loses them at the end, and accepts no files of callers and tools.",
-    {
-      unbuilt: ["s3", "gcs"],
-    },
-  ),
-  objectStorePath: path("OBJECT_STORE_PATH", "", "The directory of the fs object store.", {
-    defaultWords: "SVC_DATA_DIR/objects",
-  }),
   tenantStoredBytes: int(
     "TENANT_STORED_BYTES",
     1_073_741_824,
     [0, Number.MAX_SAFE_INTEGER],
-    "Maximum bytes of a tenant's manifests (every version), files, artifacts, plans and jobs; 0 is no limit.",
+    "Maximum bytes of a tenant's manifests (every version), files, artifacts, plans, jobs and documents; 0 is no limit.",
   ),
   threadBytes: int(
     "THREAD_BYTES",
@@ -51,6 +39,7 @@ export const dataSettings = {
     [0, Number.MAX_SAFE_INTEGER],
     "Maximum bytes of a tenant's threads and workspaces, summed each minute; beyond it turns and forks are refused; 0 is no limit.",
   ),
+  documentsMaxPerTenant: int("DOCUMENTS_MAX_PER_TENANT", 5000, [1, 1_000_000], "Maximum documents of a tenant."),
   maxUploadBytes: int("MAX_UPLOAD_BYTES", 600 * 1024, [600 * 1024, 12 * 1024 * 1024], "Maximum bytes of one file."),
   attachmentsMaxBytesPerTenant: int(
     "ATTACHMENTS_MAX_BYTES_PER_TENANT",
@@ -75,6 +64,11 @@ export const dataSettings = {
   artifactRetentionDays: kept("ARTIFACT", 30, "long tool results that were stored separately are kept"),
   sessionRetentionDays: kept("SESSION", 0, "threads without new events and without an open run are kept"),
   workspaceRoot: optionalPath("WORKSPACE_ROOT", "The folder for workspace tools; unset, they fail."),
+  loadAgentsMd: bool(
+    "LOAD_AGENTS_MD",
+    false,
+    "Whether agents that work in a workspace read its AGENTS.md before each step.",
+  ),
   workspaceDeploymentTenants: list(
     "WORKSPACE_DEPLOYMENT_TENANTS",
     ["default"],

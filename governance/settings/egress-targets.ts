@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { readHostname } from "./egress-credentials.ts";
+import { namesMetadata } from "./metadata-service.ts";
 import { readIntegerField, readMap, readObject, readString } from "./object-shape.ts";
 import { readTenants, type TenantList } from "./tenant-list.ts";
 
@@ -30,12 +31,16 @@ export function readPrivateTargets(document: unknown): readonly PrivateTarget[] 
     const entry = readObject(value, where, ["port", "tenants"], ["host", "cidr"]);
     if ((entry.host === undefined) === (entry.cidr === undefined))
       throw new Error(`${where} must have either host or cidr`);
-    return {
+    const target: PrivateTarget = {
       host: entry.host === undefined ? null : readHostname(entry.host, `${where}: host`),
       cidr: entry.cidr === undefined ? null : readCidr(entry.cidr, `${where}: cidr`),
       port: readIntegerField(entry.port, `${where}: port`, 1, 65_535),
-      tenants: readTenants(entry.tenants, `${where}: tenants`),
+      tenants: isNobody(entry.tenants) ? [] : readTenants(entry.tenants, `${where}: tenants`),
     };
+    // Without tenants, the server itself may ask the service for the credentials of its role, and no agent may.
+    if (target.tenants.length === 0 && !namesMetadata({ egressPrivate: [target] }))
+      throw new Error(`${where}: tenants must name a tenant, or be "*"`);
+    return target;
   });
 }
 
@@ -49,6 +54,10 @@ export function readFixedAddresses(document: unknown): Readonly<Record<string, F
       return [readHostname(host, host), { address, port: Number(url?.port) }];
     }),
   );
+}
+
+function isNobody(tenants: unknown): boolean {
+  return Array.isArray(tenants) && tenants.length === 0;
 }
 
 function readCidr(value: unknown, where: string): string {

@@ -1,7 +1,7 @@
 import { type DecisionOverride, readDecisionRoutes } from "./decision-options.ts";
 import { type ProviderOptions, type RouteOverride, readModelRoutes, readProviderOptions } from "./model-options.ts";
 import { type OwnProvider, readOwnProviders } from "./own-providers.ts";
-import { bool, json, seconds, text, url } from "./setting.ts";
+import { bool, int, json, optionalPath, seconds, text, url } from "./setting.ts";
 
 /** Settings of models and their providers. provider-keys.ts reads the providers' keys. */
 export const modelSettings = {
@@ -43,7 +43,20 @@ export const modelSettings = {
   memoryEmbedder: text(
     "MEMORY_EMBEDDER",
     "auto",
-    "How `semantic:N` compares messages: an embedding route, a provider that has one, auto (the first) or none (by words).",
+    "Embeds documents, memories and the messages of `semantic:N`: an embedding route, a provider that has one, sentence_transformers (a model in this process), auto (the first route, else sentence_transformers if it is installed with a model) or none (by words).",
+  ),
+  memoryEmbeddingModel: text(
+    "MEMORY_EMBEDDING_MODEL",
+    "bge-base-en-v1.5",
+    "The model of sentence_transformers: a folder in SVC_MEMORY_MODEL_DIR.",
+    { pattern: /^[\w.-]+(?:\/[\w.-]+)?$/, reason: "must be the name of a model" },
+  ),
+  memoryEmbeddingDim: dimensions(),
+  memoryModelDir: optionalPath("MEMORY_MODEL_DIR", "The folder with the models of sentence_transformers."),
+  memoryModelDownload: bool(
+    "MEMORY_MODEL_DOWNLOAD",
+    false,
+    "Whether sentence_transformers downloads a model that SVC_MEMORY_MODEL_DIR lacks.",
   ),
   litellmBaseUrl: url("LITELLM_BASE_URL", "A local gateway for all model calls."),
   modelTimeoutSeconds: seconds(
@@ -53,3 +66,19 @@ export const modelSettings = {
     "Maximum time without a byte from a model provider.",
   ),
 };
+
+/** SQLite stores one bit for each number of a vector, in whole bytes. */
+function dimensions() {
+  const setting = int(
+    "MEMORY_EMBEDDING_DIM",
+    768,
+    [8, 8192],
+    "Dimensions of stored vectors, a multiple of 8. After a change run `svc embeddings rebuild`.",
+  );
+  const read = (value: string): number => {
+    const number = setting.read(value);
+    if (number % 8 !== 0) throw new Error("must be a multiple of 8");
+    return number;
+  };
+  return { ...setting, read };
+}

@@ -1,9 +1,8 @@
-import type { ObjectStoreConfig } from "../../storage/objects/open.ts";
 import type { Settings } from "./settings.ts";
 
-/** Returns the configuration of the object store. */
-export function objectStoreConfigOf({ objectStore, objectStorePath }: Settings): ObjectStoreConfig {
-  return objectStore === "fs" ? { kind: "fs", path: objectStorePath } : { kind: "memory" };
+/** True if objects are reached over a network. */
+export function isBucket({ objectStore }: Pick<Settings, "objectStore">): boolean {
+  return objectStore === "s3" || objectStore === "gcs";
 }
 
 /** True if all threads see the objects that one thread stores. */

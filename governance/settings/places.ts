@@ -20,8 +20,10 @@ export function databasePlace(settings: Settings): Place {
   return { setting: settings.databaseUrl === "" ? "SVC_DATA_DIR" : "SVC_DATABASE_URL", path };
 }
 
-/** The directory of the object store. */
-export function objectsPlace({ objectStorePath, fromEnvironment }: Settings): Place {
+/** The directory or the bucket of the object store. */
+export function objectsPlace({ objectStore, objectStorePath, s3Bucket, gcsBucket, fromEnvironment }: Settings): Place {
+  if (objectStore === "s3") return { setting: "SVC_S3_BUCKET", path: s3Bucket };
+  if (objectStore === "gcs") return { setting: "SVC_GCS_BUCKET", path: gcsBucket };
   const isNamed = fromEnvironment.includes("SVC_OBJECT_STORE_PATH");
   return { setting: isNamed ? "SVC_OBJECT_STORE_PATH" : "SVC_DATA_DIR", path: objectStorePath };
 }

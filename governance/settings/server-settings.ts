@@ -1,6 +1,7 @@
+import { type Budget, readBudgets } from "./budgets.ts";
 import { allDuties, readDuty } from "./duties.ts";
 import { readHost, readOrigin, readPublicUrl } from "./hosts.ts";
-import { bool, int, list, oneOf, optionalSeconds, path, seconds, text } from "./setting.ts";
+import { bool, int, json, list, oneOf, optionalSeconds, path, seconds, text } from "./setting.ts";
 
 const day = 86_400;
 
@@ -52,11 +53,27 @@ export const serverSettings = {
     "A folder of the operator's manifests, visible to every tenant; changes are read at once.",
   ),
   plugins: list("PLUGINS", [], "Plugins to load at the start: files (paths with a slash) or installed packages."),
+  commerceEnabled: bool(
+    "COMMERCE_ENABLED",
+    true,
+    "Loads the shop that ships with svc: catalog, carts, checkout and storefronts. False loads none of its parts.",
+  ),
+  piiDetectors: bool(
+    "PII_DETECTORS",
+    true,
+    "Loads the detectors of personal data that ship with svc when a manifest needs them; false leaves guardrails three simple patterns.",
+  ),
   duties: list(
     "DUTIES",
     allDuties,
     "Duties of this process: answer requests (api), run durable runs, webhooks and periodic tasks (worker), start the due tasks (scheduler).",
     { item: readDuty },
+  ),
+  processRole: oneOf(
+    "PROCESS_ROLE",
+    ["all", ...allDuties, "cli"],
+    "all",
+    "Another name of SVC_DUTIES, for a process with one duty; all and cli select nothing.",
   ),
   allowInsecure: bool(
     "ALLOW_INSECURE",
@@ -89,7 +106,23 @@ export const serverSettings = {
     "Maximum bytes of request line and headers; more than 100 headers (uws: 98) are refused too.",
   ),
   actorThreads: int("ACTOR_THREADS", 0, [0, 64], "Threads for turns; 0 is automatic."),
-  workers: int("WORKERS", 1, [1, 256], "Number of processes; this version supports only 1."),
+  workers: int(
+    "WORKERS",
+    1,
+    [1, 256],
+    "Number of processes that share the port, each a host of the deployment; more than 1 needs SVC_CLUSTER_KEY.",
+  ),
+  respawnFailedWorkers: bool(
+    "RESPAWN_FAILED_WORKERS",
+    true,
+    "With SVC_WORKERS above 1, starts a process again that has ended; false ends all of them then.",
+  ),
+  metricsPort: int(
+    "METRICS_PORT",
+    0,
+    [0, 65_535],
+    "A port that answers only /health, /live, /ready, /metrics and POST /tasks/{name}/run; 0 is none. A process without the duty api has no other port.",
+  ),
   allowedHosts: list("ALLOWED_HOSTS", [], "Host names that requests may have in the Host header.", {
     defaultWords: "localhost, 127.0.0.1, [::1] and SVC_HOST",
     item: readHost,
@@ -109,6 +142,7 @@ export const serverSettings = {
     "The header in which your proxy sends the client's address; svc trusts no other header.",
     { pattern: /^[A-Za-z0-9-]{1,64}$/, reason: "must be a header name" },
   ),
+  console: bool("CONSOLE", true, "Serves the console at /console; false removes it."),
   docsPublic: bool("DOCS_PUBLIC", false, "Shows /docs and /openapi.json without credentials."),
   hstsMaxAgeSeconds: int(
     "HSTS_MAX_AGE_SECONDS",
@@ -127,6 +161,12 @@ export const limitSettings = {
     60,
     [0.001, day],
     "Length of the window of SVC_RATE_LIMIT.",
+  ),
+  budgets: json<readonly Budget[]>(
+    "BUDGETS",
+    [],
+    "Budgets for models: a list of {id, tenant, principal, manifest, period, tokens, usd, webhooks}.",
+    readBudgets,
   ),
   idempotencyTtlSeconds: seconds(
     "IDEMPOTENCY_TTL_SECONDS",

@@ -16,6 +16,8 @@ export interface Setting<T> {
   readonly help: string;
   /** True if the value is never printed and is masked everywhere. */
   readonly secret: boolean;
+  /** Returns the secrets in the value of a secret setting, which are masked by themselves; absent for none. */
+  literals?(value: T): readonly string[];
   /** Parses the text. Throws an Error with the problem. Never called for an empty text, which means unset. */
   read(text: string): T;
 }
@@ -40,7 +42,8 @@ interface Options {
 
 const prefix = "SVC_";
 
-function setting<T>(
+/** A setting of any kind. */
+export function setting<T>(
   name: string,
   kind: string,
   fallback: T,
@@ -58,6 +61,11 @@ function setting<T>(
     secret: options.secret ?? false,
     read,
   };
+}
+
+/** Returns the setting under its name without SVC_, for names that a specification fixes, such as STRIPE_SECRET_KEY. */
+export function unprefixed<T>(setting: Setting<T>): Setting<T> {
+  return { ...setting, name: setting.name.slice(prefix.length) };
 }
 
 /** Returns a default as the user would write it; empty if the variable is best left unset. */
@@ -109,6 +117,14 @@ export function seconds(
   range: readonly [number, number],
   help: string,
 ): Setting<number> {
+  return setting(name, "float", fallback, help, (value) => readNumber(value, decimal, "a number", range), {
+    accepts: rangeText(range),
+  });
+}
+
+/** A share from 0 to 1. */
+export function share(name: string, fallback: number, help: string): Setting<number> {
+  const range = [0, 1] as const;
   return setting(name, "float", fallback, help, (value) => readNumber(value, decimal, "a number", range), {
     accepts: rangeText(range),
   });
@@ -193,8 +209,8 @@ function readPath(value: string): string {
 }
 
 /** An http or https URL, without a trailing slash. */
-export function url(name: string, help: string): Setting<string> {
-  return setting(name, "url", "", help, readHttpUrl);
+export function url(name: string, help: string, fallback = ""): Setting<string> {
+  return setting(name, "url", fallback, help, readHttpUrl);
 }
 
 /** Checks an http or https URL and removes trailing slashes. */

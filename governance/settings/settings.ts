@@ -1,19 +1,32 @@
 import { join } from "node:path";
+import type { PluginEntryPoint } from "../../bus/protocol/run.ts";
 import { accessSettings } from "./access-settings.ts";
+import { browserSettings } from "./browser-settings.ts";
+import { clusterSettings } from "./cluster-settings.ts";
 import { dataSettings } from "./data-settings.ts";
 import { durableSettings } from "./durable-settings.ts";
 import { egressSettings } from "./egress-settings.ts";
 import { headerHost } from "./hosts.ts";
 import { type KeyedProviderName, keyedProviders } from "./model-options.ts";
 import { modelSettings } from "./model-settings.ts";
+import { objectSettings } from "./object-settings.ts";
 import { protocolSettings } from "./protocol-settings.ts";
 import { providerKeyNames, readProviderKeys } from "./provider-keys.ts";
+import { pushSettings } from "./push-settings.ts";
 import { queueSettings } from "./queue-settings.ts";
+import { repoSettings } from "./repo-settings.ts";
+import { runnerSettings } from "./runner-settings.ts";
 import { searchSettings } from "./search-settings.ts";
 import { collectSecretValues, guessableSettings, signingSecrets } from "./secret-values.ts";
 import { limitSettings, serverSettings } from "./server-settings.ts";
 import { isPlainData, type Setting } from "./setting.ts";
 import { type SettingIssue, SettingsError } from "./settings-error.ts";
+import { shellSettings } from "./shell-settings.ts";
+import { signInSettings } from "./sign-in-settings.ts";
+import { skillImportSettings } from "./skill-import-settings.ts";
+import { skillSettings } from "./skill-settings.ts";
+import type { TokenKey } from "./token-keys.ts";
+import { tracingSettings, withStandardNames } from "./tracing-settings.ts";
 import { refuseUnbuilt, unbuiltSettings } from "./unbuilt.ts";
 import { webhookSettings } from "./webhook-settings.ts";
 
@@ -25,28 +38,50 @@ export const settingsSections = [
   { title: "Server", settings: serverSettings },
   { title: "Limits", settings: limitSettings },
   { title: "Access and secrets", settings: accessSettings },
+  { title: "Sign-in", settings: signInSettings },
+  { title: "Repositories", settings: repoSettings },
   { title: "OpenAI protocol", settings: protocolSettings },
   { title: "Data", settings: dataSettings },
+  { title: "Object store", settings: objectSettings },
   { title: "Durable runs", settings: durableSettings },
   { title: "Queues", settings: queueSettings },
+  { title: "Several hosts", settings: clusterSettings },
   { title: "Models", settings: modelSettings },
+  { title: "Skills", settings: skillSettings },
+  { title: "Import of skills", settings: skillImportSettings },
   { title: "Webhooks", settings: webhookSettings },
+  { title: "Push notifications", settings: pushSettings },
   { title: "Outgoing connections", settings: egressSettings },
   { title: "Web search", settings: searchSettings },
+  { title: "Commands", settings: shellSettings },
+  { title: "Runners and gateways", settings: runnerSettings },
+  { title: "Browsers", settings: browserSettings },
+  { title: "Traces", settings: tracingSettings },
 ] as const;
 
 const table = {
   ...serverSettings,
   ...limitSettings,
   ...accessSettings,
+  ...signInSettings,
+  ...repoSettings,
   ...protocolSettings,
   ...dataSettings,
+  ...objectSettings,
   ...durableSettings,
   ...queueSettings,
+  ...clusterSettings,
   ...modelSettings,
+  ...skillSettings,
+  ...skillImportSettings,
   ...webhookSettings,
+  ...pushSettings,
   ...egressSettings,
   ...searchSettings,
+  ...shellSettings,
+  ...runnerSettings,
+  ...browserSettings,
+  ...tracingSettings,
 };
 
 type Table = typeof table;
@@ -56,6 +91,8 @@ type Values = { readonly [K in keyof Table]: Table[K] extends Setting<infer T> ?
 export interface Settings extends Values {
   /** Settings of plugins by environment variable; `settingOf` reads them. */
   readonly pluginSettings: Readonly<Record<string, unknown>>;
+  /** What the settings mean for the entry points of plugins. */
+  readonly entryPoints: readonly EntryPointRules[];
   /** Keys of providers that the environment defines. */
   readonly providerApiKeys: Readonly<Partial<Record<KeyedProviderName, string>>>;
   /** Values of secret:NAME with SVC_SECRETS_BACKEND=env. */
@@ -70,10 +107,34 @@ export interface Settings extends Values {
   readonly unknownNames: readonly string[];
 }
 
+/** The callers and threads of a plugin's entry point, as the settings define them. */
+export interface EntryPointRules {
+  readonly surface: PluginEntryPoint;
+  /** The scheme of principals that the plugin makes; null if its callers are those of svc. */
+  readonly scheme: string | null;
+  readonly grants: readonly EntryPointGrant[];
+  /** Beginnings of the suffixes of threads on which other entry points start no turn. */
+  readonly threads: readonly string[];
+}
+
+/** The scopes of principals of one scheme. */
+export interface EntryPointGrant {
+  readonly tenant_id: string;
+  /** The beginning of their subjects. */
+  readonly sub: string;
+  readonly scopes: readonly string[];
+}
+
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const secretPrefix = "SVC_SECRET_";
+
+/** Settings that need a plugin that ships with svc and is loaded only where SVC_PLUGINS names it. */
+const settingsOfPlugins: Readonly<Record<string, string>> = {
+  SVC_CHANNELS: "./plugins/channels/channels.ts",
+  SVC_SLACK_API_URL: "./plugins/channels/channels.ts",
+};
 
 /**
  * Reads the settings of an environment; `own` are those that plugins declare. Throws a SettingsError that lists every malformed
@@ -85,6 +146,11 @@ export function loadSettings(environment: Environment, own: readonly Setting<unk
   return settings;
 }
 
+/** Returns the settings with the rules of plugins' entry points. */
+export function withEntryPoints(settings: Settings, entryPoints: readonly EntryPointRules[]): Settings {
+  return freeze({ ...settings, entryPoints });
+}
+
 /** Returns the settings without the signing key of `svc mint-jwt`: a server only verifies tokens. */
 export function withoutSigningKey(settings: Settings): Settings {
   const gone = new Set(signingSecrets(settings.jwksPrivate));
@@ -92,11 +158,23 @@ export function withoutSigningKey(settings: Settings): Settings {
   return freeze({ ...settings, jwksPrivate: null, secretValues });
 }
 
+/** Returns the settings with a key of the audit chain that was made for them. */
+export function withAuditKey(settings: Settings, key: string): Settings {
+  return freeze({ ...settings, auditKey: [key], secretValues: [...settings.secretValues, key] });
+}
+
+/** Returns the settings with a signing key of access tokens that was made for them. */
+export function withTokenKey(settings: Settings, key: TokenKey): Settings {
+  const secretValues = [...settings.secretValues, String(key.private.d)];
+  return freeze({ ...settings, tokenSigningKey: [key], secretValues });
+}
+
 /** Reads the settings and their problems. An invalid setting gets its default. */
 export function readSettings(
-  environment: Environment,
+  given: Environment,
   own: readonly Setting<unknown>[] = [],
 ): { settings: Settings; issues: readonly SettingIssue[] } {
+  const environment = withStandardNames(given);
   const issues: SettingIssue[] = [];
   const fromEnvironment: string[] = [];
   const read = (setting: Setting<unknown>): unknown => {
@@ -116,22 +194,36 @@ export function readSettings(
   ) as unknown as Values;
   const pluginSettings = Object.fromEntries(own.map((setting) => [setting.name, read(plainly(setting))]));
 
+  for (const [name, plugin] of Object.entries(settingsOfPlugins)) {
+    const isSet = (environment[name]?.trim() ?? "") !== "";
+    if (isSet && own.every((setting) => setting.name !== name))
+      issues.push({ name, reason: `needs a plugin that ships with svc: add ${plugin} to SVC_PLUGINS` });
+  }
   for (const setting of unbuiltSettings) {
     const value = environment[setting.name]?.trim() ?? "";
     const reason = value === "" ? null : refuseUnbuilt(setting, value);
     if (reason) issues.push({ name: setting.name, reason });
   }
 
+  const duties = dutiesOf(values, fromEnvironment, issues);
   const providers = readProviderKeys(environment);
   const secrets = readSecrets(environment);
-  const known = new Set([...settingNames(), ...own.map(({ name }) => name)]);
+  const known = new Set([...settingNames(), ...Object.keys(settingsOfPlugins), ...own.map(({ name }) => name)]);
+  const literals = own.flatMap((setting) => {
+    const texts = setting.literals?.(pluginSettings[setting.name]) ?? [];
+    return texts.map((text) => ({ setting: setting.name, text }));
+  });
   const ownSecrets = own.filter(({ secret }) => secret).map(({ name }) => name);
-  const secretValues = collectSecretValues(environment, values, [...providers.names, ...ownSecrets], secrets);
+  const named = collectSecretValues(environment, values, [...providers.names, ...ownSecrets], secrets);
+  const secretValues = [...named, ...literals];
   const settings: Settings = {
     ...values,
+    duties,
     pluginSettings,
+    entryPoints: [],
     allowedHosts: values.allowedHosts.length > 0 ? values.allowedHosts : defaultHosts(values.host),
     objectStorePath: values.objectStorePath || join(values.dataDir, "objects"),
+    repoCheckoutRoot: values.repoCheckoutRoot ?? join(values.dataDir, "checkouts"),
     trustedClientIpHeader: values.trustedClientIpHeader.toLowerCase(),
     providerApiKeys: providers.keys,
     secrets,
@@ -147,6 +239,22 @@ export function readSettings(
     ),
   };
   return { settings: freeze(settings), issues };
+}
+
+/** Returns the duties, which two settings can name. */
+function dutiesOf(
+  { duties, processRole }: Pick<Values, "duties" | "processRole">,
+  fromEnvironment: readonly string[],
+  issues: SettingIssue[],
+): Values["duties"] {
+  if (processRole === "all" || processRole === "cli") return duties;
+  const isSame = duties.length === 1 && duties[0] === processRole;
+  if (fromEnvironment.includes("SVC_DUTIES") && !isSame)
+    issues.push({
+      name: "SVC_PROCESS_ROLE",
+      reason: "is another name of SVC_DUTIES, which has other duties; set one of them",
+    });
+  return [processRole];
 }
 
 /**

@@ -1,4 +1,5 @@
 import { type StoreConfig, storeConfig } from "../../storage/store/config.ts";
+import { clusterConfigOf } from "./cluster-settings.ts";
 import type { Settings } from "./settings.ts";
 
 /** Returns the configuration of the database. */
@@ -10,5 +11,6 @@ export function storeConfigOf(settings: Settings): StoreConfig {
     prePing: settings.dbPoolPrePing,
     connectTimeoutSeconds: settings.dbConnectTimeoutSeconds,
     preparedStatements: settings.dbPreparedStatements,
+    shared: clusterConfigOf(settings) !== null,
   });
 }

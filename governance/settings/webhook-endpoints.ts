@@ -10,6 +10,8 @@ export interface WebhookEndpoint {
   readonly tenants: TenantList;
   /** True if the endpoint may be on a private network of the operator. */
   readonly private: boolean;
+  /** True if spec.hooks may name the endpoint. */
+  readonly hooks: boolean;
 }
 
 /** The webhook endpoints by id. */
@@ -21,7 +23,7 @@ const secretsMax = 8;
 const keyPrefix = "whsec_";
 const canonicalBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** Reads SVC_WEBHOOK_ENDPOINTS: a map of id to {url, secret, tenants, private?}. */
+/** Reads SVC_WEBHOOK_ENDPOINTS: a map of id to {url, secret, tenants, private?, hooks?}. */
 export function readWebhookEndpoints(document: unknown): WebhookEndpoints {
   return Object.fromEntries(
     Object.entries(readMap(document, "the value")).map(([id, value], index) => {
@@ -31,12 +33,13 @@ export function readWebhookEndpoints(document: unknown): WebhookEndpoints {
           `entry ${index + 1}: an id has 1 to 64 lower-case letters, digits, _ and -, and begins with a letter or digit`,
         );
       }
-      const entry = readObject(value, id, ["url", "secret", "tenants"], ["private"]);
+      const entry = readObject(value, id, ["url", "secret", "tenants"], ["private", "hooks"]);
       const endpoint: WebhookEndpoint = {
         url: readUrl(entry.url, `${id}: url`),
         secrets: readSecrets(entry.secret, `${id}: secret`),
         tenants: readTenants(entry.tenants, `${id}: tenants`),
         private: readFlag(entry.private, `${id}: private`),
+        hooks: readFlag(entry.hooks, `${id}: hooks`),
       };
       return [id, endpoint];
     }),
