@@ -104,10 +104,14 @@ export interface Registries {
   readonly defaultVisionModelId: string;
   /** Webhook endpoints with their tenants, `*` for all. */
   readonly webhookEndpoints: ReadonlyMap<string, readonly string[] | "*">;
+  /** The webhook endpoints that spec.hooks may name. */
+  readonly hookEndpoints?: ReadonlySet<string>;
   /** The operator's settings for tools that connect to other systems; absent for none. */
   readonly targets?: OperatorTargets;
   /** True if queues are available. */
   readonly hasRedis: boolean;
+  /** True if no manifest may contain a credential itself; absent for false. */
+  readonly forbidsPlaintextSecrets?: boolean;
   /** Tenants that may use `deployment` workspaces. */
   readonly workspaceDeploymentTenants: readonly string[];
 }
@@ -120,6 +124,16 @@ export interface OperatorTargets {
   grantsSecret(name: string, tenantId: string): boolean;
   /** Why this command cannot be started for a stdio server; null if it can. Continues a sentence after the path. */
   stdioFault(command: string): string | null;
+  /** Why a stdio server cannot begin in this folder; null if it can. Continues a sentence after the path. */
+  stdioFolderFault(folder: string): string | null;
+  /** True if the tenant may use the browser. */
+  hasBrowser(id: string, tenantId: string): boolean;
+  /** False if the tenant may not use the sandbox. */
+  hasSandbox(binding: string, tenantId: string): boolean;
+  /** Names and globs of images for the operator's gateway; empty for any. */
+  readonly allowedImages: readonly string[];
+  /** Why the operator allows no command that begins so; null if some are allowed. Continues a sentence after the path. */
+  commandFault(tokens: readonly string[]): string | null;
   /** True if a search backend is configured. */
   readonly hasSearch: boolean;
 }

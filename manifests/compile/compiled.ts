@@ -6,6 +6,14 @@ export interface FoundTools {
   readonly tools: ReadonlyMap<string, ToolSpec>;
   /** Missing tools, each as a phrase for the model. */
   readonly problems: readonly string[];
+  /** Untrusted text that explains tools; absent for none. */
+  readonly notes?: readonly ToolNote[];
+}
+
+/** Untrusted text of a server about its tools. */
+export interface ToolNote {
+  readonly server: string;
+  readonly text: string;
 }
 
 /**

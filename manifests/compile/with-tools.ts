@@ -17,14 +17,14 @@ export function withTools(agent: CompiledAgent, added: readonly ToolSpec[]): Com
  * Returns the agent with the tools that opened sources have found. Rules of the manifest apply to them by name. A tool of the request's
  * client keeps its name: the found one of that name is left out of this request.
  */
-export function withFound(agent: CompiledAgent, { tools, problems }: FoundTools): CompiledAgent {
+export function withFound(agent: CompiledAgent, { tools, problems, notes }: FoundTools): CompiledAgent {
   const free = [...tools].filter(([name]) => !agent.requestTools?.has(name));
   const declared = new Map(free.map(([name, tool]) => [name, asDeclared(tool, agent.manifest.spec)]));
-  return { ...withMore(agent, [...declared.values()]), found: { tools: declared, problems } };
+  return { ...withMore(agent, [...declared.values()]), found: { tools: declared, problems, ...(notes && { notes }) } };
 }
 
 function withMore(agent: CompiledAgent, added: readonly ToolSpec[]): CompiledAgent {
   const { spec } = agent.manifest;
   const tools = [...agent.tools, ...added];
-  return { ...agent, tools, policies: policiesOn(spec, tools), approvals: gatesOn(spec.approvals, tools) };
+  return { ...agent, tools, policies: policiesOn(spec, tools), ...gatesOn(spec.approvals, tools) };
 }

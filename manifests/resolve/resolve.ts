@@ -34,6 +34,8 @@ export interface ManifestLayers {
   readonly objects: ObjectSource | null;
   /** Path of SVC_MANIFEST_DIR. */
   readonly directory: string | null;
+  /** Folders of the manifests that ship with plugins. */
+  readonly ofPlugins?: readonly string[];
   /** Cache time of objects, in milliseconds. */
   readonly objectFreshMs?: number;
 }
@@ -89,7 +91,9 @@ const parsedMax = 500;
 export function createResolver(layers: ManifestLayers): ManifestResolver {
   const { env, store } = layers;
   const objects = layers.objects === null ? null : openObjectLayer(layers.objects, env, layers.objectFreshMs);
-  const files: { source: ManifestSource; layer: FileLayer }[] = [{ source: "bundled", layer: bundledManifests() }];
+  const files: { source: ManifestSource; layer: FileLayer }[] = [
+    { source: "bundled", layer: bundledManifests(layers.ofPlugins) },
+  ];
   if (layers.directory !== null)
     files.unshift({ source: "directory", layer: openManifestDirectory(layers.directory, () => env.now()) });
   const stored = store === null ? null : openStoreLayer(store, env);

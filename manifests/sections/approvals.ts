@@ -1,8 +1,19 @@
-import { closed, flag, list, nullable, number, optionalText, text, texts, toolGlobs } from "../fields/fields.ts";
+import {
+  choice,
+  closed,
+  flag,
+  list,
+  nullable,
+  number,
+  optionalText,
+  text,
+  texts,
+  toolGlobs,
+} from "../fields/fields.ts";
 import { unique } from "../fields/rules.ts";
 import { defineSection, type SpecOf } from "../fields/section.ts";
 import { matchGlob } from "../glob.ts";
-import type { ToolSpec } from "../registries.ts";
+import { type ToolSpec, toolRisks } from "../registries.ts";
 
 const fields = {
   approvals: list(
@@ -22,6 +33,17 @@ const fields = {
       require_other: flag("The caller of the run may not decide."),
       allow_unattended: flag("Allows calls without an approval in runs that no client watches."),
       when_args: texts("Names of arguments; only calls with all of them need the approval."),
+      wait: flag(
+        "False: the call does not wait. It is denied with the request written, and the same call passes after the approval.",
+        true,
+      ),
+      risks: list(
+        "Risks of tools: only tools with one of them need the approval. Makes the rule conditional.",
+        choice("A risk.", toolRisks),
+      ),
+      when_tainted: texts(
+        "Sources, by name or glob, as web:*: only calls of runs that have read a text of one of them need the approval. Makes the rule conditional.",
+      ),
     }),
   ),
 };
@@ -48,26 +70,46 @@ export const approvals = defineSection({
             "unresolved",
           );
     }
-    return { approvals: gatesOn(rules, tools) };
+    return gatesOn(rules, tools);
   },
 });
 
-/** Returns the deciding rule of each tool that has one. */
-export function gatesOn(
-  rules: readonly ApprovalRule[],
-  tools: readonly Pick<ToolSpec, "name">[],
-): ReadonlyMap<string, ApprovalRule> {
-  const gated = new Map<string, ApprovalRule>();
-  for (const { name } of tools) {
-    const rule = ruleFor(rules, name);
-    if (rule !== undefined) gated.set(name, rule);
+/** The compiled rules. */
+interface Gates {
+  /** The deciding rule of each tool that has one. */
+  readonly approvals: ReadonlyMap<string, ApprovalRule>;
+  /** The conditional rules of each tool that has some; the first whose condition holds decides. */
+  readonly conditionalApprovals: ReadonlyMap<string, readonly ApprovalRule[]>;
+}
+
+/** Returns the rules of each tool. */
+export function gatesOn(rules: readonly ApprovalRule[], tools: readonly Pick<ToolSpec, "name" | "risk">[]): Gates {
+  const approvals = new Map<string, ApprovalRule>();
+  const conditionalApprovals = new Map<string, readonly ApprovalRule[]>();
+  const plain = rules.filter((rule) => !isConditional(rule));
+  const conditional = rules.filter(isConditional).toReversed();
+  for (const { name, risk } of tools) {
+    const rule = ruleFor(plain, name);
+    if (rule !== undefined) approvals.set(name, rule);
+    const own = conditional.filter(({ risks }) => risks.length === 0 || risks.includes(risk));
+    const literal = own.filter(({ tools: globs }) => globs.includes(name));
+    const byGlob = own.filter(
+      ({ tools: globs }) => !globs.includes(name) && globs.some((glob) => matchGlob(glob, name)),
+    );
+    if (literal.length + byGlob.length > 0) conditionalApprovals.set(name, [...literal, ...byGlob]);
   }
-  return gated;
+  return { approvals, conditionalApprovals };
+}
+
+/** True for a rule that the risk of a tool, or the sources that a run has read, decide about (decision 182). */
+function isConditional({ risks, when_tainted }: ApprovalRule): boolean {
+  return risks.length + when_tainted.length > 0;
 }
 
 /** True if the deciding rule of `tool` has no when_args. */
 export function gatesEveryCall({ approvals }: ApprovalsSpec, tool: string): boolean {
-  return ruleFor(approvals, tool)?.when_args.length === 0;
+  const plain = approvals.filter((rule) => !isConditional(rule));
+  return ruleFor(plain, tool)?.when_args.length === 0;
 }
 
 /**

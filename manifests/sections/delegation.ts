@@ -15,7 +15,9 @@ const fields = {
         }),
         { minItems: 1 },
       ),
-      worktree: flag("Gives each task its own checkout of the thread's repository. Refused by this version."),
+      worktree: flag(
+        "Gives each task files of its own, where the thread has a repository, and binds the tool merge_task.",
+      ),
       background: flag(
         "Allows background tasks, which are durable runs that continue independently of the turn, and binds the tool task_result.",
       ),
@@ -52,16 +54,15 @@ const rules: readonly Rule<DelegationSpec & PatternSpec>[] = [
 export const delegation = defineSection({
   fields,
   rules,
-  compile({ delegation: given }: DelegationSpec & PatternSpec, { refuse }) {
-    if (given?.worktree) refuse(["spec", "delegation", "worktree"], "is not supported by this version", "unsupported");
-    return null;
-  },
 });
 
 /** Name of the tool that starts tasks. */
 export const taskToolName = "task";
 /** Name of the tool that returns the result of a background task. */
 export const taskResultToolName = "task_result";
+
+/** Name of the tool that takes over the work of a task in a worktree. */
+export const mergeTaskToolName = "merge_task";
 
 /** Max seconds that one call waits for the end of a task. */
 const waitSecondsMax = 60;
@@ -80,7 +81,7 @@ export function mayDelegate({ manifest, subAgents }: Delegating): boolean {
 /** Returns the delegation tools for the agents that a manifest names; none if it names none. */
 export function delegationTools({ delegation: given }: DelegationSpec): readonly ToolSpec[] {
   if (given === null) return [];
-  const { agents, background } = given;
+  const { agents, background, worktree } = given;
   const described = agents.map(({ name, description }) => (description === "" ? name : `${name}: ${description}`));
   const beside = {
     type: "boolean",
@@ -107,7 +108,7 @@ export function delegationTools({ delegation: given }: DelegationSpec): readonly
     risk: "speaks",
     workspace: false,
   };
-  return background ? [task, taskResult] : [task];
+  return [task, ...(background ? [taskResult] : []), ...(worktree ? [mergeTask] : [])];
 }
 
 const taskResult: ToolSpec = {
@@ -130,5 +131,23 @@ const taskResult: ToolSpec = {
   },
   effect: "read",
   risk: "reads",
+  workspace: false,
+};
+
+const mergeTask: ToolSpec = {
+  name: mergeTaskToolName,
+  description:
+    "Merges the changes of a task into the files of this conversation, or discards them. A task with changes holds one of eight places until then.",
+  parameters: {
+    type: "object",
+    properties: {
+      task_id: { type: "string", pattern: "^[0-9a-f]{16}$", description: "As the answer of the task has said it." },
+      discard: { type: "boolean", default: false, description: "True to drop the changes." },
+    },
+    required: ["task_id"],
+    additionalProperties: false,
+  },
+  effect: "once",
+  risk: "writes",
   workspace: false,
 };

@@ -19,7 +19,12 @@ const fields = {
   }),
 };
 
-type Spec = SpecOf<typeof fields> & ToolGuidanceSpec;
+type Spec = SpecOf<typeof fields> &
+  ToolGuidanceSpec & { readonly governance: { readonly transparency_notice: boolean } };
+
+/** The sentence of governance.transparency_notice for the model. */
+const transparency =
+  "You are an AI system. Say so when a conversation begins and whenever somebody asks, and never claim to be a person.";
 
 /** The compiled part of this section. */
 export interface CompiledSystemPrompt {
@@ -41,6 +46,7 @@ export const systemPrompt = defineSection({
         ? [prompt.soul ? soul : "", prompt.base, prompt.inline, ...readFiles()]
         : [prompt.system_md];
     parts.push(prompt.append_system_md ?? "");
+    if (spec.governance.transparency_notice) parts.push(transparency);
     if (prompt.include_tool_guidance) parts.push(toolGuidanceText(spec.tool_guidance, tools));
     return { systemPrompt: joinedParts(parts) };
   },

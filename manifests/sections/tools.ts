@@ -6,6 +6,7 @@ import type { Registries, ToolSpec } from "../registries.ts";
 import { type ArtifactsSpec, artifactTools } from "./artifacts.ts";
 import { type DelegationSpec, delegationTools } from "./delegation.ts";
 import type { PatternSpec } from "./pattern.ts";
+import { type SkillsSpec, skillTools } from "./skills.ts";
 import { asDeclared, type ToolEffectsSpec } from "./tool-effects.ts";
 
 const fields = {
@@ -36,21 +37,21 @@ export const tools = defineSection({
 });
 
 /** Tools that a pattern adds to those of spec.tools. */
-const toolsOfPattern: Readonly<Record<string, readonly string[]>> = {
-  deep: ["plan_create", "plan_update_step", "plan_get"],
-};
+const toolsOfPattern: ReadonlyMap<string, readonly string[]> = new Map([
+  ["deep", ["plan_create", "plan_update_step", "plan_get"]],
+]);
 
 /** The fields of `spec` that bind tools beside those of spec.tools. */
-export type KeptToolsSpec = DelegationSpec & ArtifactsSpec & PatternSpec;
+export type KeptToolsSpec = DelegationSpec & ArtifactsSpec & SkillsSpec & PatternSpec;
 
 /** Names of the tools that the pattern and other sections add. Their instructions count on them. */
 export function keptTools(spec: KeptToolsSpec): ReadonlySet<string> {
-  const added = [...delegationTools(spec), ...artifactTools(spec)].map(({ name }) => name);
-  return new Set([...(toolsOfPattern[spec.pattern] ?? []), ...added]);
+  const added = [...delegationTools(spec), ...artifactTools(spec), ...skillTools(spec)].map(({ name }) => name);
+  return new Set([...(toolsOfPattern.get(spec.pattern) ?? []), ...added]);
 }
 
 /**
- * Returns the named tools in their order without duplicates, then those of the pattern, of spec.delegation and of spec.artifacts. The
+ * Returns the named tools in their order without duplicates, then those of the pattern, of spec.delegation, of spec.artifacts and of spec.skills. The
  * manifest's tool_effects are applied.
  */
 export function bindTools(
@@ -69,7 +70,7 @@ export function bindTools(
       );
     else bound.set(name, asDeclared(tool, spec));
   }
-  for (const name of toolsOfPattern[spec.pattern] ?? []) {
+  for (const name of toolsOfPattern.get(spec.pattern) ?? []) {
     const tool = known.get(name);
     if (tool !== undefined) bound.set(name, asDeclared(tool, spec));
   }
@@ -77,6 +78,6 @@ export function bindTools(
     if (bound.has(tool.name)) refuse(["spec", "delegation"], `adds a second tool ${tool.name}`, "conflict");
     bound.set(tool.name, asDeclared(tool, spec));
   }
-  for (const tool of artifactTools(spec)) bound.set(tool.name, asDeclared(tool, spec));
+  for (const tool of [...artifactTools(spec), ...skillTools(spec)]) bound.set(tool.name, asDeclared(tool, spec));
   return [...bound.values()];
 }

@@ -105,19 +105,26 @@ export function isManifestFile(fileName: string): boolean {
 
 /**
  * Returns the manifests that ship with svc. Each thread parses one on first use and keeps it, because they change with
- * the release only.
+ * the release only. `more` are the folders of plugins; a name of svc wins.
  */
-export function bundledManifests(): FileLayer {
-  const names = manifestNames(manifestFiles(bundledDirectory));
+export function bundledManifests(more: readonly string[] = []): FileLayer {
+  const directories = new Map(
+    [...more, bundledDirectory].flatMap((folder) =>
+      manifestNames(manifestFiles(folder)).map((name) => [name, folder] as const),
+    ),
+  );
+  const names = [...directories.keys()];
   return {
     get(name) {
+      const folder = directories.get(name);
+      if (folder === undefined) return null;
       let manifest = bundled.get(name);
-      if (manifest === undefined && names.includes(name)) {
-        const path = join(bundledDirectory, `${name}.yaml`);
+      if (manifest === undefined) {
+        const path = join(folder, `${name}.yaml`);
         manifest = parseNamed(readFileSync(path), name, basename(path));
         bundled.set(name, manifest);
       }
-      return manifest ?? null;
+      return manifest;
     },
     names: () => names,
   };
