@@ -3,7 +3,7 @@ import { defineActor } from "../runtime/define.ts";
 import type { DeliveryDeps } from "./deps.ts";
 import { EndpointQueue } from "./endpoint-queue.ts";
 
-/** Sends the webhooks of one tenant to one endpoint. Its state is a cache: the pending deliveries are in the store. */
+/** Sends the deliveries of one tenant to one endpoint. Its state is a cache: the pending deliveries are in the store. */
 export const deliveryActor = defineActor<"delivery", EndpointQueue, DeliveryDeps>({
   kind: "delivery",
   mailboxLimit: 256,
@@ -12,8 +12,8 @@ export const deliveryActor = defineActor<"delivery", EndpointQueue, DeliveryDeps
   passivateAfterMs: 60_000,
   load: ({ key, env, bus, deps }) => {
     const { tenantId, endpointId } = splitDeliveryKey(key);
-    const address = deliveryAddress(tenantId, endpointId);
-    return new EndpointQueue({ env, deps, tenantId, endpointId, wake: () => bus.tell(address, "wake", {}) });
+    const wakeOther = (id: string) => bus.tell(deliveryAddress(tenantId, id), "wake", {});
+    return new EndpointQueue({ env, deps, tenantId, endpointId, wake: () => wakeOther(endpointId), wakeOther });
   },
   idle: (queue) => queue.isIdle,
   crashed: (queue) => queue.stop(),

@@ -1,6 +1,7 @@
 import type { Env, Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { openEndpoint, signingKey, type WebhookEndpoint } from "../../governance/settings/webhook-endpoints.ts";
+import { attributeNames, spanNames } from "../../governance/tracing/conventions.ts";
+import type { OpenSpan } from "../../governance/tracing/tracer.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { backOffMs, longestBackOffMs } from "../../storage/tables/back-off.ts";
 import {
@@ -11,9 +12,17 @@ import {
   nextDueMs,
   putOffDeliveryOp,
 } from "../../storage/tables/deliveries.ts";
-import { Attempt, type AttemptFailure, failed } from "./attempt.ts";
+import { durableRunById } from "../../storage/tables/durable-runs.ts";
+import { announcements, isPushEndpoint } from "../../storage/tables/push-outbox.ts";
+import { announcementLane } from "./announcement-lane.ts";
+import type { AttemptFailure } from "./attempt.ts";
 import type { DeliveryDeps } from "./deps.ts";
-import { signatureOf } from "./signature.ts";
+import type { Attempted, Lane, LaneContext } from "./lane.ts";
+import { isOutboxEndpoint } from "./outbox-kind.ts";
+import { outboxLane } from "./outbox-lane.ts";
+import { pushLane } from "./push-lane.ts";
+import { skillUpdateType } from "./skill-updates.ts";
+import { webhookLane } from "./webhook-lane.ts";
 
 /** Max concurrent attempts per queue. A slow endpoint delays only its own queue. */
 const attemptsMax = 16;
@@ -24,15 +33,6 @@ const claimMarginMs = 30_000;
 /** Pause after the store rejected a statement. */
 const storePauseMs = 5_000;
 
-const noSecret = "no usable secret";
-/** Instructions for the operator about failures that no retry resolves. */
-const cures: Readonly<Record<string, string>> = {
-  "status 410": "The endpoint says that it is gone for good: correct its url in SVC_WEBHOOK_ENDPOINTS, or remove it.",
-  blocked: "The url leads to a private or reserved address: correct it, or set private: true in SVC_WEBHOOK_ENDPOINTS.",
-  [noSecret]:
-    "A secret of the endpoint is missing or too short: set the SVC_SECRET_ variable, or the file in SVC_SECRETS_DIR, that it names.",
-};
-
 /** The environment of a queue. */
 export interface EndpointQueueContext {
   readonly env: Env;
@@ -41,11 +41,13 @@ export interface EndpointQueueContext {
   readonly endpointId: string;
   /** Makes the actor call `look` soon. */
   readonly wake: () => void;
+  /** Makes the actor of another endpoint of the tenant look. */
+  readonly wakeOther: (endpointId: string) => void;
 }
 
 /**
- * Delivers the webhooks of one tenant to one endpoint: claims due deliveries, sends a bounded number concurrently, and
- * reschedules failed ones.
+ * Sends the deliveries of one tenant to one endpoint: claims due ones, sends a bounded number concurrently, and reschedules
+ * failed ones. The lane of the endpoint knows how to send.
  */
 export class EndpointQueue {
   readonly #context: EndpointQueueContext;
@@ -107,9 +109,9 @@ export class EndpointQueue {
 
   async #take(): Promise<void> {
     const { deps, tenantId, endpointId } = this.#context;
-    const { slots, settings, owner } = deps;
-    const endpoint = openEndpoint(settings.webhookEndpoints, endpointId, tenantId);
-    if (endpoint === null) {
+    const { slots, owner } = deps;
+    const lane = this.#lane;
+    if (lane === null) {
       await this.#giveUp();
       return;
     }
@@ -118,13 +120,13 @@ export class EndpointQueue {
     const limit = Math.min(this.#slots, room);
     this.#more = true;
     if (limit > 0) {
-      const forMs = settings.webhookTimeoutSeconds * 1000 + claimMarginMs;
+      const forMs = lane.timeoutMs + claimMarginMs;
       const rows = await claimDeliveries(this.#store, endpointId, { owner, forMs, limit });
       this.#more = rows.length === limit;
       for (const row of rows) {
         this.#slots--;
         this.#running++;
-        void this.#deliver(row, endpoint);
+        void this.#deliver(row, lane);
       }
       this.#giveSlotsBack();
     }
@@ -132,12 +134,23 @@ export class EndpointQueue {
     else if (limit < room) this.#awaitSlot();
   }
 
-  async #deliver(row: DeliveryRow, endpoint: WebhookEndpoint): Promise<void> {
+  get #lane(): Lane | null {
+    const { env, deps, endpointId } = this.#context;
+    const context: LaneContext = { env, deps, store: this.#store };
+    if (endpointId === announcements) return announcementLane(context);
+    if (isOutboxEndpoint(endpointId)) return outboxLane(context, endpointId);
+    return isPushEndpoint(endpointId) ? pushLane(context) : webhookLane(context, endpointId);
+  }
+
+  async #deliver(row: DeliveryRow, lane: Lane): Promise<void> {
     const { deps, tenantId, endpointId } = this.#context;
     try {
-      const { failure, over } = await this.#attempt(row, endpoint);
-      await this.#settle(row, failure);
-      await over;
+      const span = await this.#spanOf(row);
+      const start = this.#context.env.now();
+      const attempted = await lane.attempt(row, span);
+      if (span !== null) this.#endSpan(span, start, row, attempted.failure);
+      await this.#settle(row, lane, attempted);
+      await attempted.over;
     } catch (error) {
       // When the claim expires, the delivery is sent again.
       if (SvcError.from(error).code === "conflict") deps.metrics.count("svc_webhook_lost_claims_total", {});
@@ -149,51 +162,53 @@ export class EndpointQueue {
     }
   }
 
-  async #attempt(
-    { id, body }: DeliveryRow,
-    endpoint: WebhookEndpoint,
-  ): Promise<{ failure: AttemptFailure | null; over: Promise<void> }> {
-    const { env, deps } = this.#context;
-    const keys: Buffer[] = [];
-    for (const secret of endpoint.secrets) {
-      const key = await deps.secrets.resolve(secret).then(signingKey, () => null);
-      if (key === null) return { failure: failed(noSecret), over: Promise.resolve() };
-      keys.push(key);
-    }
-    const timestamp = Math.floor(env.now() / 1000);
-    const headers = [
-      ...["content-type", "application/json"],
-      ...["user-agent", deps.webhookAgent],
-      ...["webhook-id", id],
-      ...["webhook-timestamp", String(timestamp)],
-      ...["webhook-signature", signatureOf(keys, id, timestamp, body)],
-    ];
-    const timeoutMs = deps.settings.webhookTimeoutSeconds * 1000;
-    const egress = deps.webhookEgress[endpoint.private ? "operator" : "public"];
-    const attempt = new Attempt(env, egress, { url: endpoint.url, headers, body, timeoutMs });
-    return { failure: await attempt.outcome, over: attempt.over };
+  /** Begins the span of an attempt under the trace of its run; null if that is not traced. */
+  async #spanOf({ id }: DeliveryRow): Promise<OpenSpan | null> {
+    const { tracer } = this.#context.deps;
+    const run_id = tracer === null ? undefined : /([0-9a-f]{32})_/.exec(id)?.[1];
+    if (tracer === null || run_id === undefined) return null;
+    // The attempt does not depend on this read.
+    const found = await durableRunById(this.#store, run_id).catch(() => undefined);
+    const trace = found?.run.asked.trace;
+    return trace === undefined ? null : tracer.under(trace);
   }
 
-  async #settle(row: DeliveryRow, failure: AttemptFailure | null): Promise<void> {
-    const { deps, endpointId: endpoint } = this.#context;
+  #endSpan(span: OpenSpan, start: number, row: DeliveryRow, failure: AttemptFailure | null): void {
+    const { deps, endpointId } = this.#context;
+    deps.tracer?.end(span, {
+      name: spanNames.webhook(endpointId),
+      kind: "client",
+      start,
+      error: failure?.reason ?? null,
+      attributes: { [attributeNames.method]: "POST", [attributeNames.attempt]: row.attempts + 1 },
+    });
+  }
+
+  async #settle(row: DeliveryRow, lane: Lane, attempted: Attempted): Promise<void> {
+    const { failure, isFinal, pauseMs, ops = [], wakes = [] } = attempted;
+    const { deps, wakeOther } = this.#context;
     const { id, type } = row;
+    const endpoint = lane.label;
     const attempts = row.attempts + 1;
-    const isDead = failure !== null && attempts >= deps.settings.webhookMaxAttempts;
+    const isDead =
+      failure !== null && (isFinal === true || attempts >= (lane.attemptsMax ?? deps.settings.webhookMaxAttempts));
     // Retry-After extends the pause, up to the longest one.
-    const ms = Math.max(backOffMs(attempts), Math.min(failure?.retryAfterMs ?? 0, longestBackOffMs));
+    const asked = Math.min(failure?.retryAfterMs ?? 0, longestBackOffMs);
+    const ms = Math.max(pauseMs ?? backOffMs(attempts), asked);
     const op =
       failure === null || isDead
         ? endDeliveryOp(this.#store, row, isDead ? "dead" : "delivered")
         : putOffDeliveryOp(this.#store, row, ms);
-    await this.#store.write([op]);
+    await this.#store.write([op, ...ops]);
+    for (const other of wakes) wakeOther(other);
     const outcome = failure === null ? "delivered" : isDead ? "dead" : "retry";
     deps.metrics.count("svc_webhook_delivery_total", { kind: kindOf(type), endpoint, outcome });
     if (failure === null) return;
     const { reason } = failure;
-    const cure = cures[reason];
+    const cure = lane.cures[reason];
     deps.log.warn(
       { webhook_id: id, endpoint, attempts, reason, outcome, ...(cure !== undefined && { cure }) },
-      "a webhook attempt failed",
+      `a ${lane.noun} attempt failed`,
     );
     if (!isDead) this.#wakeIn(ms);
   }
@@ -247,7 +262,7 @@ export class EndpointQueue {
   }
 }
 
-/** Returns the first part of the type, which has few values and can be a metric label. */
+/** Returns the kind of an event, which has few values and can be a metric label. */
 function kindOf(type: string): string {
-  return type.slice(0, type.indexOf("."));
+  return type === skillUpdateType ? "skill_update" : type.slice(0, type.indexOf("."));
 }

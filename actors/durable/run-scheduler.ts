@@ -1,11 +1,13 @@
-import { runAddress } from "../../bus/address.ts";
+import { nodeAddress, runAddress } from "../../bus/address.ts";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
+import { SvcError } from "../../bus/errors.ts";
 import { splitNodeId } from "../../bus/protocol/node-id.ts";
 import type { RunPlace } from "../../bus/protocol/run.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Scope } from "../../storage/store/store.ts";
 import { dueDurables, expiredDurables } from "../../storage/tables/durable-sweeps.ts";
+import { loanOf } from "../runtime/borrowed-threads.ts";
 
 // Durable runs wait here for a slot; the runs of one tenant in the order in which they became due. A free slot goes to the
 // tenant with the fewest active runs, so that a large backlog of one tenant delays others by at most one step. The state is a
@@ -130,10 +132,10 @@ export class RunScheduler {
     if (this.#isOwn(place)) this.add(place, "poll");
   }
 
-  /** True if the run is placed on this host. Other hosts manage their own slots. */
+  /** True if the run works on this host. Other hosts manage their own slots. */
   #isOwn(place: RunPlace): boolean {
-    const { node } = this.#bus;
-    return splitNodeId(this.#bus.nodeOf(addressOf(place))).host === splitNodeId(node).host;
+    const node = this.#bus.workNodeOf(addressOf(place));
+    return node !== null && splitNodeId(node).host === splitNodeId(this.#bus.node).host;
   }
 
   /** The process is stopping: no run is resumed, and active runs are suspended after their current step. */
@@ -164,13 +166,29 @@ export class RunScheduler {
 
   async #work({ place, by, since }: DueRun): Promise<void> {
     try {
-      const { taken } = await this.#bus.ask(addressOf(place), "work", {});
+      const taken = await this.#take(place);
       if (!taken) this.free(place);
       else this.#metrics.observe("svc_durable_claim_seconds", { by }, (this.#env.monotonic() - since) / 1000);
     } catch {
       // The run's thread or the store is unavailable, so the run is still due.
       this.free(place);
       this.#env.timer(againMs, () => this.add(place, by));
+    }
+  }
+
+  /** Makes the run work. Takes its thread to this host first, if that has another home. */
+  async #take(place: RunPlace): Promise<boolean> {
+    const address = addressOf(place);
+    const node = this.#bus.workNodeOf(address);
+    if (node === null || node === this.#bus.homeOf(address)) return (await this.#bus.ask(address, "work", {})).taken;
+    const loan = loanOf(place.tenant_id, place.suffix, place.run_id);
+    const { borrowed } = await this.#bus.ask(nodeAddress(node), "borrow", loan);
+    if (!borrowed) throw new SvcError("actor_lost");
+    this.#bus.livesAt(address, node);
+    try {
+      return (await this.#bus.ask(address, "work", {})).taken;
+    } finally {
+      this.#bus.tell(nodeAddress(node), "settled", { thread: loan.thread });
     }
   }
 

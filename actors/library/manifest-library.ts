@@ -2,11 +2,13 @@ import { SvcError } from "../../bus/errors.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import { type CompileSource, compile } from "../../manifests/compile/compile.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { parseNamed } from "../../manifests/parse/parse-named.ts";
 import type { Registries } from "../../manifests/registries.ts";
 import type { ManifestResolver, ResolvedManifest } from "../../manifests/resolve/resolve.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import { neededTexts, type ObjectSource, readTexts } from "../../manifests/sources/texts.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
+import { manifestVersion } from "../../storage/tables/manifests.ts";
 import { KeptBodies, type KeptManifests } from "./kept-bodies.ts";
 import { type FindAgent, withSubAgents } from "./sub-agents.ts";
 import { wholeRefusal } from "./whole-refusal.ts";
@@ -32,6 +34,9 @@ interface Compiled {
   /** Monotonic milliseconds after which its texts may have changed. */
   readonly staleAt: number;
 }
+
+/** The version of a manifest that a request brings. Versions of the store count from 1. */
+export const unsavedVersion = 0;
 
 /** Resolves manifests and caches the compiled agents, for the turns of one thread. */
 export class ManifestLibrary {
@@ -179,6 +184,38 @@ export class ManifestLibrary {
     const texts = await readTexts(this.#objects, neededTexts(manifest, tenantId));
     const agent = this.compile(manifest, { tenantId, version: null, isStored: true, texts });
     return withSubAgents(agent, this.#askedBy(tenantId, null));
+  }
+
+  /**
+   * Compiles a version of the tenant's store, active or not. Refuses with unknown_manifest and invalid_manifest.
+   */
+  async atVersion(store: TenantStore, name: string, version: number): Promise<CompiledAgent> {
+    const row = await manifestVersion(store, name, version);
+    if (row === undefined) {
+      const message = `There is no version ${version} of the manifest ${name}.`;
+      throw new SvcError("unknown_manifest", { subject: name, message });
+    }
+    const { tenantId } = store;
+    const manifest = parseNamed(JSON.parse(row.manifest), name, `version ${version}`);
+    const resolved = { manifest, version, variant: "stable", hasCanary: false, source: "store" } as const;
+    return withSubAgents(await this.compiled(resolved, tenantId), this.#askedBy(tenantId, null));
+  }
+
+  /** Compiles a manifest that is stored nowhere, with the limits of a tenant's own and the version 0. Refuses with invalid_manifest. */
+  async unsaved(source: unknown, tenantId: string): Promise<CompiledAgent> {
+    try {
+      const manifest = parseNamed(source, null, "the manifest");
+      const resolved = {
+        manifest,
+        version: unsavedVersion,
+        variant: "stable",
+        hasCanary: false,
+        source: "store",
+      } as const;
+      return await withSubAgents(await this.compiled(resolved, tenantId), this.#askedBy(tenantId, null));
+    } catch (error) {
+      throw await this.refusal(error, tenantId);
+    }
   }
 
   compile(manifest: Manifest, source: CompileSource): CompiledAgent {

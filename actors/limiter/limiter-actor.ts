@@ -1,3 +1,4 @@
+import { rateOfKey } from "../../bus/protocol/limiter.ts";
 import type { Metrics } from "../../governance/metrics.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
@@ -27,10 +28,11 @@ export const limiterActor = defineActor<"limiter", TokenPrefetch, LimiterDeps>({
   passivateAfterMs: 300_000,
   load: ({ key, deps, env }) => {
     const { settings, store, metrics, owner, tokenPrefetches } = deps;
+    const rate = rateOfKey(key) ?? { limit: settings.rateLimit, windowSeconds: settings.rateLimitWindowSeconds };
     const holder: TokenPrefetch = new TokenPrefetch({
       env,
       store: store.system,
-      rate: { limit: settings.rateLimit, windowMs: settings.rateLimitWindowSeconds * 1000 },
+      rate: { limit: rate.limit, windowMs: rate.windowSeconds * 1000 },
       bucket: key,
       holder: `${owner}:${env.id()}`,
       onDegraded: () =>

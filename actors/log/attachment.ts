@@ -1,4 +1,5 @@
 import type { EventExtra } from "../../storage/tables/events.ts";
+import { documentType } from "../../storage/tables/files.ts";
 
 /** An attachment of a message, as the event log stores it: a reference or a complete data: URL, never a file's bytes. */
 export interface Attachment {
@@ -37,4 +38,11 @@ export function dataOf(url: string): { readonly media_type: string; readonly bas
 export function attachmentsOf(extra: EventExtra | null): readonly Attachment[] | null {
   const attachments = extra?.metadata?.attachments as readonly Attachment[] | undefined;
   return attachments === undefined || attachments.length === 0 ? null : attachments;
+}
+
+/** Returns the attachments that models may read: documents of tools are for people. Null for none. */
+export function shownAttachments(attachments: readonly Attachment[] | null): readonly Attachment[] | null {
+  if (attachments === null || attachments.every(({ media_type }) => media_type !== documentType)) return attachments;
+  const shown = attachments.filter(({ media_type }) => media_type !== documentType);
+  return shown.length === 0 ? null : shown;
 }

@@ -1,6 +1,7 @@
 import type { LogEvent } from "../../storage/tables/events.ts";
+import { carrySkills } from "./active-skills.ts";
 import type { LogEntry } from "./entry.ts";
-import { type ContextMessage, contextMessage, type ShortForm } from "./message.ts";
+import { type ContextMessage, contextMessage, type ShortForm, taintOf } from "./message.ts";
 import { shortMessage } from "./short-message.ts";
 
 // A compaction is one event. Its content summarizes the events before the first kept one, which its metadata names (decision 97:
@@ -24,13 +25,15 @@ export interface CompactionFacts {
   /** Tokens of the model's context, by the count on which the compaction was decided. */
   readonly tokens_before: number;
   readonly tokens_after: number;
+  /** The active skills of the summarized part; absent for none. */
+  readonly skills?: readonly string[];
 }
 
-/** Returns the event of a compaction. */
-export function compactionEntry(summary: string, facts: CompactionFacts): LogEntry {
+/** Returns the event of a compaction. `taint` are the untrusted sources of the summarized messages. */
+export function compactionEntry(summary: string, facts: CompactionFacts, taint: readonly string[]): LogEntry {
   const { opening_seq, opening_form, ...rest } = facts;
   const opening = opening_seq === null ? {} : { opening_seq, ...(opening_form === null ? {} : { opening_form }) };
-  const metadata = { type: "compaction", ...rest, ...opening };
+  const metadata = { type: "compaction", ...rest, ...opening, ...(taint.length > 0 && { taint }) };
   return { kind: "compaction", role: "system", content: summary, extra: { metadata } };
 }
 
@@ -49,8 +52,14 @@ export function openingSeq(event: Pick<LogEvent, "seq" | "extra">): number | nul
 const summaryMark = "[Summary of the conversation before this point.]\n";
 
 /** Returns the message with the summary. */
-export function summaryMessage({ content, seq = -1 }: Pick<LogEvent, "content"> & { seq?: number }): ContextMessage {
-  return contextMessage({ role: "user", content: summaryMark + content, seq });
+export function summaryMessage({
+  content,
+  seq = -1,
+  extra = null,
+}: Pick<LogEvent, "content"> & Partial<Pick<LogEvent, "seq" | "extra">>): ContextMessage {
+  const message = contextMessage({ role: "user", content: summaryMark + content, seq, taint: taintOf(extra) });
+  carrySkills(message, extra?.metadata?.skills);
+  return message;
 }
 
 /** True if the message is a summary. */

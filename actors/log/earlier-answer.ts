@@ -1,5 +1,5 @@
 import { SvcError } from "../../bus/errors.ts";
-import { entryPoints } from "../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../bus/frames/entry-points.ts";
 import type { AcceptedRun, SubmitTurn, TurnAccepted } from "../../bus/protocol/run.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -39,7 +39,7 @@ export interface RunAnswer {
 export function askedKey(turn: SubmitTurn): AskedKey | null {
   if (turn.idempotency === null) return null;
   const { key, ...once } = turn.idempotency;
-  const { keyPlace } = entryPoints[turn.surface];
+  const { keyPlace } = entryPointOf(turn.surface);
   if (keyPlace === null) throw new Error(`requests of the entry point ${turn.surface} have no idempotency key`);
   const scope = keyScope(keyPlace(turn.thread_suffix), turn.principal, key);
   return { scope, ...once, form: formOf(scope, turn.thread_suffix) };

@@ -1,7 +1,8 @@
-import type { LogEvent, ToolCall } from "../../storage/tables/events.ts";
+import type { EventExtra, LogEvent, ToolCall } from "../../storage/tables/events.ts";
 import { chatMessage } from "../models/chat-messages.ts";
 import type { ModelMessage, SignedThought } from "../models/provider.ts";
-import { type Attachment, attachmentsOf } from "./attachment.ts";
+import { carrySkills } from "./active-skills.ts";
+import { type Attachment, attachmentsOf, shownAttachments } from "./attachment.ts";
 import { type LogEntry, seqOfEntry } from "./entry.ts";
 
 /** One message of the model's context. Its JSON texts are rendered once and joined for each model call and reply of the turn. */
@@ -21,6 +22,8 @@ export interface ContextMessage extends ModelMessage {
   place: number;
   /** How the message is shortened; null if it is complete. */
   readonly short: ShortForm | "cleared" | null;
+  /** Untrusted sources of the text; null for none. */
+  readonly taint: readonly string[] | null;
 }
 
 /** The shown part of a message: its first characters, with or without images. */
@@ -40,6 +43,8 @@ interface MessageParts {
   readonly seq?: number;
   readonly entry?: LogEntry | null;
   readonly short?: ContextMessage["short"];
+  /** Absent for that of the entry. */
+  readonly taint?: readonly string[] | null;
 }
 
 /** Returns a message with its two JSON texts: for clients and for providers. */
@@ -58,12 +63,13 @@ export function contextMessage(parts: MessageParts): ContextMessage {
     content,
     tool_calls: tool_calls ?? null,
     tool_call_id: tool_call_id ?? null,
-    attachments,
+    attachments: shownAttachments(attachments),
     thoughts: parts.thoughts ?? null,
     seq: parts.seq ?? -1,
     entry: parts.entry ?? null,
     place: -1,
     short: parts.short ?? null,
+    taint: parts.taint ?? taintOf(parts.entry?.extra),
     clientJson,
     wireJson: isPlain ? clientJson : chatMessage(parts),
   };
@@ -84,7 +90,7 @@ export function messageOf(event: LogEvent): ContextMessage | null {
   if (!inContext) return null;
   if (event.kind === "custom") return customMessage(event);
   if (isThoughtOnly(event)) return null;
-  return contextMessage({
+  const message = contextMessage({
     role: event.role,
     content: event.content,
     name: event.kind === "tool_result" ? undefined : event.extra?.name,
@@ -93,7 +99,10 @@ export function messageOf(event: LogEvent): ContextMessage | null {
     attachments: attachmentsOf(event.extra),
     thoughts: signedThoughts(event.extra?.metadata?.thinking),
     seq: event.seq,
+    taint: taintOf(event.extra),
   });
+  if (event.role === "user" && event.kind === "message") carrySkills(message, event.extra?.metadata?.skills);
+  return message;
 }
 
 /** True for a reply that failed or was stopped before its first word; providers refuse empty messages. */
@@ -107,13 +116,21 @@ function isThoughtOnly({ role, content, extra }: LogEvent): boolean {
  */
 function customMessage({ seq, role, content, extra }: LogEvent): ContextMessage | null {
   if (content === "") return null;
-  if (role === "assistant") return contextMessage({ role, content, seq });
+  const taint = taintOf(extra);
+  if (role === "assistant") return contextMessage({ role, content, seq, taint });
   const isClients = extra?.metadata?.type === "custom";
   return contextMessage({
     role: "user",
     content: isClients ? `[The client supplied this entry.]\n${content}` : content,
     seq,
+    taint,
   });
+}
+
+/** Returns the untrusted sources of an event; null for none. */
+export function taintOf(extra: EventExtra | null | undefined): readonly string[] | null {
+  const taint = extra?.metadata?.taint;
+  return Array.isArray(taint) && taint.length > 0 ? (taint as string[]) : null;
 }
 
 /** Returns the thoughts that can be sent back to the model that produced them; null for none. */

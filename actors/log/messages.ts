@@ -99,6 +99,8 @@ export interface OpenThread {
   readonly output_style: string | null;
   /** The thread's permission mode; null for the manifest's. */
   readonly permission_mode: PermissionMode | null;
+  /** True if the thread has had a pin to a version of a manifest. */
+  readonly pinned: boolean;
   /** Inputs that the run must take at its next step; null for none. */
   readonly queued: QueuedCount | null;
   /** The newest messages of the active branch. Read only. */
@@ -157,6 +159,7 @@ export interface KeptByThread {
   readonly thinking_level?: ThinkingLevel | undefined;
   readonly output_style?: string | undefined;
   readonly permission_mode?: PermissionMode | undefined;
+  readonly pinned?: true;
 }
 
 /** The last batch of a run, with its result. */

@@ -15,6 +15,7 @@ export function shortMessage(message: ContextMessage, form: ShortForm): ContextM
     seq,
     entry,
     short: form,
+    taint: message.taint,
   });
 }
 

@@ -1,5 +1,5 @@
 import { soundText } from "../../bus/sound-text.ts";
-import type { GovernedResult, Spoken } from "../../governance/controls/verdicts.ts";
+import type { GovernedResult, QuotedSource, Spoken } from "../../governance/controls/verdicts.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { ToolCall } from "../../storage/tables/events.ts";
 import { toolError } from "../tools/tool.ts";
@@ -15,6 +15,8 @@ export interface ToolOutcome {
   readonly status: "ok" | "error" | "denied";
   /** Images that the tool made. */
   readonly attachments: readonly Attachment[];
+  /** The parts of documents that the text quotes. */
+  readonly sources: readonly QuotedSource[];
   readonly entry: LogEntry;
   /** True if only the client of the request failed to answer; a later result from the client takes precedence. */
   readonly isHanded?: true;
@@ -31,6 +33,8 @@ interface OfResult {
   readonly artifact_id?: string;
   /** Untrusted sources of the text. */
   readonly taint?: readonly string[];
+  /** The parts of documents that the text quotes. */
+  readonly sources?: readonly QuotedSource[];
 }
 
 /** Returns the outcome of a call, with its log entry. */
@@ -38,7 +42,7 @@ export function toolOutcome(
   call: ToolCall,
   text: string,
   status: ToolOutcome["status"],
-  { spoken = none, attachments = none, artifact_id, taint = none }: OfResult = {},
+  { spoken = none, attachments = none, artifact_id, taint = none, sources = none }: OfResult = {},
 ): ToolOutcome {
   const sound = soundText(text);
   const metadata: Record<string, unknown> = { status };
@@ -46,11 +50,13 @@ export function toolOutcome(
   if (artifact_id !== undefined) metadata.artifact_id = artifact_id;
   if (attachments.length > 0) metadata.attachments = attachments;
   if (taint.length > 0) metadata.taint = taint;
+  if (sources.length > 0) metadata.sources = sources;
   return {
     call,
     text: sound,
     status,
     attachments,
+    sources,
     entry: {
       kind: "tool_result",
       role: "tool",

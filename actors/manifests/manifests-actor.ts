@@ -8,6 +8,7 @@ import type {
   ManifestVersionView,
   ResolvedManifestView,
 } from "../../bus/protocol/manifests.ts";
+import { tellNews } from "../../bus/protocol/news.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import type { AuditType } from "../../governance/audit-types.ts";
@@ -16,10 +17,13 @@ import type { Metrics } from "../../governance/metrics.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import { problemLines } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
+import type { SkillCatalogs } from "../../governance/skills/catalogs.ts";
 import { digestJson } from "../../manifests/canonical-json.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import { planOf } from "../../manifests/compile/manifest-plan.ts";
 import { parseManifest } from "../../manifests/parse/parse.ts";
 import { requestMs, type Store, type TenantStore } from "../../storage/store/store.ts";
+import { countMovedPins, releasePinsOp } from "../../storage/tables/manifest-pins.ts";
 import {
   countManifestChangeOp,
   insertManifestVersionOp,
@@ -35,8 +39,10 @@ import type { ManifestLibrary } from "../library/manifest-library.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
 import type { McpConnections } from "../tools/mcp/connections.ts";
 import { judge } from "./judge.ts";
+import { testPolicies } from "./look-ahead.ts";
 import type { ModelCards } from "./model-cards.ts";
 import { approveRemoteTools, remoteServers } from "./remote-tools.ts";
+import { skillList, skillView } from "./skill-views.ts";
 
 /** The subject that rolls back a canary, in audit rows. */
 const scanner = { sub: "anomaly_scan" };
@@ -52,6 +58,7 @@ export interface ManifestsDeps {
   readonly mask: SecretMask;
   readonly cards: ModelCards;
   readonly mcp: Pick<McpConnections, "hold">;
+  readonly skills: Pick<SkillCatalogs, "of" | "body">;
   readonly audit: AuditLog;
   readonly metrics: Pick<Metrics, "count">;
   readonly settings: Pick<Settings, "tenantStoredBytes">;
@@ -69,7 +76,8 @@ const listedProblemsMax = 3;
 export const manifestsActor = defineActor<"manifests", ManifestsState, ManifestsDeps>({
   kind: "manifests",
   mailboxLimit: 256,
-  interleaves: ["list", "get", "card", "admit", "tools"],
+  interleaves: ["list", "get", "card", "admit", "plan", "policyTest", "skills", "skill"],
+  detached: ["tools", "approveTools"],
   reserved: [],
   passivateAfterMs: 60_000,
   load: ({ key, deps }) => ({ store: deps.store.tenant(key) }),
@@ -106,7 +114,9 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       const { metadata, spec } = manifest;
       const { version, description, tags } = metadata;
       const masking = source === "store" ? deps.mask.forms : deps.mask.sent;
-      return masking.value({ name: metadata.name, version, description, tags, ...spec.a2a }) as ManifestCard;
+      const transparency = spec.governance.transparency_notice;
+      const card = { name: metadata.name, version, description, tags, transparency, ...spec.a2a };
+      return masking.value(card) as ManifestCard;
     },
 
     async admit(_state, { name, principal, tool, hops = 0 }, { key, deps }) {
@@ -116,6 +126,16 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       if (tool !== null && !agent.tools.some((bound) => bound.name === tool))
         throw new SvcError("not_found", { subject: tool });
       return {};
+    },
+
+    async skills({ store }, { name, principal, thread_suffix }, context) {
+      const agent = await agentOf(name, context).catch(asNotFound);
+      return skillList(store, { agent, principal, thread_suffix }, context.deps);
+    },
+
+    async skill({ store }, { name, skill, principal, thread_suffix }, context) {
+      const agent = await agentOf(name, context).catch(asNotFound);
+      return skillView(store, skill, { agent, principal, thread_suffix }, context.deps);
     },
 
     async put({ store }, { name, manifest: text, comment, activate, principal }, context) {
@@ -197,6 +217,31 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
       return { servers: await remoteServers(agent, context) };
     },
 
+    async plan({ store }, { name, manifest }, context) {
+      const { deps } = context;
+      const agent = await checkedManifest(JSON.parse(manifest), name, context);
+      const active = await activeManifest(name, context);
+      const plan = planOf(agent, active?.manifest ?? null);
+      // A tenant's own text is not masked, apart from values in the form of a credential.
+      const masking = active === null || active.source === "store" ? deps.mask.forms : deps.mask.sent;
+      const { digest } = plan;
+      const threads_stopped = await countMovedPins(store, name, digest);
+      return { plan: JSON.stringify(masking.value(plan)), threads_stopped };
+    },
+
+    async policyTest({ store }, { name, manifest, ...asked }, context) {
+      const agent =
+        manifest === null ? await agentOf(name, context) : await checkedManifest(JSON.parse(manifest), name, context);
+      return testPolicies(store, agent, { name, ...asked }, context.env);
+    },
+
+    async releasePins({ store }, { name, suffix, principal }, context) {
+      const [rows = []] = await store.write([releasePinsOp(store, name, suffix)], requestMs);
+      const payload = { threads: rows.length, ...(suffix !== null && { thread_id: `${context.key}:${suffix}` }) };
+      if (rows.length > 0) audit("manifest_pins_released", name, principal, payload, context);
+      return { released: rows.length };
+    },
+
     async rollback({ store }, { name, version, comment, principal }, context) {
       await pointerOf(store, name);
       if (!(await manifestVersion(store, name, version))) throw new SvcError("not_found");
@@ -205,6 +250,17 @@ export const manifestsActor = defineActor<"manifests", ManifestsState, Manifests
     },
   },
 });
+
+/** Returns the manifest that a request would get now; null if there is none of this name. */
+async function activeManifest(name: string, { key, deps }: Context) {
+  try {
+    return await deps.manifests.find(key, name, null);
+  } catch (error) {
+    const { code } = SvcError.from(error);
+    if (code === "unknown_manifest" || code === "invalid_manifest") return null;
+    throw error;
+  }
+}
 
 /** Compiles a manifest before it is stored. Refuses with invalid_manifest or name_mismatch. */
 async function checkedManifest(manifest: unknown, name: string, { key, deps, env }: Context): Promise<CompiledAgent> {
@@ -284,6 +340,12 @@ function agentOf(name: string, { key, deps }: Context): Promise<CompiledAgent> {
   return deps.manifests.resolve(key, name, null);
 }
 
+/** An unknown and an invalid manifest have no skills. */
+function asNotFound(error: unknown): never {
+  const { code } = SvcError.from(error);
+  throw code === "unknown_manifest" || code === "invalid_manifest" ? new SvcError("not_found") : error;
+}
+
 async function forgetEverywhere(name: string, { key, bus }: Context): Promise<void> {
   const message = { tenant_id: key, name };
   await Promise.all(
@@ -301,9 +363,10 @@ function audit(
   name: string,
   principal: Pick<Principal, "sub">,
   payload: Readonly<Record<string, unknown>>,
-  { deps, key }: Context,
+  { deps, key, bus }: Context,
   status = "ok",
 ): void {
+  tellNews(bus, key, () => ({ kind: "manifest", name }));
   deps.audit.record(key, { event_type, status, manifest_id: name, principal_subj: principal.sub, payload });
 }
 

@@ -26,6 +26,7 @@ import { demoProvider } from "./demo.ts";
 import type { Embedder } from "./embedder.ts";
 import { httpEmbedder } from "./http-embedder.ts";
 import { httpProvider } from "./http-provider.ts";
+import { localEmbedder, localEmbedderName, localEmbeddingRoute, localModelsAreInstalled } from "./local-embedder.ts";
 import type { Models } from "./models.ts";
 import { ownProviders } from "./own-providers.ts";
 import type { ModelProvider } from "./provider.ts";
@@ -79,8 +80,10 @@ export function createModels(
       if (embedder === undefined) {
         const defined = own.find((definition) => definition.name === name);
         embedder =
-          defined?.openEmbedder?.({ ...deps, options: optionsOf(name, settings) }) ??
-          httpEmbedder(wireConfigOf(name, deps), env, egress);
+          name === localEmbedderName
+            ? localEmbedder(settings, env)
+            : (defined?.openEmbedder?.({ ...deps, options: optionsOf(name, settings) }) ??
+              httpEmbedder(wireConfigOf(name, deps), env, egress));
         embedders.set(name, embedder);
       }
       return embedder;
@@ -166,7 +169,10 @@ function embeddingRoutes(settings: Settings, own: readonly ProviderDefinition[])
   });
 }
 
-/** Returns the embedding route for SVC_MEMORY_EMBEDDER; `auto` selects the first usable one. */
+/**
+ * Returns the embedding route for SVC_MEMORY_EMBEDDER. `auto` selects the first usable one, else the local model if its package
+ * and its folder are there.
+ */
 function pickMemoryEmbedding(
   settings: Settings,
   embeddings: ReadonlyMap<string, EmbeddingRoute>,
@@ -176,11 +182,23 @@ function pickMemoryEmbedding(
   if (wanted === "none") return null;
   const all = [...embeddings.values()];
   const isOwn = (provider: string): boolean => own.some(({ name }) => name === provider);
-  if (wanted === "auto") return all.find(({ provider }) => isOwn(provider) || isConfigured(provider, settings)) ?? null;
+  if (wanted === "auto") {
+    const usable = all.find(({ provider }) => isOwn(provider) || isConfigured(provider, settings));
+    if (usable !== undefined) return usable;
+    return settings.memoryModelDir !== null && localModelsAreInstalled() ? localEmbeddingRoute(settings) : null;
+  }
   const found = embeddings.get(wanted) ?? all.find(({ provider }) => provider === wanted);
   if (found !== undefined) return found;
-  if (wanted === "sentence_transformers")
-    throw refusal("SVC_MEMORY_EMBEDDER", "sentence_transformers is not supported by this version; name a route");
+  if (wanted === localEmbedderName) {
+    if (!localModelsAreInstalled())
+      throw refusal(
+        "SVC_MEMORY_EMBEDDER",
+        "sentence_transformers needs the package @huggingface/transformers, which npm installs",
+      );
+    if (settings.memoryModelDir === null)
+      throw refusal("SVC_MEMORY_EMBEDDER", "sentence_transformers needs SVC_MEMORY_MODEL_DIR, the folder of its model");
+    return localEmbeddingRoute(settings);
+  }
   const known =
     all.length === 0 ? "there is none in SVC_MODEL_ROUTES" : `known are ${all.map(({ id }) => id).join(", ")}`;
   throw refusal("SVC_MEMORY_EMBEDDER", `names neither an embedding route nor a provider with one; ${known}`);

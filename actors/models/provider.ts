@@ -33,6 +33,8 @@ export interface ModelRequest {
   readonly cache: boolean;
   /** The schema of a reply without tool calls; absent or null for none. */
   readonly answer?: AnswerSchema | null;
+  /** The header by which the provider continues the trace; absent if the run is not traced. */
+  readonly traceparent?: string;
   /** Stop sequences; absent for none. */
   readonly stop?: readonly string[];
   /** The caller's tool choice; absent for the model's default. */

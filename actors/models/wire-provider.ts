@@ -42,6 +42,8 @@ export interface WireCaller {
 
 /** One request in its protocol. */
 export interface WireCall<Reply> {
+  /** The header by which the provider continues the trace; absent for none. */
+  traceparent?: string;
   readonly reader: AnswerReader<Reply>;
   /** Returns the body of the next request. */
   body(): string;
@@ -54,7 +56,14 @@ export interface WireCall<Reply> {
 /** Returns a provider that uses the protocol over HTTP, through the given egress. */
 export function wireProvider(config: WireConfig, protocol: WireProtocol, env: Env, egress: Egress): ModelProvider {
   const call = wireCalls(config, protocol, env, egress, protocol.accept ?? "text/event-stream");
-  return { name: config.name, start: (request, events) => call(protocol.begin(request, events)) };
+  return {
+    name: config.name,
+    start(request, events) {
+      const wire = protocol.begin(request, events);
+      if (request.traceparent !== undefined) wire.traceparent = request.traceparent;
+      return call(wire);
+    },
+  };
 }
 
 /** Returns a function that makes calls in a protocol. */
@@ -103,8 +112,10 @@ export function wireCalls(
         return isContinued;
       },
     });
-    const dispatch = (headers: string[]): void =>
+    const dispatch = (own: string[]): void => {
+      const headers = wire.traceparent === undefined ? own : [...own, "traceparent", wire.traceparent];
       egress.dispatch(target, { method: "POST", headers, body: wire.body(), silenceMs: timeoutMs }, call);
+    };
     const send = (): void => {
       if (literalHeaders !== null) dispatch(literalHeaders);
       else

@@ -1,15 +1,19 @@
 import { splitRunKey, threadAddress, topicOf } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { frame } from "../../bus/frames/frames.ts";
+import { livingOwner } from "../../storage/tables/abandoned-runs.ts";
 import { isWaitingRun } from "../../storage/tables/task-waits.ts";
 import { deleteWaitsOfRunOp } from "../../storage/tables/waits.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
+import { refuseIfElsewhere } from "../runtime/lives-elsewhere.ts";
 import { isPassing } from "./billing/passing.ts";
 import type { TaskFamily } from "./context/task-family.ts";
 import { answerStored } from "./event-log/waits.ts";
+import { screenedMessage } from "./intake/screened-message.ts";
 import { offeredTools } from "./intake/single-call.ts";
 import { askForSlot } from "./lifecycle/durable.ts";
-import { ownRun, type RunState } from "./lifecycle/own-run.ts";
+import { messageModels } from "./lifecycle/entry-models.ts";
+import { ownRun, type RunState, whileTaken } from "./lifecycle/own-run.ts";
 import { requeueRun } from "./lifecycle/requeue.ts";
 import { resumeRun, type WhyResume } from "./lifecycle/resume.ts";
 import type { Run } from "./lifecycle/run.ts";
@@ -49,32 +53,20 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     "detach",
     "status",
     "answer",
-    "reserve",
-    "repay",
-    "count",
-    "share",
     "relay",
+    "taskResumed",
     "taskAside",
     "taskEnded",
     "alive",
     "request",
     "tools",
+    "screen",
   ],
-  reserved: ["abort", "detach", "resume", "work", "repay", "taskAside", "taskEnded"],
+  reserved: ["abort", "detach", "resume", "work", "taskAside", "taskEnded"],
   // For a run without a thread only this actor knows that it was accepted. The state stays for ten seconds, in case the client repeats the
   // request.
   passivateAfterMs: 10_000,
-  load: () => ({
-    slot: -1,
-    run: null,
-    output: null,
-    suspended: false,
-    log: null,
-    key: null,
-    taking: null,
-    room: null,
-    accepted: null,
-  }),
+  load: (context, type) => (mayWorkElsewhere(context, type) ? loadHere(context) : newState()),
   // A client may still listen to a suspended run, and only this actor has its stream.
   idle: ({ run, suspended, output }) => run === null && !(suspended && output !== null),
 
@@ -103,7 +95,8 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
       }
     },
 
-    detach(state, _body, { deps }) {
+    async detach(state, _body, { deps }) {
+      while (state.run === null && state.taking !== null) await state.taking;
       state.output = null;
       deps.heardRuns.delete(state);
       state.run?.detach();
@@ -138,17 +131,10 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
 
     steer: ({ run }, hint) => run?.steered(hint),
 
-    reserve: async (state, asked, context) => (await taskFamily(state, asked.task_id, context)).reserve(asked),
-    repay({ run }, { reservation_id, used }, { deps }) {
-      if (run !== null) run.repay(reservation_id, used);
-      // The actor has crashed and its run is stopping. Reservation ids are unique, so all live runs can be asked.
-      else for (const live of deps.liveRuns) live.repay?.(reservation_id, used);
+    async taskResumed(state, { task_id }, context) {
+      (await taskFamily(state, task_id, context)).resumed(task_id);
+      return {};
     },
-    count: async (state, { task_id, tool }, context) => ({
-      breach: await (await taskFamily(state, task_id, context)).count(task_id, tool),
-    }),
-
-    share: async (state, { task_id }, context) => (await taskFamily(state, task_id, context)).share(task_id),
 
     relay({ run, output, log }, { name, data }, { key, bus }) {
       if (run !== null) return run.relay(name, data);
@@ -167,7 +153,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     },
 
     async alive(state, _body, { key, deps }) {
-      while (state.taking !== null) await state.taking;
+      while (state.run === null && state.taking !== null) await state.taking;
       if (state.run !== null || state.suspended) return { alive: true, runs: state.run !== null };
       const { tenantId, suffix, runId } = splitRunKey(key);
       const isWaiting = suffix !== null && (await isWaitingRun(deps.store.tenant(tenantId), suffix, runId));
@@ -180,6 +166,7 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
     },
 
     tools: (_state, asked, { deps }) => offeredTools(asked, deps),
+    screen: (_state, asked, { deps }) => screenedMessage(asked, (entry) => messageModels(asked, entry, deps), deps),
 
     status({ run, log }) {
       const since_seq = log?.durableSeq ?? -1;
@@ -190,20 +177,38 @@ export const runActor = defineActor<"run", RunState, PatternDeps>({
   },
 });
 
+function newState(): RunState {
+  return {
+    slot: -1,
+    run: null,
+    output: null,
+    suspended: false,
+    log: null,
+    key: null,
+    taking: null,
+    room: null,
+    accepted: null,
+  };
+}
+
+/** True for a message to a run that began earlier, if other hosts hold actors: it may still work where its thread was before. */
+function mayWorkElsewhere({ key, bus }: ActorContext<PatternDeps>, type: string): boolean {
+  return bus.spansHosts && type !== "start" && type !== "requeue" && splitRunKey(key).suffix !== null;
+}
+
+async function loadHere(context: ActorContext<PatternDeps>): Promise<RunState> {
+  const { key, deps } = context;
+  const { tenantId, suffix, runId } = splitRunKey(key);
+  const owner = await livingOwner(deps.store.tenant(tenantId), suffix ?? "", runId);
+  if (owner !== undefined) await refuseIfElsewhere("run", owner, deps.host, context);
+  return newState();
+}
+
 /** Resumes a suspended run if it can continue or must be stopped. Concurrent calls wait for each other. */
 async function resumeOnce(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
   while (state.taking !== null) await state.taking;
   if (state.run !== null) return state.run;
-  const taken = resumeAlone(state, why, context);
-  state.taking = taken.then(
-    () => {},
-    () => {},
-  );
-  try {
-    return await taken;
-  } finally {
-    state.taking = null;
-  }
+  return whileTaken(state, resumeAlone(state, why, context));
 }
 
 async function resumeAlone(state: RunState, why: WhyResume, context: ActorContext<PatternDeps>): Promise<Run | null> {
@@ -234,7 +239,7 @@ async function resumeAlone(state: RunState, why: WhyResume, context: ActorContex
   }
 }
 
-/** Returns the task family of a run for a task that wants to use something. Resumes a suspended run for it. Refuses with actor_lost. */
+/** Returns the task family of a run for a task that works again. Resumes a suspended run for it. Refuses with actor_lost. */
 async function taskFamily(state: RunState, task: string, context: ActorContext<PatternDeps>): Promise<TaskFamily> {
   for (;;) {
     const run = state.run ?? (await resumeOnce(state, { due: false, slot: false, stop: null, task }, context));

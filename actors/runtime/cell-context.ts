@@ -1,10 +1,10 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { Cell } from "./cell.ts";
-import type { ActorContext } from "./define.ts";
+import type { ActorContext, Neighbours } from "./define.ts";
 
 /** The host's operations for an actor. */
-export interface CellOwner {
+export interface CellOwner extends Neighbours {
   drop(cell: Cell): void;
   leave(cell: Cell): void;
   crash(cell: Cell, context: ActorContext<unknown>, error: unknown): void;
@@ -41,5 +41,9 @@ export class CellContext implements ActorContext<unknown> {
 
   crash(error: unknown): void {
     this.#owner.crash(this.#cell, this, error);
+  }
+
+  get neighbours(): Neighbours {
+    return this.#owner;
   }
 }

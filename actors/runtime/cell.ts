@@ -18,6 +18,8 @@ export interface Cell extends SlotMember {
   interleaved: number;
   /** True if the actor leaves memory as soon as it is idle. */
   isLeaving: boolean;
+  /** True while it works here although it is placed on another node, which the bus knows. */
+  stays: boolean;
   /** On the monotonic clock. */
   lastUsed: number;
 }
@@ -35,6 +37,7 @@ export function newCell(definition: AnyActorDefinition, key: string): Cell {
     busy: false,
     interleaved: 0,
     isLeaving: false,
+    stays: false,
     lastUsed: 0,
   };
 }
@@ -57,6 +60,11 @@ export function isOverdue(delivery: Delivery, now: number): boolean {
 
 /** True if the actor can leave memory: no handler is running and no message is queued. */
 export function isIdle(cell: Cell): boolean {
-  if (cell.busy || cell.interleaved > 0 || cell.mailbox.size > 0 || cell.phase === "loading") return false;
-  return cell.phase === "empty" || cell.definition.idle(cell.state as never);
+  if (cell.mailbox.size > 0 || cell.phase === "loading") return false;
+  return cell.phase === "empty" || !isAtWork(cell);
+}
+
+/** True if a loaded actor handles a message or owns work. */
+export function isAtWork(cell: Cell): boolean {
+  return cell.busy || cell.interleaved > 0 || !cell.definition.idle(cell.state as never);
 }

@@ -1,12 +1,15 @@
 import type { Bus, Delivery } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { type Cell, idOf, invoke, isIdle, isOverdue, newCell } from "./cell.ts";
+import type { NodeId } from "../../bus/protocol/node-id.ts";
+import { BorrowedThreads, type ThreadLoan } from "./borrowed-threads.ts";
+import { type Cell, idOf, invoke, isAtWork, isIdle, isOverdue, newCell } from "./cell.ts";
 import { CellContext, type CellOwner } from "./cell-context.ts";
 import { Cells } from "./cells.ts";
 import { CrashHistory } from "./crash-history.ts";
 import type { ActorContext, AnyActorDefinition } from "./define.ts";
 import { cellsMax, IdleSweep } from "./idle-sweep.ts";
+import { LivesElsewhere } from "./lives-elsewhere.ts";
 
 // The actors of one node. Messages find their actor by kind and key; an actor that is not in memory is loaded first. For an
 // actor of another node, the host replies with that node. A SvcError from a handler is sent to the caller and the state stays.
@@ -32,6 +35,7 @@ export class ActorHost {
   readonly #cells = new Cells();
   readonly #crashes = new CrashHistory();
   readonly #sweep: IdleSweep;
+  readonly #borrowed: BorrowedThreads;
   readonly #owner: CellOwner = {
     drop: (cell) => this.#drop(cell),
     leave: (cell) => {
@@ -39,6 +43,11 @@ export class ActorHost {
       this.#letGo(cell);
     },
     crash: (cell, context, error) => this.#crash(cell, context, error),
+    holds: (kind, key) => this.#cells.get(kind, key) !== undefined,
+    borrow: (loan) => this.#borrowed.borrow(loan),
+    settled: (thread) => this.#borrowed.settled(thread),
+    lend: (loan, to) => this.#lend(loan, to),
+    returned: (thread) => this.#borrowed.returned(thread),
   };
 
   constructor(options: HostOptions) {
@@ -48,7 +57,8 @@ export class ActorHost {
     this.#onCrash = options.onCrash;
     for (const definition of options.definitions) this.#definitions.set(definition.kind, definition);
     options.bus.onPlaced(() => this.#release());
-    this.#sweep = new IdleSweep(options.env, this.#cells);
+    this.#borrowed = new BorrowedThreads(options.bus, options.env, this.#owner.holds);
+    this.#sweep = new IdleSweep(options.env, this.#cells, (cell) => this.#remove(cell));
   }
 
   /** Number of actors in memory. */
@@ -67,15 +77,17 @@ export class ActorHost {
   deliver(delivery: Delivery): void {
     const now = this.#env.monotonic();
     if (isOverdue(delivery, now)) return;
-    const home = this.#bus.nodeOf(delivery);
-    if (home !== this.#bus.node) {
-      this.#bus.moved(delivery, home);
+    const { kind, key, type } = delivery;
+    const definition = this.#definitions.get(kind);
+    if (!definition?.on[type]) {
+      this.#bus.refuse(delivery, new SvcError("internal_error", { subject: `${kind}.${type}` }));
       return;
     }
-    const definition = this.#definitions.get(delivery.kind);
-    if (!definition?.on[delivery.type])
-      this.#bus.refuse(delivery, new SvcError("internal_error", { subject: `${delivery.kind}.${delivery.type}` }));
-    else this.#admit(this.#cellOf(definition, delivery.key), delivery, now);
+    const known = this.#cells.get(kind, key);
+    // An actor that stays until its run has ended is here, though its home is elsewhere.
+    const home = known === undefined ? this.#borrowed.nodeOf(delivery) : this.#bus.node;
+    if (home !== this.#bus.node) this.#bus.moved(delivery, home);
+    else this.#admit(known ?? this.#newCell(definition, key), delivery, now);
   }
 
   /** Stops the idle sweep; actors stay in memory until the thread ends. */
@@ -84,22 +96,37 @@ export class ActorHost {
   }
 
   /**
-   * Removes actors that have moved to other nodes and forwards their queued messages. Their handlers in progress finish. If they
-   * move back, they are loaded again.
+   * Removes actors that have moved to other nodes. If they move back, they are loaded again. An actor that handles a message, or
+   * owns work such as a live run, stays and takes its messages until it is idle, because two copies would work at the same time.
    */
   #release(): void {
     for (const cell of this.#cells) {
-      const home = this.#bus.nodeOf({ kind: cell.definition.kind, key: cell.key });
+      const home = this.#bus.homeOf({ kind: cell.definition.kind, key: cell.key });
       if (home === this.#bus.node) continue;
-      this.#cells.take(cell);
+      cell.isLeaving = true;
+      if (cell.phase === "ready" && isAtWork(cell)) {
+        if (!cell.stays) this.#bus.stays({ kind: cell.definition.kind, key: cell.key });
+        cell.stays = true;
+        continue;
+      }
+      this.#remove(cell);
       for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift()) this.#bus.moved(waiting, home);
     }
   }
 
-  #cellOf(definition: AnyActorDefinition, key: string): Cell {
-    const known = this.#cells.get(definition.kind, key);
-    if (known !== undefined) return known;
+  /** Lets the actors of an idle thread go to another node. Returns the subscribers of the thread; null if an actor is busy. */
+  #lend({ thread, run }: ThreadLoan, to: NodeId): readonly NodeId[] | null {
+    const places = [{ kind: "run", key: run }, ...["thread", "workspace"].map((kind) => ({ kind, key: thread }))];
+    const cells = places.map(({ kind, key }) => this.#cells.get(kind, key)).filter((cell) => cell !== undefined);
+    if (!cells.every(isIdle)) return null;
+    for (const cell of cells) this.#remove(cell);
+    return this.#borrowed.lend(thread, to);
+  }
+
+  #newCell(definition: AnyActorDefinition, key: string): Cell {
     const cell = newCell(definition, key);
+    // A borrowed actor leaves as soon as it is idle.
+    cell.isLeaving = this.#borrowed.isBorrowed({ kind: definition.kind, key });
     this.#cells.add(cell);
     return cell;
   }
@@ -110,8 +137,8 @@ export class ActorHost {
     cell.lastUsed = now;
     const isReserved = definition.reserved.includes(delivery.type);
     const hasRoom = isReserved || cell.interleaved < definition.mailboxLimit;
-    const isBeside = cell.phase === "ready" && cell.busy && definition.interleaves.includes(delivery.type);
-    if (isBeside && hasRoom) this.#interleave(cell, delivery);
+    const isBeside = isDetached(cell, delivery) || (cell.busy && definition.interleaves.includes(delivery.type));
+    if (cell.phase === "ready" && isBeside && hasRoom) this.#interleave(cell, delivery);
     else if (mailbox.push(delivery, isReserved)) this.#pump(cell);
     else this.#bus.refuse(delivery, new SvcError("mailbox_full"));
   }
@@ -127,7 +154,10 @@ export class ActorHost {
         continue;
       }
       const delivery = cell.mailbox.shift() as Delivery;
-      if (!isOverdue(delivery, this.#env.monotonic())) this.#handle(cell, delivery);
+      if (isOverdue(delivery, this.#env.monotonic())) continue;
+      if (isDetached(cell, delivery) && cell.interleaved < cell.definition.mailboxLimit)
+        this.#interleave(cell, delivery);
+      else this.#handle(cell, delivery);
     }
     this.#letGo(cell);
   }
@@ -135,7 +165,15 @@ export class ActorHost {
   /** Removes an idle actor from memory if it has asked to leave, or if memory is crowded and its kind allows it. */
   #letGo(cell: Cell): void {
     const leaves = cell.isLeaving || (cell.definition.leavesCrowds === true && this.#cells.size > cellsMax);
-    if (leaves && isIdle(cell)) this.#cells.take(cell);
+    if (leaves && isIdle(cell)) this.#remove(cell);
+  }
+
+  #remove(cell: Cell): void {
+    const actor = { kind: cell.definition.kind, key: cell.key };
+    this.#cells.take(cell);
+    if (cell.stays) this.#bus.left(actor);
+    cell.stays = false;
+    this.#borrowed.left(actor);
   }
 
   #load(cell: Cell): void {
@@ -143,7 +181,7 @@ export class ActorHost {
     const context: ActorContext<unknown> = new CellContext(cell, this.#env, this.#bus, this.#deps, this.#owner);
     cell.context = context;
     try {
-      const state = cell.definition.load(context as ActorContext<never>);
+      const state = cell.definition.load(context as ActorContext<never>, cell.mailbox.first?.type ?? "");
       if (!(state instanceof Promise)) {
         this.#loaded(cell, state);
         return;
@@ -168,6 +206,12 @@ export class ActorHost {
   /** Refuses all queued messages; the next message tries to load again. */
   #loadFailed(cell: Cell, error: unknown): void {
     cell.phase = "empty";
+    if (error instanceof LivesElsewhere) {
+      this.#remove(cell);
+      for (let waiting = cell.mailbox.shift(); waiting; waiting = cell.mailbox.shift())
+        this.#bus.moved(waiting, error.node);
+      return;
+    }
     if (!(error instanceof SvcError)) this.#noteCrash(cell, error);
     this.#refuseWaiting(cell, SvcError.from(error));
     this.#letGo(cell);
@@ -260,4 +304,9 @@ export class ActorHost {
     this.#onCrash(cell.definition.kind, cell.key, error);
     this.#crashes.note(idOf(cell), this.#env.monotonic());
   }
+}
+
+/** True if the handler of a message keeps no other message waiting. */
+function isDetached({ definition: { detached = [] } }: Cell, { type }: Delivery): boolean {
+  return detached.includes(type);
 }

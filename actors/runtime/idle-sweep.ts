@@ -1,5 +1,5 @@
 import type { Env, Timer } from "../../bus/env.ts";
-import { isIdle } from "./cell.ts";
+import { type Cell, isIdle } from "./cell.ts";
 import type { Cells } from "./cells.ts";
 
 /** Interval of the sweep, and actors checked each time. */
@@ -14,13 +14,15 @@ export const crowdCells = 20_000;
 export class IdleSweep {
   readonly #env: Env;
   readonly #cells: Cells;
+  readonly #remove: (cell: Cell) => void;
   #timer: Timer | null = null;
   #at = 0;
   #closed = false;
 
-  constructor(env: Env, cells: Cells) {
+  constructor(env: Env, cells: Cells, remove: (cell: Cell) => void) {
     this.#env = env;
     this.#cells = cells;
+    this.#remove = remove;
     this.#later();
   }
 
@@ -47,9 +49,10 @@ export class IdleSweep {
         this.#at = 0;
         return;
       }
-      const isDue = now - cell.lastUsed >= cell.definition.passivateAfterMs || this.#cells.size > cellsMax;
+      const isDue =
+        cell.isLeaving || now - cell.lastUsed >= cell.definition.passivateAfterMs || this.#cells.size > cellsMax;
       // Removal moves the last cell into this position.
-      if (isDue && isIdle(cell)) this.#cells.take(cell);
+      if (isDue && isIdle(cell)) this.#remove(cell);
       else this.#at++;
     }
   }

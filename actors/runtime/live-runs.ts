@@ -1,13 +1,13 @@
 import type { AbortReason } from "../../bus/protocol/run.ts";
-import type { BudgetUsed } from "../../bus/protocol/task.ts";
 import type { SlotMember, SlotSet } from "../../bus/slot-map.ts";
 
 /** Work that a drain waits for and aborts: runs and branch summaries. */
 export interface LiveRun extends SlotMember {
   abort(reason: AbortReason): void;
   drain?(): void;
+  /** Stops or suspends the run if it is frozen. */
+  obeyFreezes?(): void;
   writeUsage?(): Promise<void>;
-  repay?(reservationId: string, used: BudgetUsed): void;
 }
 
 /** The live runs of one thread of the process. */

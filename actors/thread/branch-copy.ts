@@ -10,6 +10,7 @@ import {
   eventBytes,
   eventId,
   eventSeq,
+  isRecord,
   type LogEvent,
 } from "../../storage/tables/events.ts";
 import { shareFilesOps } from "../../storage/tables/files.ts";
@@ -112,7 +113,13 @@ export class BranchCopy {
 
   take(event: LogEvent): void {
     const { kind, extra } = event;
-    if (!copied.has(kind) && !refusesImages(event) && !(this.#keepsHanded && isHandedOver(kind, extra))) return;
+    if (
+      !copied.has(kind) &&
+      !refusesImages(event) &&
+      !isRecord(event) &&
+      !(this.#keepsHanded && isHandedOver(kind, extra))
+    )
+      return;
     const moved = this.#moved(event);
     if (moved === null) return;
     if (kind === "message") this.files.take(extra?.tool_calls ?? []);

@@ -6,7 +6,7 @@ import { isBreach, RunBudget } from "../../governance/budget.ts";
 import { estimatedTokens, OutputCount } from "../../governance/output-count.ts";
 import { costOf } from "../../governance/usage.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
-import type { ModelRoute } from "../../manifests/registries.ts";
+import type { ModelPrice, ModelRoute } from "../../manifests/registries.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { isOnBranch } from "../../storage/tables/branches.ts";
 import type { LogEvent, SeqRange } from "../../storage/tables/events.ts";
@@ -21,6 +21,7 @@ import type { ImagesOfCall } from "../models/images.ts";
 import { type ModelCall, ModelFailure } from "../models/provider.ts";
 import { Cancellation } from "../runtime/cancellation.ts";
 import type { LiveRun } from "../runtime/live-runs.ts";
+import { spendOf } from "../spending/one-call.ts";
 import type { ThreadDeps } from "./deps.ts";
 
 /** Max characters of the branch that the model reads, newest first. */
@@ -49,6 +50,8 @@ interface SummaryPlan {
   /** The part that is still on the active branch. */
   readonly kept: readonly SeqRange[];
   readonly instructions: string;
+  /** Subject of the caller, whose budgets pay. */
+  readonly subject: string;
   readonly request_id: string;
 }
 
@@ -142,17 +145,28 @@ export class BranchSummarizer implements LiveRun {
   /** Returns null if a limit of the agent forbids the call; `ok` is false for an empty reply. */
   async #ask(agent: CompiledAgent, { entries }: Transcript) {
     const { models } = this.#deps;
-    const { instructions } = this.#plan;
+    const { instructions, store, subject } = this.#plan;
     const asked = instructions === "" ? "" : `\n\nThe user asks of the summary: ${instructions}`;
     const question = contextMessage({
       role: "user",
       content: `<transcript>\n${entries.join("\n\n")}\n</transcript>${asked}`,
     });
     const messages = `[${JSON.stringify({ role: "system", content: task })},${question.wireJson}]`;
-    const budget = new RunBudget(agent.limits, this.#env.monotonic());
+    const spend = spendOf(store, { subject, manifest: agent.name }, this.#deps);
+    const budget = new RunBudget(agent.limits, this.#env.monotonic(), null, spend);
     const wanted = Math.min(outputTokensMax, agent.model.max_tokens ?? outputTokensMax);
-    const reserved = budget.reserve(estimatedTokens(messages.length), wanted, agent.model.price, this.#env.monotonic());
-    if (isBreach(reserved)) return null;
+    const inputTokens = estimatedTokens(messages.length);
+    const routes = [agent.model.route, ...agent.model.fallbacks];
+    const price = highestOf(routes.map((route) => priceOf(agent, route)));
+    const borrowed = spend === null ? null : await budget.borrow(inputTokens, wanted, price);
+    if (borrowed === "gone" || (borrowed !== null && "limit" in borrowed)) return null;
+    /** Returns the unused part of the reservation to the budgets. */
+    const paid = (): readonly WriteOp[] => {
+      if (borrowed !== null) budget.repay(borrowed);
+      return spend?.takeOps() ?? [];
+    };
+    const reserved = budget.reserve(inputTokens, wanted, price, this.#env.monotonic(), borrowed);
+    if (isBreach(reserved)) return { ok: false, usage: null, ops: paid() };
     const metrics = new AgentMetrics(this.#deps.metrics, agent);
     const count = new OutputCount(budget, reserved, wanted);
     const written = (characters: number, pieces = 1): void => {
@@ -165,7 +179,7 @@ export class BranchSummarizer implements LiveRun {
     try {
       const { reply, route } = await callModel(
         {
-          routes: [agent.model.route, ...agent.model.fallbacks],
+          routes,
           provider: (wantedRoute) => models.provider(wantedRoute),
           request: (wantedRoute) => {
             called = wantedRoute;
@@ -200,16 +214,25 @@ export class BranchSummarizer implements LiveRun {
       const summary = reply.text.trim();
       const estimate = { input: estimatedTokens(messages.length), output: estimatedTokens(reply.text.length) };
       const ops = this.#metered(agent, metrics, route, reply.usage, estimate);
+      budget.settle(reserved, reply.usage ?? { ...estimate, cacheRead: 0, cacheWrite: 0 }, priceOf(agent, route));
+      ops.push(...paid());
       return { ok: summary !== "", ...(summary === "" ? {} : { summary }), usage: reply.usage, ops };
     } catch (error) {
       // Output of a failed or aborted call is metered too.
-      if (count.isEmpty || !(error instanceof ModelFailure)) throw error;
+      const isMetered = !count.isEmpty && error instanceof ModelFailure;
+      const used = { input: inputTokens, output: count.tokens, cacheRead: 0, cacheWrite: 0 };
+      budget.settle(reserved, isMetered ? used : null, priceOf(agent, called));
+      const settled = paid();
+      if (!isMetered) {
+        if (settled.length > 0) await store.write([...settled]);
+        throw error;
+      }
       this.#deps.log.warn(
         { thread: this.#plan.threadId, cause: error.message },
         "the summary of a branch ended without a result",
       );
       const estimate = { input: estimatedTokens(messages.length), output: count.tokens };
-      return { ok: false, usage: null, ops: this.#metered(agent, metrics, called, null, estimate) };
+      return { ok: false, usage: null, ops: [...this.#metered(agent, metrics, called, null, estimate), ...settled] };
     } finally {
       deadline.cancel();
     }
@@ -228,7 +251,7 @@ export class BranchSummarizer implements LiveRun {
     metrics.count("svc_tokens_total", { model: route.id, kind: "input" }, usage.input);
     metrics.count("svc_tokens_total", { model: route.id, kind: "output" }, usage.output);
     const { store, threadId, request_id } = this.#plan;
-    const price = route.id === agent.model.route.id ? agent.model.price : route.price;
+    const price = priceOf(agent, route);
     const row = {
       id: this.#env.id(),
       ts: this.#env.now(),
@@ -251,6 +274,25 @@ export class BranchSummarizer implements LiveRun {
     };
     return [insertUsageOp(store, row)];
   }
+}
+
+/** The manifest may have a price of its own for its model. */
+function priceOf(agent: CompiledAgent, route: ModelRoute): ModelPrice | null {
+  return route.id === agent.model.route.id ? agent.model.price : route.price;
+}
+
+/** Returns the highest rates; null if a price is unknown. */
+function highestOf(prices: readonly (ModelPrice | null)[]): ModelPrice | null {
+  return prices.reduce((one, other) =>
+    one === null || other === null
+      ? null
+      : {
+          input: Math.max(one.input, other.input),
+          output: Math.max(one.output, other.output),
+          cache_read: Math.max(one.cache_read, other.cache_read),
+          cache_write: Math.max(one.cache_write, other.cache_write),
+        },
+  );
 }
 
 function entryText({ role, content, extra }: LogEvent): string {

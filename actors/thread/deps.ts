@@ -8,13 +8,17 @@ import type { ThreadKeys } from "../../storage/tables/thread-keys.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { Models } from "../models/models.ts";
 import type { LiveRuns } from "../runtime/live-runs.ts";
+import type { CallSpending } from "../spending/one-call.ts";
 import type { UnconfirmedLogs } from "./unconfirmed-logs.ts";
 import type { UnpublishedEvents } from "./unpublished-events.ts";
 
 /** Dependencies of the thread actor. */
-export interface ThreadDeps {
+export interface ThreadDeps extends CallSpending {
   readonly store: Store;
-  readonly settings: Pick<Settings, "workspaceRoot" | "idempotencyTtlSeconds" | "threadBytes" | "tenantThreadBytes">;
+  readonly settings: Pick<
+    Settings,
+    "workspaceRoot" | "idempotencyTtlSeconds" | "threadBytes" | "tenantThreadBytes" | "webhookEndpoints"
+  >;
   readonly threadKeys: ThreadKeys;
   readonly manifests: ManifestLibrary;
   readonly models: Models;

@@ -1,7 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { type EntryPointTraits, entryPoints } from "../../bus/frames/entry-points.ts";
+import { type EntryPointTraits, entryPointOf } from "../../bus/frames/entry-points.ts";
 import { sessionEventFrame } from "../../storage/frames/session-event.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { acceptDurableOp, claimDurableOp } from "../../storage/tables/durable-rows.ts";
@@ -59,6 +59,8 @@ export class EventLogWriter {
   #broken: SvcError | null = null;
   /** The previous batch: for stores without ordered writes, and for `written`. */
   #before: Promise<unknown> = Promise.resolve();
+  /** Events of batches that failed but may have been applied. */
+  #unconfirmed: readonly LogEvent[] = [];
 
   /** `onLate` is called if the batch that begins or resumes a run is applied after its deadline. */
   constructor(runId: string, log: EventLogState, env: Env, bus: Bus, onLate: () => void) {
@@ -104,7 +106,7 @@ export class EventLogWriter {
   ): Promise<LogPosition> {
     const { store } = this.#log;
     const isBegun = accepted !== "aside";
-    this.startedBy = entryPoints[run.asked.surface];
+    this.startedBy = entryPointOf(run.asked.surface);
     this.#origin = originOf(run);
     this.isDurable = run.asked.durable !== undefined;
     const before = created ?? this.#head();
@@ -237,17 +239,21 @@ export class EventLogWriter {
     } catch (error) {
       const refusal = SvcError.from(error);
       this.break(refusal);
+      this.#unconfirmed = [...this.#unconfirmed, ...events];
       throw refusal;
     }
-    const last = events.at(-1);
+    // Each batch is guarded by its position, so this batch proves that the unconfirmed ones before it were applied.
+    const applied = [...this.#unconfirmed, ...events];
+    this.#unconfirmed = [];
+    const last = applied.at(-1);
     const durable_seq = last ? last.seq + 1 : this.#log.committedSeq;
     if (last) {
       this.#log.committedSeq = durable_seq;
       this.#log.committedLeaf = last.seq;
       // The messages in memory are not the model's context after a compaction.
-      if (last.kind === "compaction") this.#log.recent = null;
-      this.#log.recent?.push(...events);
-      publishEvents(this.#bus, this.#log, events);
+      if (applied.some(({ kind }) => kind === "compaction")) this.#log.recent = null;
+      this.#log.recent?.push(...applied);
+      publishEvents(this.#bus, this.#log, applied);
     }
     return { durable_seq };
   }

@@ -1,5 +1,6 @@
 import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { tellNews } from "../../bus/protocol/news.ts";
 import type { ForkedThread, ForkThread } from "../../bus/protocol/thread.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { branchBefore, branchRanges } from "../../storage/tables/branches.ts";
@@ -85,6 +86,7 @@ export async function forkThread(
   state.unborn = null;
   state.committedSeq = next_seq;
   state.committedLeaf = head.leaf_seq;
+  tellNews(bus, tenantId, () => ({ kind: "thread", thread_id: state.threadId, change: "updated" }));
   return { copied: copy.copied, leaf_id: next_seq === 0 ? null : eventId(uid, head.leaf_seq) };
 }
 

@@ -35,7 +35,7 @@ type Context = ActorContext<ThreadDeps>;
 /** Queues a message for the current run of the thread, or for the next one. */
 export async function queueMessage(
   state: ThreadState,
-  { text, kind, principal, run_id }: SteerThread,
+  { text, kind, principal, run_id, screened }: SteerThread,
   context: Context,
 ): Promise<{ queued: SteerThread["kind"] }> {
   const queue = await openQueue(state);
@@ -43,7 +43,9 @@ export async function queueMessage(
     if (run_id !== undefined && state.live?.runId !== run_id) throw new SvcError("run_finished");
     if (queue.count("steer") + queue.count("follow_up") >= messagesMax) throw new SvcError("queue_full");
     const thread = await existingThread(state, context);
-    const said = { kind, subject: "", content: text.toWellFormed(), sender: principal.sub, detail: null };
+    if (screened !== undefined && screened !== (thread.manifest ?? "")) throw new SvcError("conflict");
+    const detail = screened === undefined || screened === "" ? null : { screened };
+    const said = { kind, subject: "", content: text.toWellFormed(), sender: principal.sub, detail };
     await admitEntry(state, entryOf(said), context.deps);
     await add(state, queue, { ...said, thread_key: thread.thread_key, number: queue.next() }, [], context);
     return { queued: kind };

@@ -1,9 +1,18 @@
 import { SvcError } from "../../bus/errors.ts";
 import { fromJsonText } from "../../bus/protocol/json-text.ts";
-import type { CustomEntry, RateReply } from "../../bus/protocol/thread.ts";
+import { tellNews } from "../../bus/protocol/news.ts";
+import type { CustomEntry, RateReply, ThreadRecord } from "../../bus/protocol/thread.ts";
 import { requestMs, type WriteOp } from "../../storage/store/store.ts";
 import { type Feedback, feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
-import { appendOp, eventId, eventSeq, eventsMax, type LogEvent, readEvent } from "../../storage/tables/events.ts";
+import {
+  appendOp,
+  eventId,
+  eventSeq,
+  eventsMax,
+  type LogEvent,
+  newestRecord,
+  readEvent,
+} from "../../storage/tables/events.ts";
 import { growthOp, renameOp, reviseOp, type ThreadRow } from "../../storage/tables/threads.ts";
 import type { LogEntry } from "../log/entry.ts";
 import type { SummedUp } from "../log/messages.ts";
@@ -63,6 +72,16 @@ export async function addCustom(state: ThreadState, entry: CustomEntry, context:
   for (const key of ownKeys) delete metadata[key];
   const { seq } = await append(state, { kind: "custom", role, content, extra: { metadata } }, [], context);
   return { event_id: eventId(uid, seq) };
+}
+
+/** Appends a record. Its handler is never interleaved, so no other record comes between the check and the entry. */
+export async function addRecord(state: ThreadState, { type, data, after }: ThreadRecord, context: Context) {
+  const { thread_key } = await existing(state);
+  const newest = await newestRecord(state.store, thread_key, type);
+  if ((newest?.seq ?? -1) !== after) throw new SvcError("conflict");
+  const metadata = { ...fromJsonText(data), type, record: type, pinned: true };
+  const { seq } = await append(state, { kind: "audit", role: null, content: "", extra: { metadata } }, [], context);
+  return { seq };
 }
 
 /** Rates a reply, or removes the rating. The log does not change. */
@@ -179,5 +198,6 @@ async function appendAlone(
   state.committedLeaf = head.leaf_seq;
   state.recent?.push(...events);
   publishEvents(context.bus, state, events);
+  tellNews(context.bus, state.tenantId, () => ({ kind: "thread", thread_id: state.threadId, change: "updated" }));
   return events;
 }

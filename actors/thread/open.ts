@@ -70,7 +70,7 @@ export async function openLog(
   const queued = state.queue?.forStep ?? null;
   const room = roomOf(head, deps.settings);
   const place = { exists: next_seq > 0, thread_key, uid, next_seq, leaf_seq, queued, room };
-  const kept = { thinking_level, output_style, permission_mode };
+  const kept = { thinking_level, output_style, permission_mode, pinned: head?.meta.pinned === true };
   return { kind: "open", thread: { ...place, ...kept, branch, closing, closingAside } };
 }
 
@@ -144,7 +144,8 @@ export async function takeRun(
   const { thread_key, uid, next_seq, leaf_seq, bytes, meta } = head;
   const thinking_level = meta.thinking_level ?? null;
   const queued = state.queue?.forStep ?? null;
-  const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, bytes, thinking_level, queued };
+  const pinned = meta.pinned === true;
+  const thread = { exists: true, thread_key, uid, next_seq, leaf_seq, bytes, thinking_level, pinned, queued };
   return { kind: "taken", run: suspended, epoch: writer.epoch, thread };
 }
 

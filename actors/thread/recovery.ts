@@ -1,5 +1,6 @@
 import { durableAddress, isTaskSuffix, runAddress, splitThreadId, taskIdOf } from "../../bus/address.ts";
 import { publishStatus } from "../../bus/frames/run-status.ts";
+import { splitNodeId } from "../../bus/protocol/node-id.ts";
 import { countInterrupted } from "../../governance/agent-metrics.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
 import { type InterruptedRun, interruptedRun, suspendRunOp } from "../../storage/tables/abandoned-runs.ts";
@@ -59,7 +60,9 @@ async function suspendLost(
     step: state.suspended?.spent?.step ?? 0,
   } as const;
   publishStatus(bus, state.topic, { ...status, waiting_on: null, updated_at: env.now() });
-  if (ms === 0) bus.tell(durableAddress(deps.host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
+  const node = bus.workNodeOf(runAddress(tenantId, suffix, left.run_id));
+  if (ms === 0 && node !== null)
+    bus.tell(durableAddress(splitNodeId(node).host), "wake", { tenant_id: tenantId, suffix, run_id: left.run_id });
 }
 
 /**

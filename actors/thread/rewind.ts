@@ -100,7 +100,11 @@ function startSummary(
 ): void {
   const { store, threadId } = state;
   const plan = { agent, store, threadId, thread: head, left, kept, instructions: asked.instructions };
-  const summarizer = new BranchSummarizer({ ...plan, request_id: asked.request_id }, env, deps);
+  const summarizer = new BranchSummarizer(
+    { ...plan, subject: asked.principal.sub, request_id: asked.request_id },
+    env,
+    deps,
+  );
   state.summary = summarizer;
   deps.liveRuns.add(summarizer);
   const fromId = eventId(head.uid, left);

@@ -7,13 +7,14 @@ import { deleteRunOp, hasRuns, runNumber, waitingRun } from "../../storage/table
 import { threadBySuffix } from "../../storage/tables/threads.ts";
 import type { FencingToken } from "../log/messages.ts";
 import { type ActorContext, defineActor } from "../runtime/define.ts";
+import { refuseIfElsewhere } from "../runtime/lives-elsewhere.ts";
 import type { ThreadDeps } from "./deps.ts";
 import { eraseThread } from "./erase.ts";
 import type { EventLogWriter } from "./event-log-writer.ts";
 import { forkThread } from "./fork.ts";
 import { queueMessage, supersedingOps, takeInputs, takeNote } from "./inputs.ts";
 import { endLease, takeLease } from "./lease.ts";
-import { addCustom, addSummary, labelEvent, nameThread, rateReply } from "./notes.ts";
+import { addCustom, addRecord, addSummary, labelEvent, nameThread, rateReply } from "./notes.ts";
 import { beginRun, dropState, openLog, takeRun } from "./open.ts";
 import { pickStyle } from "./output-style.ts";
 import { setMode } from "./permission-mode.ts";
@@ -40,6 +41,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
 
   async load(context) {
     const { state, left } = await loadThreadState(context.deps.store, { kind: "thread", key: context.key });
+    if (left?.owner_lives) await refuseIfElsewhere("thread", left.owner, context.deps.host, context);
     const { unpublished } = context.deps;
     await unpublished.tell(state);
     if (left === undefined) return state;
@@ -140,6 +142,7 @@ export const threadActor = defineActor<"thread", ThreadState, ThreadDeps>({
     label: labelEvent,
     rate: rateReply,
     custom: addCustom,
+    record: addRecord,
     steer: queueMessage,
     note: takeNote,
 

@@ -1,7 +1,8 @@
 import type { ComputePool } from "../../governance/compute/compute-pool.ts";
-import type { OutgoingRequest, WholeAnswer } from "../../governance/egress/outgoing.ts";
+import type { OutgoingRequest, OutgoingRules, WholeAnswer } from "../../governance/egress/outgoing.ts";
 import type { Fetch } from "../../governance/egress/sdk-fetch.ts";
 import type { Secrets } from "../../governance/secret-mask.ts";
+import type { TextVectors } from "../../governance/vectors/text-vectors.ts";
 
 /** Services for tools that connect to other systems. */
 export interface ToolServices {
@@ -10,6 +11,8 @@ export interface ToolServices {
   readonly secrets: Pick<Secrets, "resolve">;
   /** Does work that would block the event loop. */
   readonly compute: Pick<ComputePool, "run">;
+  /** Embeds the queries of searches. */
+  readonly textVectors: TextVectors;
 }
 
 /** The ways to open a connection. Refused destinations and uses of credentials are audited; an abort of the call ends its requests. */
@@ -28,6 +31,8 @@ export interface Requester {
   admits(url: string): boolean;
   /** Reads at most `bytesMax` bytes of the decoded body. */
   whole(request: OutgoingRequest, bytesMax: number): Promise<WholeAnswer>;
+  /** The rules, for a process of its own that opens the connections. */
+  readonly rules: Pick<OutgoingRules, "allowHosts" | "onEvent">;
   /** The `fetch` for SDKs. */
   readonly fetch: Fetch;
 }

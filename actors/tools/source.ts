@@ -1,4 +1,4 @@
-import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
+import type { CompiledAgent, ToolNote } from "../../manifests/compile/compiled.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { Tool } from "./tool.ts";
 
@@ -17,10 +17,13 @@ export interface ToolSource {
   serves?(agent: CompiledAgent): boolean;
   /**
    * Finds tools for a tenant's agent in addition to those that its manifest names. Reports missing ones in `problems`, or throws
-   * if it finds none.
+   * if it finds none. `above` contains the allow_hosts lists of the agents above a sub-agent: each must admit a host.
    */
-  open?(agent: CompiledAgent, tenantId: string): OpenTools | Promise<OpenTools>;
+  open?(agent: CompiledAgent, tenantId: string, above: HostLists): OpenTools | Promise<OpenTools>;
 }
+
+/** Lists of allowed hosts. Each of them must admit a host. */
+export type HostLists = readonly (readonly string[])[];
 
 /** A source that must be opened. */
 export type OpenableSource = ToolSource & Required<Pick<ToolSource, "serves" | "open">>;
@@ -30,10 +33,14 @@ export interface OpenTools {
   readonly tools: readonly Tool[];
   /** Missing tools, each as a phrase for the model; absent for none. */
   readonly problems?: readonly string[];
+  /** Untrusted text that explains the tools to the model; absent for none. */
+  readonly notes?: readonly ToolNote[];
   /** True if a part could not be found for now: svc opens the source again after a while. */
   readonly isPartial?: boolean;
   /** Registers a function to call when the list of tools has changed; the next run then opens the source again. */
   onChange?(work: () => void): void;
+  /** Called with true when the last run has left the tools, which stay open for a while, and with false when another one uses them. */
+  idle?(isIdle: boolean): void;
   /** Called when no run uses the tools any more. */
   close?(): void;
 }
@@ -83,8 +90,10 @@ function asDeclared(tool: Tool, { effect, risk }: ToolSpec): Tool {
     ...tool,
     ...{ name, description, parameters, workspace, timeoutMs, effect, risk },
     execute: tool.execute.bind(tool),
+    ...(tool.binds && { binds: tool.binds.bind(tool) }),
     ...(tool.resume && { resume: tool.resume.bind(tool) }),
     ...(tool.preview && { preview: tool.preview.bind(tool) }),
+    ...(tool.approvalFacts && { approvalFacts: tool.approvalFacts.bind(tool) }),
     ...(tool.foresee && { foresee: tool.foresee.bind(tool) }),
     ...(tool.find && { find: tool.find.bind(tool) }),
   };

@@ -1,11 +1,15 @@
 import type { Static, TSchema } from "typebox";
 import type { Env } from "../../bus/env.ts";
+import type { Principal } from "../../bus/protocol/principal.ts";
 import type { TriggerDelivery } from "../../bus/protocol/run.ts";
-import type { ResultImage, Wait } from "../../governance/controls/verdicts.ts";
+import type { QuotedSource, ResultImage, Wait } from "../../governance/controls/verdicts.ts";
+import type { AgentSkill, AuthorOutcome } from "../../governance/skills/author.ts";
+import type { CatalogSkill, SkillCatalog } from "../../governance/skills/catalog.ts";
 import type { ToolSpec } from "../../manifests/registries.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import type { MadePlans } from "./made-plans.ts";
 import type { ToolServices } from "./services.ts";
+import type { TurnMemory } from "./turn-memory.ts";
 
 /** Classes of tool failures; the model sees `[tool error/<code>] <text>`. */
 export type ToolErrorCode =
@@ -28,8 +32,12 @@ export interface ToolResult {
    * models that accept images.
    */
   readonly images?: readonly ResultImage[];
+  /** PDF files, at most 5 MiB each. The first is stored and shown to people; the model reads a mark. */
+  readonly documents?: readonly ResultImage[];
   /** Where untrusted text came from, as `web:<host>` or `search` (decision 114); absent for text of svc and of the operator. */
   readonly taint?: readonly string[];
+  /** The parts of documents that the text quotes. Clients get them with the result. */
+  readonly sources?: readonly QuotedSource[];
 }
 
 /** Returned instead of a result if an external answer is needed. `wait.deadline` is in epoch milliseconds, null for none. */
@@ -109,6 +117,8 @@ export interface ToolContext {
   readonly manifest: string;
   /** The thread's suffix; null in a stateless turn. */
   readonly threadSuffix: string | null;
+  /** The caller of the run. */
+  readonly principal: Principal;
   /** True for a caller without credentials, who may access only its own thread (decision 78). */
   readonly isAnonymous: boolean;
   readonly madePlans: MadePlans;
@@ -123,6 +133,8 @@ export interface ToolContext {
   readonly trigger: TriggerDelivery | null;
   /** Agents that the request of the run has passed through before. */
   readonly hops: number;
+  /** Untrusted sources of the texts in the run, for tools that store a text; empty for none. */
+  readonly taint: readonly string[];
   /** Full id of the thread on which a connected client can answer; null if no client is connected. */
   readonly askedOn: string | null;
   /** Full id of the session to which a consumer may send a result. */
@@ -141,14 +153,44 @@ export interface ToolContext {
   /** Returns the result of a task after a wait. */
   delegated(agent: string, outcome: WaitOutcome): Promise<ToolResult>;
   readonly services: ToolServices;
+  /** The memory of the agent. */
+  readonly memory: TurnMemory;
   /** The stored results of the conversation. `read` returns null for any other id; `length` null is the manifest's window. */
   readonly artifacts: { read(id: string, offset: number, length: number | null): Promise<ArtifactPage | null> };
   /** The stored images of the conversation, newest first. `read` returns null for any other id. */
   readonly images: { list(): readonly ThreadImage[]; read(fileId: string): Promise<Uint8Array | null> };
+  /** The skills of the agent. */
+  readonly skills: ToolSkills;
   /** Reports the progress of the call to clients, at most once a second. Reports in between are dropped. */
   progress(progress: ToolProgress): void;
   /** Sends a frame of the run's stream now, between tool_start and tool_end. */
   emit(frame: "todo_updated", data: unknown): void;
+}
+
+/** The skills of an agent, for one call. */
+export interface ToolSkills {
+  /** The skills that the run may use; empty if the agent uses none. */
+  catalog(): Promise<SkillCatalog>;
+  /** Versions of the active skills, by name. */
+  active(): ReadonlyMap<string, string>;
+  /** Returns the instructions of a skill. Refuses with version_corrupt. */
+  body(skill: CatalogSkill): Promise<string>;
+  /** Returns a file; null for an unknown path. Refuses with version_corrupt. */
+  file(skill: CatalogSkill, path: string): Promise<{ readonly content: string; readonly isBinary: boolean } | null>;
+  /** The result that makes a skill active. */
+  activation(skill: CatalogSkill, body: string, more: string): string;
+  /** The result that ends a skill. */
+  deactivation(name: string): string;
+  /** Saves a skill of the agent. Refuses as the library does, and with pending_cap_reached. */
+  write(skill: AgentSkill): Promise<AuthorOutcome>;
+  /** Submits feedback of the agent, and returns its id. Refuses with not_found and feedback_cap_reached. */
+  submitFeedback(feedback: {
+    readonly name: string;
+    readonly body: string;
+    readonly suggested_patch: string | null;
+  }): Promise<string>;
+  /** Audits an activation; `skill` is null for an unknown name. */
+  record(action: "activate" | "deactivate", name: string, skill: CatalogSkill | null): void;
 }
 
 /** A task for another agent. */
@@ -158,11 +200,19 @@ export interface DelegatedTask {
   readonly background?: boolean;
 }
 
-/** Location of the workspaces, and tenants that may use the root itself. */
+/** Location of the workspaces, tenants that may use the root itself, and the repository of the thread. */
 export interface WorkspaceConfig {
   /** SVC_WORKSPACE_ROOT; null if unset. */
   readonly root: string | null;
   readonly deploymentTenants: readonly string[];
+  /** Returns the checkout of the thread, which takes the place of the scope; null for none. */
+  readonly checkout: () => Promise<ThreadCheckout | null>;
+}
+
+/** The checkout of a thread, as tools see it. */
+export interface ThreadCheckout {
+  /** False while it is cloned, and after the clone has failed or the checkout has expired. */
+  readonly isReady: boolean;
 }
 
 /** A tool. Its arguments are validated before `execute` is called. */
@@ -175,12 +225,22 @@ export interface Tool<Context = ToolContext> extends ToolSpec {
   readonly needs?: ToolNeed;
   execute(args: never, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
   /**
+   * Returns the arguments with facts of the server, before the controls see the call. An approval then holds for these facts, and
+   * `execute` checks them again. A result refuses the call.
+   */
+  binds?(args: never, context: Context): Promise<{ readonly args: unknown } | ToolResult>;
+  /**
    * Continues after a wait, possibly in another process; it needs only the arguments and the answer. If absent, the answer is
    * the result.
    */
   resume?(args: never, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
   /** Returns the change that a call would make, for the person who approves it; null if there is nothing to show. */
   preview?(args: never, context: Context): Promise<string | null>;
+  /**
+   * Returns facts of the server that an approval of the call holds for, in addition to the arguments: plain data. If they change,
+   * the approval does not hold.
+   */
+  approvalFacts?(args: never, context: Context): Promise<unknown>;
   /** Returns the expected effect of a call, if it can be verified afterwards. Requires `find`. */
   foresee?(args: never, context: Context): Promise<Foreseen>;
   /** Returns whether the call with this expected effect has run. */
@@ -194,13 +254,26 @@ export function toolError(error: ToolErrorCode, text: string): ToolResult {
 
 /** Declares a tool; the arguments of `execute` have the type of `parameters`. */
 export function defineTool<S extends TSchema, Context = ToolContext>(
-  tool: Omit<Tool, "execute" | "resume" | "preview" | "foresee" | "find" | "parameters" | "workspace" | "timeoutMs"> & {
+  tool: Omit<
+    Tool,
+    | "execute"
+    | "binds"
+    | "resume"
+    | "preview"
+    | "approvalFacts"
+    | "foresee"
+    | "find"
+    | "parameters"
+    | "workspace"
+    | "timeoutMs"
+  > & {
     readonly parameters: S;
     readonly workspace?: boolean;
     readonly timeoutMs?: number;
     execute(args: Static<S>, context: Context): ToolResult | ToolWait | Promise<ToolResult | ToolWait>;
     resume?(args: Static<S>, outcome: WaitOutcome, context: Context): ToolResult | Promise<ToolResult>;
     preview?(args: Static<S>, context: Context): Promise<string | null>;
+    approvalFacts?(args: Static<S>, context: Context): Promise<unknown>;
     foresee?(args: Static<S>, context: Context): Promise<Foreseen>;
     find?(args: Static<S>, foreseen: Foreseen, context: Context): Promise<Found>;
   },
@@ -213,6 +286,9 @@ export function defineTool<S extends TSchema, Context = ToolContext>(
     execute: tool.execute as Tool<Context>["execute"],
     ...(tool.resume && { resume: tool.resume as NonNullable<Tool<Context>["resume"]> }),
     ...(tool.preview && { preview: tool.preview as NonNullable<Tool<Context>["preview"]> }),
+    ...(tool.approvalFacts && {
+      approvalFacts: tool.approvalFacts as NonNullable<Tool<Context>["approvalFacts"]>,
+    }),
     ...(tool.foresee && { foresee: tool.foresee as NonNullable<Tool<Context>["foresee"]> }),
     ...(tool.find && { find: tool.find as NonNullable<Tool<Context>["find"]> }),
   };

@@ -23,8 +23,7 @@ function spellings(secret: string): string[] {
 }
 
 /** The parts of a credential that an answer may repeat: all of it, and what follows its scheme. */
-export function secretParts(secret: string | null): readonly string[] {
-  if (secret === null) return [];
+export function secretParts(secret: string): readonly string[] {
   const token = secret.slice(secret.indexOf(" ") + 1);
   return token.length < 8 ? [secret] : [secret, token];
 }

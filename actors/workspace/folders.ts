@@ -1,16 +1,17 @@
 import { splitThreadId } from "../../bus/address.ts";
-import { breathe, type Env } from "../../bus/env.ts";
+import { breathe } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskFile } from "../../bus/protocol/workspace.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import type { Directory } from "../tools/workspace/directory.ts";
+import { emptyFolder, eraseFolder } from "../tools/workspace/erase-folder.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
 import { inParent, inParentOfRoot } from "../tools/workspace/workspace.ts";
 import { depthMax } from "../tools/workspace/workspace-path.ts";
 import { aloneWith, changeable, moveTo } from "./files.ts";
 import type { Place, WorkspaceDeps } from "./place.ts";
 
-/** Names removed between two yields to the event loop. */
+/** Names read between two yields to the event loop. */
 const namesPerTurn = 100;
 
 /**
@@ -27,7 +28,7 @@ export async function deleteFolder(place: Place, { path }: AskFile): Promise<{ f
         const stats = await folderStats(parent, name);
         const folder = await parent.directory(name);
         try {
-          await empty(folder, counts, place);
+          await emptyFolder(folder, counts, place);
         } finally {
           await folder.close();
         }
@@ -50,8 +51,10 @@ export async function eraseFiles({ key, deps, env }: ActorContext<WorkspaceDeps>
   const { workspaceRoot: root, workspaceDeploymentTenants: deploymentTenants } = deps.settings;
   if (root === null) return {};
   const { tenantId, suffix: threadSuffix } = splitThreadId(key);
-  const place = { tenantId, threadSuffix, workspaceScope: "thread", workspace: { root, deploymentTenants } } as const;
+  const workspace = { root, deploymentTenants, checkout: async () => null };
+  const place = { tenantId, threadSuffix, workspaceScope: "thread", workspace } as const;
   try {
+    await deps.checkouts.remove({ tenantId, thread: threadSuffix });
     await deps.workspaceSemaphores.run(tenantId, () =>
       inParentOfRoot(place, async (parent, name) => {
         const aside = asideOf(name);
@@ -89,35 +92,6 @@ export function isAside(name: string): boolean {
 }
 
 const asideEnd = ".erased";
-
-/** Max passes over a folder that changes during its deletion, and max new entries. */
-const roundsMax = 20;
-const madeMax = 5_000;
-
-/** Deletes a folder, if it exists, despite concurrent changes inside it. */
-export async function eraseFolder(parent: Directory, name: string, env: Env): Promise<void> {
-  const others = { since: env.now(), made: 0 };
-  for (let round = 1; ; round++) {
-    const stats = await parent.look(name);
-    if (stats === null) return;
-    const folder = await parent.directory(name, "");
-    try {
-      await empty(folder, { names: 0, files: 0 }, { env }, others);
-    } finally {
-      await folder.close();
-    }
-    try {
-      return await parent.remove(name, stats, true);
-    } catch (error) {
-      if (round === roundsMax || !isOthersDoing(error)) throw error;
-    }
-  }
-}
-
-/** True if an entry has vanished or was replaced. */
-function isOthersDoing(error: unknown): boolean {
-  return error instanceof ToolRefusal && (error.ground === "changed" || error.code === "not_found");
-}
 
 /** Moves a folder to a free path. */
 export async function renameFolder(place: Place, { path, to_path }: AskFile & { readonly to_path: string }) {
@@ -164,68 +138,4 @@ async function refuseTooDeep(
   } finally {
     await folder.close();
   }
-}
-
-/**
- * Deletes the content of a folder. Each level holds a descriptor, so entries below the max depth are moved up first. With
- * `others`, concurrent changes are tolerated up to a number of new entries, because a folder that is filled as fast as it is
- * emptied would never end.
- */
-async function empty(
-  folder: Directory,
-  counts: Counts,
-  place: Pick<Place, "env">,
-  others: OthersDoing | null = null,
-): Promise<void> {
-  let raised: number;
-
-  async function emptyBelow(directory: Directory, depth: number): Promise<void> {
-    await directory.each(async (name) => {
-      if (++counts.names % namesPerTurn === 0) await breathe(place.env);
-      await removeFrom(directory, name, depth).catch((error) => {
-        if (others === null || !isOthersDoing(error)) throw error;
-      });
-    });
-  }
-
-  async function removeFrom(directory: Directory, name: string, depth: number): Promise<void> {
-    const stats = await directory.look(name);
-    if (stats === null) return;
-    if (
-      others !== null &&
-      (stats.isDirectory() ? stats.birthtimeMs : stats.ctimeMs) > others.since &&
-      ++others.made > madeMax
-    )
-      throw new ToolRefusal("interrupted", "it is in use");
-    if (stats.isDirectory() && depth === depthMax) {
-      if (await directory.move(name, stats, folder, place.env.id())) raised++;
-      return;
-    }
-    if (stats.isDirectory()) {
-      const below = await directory.directory(name);
-      try {
-        await emptyBelow(below, depth + 1);
-      } finally {
-        await below.close();
-      }
-    } else counts.files++;
-    await directory.remove(name, stats, false);
-  }
-
-  do {
-    raised = 0;
-    await emptyBelow(folder, 1);
-  } while (raised > 0);
-}
-
-/** New entries of other writers since a time in epoch milliseconds. */
-interface OthersDoing {
-  readonly since: number;
-  made: number;
-}
-
-/** Entries deleted so far. */
-interface Counts {
-  names: number;
-  files: number;
 }

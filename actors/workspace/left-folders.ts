@@ -1,8 +1,9 @@
 import type { Env } from "../../bus/env.ts";
 import { type Directory, openRoot } from "../tools/workspace/directory.ts";
+import { eraseFolder } from "../tools/workspace/erase-folder.ts";
 import { passBy } from "../tools/workspace/walk.ts";
 import { scopesName } from "../tools/workspace/workspace-path.ts";
-import { eraseFolder, isAside } from "./folders.ts";
+import { isAside } from "./folders.ts";
 
 /**
  * Finishes interrupted deletions of thread folders below the configured root, if the folder has not changed since `before`

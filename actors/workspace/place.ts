@@ -1,32 +1,41 @@
 import type { Logger } from "pino";
 import { splitThreadId } from "../../bus/address.ts";
+import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { AskWorkspace, WorkspaceTree } from "../../bus/protocol/workspace.ts";
 import type { TenantSemaphores } from "../../bus/queues/tenant-semaphores.ts";
 import type { AuditLog } from "../../governance/audit.ts";
 import { admit } from "../../governance/auth/inbound.ts";
+import type { Secrets } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
+import type { Checkouts } from "../checkouts/checkouts.ts";
 import type { ManifestLibrary } from "../library/manifest-library.ts";
 import type { ActorContext } from "../runtime/define.ts";
 import { ToolRefusal } from "../tools/workspace/refusal.ts";
+import { threadCheckout } from "../tools/workspace/thread-checkout.ts";
 import type { Workspace } from "../tools/workspace/workspace.ts";
 
 /** Dependencies of the workspace actor. */
 export interface WorkspaceDeps {
   readonly store: Store;
-  readonly settings: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants">;
+  readonly settings: Pick<Settings, "workspaceRoot" | "workspaceDeploymentTenants" | "repoCheckoutTtlDays">;
   readonly manifests: Pick<ManifestLibrary, "resolve">;
   readonly workspaceSemaphores: TenantSemaphores;
   readonly audit: AuditLog;
+  readonly checkouts: Checkouts;
+  readonly bus: Bus;
+  readonly secrets: Pick<Secrets, "resolve">;
   readonly log: Logger;
 }
 
 /** A workspace in use by a client. */
 export interface Place extends Workspace, Pick<WorkspaceTree, "scope" | "manifest"> {
   readonly env: Env;
+  /** Whether the files are those of a repository. */
+  readonly rootKind: WorkspaceTree["root_kind"];
   /** Never fires: operations that have begun finish. */
   readonly signal: AbortSignal;
   /** Audits a change. */
@@ -49,6 +58,7 @@ export async function inPlace<T>(
   const { tenantId, suffix } = splitThreadId(key);
   const thread = await threadBySuffix(deps.store.tenant(tenantId), suffix);
   const manifest = thread?.manifest ?? asked.manifest;
+  const checkout = threadCheckout(deps.store.tenant(tenantId), suffix, env);
   let scope: WorkspaceTree["scope"] = "thread";
   if (manifest !== null) {
     const agent = await deps.manifests.resolve(tenantId, manifest, suffix);
@@ -59,8 +69,9 @@ export async function inPlace<T>(
     tenantId,
     threadSuffix: suffix,
     workspaceScope: scope,
-    workspace: { root, deploymentTenants },
+    workspace: { root, deploymentTenants, checkout },
     scope,
+    rootKind: (await checkout()) === null ? "scoped" : "checkout",
     manifest,
     env,
     signal: never,

@@ -10,7 +10,7 @@ const pathCharsMax = 1_000_000;
 
 /** Returns at most `limit` entries: folders before their content, names in case-insensitive order. */
 export async function readTree(place: Place, limit: number): Promise<WorkspaceTree> {
-  const { scope, manifest } = place;
+  const { scope, manifest, rootKind } = place;
   const entries: WorkspaceEntry[] = [];
   const survey = new Survey(place);
   let chars = 0;
@@ -47,5 +47,11 @@ export async function readTree(place: Place, limit: number): Promise<WorkspaceTr
       survey,
     );
   });
-  return { scope, manifest, entries, truncated: full || survey.skipped("").length > 0 };
+  return {
+    root_kind: rootKind,
+    scope: rootKind === "checkout" ? null : scope,
+    manifest,
+    entries,
+    truncated: full || survey.skipped("").length > 0,
+  };
 }

@@ -1,23 +1,27 @@
-import type { Bus } from "../../../bus/bus.ts";
-import type { Env } from "../../../bus/env.ts";
-import { RunBudget } from "../../../governance/budget.ts";
+import { type ParentBudget, RunBudget } from "../../../governance/budget.ts";
+import type { Spending } from "../../../governance/spending.ts";
 import { mayDelegate } from "../../../manifests/sections/delegation.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { leaveBudgetOps } from "../../../storage/tables/run-budgets.ts";
+import type { RunSpent } from "../../../storage/tables/run-columns.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
+import { SpendBudgets } from "../../spending/spend-budgets.ts";
+import { SpendWarning, type SpendWarningDeps } from "../../spending/spend-warning.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import { CallRows, type KnownPrefixes } from "./call-rows.ts";
-import { parentBudgetOf } from "./parent-budget.ts";
+import { resumedUnder, sharedOf } from "./parent-run.ts";
 import { TreeBudget } from "./tree-budget.ts";
 import { UsageMeter } from "./usage-meter.ts";
 
 /** The parts of a run that its billing needs. `onGone` is called when the parent run or the thread no longer exists. */
 interface BillingDeps {
   readonly store: TenantStore;
-  readonly deps: { readonly env: Env; readonly bus: Bus; readonly prefixes: KnownPrefixes };
+  readonly deps: SpendWarningDeps & { readonly prefixes: KnownPrefixes; readonly spending: Spending };
   readonly cancellation: Cancellation;
   readonly onGone: () => void;
+  /** The part of the limits that was used before the run was accepted; null for none. */
+  readonly spentBefore: RunSpent | null;
 }
 
 /**
@@ -27,7 +31,7 @@ interface BillingDeps {
 export class Billing {
   /** The limits of the run. */
   readonly budget: RunBudget;
-  /** The budget that the run shares with its child runs; null for a run that has none and is no background task. */
+  /** The budget that the run shares with other runs; null for a run that is no task and has none. */
   readonly tree: TreeBudget | null;
   /** Token usage, and its rows. */
   readonly meter: UsageMeter;
@@ -35,6 +39,8 @@ export class Billing {
   readonly calls = new CallRows();
   readonly #spec: RunSpec;
   readonly #durableRun: DurableRun | null;
+  /** The budgets of SVC_BUDGETS that apply to the run; null for none. */
+  readonly #spend: SpendBudgets | null;
   readonly #of: BillingDeps;
 
   constructor(spec: RunSpec, durableRun: DurableRun | null, of: BillingDeps) {
@@ -42,7 +48,7 @@ export class Billing {
     this.#durableRun = durableRun;
     this.#of = of;
     const { env } = of.deps;
-    const spent = spec.resumed?.spent ?? null;
+    const spent = spec.resumed === null ? of.spentBefore : spec.resumed.spent;
     const toMonotonic = env.monotonic() - env.now();
     const startedAt = durableRun?.startedAt ?? spec.startedAt + toMonotonic;
     const { background, durable, deadline = Number.POSITIVE_INFINITY } = spec.parent ?? {};
@@ -50,7 +56,9 @@ export class Billing {
     const own = background ?? durable;
     const latest = own === undefined ? deadline + toMonotonic : startedAt + own.active_ms;
     this.tree = this.#treeBudget();
-    this.budget = new RunBudget(spec.agent.limits, startedAt, spent, this.tree ?? this.#parent(), latest);
+    this.#spend = this.#spendBudgets(this.tree);
+    const parentBudget = this.#spend ?? this.tree;
+    this.budget = new RunBudget(spec.agent.limits, startedAt, spent, parentBudget, latest);
     this.meter = new UsageMeter(spent?.usage ?? null);
   }
 
@@ -70,6 +78,7 @@ export class Billing {
   /** Returns the same without call records: a repeated step calls its model again and records that call. */
   usageOps(): WriteOp[] {
     const rows = this.meter.takeOps(this.#of.store);
+    if (this.#spend !== null) rows.push(...this.#spend.takeOps());
     return this.tree === null ? rows : [...rows, ...this.tree.takeOps()];
   }
 
@@ -84,26 +93,36 @@ export class Billing {
     this.calls.written(this.#of.store, this.#of.deps.prefixes);
   }
 
-  /** Returns the budget of the parent run, which is asked by message; null if no parent waits for this run. */
-  #parent() {
-    const { parent } = this.#spec;
-    const { store, deps, cancellation, onGone } = this.#of;
-    if (parent === null || parent.background !== undefined) return null;
-    return parentBudgetOf(parent, store, deps.bus, cancellation, onGone);
+  #spendBudgets(above: ParentBudget | null): SpendBudgets | null {
+    const { principal, agent } = this.#spec;
+    const { store, deps } = this.#of;
+    const payer = { sub: principal.sub, behalf: principal.on_behalf_of?.sub };
+    const applied = deps.spending.applied(store.tenantId, payer, agent.name, deps.env.now());
+    if (applied.length === 0) return null;
+    const warning = new SpendWarning(store, deps);
+    return new SpendBudgets(applied, above, { store, env: deps.env, onSpent: (of, row) => warning.look(of, row) });
   }
 
   #treeBudget(): TreeBudget | null {
     const { parent, thread_suffix, run_id, thread_key, resumed, agent, isShared } = this.#spec;
-    const background = parent?.background;
-    if (background === undefined && (thread_suffix === null || !mayDelegate(agent))) return null;
+    const shared = sharedOf(parent);
+    const delegates = thread_suffix !== null && mayDelegate(agent);
+    if (shared === null && !delegates) return null;
+    // The first batch of a task that may start tasks creates its own budget. Any other run creates its budget with its first task.
+    const hasOwn = delegates && (isShared || (shared !== null && resumed === null));
+    const budgets = [...(shared?.budgets ?? []), ...(hasOwn ? [run_id] : [])];
     const spender = {
       runId: run_id,
       rootKey: parent?.root_key ?? thread_key,
-      budgets: background?.budgets ?? (isShared ? [run_id] : null),
+      budgets: budgets.length === 0 ? null : budgets,
       isResumed: resumed !== null,
-      isPriced: background?.priced ?? false,
+      isPriced: shared?.priced ?? false,
     };
     const { store, deps, cancellation, onGone } = this.#of;
-    return new TreeBudget(spender, this.#parent(), { store, env: deps.env, cancellation, onGone });
+    const above = parent?.shared && {
+      runId: parent.run_id,
+      resumed: () => resumedUnder(parent, store, deps.bus, cancellation),
+    };
+    return new TreeBudget(spender, { store, env: deps.env, cancellation, onGone, above: above ?? null });
   }
 }

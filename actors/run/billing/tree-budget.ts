@@ -10,6 +10,7 @@ import {
   countCallOps,
   leaveBudgetOps,
   openBudgetOps,
+  type RunBudgetRow,
   reserveOps,
   resetShareOps,
   runBudgetById,
@@ -18,7 +19,8 @@ import {
   sharersOf,
 } from "../../../storage/tables/run-budgets.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
-import { callBreach, leastOf, minus, mostOf, nothing, type Standing, sumOf, unpriced, wantedOf } from "./shares.ts";
+import { callBreach, mostOf, nothing, type Standing, sumOf, unpriced, wantedOf } from "../../spending/shares.ts";
+import { patiently } from "./passing.ts";
 
 /** Min output tokens for a model call. With fewer, the call waits for other reservations to be settled. */
 const outputMin = 256;
@@ -40,30 +42,29 @@ export interface Spender {
   readonly isPriced: boolean;
 }
 
-/** Services for the budget. `onGone` is called when the thread was deleted. */
+/** Services for the budget. `onGone` is called when the thread was deleted, or the run above no longer waits for this one. */
 export interface TreeDeps {
   readonly store: TenantStore;
   readonly env: Env;
   readonly cancellation: Cancellation;
   readonly onGone: () => void;
+  /** The run that waits for this task; null for none. `resumed` tells it that the task works again; false if it is gone. */
+  readonly above: { readonly runId: string; readonly resumed: () => Promise<boolean> } | null;
 }
 
 interface OpenReservation {
-  /** Id of the reservation in the parent run; null for none. */
-  readonly above: string | null;
   readonly lent: BudgetUsed;
   /** True if the reservation is stored. */
   isStored: boolean;
 }
 
 /**
- * The budget of a run with tasks, or of a background task. Reservations are in memory as long as one run spends the budget, or
- * answers the requests of its tasks by message. The first background task moves them into rows.
+ * The budget of a run with tasks, or of a task. Reservations of a run are in memory until its first task. From then on the budget is a row,
+ * which each run of the tree updates before its calls (decision 99). A task updates the rows of all runs above it in one batch.
  */
 export class TreeBudget implements ParentBudget {
   readonly #spender: Spender;
   readonly #deps: TreeDeps;
-  readonly #above: ParentBudget | null;
   readonly #reservations = new Map<string, OpenReservation>();
   #budgets: readonly string[] | null;
   #sharing: Promise<void> | null = null;
@@ -81,12 +82,12 @@ export class TreeBudget implements ParentBudget {
   #number: number;
   /** The write in progress; null for none. */
   #saying: Promise<unknown> | null = null;
-  #flushed: Promise<unknown> = Promise.resolve();
+  /** The notice to the parent run that this task has resumed; false if that run is gone, null before the notice. */
+  #told: Promise<boolean> | null;
 
-  /** `above` is the budget of the parent run, asked by message. */
-  constructor(spender: Spender, above: ParentBudget | null, deps: TreeDeps) {
+  constructor(spender: Spender, deps: TreeDeps) {
     this.#spender = spender;
-    this.#above = above;
+    this.#told = spender.isResumed && deps.above !== null ? null : Promise.resolve(true);
     this.#deps = deps;
     this.#budgets = spender.budgets;
     this.#isDirty = spender.isResumed && spender.budgets !== null;
@@ -94,7 +95,7 @@ export class TreeBudget implements ParentBudget {
   }
 
   get binds(): boolean {
-    return this.#budgets !== null || this.#above?.binds === true;
+    return this.#budgets !== null;
   }
 
   /** True if the budget is stored. */
@@ -102,70 +103,54 @@ export class TreeBudget implements ParentBudget {
     return this.#budgets !== null;
   }
 
-  /** Reserves the amount in the parent run too. If that fails, for whatever reason, the own reservation is released. */
-  async #askAbove(
-    own: BudgetUsed,
-    price: ModelPrice | null,
-    isStored: boolean,
-  ): Promise<(BudgetUsed & { readonly reservation_id: string | null }) | Breach | null> {
-    if (this.#above === null) return { ...own, reservation_id: null };
-    let above: BudgetReservation | Breach | null = null;
-    try {
-      above = await this.#above.reserve(own, price);
-      return above;
-    } finally {
-      if (isStored && (above === null || "limit" in above)) this.#settle(own, nothing);
+  /** Moves the budget into the store, where all its runs find it. Returns the budgets that a task spends from, outermost first. */
+  async share(budget: RunBudget, limits: RunLimits): Promise<readonly string[]> {
+    if (this.#budgets === null || this.#isSharing) {
+      this.#sharing ??= this.#share(budget, limits);
+      await this.#sharing;
     }
+    return this.#budgets ?? none;
   }
 
-  /** Moves the budget into the store, where all its runs find it. */
-  share(budget: RunBudget, limits: RunLimits): Promise<void> {
-    if (this.#budgets !== null && !this.#isSharing) return Promise.resolve();
-    this.#sharing ??= this.#share(budget, limits);
-    return this.#sharing;
+  reserve(
+    asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
+    price: ModelPrice | null,
+  ): Promise<BudgetReservation | Breach | null> {
+    return this.#patiently(() => this.#lent(asked, price));
   }
 
-  async reserve(
+  async #lent(
     asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
     price: ModelPrice | null,
   ): Promise<BudgetReservation | Breach | null> {
     if (this.#spender.isPriced && price === null) return unpriced;
-    for (;;) {
-      const budgets = this.#budgets;
-      const own = budgets === null ? wantedOf(asked, price) : await this.#reserve(budgets, asked, price);
-      if (own === null || "limit" in own) return own;
-      const above = await this.#askAbove(own, price, budgets !== null);
-      if (above === null || "limit" in above) return above;
-      const ofAbove = above.reservation_id;
-      if (budgets !== this.#budgets) {
-        // The budget was stored during the ask, without this reservation.
-        if (ofAbove !== null) this.#above?.repay(ofAbove, nothing);
-        continue;
-      }
-      const lent = leastOf(own, above);
-      if (budgets !== null) this.#settle(minus(own, lent), nothing);
-      const reservation_id = this.#deps.env.id();
-      this.#reservations.set(reservation_id, { above: ofAbove, lent, isStored: budgets !== null });
-      return { reservation_id, ...lent };
-    }
+    if (!(await this.#isExpected())) return null;
+    const budgets = this.#budgets;
+    const lent = budgets === null ? wantedOf(asked, price) : await this.#reserve(budgets, asked, price);
+    if (lent === null || "limit" in lent) return lent;
+    const reservation_id = this.#deps.env.id();
+    this.#reservations.set(reservation_id, { lent, isStored: budgets !== null });
+    return { reservation_id, ...lent };
   }
 
   repay(reservationId: string, used: BudgetUsed): void {
     const reservation = this.#reservations.get(reservationId);
     if (reservation === undefined) return;
     this.#reservations.delete(reservationId);
-    if (reservation.above !== null) this.#above?.repay(reservation.above, used);
     if (reservation.isStored) this.#settle(reservation.lent, used);
   }
 
-  async count(tool: string): Promise<Breach | null> {
+  count(tool: string): Promise<Breach | null> {
+    return this.#patiently(() => this.#counted(tool));
+  }
+
+  async #counted(tool: string): Promise<Breach | null> {
+    if (!(await this.#isExpected())) return { limit: "max_tool_calls", detail: "the run above is over" };
     const budgets = this.#budgets;
-    if (budgets !== null) {
-      const isTask = tool === taskToolName;
-      const isCounted = await this.#write(countCallOps(this.#deps.store, budgets, isTask));
-      if (!isCounted) return callBreach((await this.#rows(budgets)) ?? [], isTask);
-    }
-    return this.#above === null ? null : this.#above.count(tool);
+    if (budgets === null) return null;
+    const isTask = tool === taskToolName;
+    const isCounted = await this.#write(countCallOps(this.#deps.store, budgets, isTask));
+    return isCounted ? null : callBreach((await this.#rows(budgets)) ?? [], isTask);
   }
 
   /** Returns the settlements since the last call, for the batch that stores the reply they belong to. */
@@ -189,34 +174,39 @@ export class TreeBudget implements ParentBudget {
     ];
   }
 
-  /** Writes settlements of tasks, whose replies are in other logs. */
-  flush(): void {
-    if (this.#settled === null) return;
-    const before = this.#flushed;
-    const all = () => before;
-    this.#flushed = this.#write(none).then(all, all);
+  /** A task waits while the store is briefly unavailable, because its failure would fail the call of the run above. */
+  #patiently<T>(work: () => Promise<T>): Promise<T | null> {
+    const { above, env, cancellation } = this.#deps;
+    return above === null ? work() : patiently(work, env, cancellation);
   }
 
-  /** Resolves when the flush is written, or has failed. */
-  get flushed(): Promise<unknown> {
-    return this.#flushed;
+  /** Tells the run above, once, that a resumed task works again. False if that run is gone. */
+  async #isExpected(): Promise<boolean> {
+    const { above, onGone } = this.#deps;
+    this.#told ??= above?.resumed() ?? Promise.resolve(true);
+    try {
+      if (await this.#told) return true;
+      onGone();
+      return false;
+    } catch (error) {
+      this.#told = null;
+      throw error;
+    }
   }
 
   async #share(budget: RunBudget, limits: RunLimits): Promise<void> {
     const { store } = this.#deps;
     const { runId: run_id, rootKey: root_key } = this.#spender;
-    const { max_tool_calls, max_peer_hops: max_hops, max_input_tokens, max_output_tokens, max_cost_usd } = limits;
     const { spent, unused } = budget;
     const open = [...this.#reservations.values()];
     const aside = open.reduce((all, { lent }) => sumOf(all, lent), nothing);
-    const bounds = { max_tool_calls, max_hops, max_input_tokens, max_output_tokens, max_cost_usd };
     const used = { tool_calls: spent.tool_calls, hops: spent.hops ?? 0, ...sumOf(spent, unused) };
     // From here on every reservation uses the store, once the row exists.
     this.#budgets = [run_id];
     this.#isSharing = true;
     for (const reservation of open) reservation.isStored = true;
     try {
-      await store.write(openBudgetOps(store, { run_id, root_key, ...bounds, ...used }, aside));
+      await store.write(openBudgetOps(store, { run_id, root_key, ...storedLimits(limits), ...used }, aside));
       this.#mayBeOpen = false;
     } catch (error) {
       this.#budgets = null;
@@ -253,9 +243,9 @@ export class TreeBudget implements ParentBudget {
     throw new SvcError("storage_unavailable");
   }
 
-  /** Returns the stored budgets; null if they were deleted with the thread. */
+  /** Returns the stored budgets; null if they were deleted with the thread, or the run above has left its own. */
   async #rows(budgets: readonly string[]): Promise<Standing[] | null> {
-    const { store, onGone } = this.#deps;
+    const { store, onGone, above } = this.#deps;
     if (this.#isSharing) await this.#sharing;
     await this.#giveBack();
     if (this.#settled !== null || this.#said !== null) await this.#write(none);
@@ -266,7 +256,8 @@ export class TreeBudget implements ParentBudget {
       }),
     );
     const found = rows.filter((row) => row !== undefined);
-    if (found.length === budgets.length) return found;
+    const isWaitedFor = above === null || found.some(({ run_id, isOwned }) => run_id === above.runId && isOwned);
+    if (found.length === budgets.length && isWaitedFor) return found;
     onGone();
     return null;
   }
@@ -344,3 +335,14 @@ export class TreeBudget implements ParentBudget {
 }
 
 const none: readonly never[] = [];
+
+/** Returns the limits of a run as its stored budget has them. */
+export function storedLimits({
+  max_tool_calls,
+  max_peer_hops: max_hops,
+  max_input_tokens,
+  max_output_tokens,
+  max_cost_usd,
+}: RunLimits): Omit<RunBudgetRow, "run_id" | "root_key" | "tool_calls" | "hops" | keyof BudgetUsed> {
+  return { max_tool_calls, max_hops, max_input_tokens, max_output_tokens, max_cost_usd };
+}

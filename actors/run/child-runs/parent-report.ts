@@ -2,7 +2,7 @@ import { runAddress, splitThreadId } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import type { RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { ParentRun, TaskOutcome } from "../../../bus/protocol/task.ts";
-import { parentAddress } from "../billing/parent-budget.ts";
+import { parentAddress } from "../billing/parent-run.ts";
 
 // Reports of a child run to its parent run; see tasks.ts.
 
@@ -44,8 +44,8 @@ export function tellAside(parent: ParentRun, tenantId: string, bus: Bus): void {
 }
 
 /** Returns the outcome of a task for its parent run. */
-export function taskOutcome({ final, failure, aborted, approvals, usage }: RunResult): TaskOutcome {
-  const rest = { approvals: approvals.map(({ approval_id }) => approval_id), usage };
+export function taskOutcome({ final, failure, aborted, approvals, usage, taint }: RunResult): TaskOutcome {
+  const rest = { approvals: approvals.map(({ approval_id }) => approval_id), usage, ...(taint && { taint }) };
   if (failure !== null) return { ok: false, text: failure, ...rest };
   if (aborted || final === null) return { ok: false, text: "the task was stopped", ...rest };
   return { ok: true, text: final, ...rest };

@@ -1,9 +1,15 @@
-import { runAddress } from "../../../bus/address.ts";
+import { runAddress, taskSuffix, threadAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
-import type { SharedBudgets } from "../../../bus/protocol/task.ts";
+import type { ParentRun, SharedBudgets } from "../../../bus/protocol/task.ts";
+import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import { mayDelegate } from "../../../manifests/sections/delegation.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { joinBudgetOps, openBudgetOps } from "../../../storage/tables/run-budgets.ts";
+import { nothing } from "../../spending/shares.ts";
 import { type ToolErrorCode, type ToolResult, toolError } from "../../tools/tool.ts";
-import { sharedAbove } from "../billing/parent-budget.ts";
+import { sharedOf } from "../billing/parent-run.ts";
+import { storedLimits } from "../billing/tree-budget.ts";
 import type { RunContext } from "../context/run-context.ts";
 
 // The start of a task, in the foreground or in the background.
@@ -25,6 +31,17 @@ export async function startTask({ deps }: RunContext, turn: SubmitTurn): Promise
   }
 }
 
+/** True if a start failed and the task may still work, or begin late. */
+export function mayHaveStarted(error: unknown): boolean {
+  return error instanceof SvcError && (error.code === "deadline_exceeded" || error.code === "actor_lost");
+}
+
+/** Stops a task of this run. Resolves to true if it was working or suspended. */
+export async function stopTask({ deps, spec, abortReason }: RunContext, taskId: string): Promise<boolean> {
+  const address = threadAddress(spec.principal.tenant_id, taskSuffix(taskId));
+  return (await deps.bus.ask(address, "abort", { reason: abortReason ?? "client" })).aborted;
+}
+
 /** Returns the result for the model if a task could not start. */
 export function refusedStart(agent: string, error: unknown): ToolResult {
   const { code, message } = SvcError.from(error);
@@ -41,16 +58,31 @@ const refusals: Readonly<Record<string, ToolErrorCode>> = {
   run_queue_full: "rate_limited",
 };
 
+/** Moves the budget of a run into the store, before its first task starts. Returns it with those of the runs above. */
+export async function sharedBudgets({ spec, billing: { tree, budget } }: RunContext): Promise<SharedBudgets> {
+  const { agent, parent } = spec;
+  const budgets = (await tree?.share(budget, agent.limits)) ?? [];
+  const priced = sharedOf(parent)?.priced === true || agent.manifest.spec.limits.max_cost_usd !== null;
+  return { budgets, priced };
+}
+
 /**
- * Moves the budgets of a run and of the runs above it into the store. Returns their ids. Refuses with actor_lost if a run above
- * is gone.
+ * Returns the statements of a task's first batch, which join it to the budgets of the runs above it; none for any other run. A task that
+ * may start tasks also gets a budget of its own. The batch refuses with conflict if those budgets are gone, or if the thread has too many
+ * background tasks.
  */
-export async function sharedBudgets({ spec, deps, billing: { tree, budget } }: RunContext): Promise<SharedBudgets> {
-  const { parent, principal, agent, run_id } = spec;
-  const above = parent === null ? null : await sharedAbove(parent, principal.tenant_id, deps.bus);
-  await tree?.share(budget, agent.limits);
-  return {
-    budgets: [...(above?.budgets ?? []), run_id],
-    priced: above?.priced === true || agent.manifest.spec.limits.max_cost_usd !== null,
-  };
+export function joiningOps(
+  store: TenantStore,
+  run_id: string,
+  parent: ParentRun | undefined,
+  agent: CompiledAgent,
+): WriteOp[] {
+  const shared = sharedOf(parent);
+  if (parent === undefined || shared === null) return [];
+  const { task_id, root_key, background } = parent;
+  const share = { run_id, task_id: background ? task_id : null, root_key, budgets: shared.budgets };
+  const joining = joinBudgetOps(store, share, background?.tasks_max ?? Number.POSITIVE_INFINITY);
+  if (!mayDelegate(agent)) return joining;
+  const own = { run_id, root_key, ...storedLimits(agent.limits), tool_calls: 0, hops: 0, ...nothing };
+  return [...joining, ...openBudgetOps(store, own, nothing)];
 }

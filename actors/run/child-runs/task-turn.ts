@@ -1,6 +1,6 @@
 import { taskSuffix } from "../../../bus/address.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
-import type { BackgroundTask } from "../../../bus/protocol/task.ts";
+import type { BackgroundTask, SharedBudgets } from "../../../bus/protocol/task.ts";
 import { allowHostsOf } from "../context/allowed-hosts.ts";
 import type { RunContext } from "../context/run-context.ts";
 import type { AskedTask } from "../context/task-family.ts";
@@ -28,11 +28,13 @@ export function taskTurn(
   runContext: RunContext,
   { agent, prompt }: Pick<AskedTask, "agent" | "prompt">,
   { run_id, task_id, agents }: TaskNames,
-  background: BackgroundTask | null = null,
+  shared: SharedBudgets,
+  background: Omit<BackgroundTask, keyof SharedBudgets> | null,
 ): SubmitTurn {
   const { spec, eventLog, attended, deps, askedOn } = runContext;
   const { parent } = spec;
   const allowHosts = allowHostsOf(runContext);
+  const taint = runContext.run.taint.sources;
   return {
     run_id,
     surface: "task",
@@ -52,6 +54,8 @@ export function taskTurn(
     lease: null,
     channel: { node: deps.bus.node, id: 0 },
     hops: spec.hops + 1,
+    ...(deps.tracer !== null && { trace: spec.trace ?? null }),
+    ...(spec.evaluation !== null && { evaluation: spec.evaluation }),
     parent: {
       run_id: spec.run_id,
       suffix: spec.thread_suffix ?? "",
@@ -64,8 +68,9 @@ export function taskTurn(
       deadline: runContext.billing.deadline,
       agents,
       ...(allowHosts.length > 0 && { allow_hosts: allowHosts }),
+      ...(taint.length > 0 && { taint }),
       depth: depthOf(runContext) + 1,
-      ...(background !== null && { background }),
+      ...(background === null ? { shared } : { background: { ...shared, ...background } }),
       ...(background === null && runContext.durableRun !== null && { durable: { active_ms: activeMs(runContext) } }),
       ...((background !== null || parent?.beside) && { beside: true as const }),
     },

@@ -2,31 +2,22 @@ import { taskSuffix, threadAddress } from "../../../bus/address.ts";
 import { orderedId, type Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
-import type {
-  BudgetUsed,
-  ReportedBreach,
-  ReservationReply,
-  ReservationRequest,
-  SharedBudgets,
-  TaskOutcome,
-} from "../../../bus/protocol/task.ts";
-import { takeCall } from "../../../governance/controls/limits.ts";
-import { taskToolName } from "../../../manifests/sections/delegation.ts";
+import type { TaskOutcome } from "../../../bus/protocol/task.ts";
 import { taskState } from "../../../storage/tables/task-waits.ts";
 import { type ToolResult, type ToolWait, toolError } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { taskNamesOf } from "../context/run-pipeline.ts";
 import type { AskedTask, TaskFamily } from "../context/task-family.ts";
 import { startBeside } from "./background-tasks.ts";
-import { keepSpent, TaskReservations } from "./task-reservations.ts";
-import { refusedStart, sharedBudgets, startTask } from "./task-start.ts";
+import { mayHaveStarted, refusedStart, sharedBudgets, startTask, stopTask } from "./task-start.ts";
 import { depthOf, taskTurn } from "./task-turn.ts";
+import { closeWorktree, openWorktree } from "./worktree.ts";
 
 // Tasks that a run delegates to other agents (decision 99: tasks are runs on hidden threads). Clients can read such a thread and
 // change nothing.
-// A task spends from the budget of its parent run, so it asks that run before each model call and each tool call. It also reports
-// its end to the parent. A task that waits for an answer is suspended. The call in the parent run then waits like for any other
-// answer, and the parent is suspended too. When the task resumes it asks for budget again, and that ask resumes the parent.
+// A task spends from the stored budgets of the runs above it (billing/tree-budget.ts), and reports its end to its parent. A task that
+// waits for an answer is suspended. The call in the parent run then waits like for any other answer, and the parent is suspended
+// too. A task that resumes says so to its parent, which resumes to wait for it.
 
 /** Max depth of nested tasks. */
 const depthMax = 4;
@@ -39,6 +30,8 @@ interface AtWork {
   readonly leave: (how: HowLeft) => void;
   /** Timer of the next check. */
   timer: Timer | null;
+  /** True if the outcome of the start is unknown: each check stops the task. */
+  isStopped: boolean;
 }
 
 type HowLeft = TaskOutcome | "aside";
@@ -46,7 +39,6 @@ type HowLeft = TaskOutcome | "aside";
 /** The tasks of one run. */
 export class Tasks implements TaskFamily {
   readonly #runContext: RunContext;
-  readonly #reservations: TaskReservations;
   readonly #atWork = new Map<string, AtWork>();
   /** Ids of tasks that have not ended, working or suspended. */
   readonly #open = new Set<string>();
@@ -55,14 +47,13 @@ export class Tasks implements TaskFamily {
   /** `runContext` is that of the agent that the caller asked. */
   constructor(runContext: RunContext) {
     this.#runContext = runContext;
-    this.#reservations = new TaskReservations(runContext);
     runContext.cancellation.onCancel(() => this.#wake());
     for (const { kind, state, asked_as } of runContext.spec.resumed?.waits ?? [])
       if (kind === "task" && state === "open" && asked_as !== null) this.#open.add(asked_as);
   }
 
   async run(
-    { agent, prompt, call_id, by, background }: AskedTask,
+    { agent, prompt, call_id, by, worktree, background }: AskedTask,
     signal: AbortSignal,
   ): Promise<ToolResult | ToolWait> {
     const { spec, deps } = this.#runContext;
@@ -73,18 +64,22 @@ export class Tasks implements TaskFamily {
       return toolError("permission_denied", `tasks nest no deeper than ${depthMax}`);
     if (background !== null) {
       const names = { run_id: orderedId(deps.env), task_id: deps.env.id().slice(0, 16), agents };
-      return startBeside(this.#runContext, { agent, prompt }, names, background.tasks_max, signal);
+      return startBeside(this.#runContext, { agent, prompt, worktree }, names, background.tasks_max, signal);
     }
     const names = this.#namesFor(call_id);
     const { task_id } = names;
     const { tenant_id } = spec.principal;
+    const refused = worktree ? await openWorktree(this.#runContext, task_id) : null;
+    if (refused !== null) return refused;
     const thread_id = threadAddress(tenant_id, taskSuffix(task_id)).key;
     this.#tell("subagent_start", { agent, background: false, task_id, thread_id }, signal);
-    const turn = taskTurn(this.#runContext, { agent, prompt }, { ...names, agents });
     try {
+      const shared = await sharedBudgets(this.#runContext);
+      const turn = taskTurn(this.#runContext, { agent, prompt }, { ...names, agents }, shared, null);
       const left = await this.#handOut(turn, task_id, signal);
-      return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(agent, left, signal);
+      return left === "aside" ? { wait: waitFor(agent, task_id) } : this.#came(task_id, agent, left, signal);
     } catch (error) {
+      await closeWorktree(this.#runContext, task_id).catch(() => "");
       this.#left(task_id, lost);
       this.#tell("subagent_end", { agent, outcome: "error" }, signal);
       return refusedStart(agent, error);
@@ -95,7 +90,7 @@ export class Tasks implements TaskFamily {
     const { task_id } = this.#namesFor(callId);
     const state = await taskState(this.#runContext.store, task_id);
     if (state === null) return null;
-    if (typeof state === "object") return this.#came(agent, state, signal);
+    if (typeof state === "object") return this.#came(task_id, agent, state, signal);
     this.#open.add(task_id);
     if (state === "running") this.#begin(task_id);
     return { wait: waitFor(agent, task_id) };
@@ -103,7 +98,7 @@ export class Tasks implements TaskFamily {
 
   async result(taskId: string, agent: string, signal: AbortSignal): Promise<ToolResult> {
     const state = await taskState(this.#runContext.store, taskId);
-    return this.#came(agent, state === null || typeof state === "string" ? lost : state, signal);
+    return this.#came(taskId, agent, state === null || typeof state === "string" ? lost : state, signal);
   }
 
   expect(taskId: string): void {
@@ -127,9 +122,7 @@ export class Tasks implements TaskFamily {
   }
 
   stop(taskId: string): void {
-    const { deps, spec, abortReason } = this.#runContext;
-    const address = threadAddress(spec.principal.tenant_id, taskSuffix(taskId));
-    void deps.bus.ask(address, "abort", { reason: abortReason ?? "client" }).catch(() => {});
+    void stopTask(this.#runContext, taskId).catch(() => {});
   }
 
   aside(taskId: string): void {
@@ -147,38 +140,9 @@ export class Tasks implements TaskFamily {
     this.#wake();
   }
 
-  async count(taskId: string, tool: string): Promise<ReportedBreach | null> {
-    const { deps } = this.#runContext;
-    const { budget } = this.#runContext.billing;
-    this.#admit(taskId);
-    const breach = takeCall(budget, tool, deps.env.monotonic());
-    if (breach === null) await keepSpent(this.#runContext);
-    if (breach !== null || budget.parentBudget === null) return breach;
-    try {
-      return await budget.parentBudget.count(tool);
-    } catch (error) {
-      // The task will ask again.
-      budget.uncount(tool === taskToolName);
-      throw error;
-    }
-  }
-
-  reserve(asked: ReservationRequest): Promise<ReservationReply> {
-    this.#admit(asked.task_id);
-    return this.#reservations.reserve(asked, () => this.#atWork.has(asked.task_id));
-  }
-
-  share(taskId: string): Promise<SharedBudgets> {
-    this.#admit(taskId);
-    return sharedBudgets(this.#runContext);
-  }
-
-  repay(reservationId: string, used: BudgetUsed): void {
-    this.#reservations.repay(reservationId, used);
-  }
-
-  settled(): Promise<void> {
-    return this.#reservations.settled();
+  resumed(taskId: string): void {
+    if (!this.#open.has(taskId)) throw new SvcError("actor_lost");
+    this.#begin(taskId);
   }
 
   /** Returns the ids for a task. Those of a durable run derive from the call, so that the call finds its task again after a crash. */
@@ -188,18 +152,18 @@ export class Tasks implements TaskFamily {
     return { task_id: deps.env.id().slice(0, 16), run_id: orderedId(deps.env) };
   }
 
-  /** Admits the request of a task, which thereby counts as working. Refuses with actor_lost if no call waits for the task. */
-  #admit(taskId: string): void {
-    if (!this.#open.has(taskId)) throw new SvcError("actor_lost");
-    this.#begin(taskId);
-  }
-
   async #handOut(turn: SubmitTurn, task_id: string, signal: AbortSignal): Promise<HowLeft> {
     this.#open.add(task_id);
     const work = this.#begin(task_id, false);
-    await startTask(this.#runContext, turn);
+    try {
+      await startTask(this.#runContext, turn);
+    } catch (error) {
+      if (!mayHaveStarted(error)) throw error;
+      // The call waits for the end of the task, because its usage counts.
+      work.isStopped = true;
+    }
     this.#look(task_id, work, false);
-    if (signal.aborted) this.stop(task_id);
+    if (signal.aborted || work.isStopped) this.stop(task_id);
     else signal.addEventListener("abort", () => this.stop(task_id), { once: true });
     return work.left;
   }
@@ -208,7 +172,7 @@ export class Tasks implements TaskFamily {
     const known = this.#atWork.get(taskId);
     if (known !== undefined) return known;
     const { promise: left, resolve: leave } = Promise.withResolvers<HowLeft>();
-    const work: AtWork = { left, leave, timer: null };
+    const work: AtWork = { left, leave, timer: null, isStopped: false };
     this.#atWork.set(taskId, work);
     if (isLookedFor) this.#look(taskId, work, false);
     return work;
@@ -218,6 +182,7 @@ export class Tasks implements TaskFamily {
   #look(taskId: string, work: AtWork, wasMissed: boolean): void {
     if (this.#atWork.get(taskId) !== work) return;
     work.timer = this.#runContext.deps.env.timer(lookMs, () => {
+      if (work.isStopped) this.stop(taskId);
       void this.#isMissed(taskId, wasMissed).then((isMissed) => this.#look(taskId, work, isMissed));
     });
   }
@@ -249,19 +214,25 @@ export class Tasks implements TaskFamily {
     if (work === undefined) return;
     this.#atWork.delete(taskId);
     work.timer?.cancel();
-    this.#reservations.end(taskId);
     work.leave(how);
     this.#wake();
   }
 
   /** Returns the result of a task. The run takes over its usage and its approvals. */
-  #came(agent: string, { ok, text, approvals, usage }: TaskOutcome, signal: AbortSignal): ToolResult {
+  async #came(
+    taskId: string,
+    agent: string,
+    { ok, text, approvals, usage, taint = [] }: TaskOutcome,
+    signal: AbortSignal,
+  ): Promise<ToolResult> {
     const { run } = this.#runContext;
     const { meter } = this.#runContext.billing;
     for (const id of approvals) run.approvals = (run.approvals ?? new Set()).add(id);
     if (usage !== null) meter.addTask(usage);
     this.#tell("subagent_end", { agent, outcome: ok ? "ok" : "error" }, signal);
-    return ok ? { text } : toolError("provider_error", text);
+    const work = await closeWorktree(this.#runContext, taskId);
+    const answer = ok ? { text: text + work } : toolError("provider_error", text + work);
+    return { ...answer, ...(taint.length > 0 && { taint }) };
   }
 
   #tell(name: string, data: unknown, signal: AbortSignal): void {

@@ -3,6 +3,7 @@ import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { likenesses } from "../model/likeness.ts";
 import { modelStep, type StepOutcome } from "../model/model-step.ts";
+import { suggestionDue } from "../model/skill-suggestion.ts";
 import { countPrompt } from "../model/token-counts.ts";
 import { refuseTooManyTools, toolChoiceDue } from "../model/tool-choice.ts";
 import { type Compare, chooseSimilar } from "../prompt/semantic.ts";
@@ -14,10 +15,14 @@ import { compactionDue, shortenAtOverflow } from "./compaction-rules.ts";
  * the last message and is not logged.
  */
 export function branchStep(runContext: RunContext, ephemeralInstruction: string | null): Promise<StepOutcome> {
-  const choosing = toolChoiceDue(runContext);
+  const choosing = both(toolChoiceDue(runContext), suggestionDue(runContext));
   return choosing === null
     ? dueStep(runContext, ephemeralInstruction)
     : stepAfterChoice(choosing, runContext, ephemeralInstruction);
+}
+
+function both(one: Promise<void> | null, other: Promise<void> | null): Promise<void> | null {
+  return one === null || other === null ? (one ?? other) : Promise.all([one, other]).then(() => {});
 }
 
 async function stepAfterChoice(

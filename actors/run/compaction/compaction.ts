@@ -1,5 +1,6 @@
 import { estimatedTokens } from "../../../governance/output-count.ts";
 import { eventBytes, eventId, eventSeq, type LogEvent, pageRows } from "../../../storage/tables/events.ts";
+import { activeSkills, namedSkills } from "../../log/active-skills.ts";
 import { branchEvents, inCallOrder, newestPlace, openingOf } from "../../log/branch.ts";
 import {
   type CompactionFacts,
@@ -66,6 +67,8 @@ export interface Compacted {
 /** The messages after the newest summary, and that summary. */
 interface Uncompacted extends Uncut {
   readonly summary: string;
+  /** The message with the summary, with the skills that were active before it. */
+  readonly summaryAsRead: ContextMessage;
   /** Estimated tokens of messages older than the items, which are too long to summarize; 0 for none. */
   readonly olderTokens: number;
 }
@@ -102,6 +105,7 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
   const kept = items.slice(cut.at);
   const headTokens = messageTokens(summaryMessage({ content: made.text })) + (cut.opening?.tokens ?? 0);
   const tokens_after = sumOf(kept) + headTokens;
+  const skills = namedSkills(activeSkills([uncut.summaryAsRead, ...cutMessages(items, cut)]));
   const event_id = await write(runContext, made.text, {
     reason: plan.reason,
     first_kept_seq: kept[0]?.seq ?? 0,
@@ -109,9 +113,14 @@ export async function compactBranch(runContext: RunContext, plan: CompactionPlan
     opening_form: formOf(opening),
     tokens_before,
     tokens_after,
+    ...(skills.length > 0 && { skills }),
   });
   runContext.branch.summed = { text: made.text, opening };
-  const summary = summaryMessage({ content: made.text, seq: eventSeq(event_id.slice(0, 20), event_id) });
+  const summary = summaryMessage({
+    content: made.text,
+    seq: eventSeq(event_id.slice(0, 20), event_id),
+    extra: { metadata: { skills } },
+  });
   replaceBranch(runContext, opening === null ? [summary] : [summary, opening], kept);
   return { kind: "compacted", event_id, tokens_before, tokens_after };
 }
@@ -157,7 +166,8 @@ async function uncompacted(runContext: RunContext, shares: WindowShares): Promis
   // A continuation belongs to the previous turn.
   const turnFirst = asked >= 0 ? asked : items.findLastIndex(({ message }) => message.role === "user");
   const olderTokens = estimatedTokens(older?.bytes ?? 0);
-  return { summary: compaction?.content ?? "", items, olderTokens, turnFirst: Math.max(0, turnFirst) };
+  const summaryAsRead = summaryMessage(compaction ?? { content: "" });
+  return { summary: compaction?.content ?? "", summaryAsRead, items, olderTokens, turnFirst: Math.max(0, turnFirst) };
 }
 
 /** Shortens an opening to `tokensMax`: drops its images first, then cuts its text. */
@@ -193,9 +203,16 @@ async function weighed(runContext: RunContext, uncut: Uncompacted): Promise<Unco
 
 function inMemory({ branch: { messages, turnStart, summed } }: RunContext): Uncompacted {
   if (summed === null)
-    return { summary: "", items: messages.map((message) => itemOf(message)), olderTokens: 0, turnFirst: turnStart };
+    return {
+      summary: "",
+      summaryAsRead: summaryMessage({ content: "" }),
+      items: messages.map((message) => itemOf(message)),
+      olderTokens: 0,
+      turnFirst: turnStart,
+    };
   const items = messages.slice(1).map((message) => itemOf(message, -1, message === summed.opening));
-  return { summary: summed.text, items, olderTokens: 0, turnFirst: turnStart - 1 };
+  const [summaryAsRead = summaryMessage({ content: summed.text })] = messages;
+  return { summary: summed.text, summaryAsRead, items, olderTokens: 0, turnFirst: turnStart - 1 };
 }
 
 function itemOf(message: ContextMessage, seq = -1, isCarried = false): BranchItem {
@@ -214,7 +231,10 @@ function sumOf(items: readonly BranchItem[]): number {
 async function write(runContext: RunContext, summary: string, facts: CompactionFacts): Promise<string> {
   const { eventLog, spec: plan } = runContext;
   if (plan.thread_key < 0) return "";
-  const durableSeq = await eventLog.append([compactionEntry(summary, facts)], runContext.billing.ops());
+  const durableSeq = await eventLog.append(
+    [compactionEntry(summary, facts, runContext.run.taint.sources)],
+    runContext.billing.ops(),
+  );
   return eventId(eventLog.leafIdAfter(0).slice(0, 20), durableSeq - 1);
 }
 

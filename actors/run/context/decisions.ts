@@ -16,18 +16,21 @@ export type Decided =
 /** Max concurrent questions. */
 const concurrentMax = 4;
 
-/** The questions to the deciders of one run (decision 113: deciders). Each question is asked once; a few are asked concurrently. */
-export class Decisions {
+/**
+ * The questions of one run to models that are no part of its conversation (decision 113: deciders, judges, screeners). Each
+ * question is asked once; a few are asked concurrently.
+ */
+export class AskedOnce<Answer> {
   readonly #gate = new Semaphore(concurrentMax);
-  readonly #asked = new Map<string, Promise<Decided>>();
+  readonly #asked = new Map<string, Promise<Answer>>();
 
   /** Returns the answer to the question with this key. The first call asks it with `ask`. */
-  once(key: string, ask: () => Promise<Decided>): Promise<Decided> {
-    let decided = this.#asked.get(key);
-    if (decided === undefined) {
-      decided = this.#gate.run(ask);
-      this.#asked.set(key, decided);
+  once(key: string, ask: () => Promise<Answer>): Promise<Answer> {
+    let answer = this.#asked.get(key);
+    if (answer === undefined) {
+      answer = this.#gate.run(ask);
+      this.#asked.set(key, answer);
     }
-    return decided;
+    return answer;
   }
 }

@@ -3,13 +3,22 @@ import type { Bus } from "../../../bus/bus.ts";
 import type { Env } from "../../../bus/env.ts";
 import type { SlotSet } from "../../../bus/slot-map.ts";
 import type { AuditLog } from "../../../governance/audit.ts";
+import type { StoredAccess } from "../../../governance/auth/stored-access.ts";
 import type { ComputePool } from "../../../governance/compute/compute-pool.ts";
 import type { MakeControl, MakeInputControl } from "../../../governance/controls/control.ts";
+import type { Detectors } from "../../../governance/detection/detectors.ts";
 import type { Outgoing } from "../../../governance/egress/outgoing.ts";
 import type { Redis } from "../../../governance/egress/redis.ts";
+import type { Freezes } from "../../../governance/freezes.ts";
+import type { HookDeps } from "../../../governance/hooks/run-hooks.ts";
 import type { Metrics } from "../../../governance/metrics.ts";
 import type { SecretMask, Secrets } from "../../../governance/secret-mask.ts";
 import type { Settings } from "../../../governance/settings/settings.ts";
+import type { SkillCatalogs } from "../../../governance/skills/catalogs.ts";
+import type { SkillLibrary } from "../../../governance/skills/library.ts";
+import type { Spending } from "../../../governance/spending.ts";
+import type { Tracer } from "../../../governance/tracing/tracer.ts";
+import type { TextVectors } from "../../../governance/vectors/text-vectors.ts";
 import type { ArtifactStore } from "../../../storage/files/artifact-store.ts";
 import type { FileStore } from "../../../storage/files/file-store.ts";
 import type { Store } from "../../../storage/store/store.ts";
@@ -27,10 +36,20 @@ import type { TextPace } from "../stream/text-pace.ts";
 import type { HeardRun } from "./suspended-runs.ts";
 
 /** Services for the parts of a run. Created once per actor thread. */
-export interface RunDeps {
+export interface RunDeps extends HookDeps {
   readonly env: Env;
   readonly bus: Bus;
   readonly settings: Settings;
+  /** Makes spans; null if traces are off. */
+  readonly tracer: Tracer | null;
+  /** The freezes of tenants. */
+  readonly freezes: Freezes;
+  /** The stored keys and sign-ins. */
+  readonly access: StoredAccess;
+  /** Reads them again. */
+  readAccess(): Promise<void>;
+  /** The budgets of tenants. */
+  readonly spending: Spending;
   readonly store: Store;
   /** Limits the memory that the turns of this thread use for messages. */
   readonly contexts: ContextMemory;
@@ -42,6 +61,7 @@ export interface RunDeps {
   readonly tokens: TokenCounter;
   /** Vectors of messages that `semantic:N` has compared. */
   readonly vectors: VectorMemory;
+  readonly textVectors: TextVectors;
   /** Prompt prefixes that this thread knows to be stored. */
   readonly prefixes: KnownPrefixes;
   /** Sources of the tools of runs. */
@@ -54,12 +74,18 @@ export interface RunDeps {
   readonly secrets: Secrets;
   /** Does work that would block the event loop. */
   readonly compute: ComputePool;
+  /** Finds personal data. */
+  readonly detectors: Detectors;
   /** The controls around the calls and replies of every run. */
   readonly controls: readonly MakeControl[];
   /** Controls on the messages of callers, before a turn is accepted. */
   readonly inputControls: readonly MakeInputControl[];
   /** Sources that contribute to the context of a model call. */
   readonly contextSources: readonly ContextSource[];
+  /** The catalogs of skills. */
+  readonly skills: SkillCatalogs;
+  /** The skill library. */
+  readonly skillLibrary: SkillLibrary;
   /** Redis for tool queues; null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command" | "close"> | null;
   readonly manifests: ManifestLibrary;

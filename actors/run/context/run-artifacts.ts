@@ -1,10 +1,11 @@
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import type { StoredOf, StoredText } from "../../../governance/controls/verdicts.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import type { ArtifactRow } from "../../../storage/tables/artifacts.ts";
 import type { ArtifactPage } from "../../tools/tool.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
+import type { RunTaint } from "./run-taint.ts";
 
 // The artifacts of a run: long tool results that are stored apart from its log.
 
@@ -16,12 +17,13 @@ export interface ArtifactRun {
   readonly run: {
     /** The artifacts of a run without a thread, which end with it; null for none. */
     ownArtifacts: ArtifactRow[] | null;
+    readonly taint: Pick<RunTaint, "sources">;
   };
 }
 
 /** True if long results of the run are stored. A single call returns its whole result to a client, which could not read an artifact. */
 export function storesResults({ agent, surface }: Pick<RunSpec, "agent" | "surface">): boolean {
-  return agent.artifacts !== null && entryPoints[surface].work !== "call";
+  return agent.artifacts !== null && entryPointOf(surface).work !== "call";
 }
 
 /** Stores a long result. On a thread it becomes visible when the returned operations are written, together with the result. */
@@ -32,7 +34,8 @@ export async function storeText(
 ): Promise<StoredText> {
   const isThreaded = spec.thread_suffix !== null;
   const { artifact, keep } = await deps.artifacts.draft(store, {
-    ...{ ...of, text, manifest: spec.agent.name },
+    // A call of a tainted run may repeat what the model has read.
+    ...{ ...of, taint: [...new Set([...of.taint, ...run.taint.sources])], text, manifest: spec.agent.name },
     thread_key: isThreaded ? spec.thread_key : null,
   });
   if (!isThreaded) run.ownArtifacts = [...(run.ownArtifacts ?? []), artifact];

@@ -4,6 +4,7 @@ import { clearResults } from "../prompt/cleared-results.ts";
 import type { Chosen } from "../prompt/semantic.ts";
 import type { Summed } from "../prompt/summed.ts";
 import { workingSet } from "../prompt/working-set.ts";
+import type { RunTaint } from "./run-taint.ts";
 
 /** The tools that the model is shown, as an agent with these tools alone, and the message of a user for which they were chosen. */
 interface ToolOffer {
@@ -21,6 +22,8 @@ export class RunBranch {
   summed: Summed | null = null;
   /** The older messages that the session strategy has chosen for the model; null if the strategy chooses none. */
   chosen: Chosen | null = null;
+  /** The text that suggests a skill for a message of a user, null for none; null before the first one. */
+  suggested: { readonly asked: ContextMessage; readonly text: string | null } | null = null;
   /** The chosen tools; null if all are shown. */
   offer: ToolOffer | null = null;
   /** Tokens of the prompt prefix; null until they are counted. */
@@ -32,14 +35,19 @@ export class RunBranch {
   /** The messages of the last model call, and the length of the branch then. */
   #shown: readonly ContextMessage[] = [];
   #shownUpTo: number;
+  readonly #taint: RunTaint;
 
-  constructor(messages: ContextMessage[], turnStart: number) {
+  /** `taint` collects the sources of the messages. */
+  constructor(messages: ContextMessage[], turnStart: number, taint: RunTaint) {
+    taint.read(messages);
+    this.#taint = taint;
     this.messages = messages;
     this.turnStart = turnStart;
     this.#shownUpTo = messages.length;
   }
 
   add(messages: readonly ContextMessage[]): void {
+    this.#taint.read(messages);
     for (const message of messages) this.messages.push(message);
   }
 

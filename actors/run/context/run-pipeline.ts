@@ -1,14 +1,27 @@
 import { hash } from "node:crypto";
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
-import type { AskModel, Control, ControlQuestion, GovernedRun } from "../../../governance/controls/control.ts";
+import { cutText } from "../../../bus/cut-text.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
+import type {
+  AskModel,
+  Control,
+  ControlDecided,
+  ControlDecision,
+  ControlQuestion,
+  GovernedRun,
+  TaintedText,
+} from "../../../governance/controls/control.ts";
 import { Pipeline } from "../../../governance/controls/pipeline.ts";
+import type { QuarantinedOf } from "../../../governance/controls/verdicts.ts";
+import { eventId } from "../../../storage/tables/events.ts";
+import { type ContextMessage, seqOf } from "../../log/message.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { RunDeps } from "./deps.ts";
 import { type ArtifactRun, storesResults, storeText } from "./run-artifacts.ts";
+import { quarantine } from "./run-quarantine.ts";
 
 /** True if a caller waits for the run and can answer a question. */
 export function isAttended({ surface, parent }: Pick<RunSpec, "surface" | "parent">): boolean {
-  return parent?.attended ?? entryPoints[surface].attended;
+  return parent?.attended ?? entryPointOf(surface).attended;
 }
 
 /**
@@ -30,15 +43,26 @@ export function callDigest(runId: string, toolCallId: string): string {
   return hash("sha256", callKey(runId, toolCallId), "base64url");
 }
 
+const none: readonly string[] = [];
+/** Characters of a thread's part of an event id. */
+const uidChars = 20;
+/** Max characters of a tainted text that people are shown. */
+const taintedMax = 200;
+
 /** The part of a run that its controls need. */
 type ControlledRun = Pick<GovernedRun, "metrics" | "store" | "attended" | "mode" | "audit"> & {
   readonly askModel: AskModel | null;
+  readonly decide: GovernedRun["decide"] | null;
+  readonly hooks: GovernedRun["hooks"];
+  tellModel: GovernedRun["tellModel"];
   readonly billing: Pick<GovernedRun, "budget">;
   /** Null before there is a run. */
   readonly run: ArtifactRun["run"] | null;
-  readonly spec: Pick<RunSpec, "parent" | "keyedAs"> & ArtifactRun["spec"];
+  readonly spec: Pick<RunSpec, "parent" | "keyedAs" | "evaluation"> & ArtifactRun["spec"];
   readonly durableRun: object | null;
-  readonly eventLog: { readonly threadId: string };
+  readonly eventLog: { readonly threadId: string; leafIdAfter?(count: number): string };
+  /** The messages of the agent; null before there is a run. */
+  readonly branch: { readonly messages: readonly ContextMessage[] } | null;
 };
 
 /** The view of a run that controls get. A class: V8 turns an object literal with a getter into a slow dictionary, one for each turn. */
@@ -52,8 +76,12 @@ export class Governed implements GovernedRun {
   readonly threadId: string;
   readonly mask: GovernedRun["mask"];
   readonly env: GovernedRun["env"];
+  readonly compute: GovernedRun["compute"];
+  readonly detectors: GovernedRun["detectors"];
+  readonly hooks: GovernedRun["hooks"];
   readonly attended: boolean;
   readonly durable: boolean;
+  readonly allowsEffects: boolean;
 
   constructor(run: ControlledRun, deps: RunDeps) {
     const { spec } = run;
@@ -66,8 +94,12 @@ export class Governed implements GovernedRun {
     this.threadId = spec.parent?.root_thread_id ?? run.eventLog.threadId;
     this.mask = deps.mask;
     this.env = deps.env;
+    this.compute = deps.compute;
+    this.detectors = deps.detectors;
+    this.hooks = run.hooks;
     this.attended = run.attended;
     this.durable = run.durableRun !== null;
+    this.allowsEffects = spec.evaluation?.allow_effects ?? true;
   }
 
   get mode() {
@@ -78,11 +110,57 @@ export class Governed implements GovernedRun {
     return this.#run.askModel?.(question) ?? Promise.resolve(null);
   }
 
+  tellModel(texts: readonly string[]): void {
+    this.#run.tellModel(texts);
+  }
+
+  decide(question: ControlDecision): Promise<ControlDecided> {
+    return this.#run.decide?.(question) ?? Promise.resolve({ kind: "error" });
+  }
+
   get storeText(): GovernedRun["storeText"] {
     const { store, spec, run } = this.#run;
     return run === null || !storesResults(spec)
       ? null
       : (text, of) => storeText({ store, spec, run, deps: this.#deps }, text, of);
+  }
+
+  async quarantine(text: string, of: QuarantinedOf): Promise<string | null> {
+    const { store, spec } = this.#run;
+    const { threadId } = this;
+    return quarantine(
+      {
+        store,
+        deps: this.#deps,
+        thread_key: spec.thread_suffix === null ? null : spec.thread_key,
+        threadId,
+        manifest: this.agent.name,
+        retentionDays: this.agent.retentionDays,
+      },
+      text,
+      of,
+    );
+  }
+
+  get taint(): readonly string[] {
+    return this.#run.run?.taint.sources ?? none;
+  }
+
+  tainted(sources: readonly string[]): TaintedText[] {
+    const messages = this.#run.branch?.messages ?? [];
+    return sources.flatMap((source) => {
+      const found = messages.find(({ role, taint }) => role !== "assistant" && taint?.includes(source) === true);
+      if (found === undefined) return { source, event_id: "", text: "" };
+      const at = seqOf(found);
+      const newest = this.#run.eventLog.leafIdAfter?.(0) ?? "";
+      const event_id = newest === "" || at < 0 ? "" : eventId(newest.slice(0, uidChars), at);
+      return { source, event_id, text: cutText(this.mask.sent.text(found.content), taintedMax) };
+    });
+  }
+
+  hasRead(text: string): boolean {
+    const messages = this.#run.branch?.messages ?? [];
+    return messages.some(({ role, content }) => role !== "assistant" && content.includes(text));
   }
 
   callKey(toolCallId: string): string {

@@ -10,14 +10,17 @@ import { MadePlans } from "../../tools/made-plans.ts";
 import { MemoryWaits } from "../event-log/waits.ts";
 import type { Resumed, RunSpec } from "../spec/run-spec.ts";
 import type { RunStream } from "../stream/run-stream.ts";
-import type { Decisions } from "./decisions.ts";
+import type { AskedOnce, Decided } from "./decisions.ts";
 import type { RunBranch } from "./run-branch.ts";
+import { RunTaint } from "./run-taint.ts";
 import type { TaskFamily } from "./task-family.ts";
 
 /** State of one run, shared by all its agents. */
 export class RunState {
   /** The reason why the run was stopped; null if it was not, and if its time limit was reached. */
   abortReason: AbortReason | null = null;
+  /** True if the durable run is to be suspended because of a freeze. */
+  isFrozen = false;
   /** The tool whose failure ends the run, and the failure; null for none. */
   failedTool: { readonly name: string; readonly text: string } | null = null;
   /** Ids of approval requests that the run has waited for; null for none. */
@@ -31,12 +34,16 @@ export class RunState {
   /** True if a provider has rejected the images of a message, which the log records. */
   hasRefusedImages = false;
   readonly madePlans = new MadePlans();
+  /** The untrusted sources of the texts in the run. */
+  readonly taint = new RunTaint();
   /** Stored results of a run without a thread, which end with it; null for none. */
   ownArtifacts: ArtifactRow[] | null = null;
   /** The tasks of the run; null while it has none. */
   tasks: TaskFamily | null = null;
   /** Questions to the deciders of the run; null for none. */
-  decisions: Decisions | null = null;
+  decisions: AskedOnce<Decided> | null = null;
+  /** Questions of controls to models; null for none. */
+  questions: AskedOnce<unknown> | null = null;
   /** Number of calls that controls are checking. The limits may have counted them, but the log has no entry of them. */
   admitting = 0;
   /** The result of POST /chat/compact; null for every other run. */
@@ -108,6 +115,10 @@ export class StepState {
   resumed: Resumed | null;
   /** Entries that the current turn stored before the run was suspended; null for a later turn of the run. */
   earlier: Resumed | null;
+  /** Texts of hooks for the model; null for none. They are not stored. */
+  material: string[] | null = null;
+  /** Number of times that hooks have sent the agent back to work. */
+  continued = 0;
   /** Tokens of the next prompt, if counted; null if they are estimated. */
   promptTokens: number | null = null;
   /** True if the last tool call was denied: the turn has then not done its work. */

@@ -64,6 +64,8 @@ export class EventLogClient implements EventLog {
     this.threadId = address.key;
   }
 
+  onWritten: ((work: string, start: number, statements: number) => void) | null = null;
+
   get nextSeq(): number {
     return this.#nextSeq;
   }
@@ -108,7 +110,9 @@ export class EventLogClient implements EventLog {
     this.#sent(first.entries);
     const expected = this.#expected();
     const asked = { run_id: this.#runId, ...first };
+    const start = this.#env.now();
     const { run, ...position } = await this.#bus.ask(this.#address, "begin", asked, written);
+    this.onWritten?.("begin", start, first.entries.length + first.ops.length);
     if (first.accepted === "begun") this.#epoch = run?.epoch ?? null;
     this.#durable(position, expected, first.entries);
     const early = this.#early ?? [];
@@ -170,7 +174,9 @@ export class EventLogClient implements EventLog {
       ops: durableRun === null ? ops : [...ops, ...durableRun.opsWith(entries)],
       kept,
     };
+    const start = this.#env.now();
     const position = await this.#bus.ask(this.#address, "append", asked, written);
+    this.onWritten?.("append", start, entries.length + asked.ops.length);
     this.#durable(position, expected, entries);
     return position.durable_seq;
   }
@@ -198,7 +204,9 @@ export class EventLogClient implements EventLog {
     if (ready !== null) await ready;
     for (;;) {
       const last = { ...this.#fencingToken, entries, ops: ops(), ending, next_seq: this.#nextSeq, unless };
+      const start = this.#env.now();
       const ended = await this.#bus.ask(this.#address, "end", last, written);
+      this.onWritten?.("end", start, entries.length + last.ops.length);
       if (ended.kind === "queued") return false;
       if (ended.kind === "moved") {
         // A log never gets shorter. Without this check the loop would not end.

@@ -24,6 +24,8 @@ export interface EventLog {
   readonly nextSeq: number;
   /** All events below it are durable, so a frame may carry it as its id. -1 without a thread. */
   readonly durableSeq: number;
+  /** Called after each durable batch, with its name, its start and its statements; absent or null if nothing listens. */
+  onWritten?: ((work: string, start: number, statements: number) => void) | null;
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
   /** True if the first batch is durable. */

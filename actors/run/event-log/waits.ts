@@ -1,6 +1,6 @@
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { type Principal, principalId } from "../../../bus/protocol/principal.ts";
+import { type Principal, principalId, responsibleId } from "../../../bus/protocol/principal.ts";
 import type { AnswerAsAsked, AnswerOutcome, AnswerToWait } from "../../../bus/protocol/run.ts";
 import type { Wait } from "../../../governance/controls/verdicts.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
@@ -82,9 +82,8 @@ export function outcomeOf({ state, answer }: WaitRow): WaitOutcome | null {
 
 /** True if the principal may answer. */
 function mayAnswer({ scopes, principal, not_principal }: WaitAnswerers, who: Principal): boolean {
-  const id = principalId(who);
-  if (principal !== null && principal !== id) return false;
-  return not_principal !== id && scopes.every((scope) => who.scopes.includes(scope));
+  if (principal !== null && principal !== principalId(who)) return false;
+  return not_principal !== responsibleId(who) && scopes.every((scope) => who.scopes.includes(scope));
 }
 
 /** Answers a stored wait of this run. The first answer wins. */

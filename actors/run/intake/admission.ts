@@ -1,5 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import { offered } from "../../../bus/nearest.ts";
 import type { ResponseAsked, SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { ThinkingLevel } from "../../../bus/protocol/thinking.ts";
@@ -24,7 +24,7 @@ export function withManifest(turn: SubmitTurn, store: TenantStore): SubmitTurn |
   const { thread_suffix: suffix, side_of } = turn;
   if (side_of !== undefined) return sideTurn(turn, store, side_of);
   if (suffix === null || turn.parent) return turn;
-  const needsManifest = entryPoints[turn.surface].work !== "turn" && turn.manifest === "";
+  const needsManifest = entryPointOf(turn.surface).work !== "turn" && turn.manifest === "";
   return needsManifest ? withLastManifest(turn, store, suffix) : turn;
 }
 
@@ -43,12 +43,23 @@ async function withLastManifest(turn: SubmitTurn, store: TenantStore, suffix: st
  */
 export function admitCaller(turn: AskedAgent, deps: RunDeps): CompiledAgent | Promise<CompiledAgent> {
   if (turn.manifest.trim() === "") throw new SvcError("manifest_required");
+  if (turn.evaluation !== undefined && turn.parent === undefined) return evaluated(turn, turn.evaluation.body, deps);
   const known = deps.manifests.known(turn.principal.tenant_id, turn.manifest);
   return known === null ? resolve(turn, deps).then((agent) => admitted(turn, agent)) : admitted(turn, known);
 }
 
 /** The agent that a caller asks for. */
-type AskedAgent = Pick<SubmitTurn, "principal" | "manifest" | "thread_suffix" | "side_of" | "parent" | "hops">;
+type AskedAgent = Pick<
+  SubmitTurn,
+  "principal" | "manifest" | "thread_suffix" | "side_of" | "parent" | "hops" | "evaluation"
+>;
+
+/** Returns the agent that an evaluation has stored. */
+async function evaluated(turn: AskedAgent, digest: string, deps: RunDeps): Promise<CompiledAgent> {
+  const agent = await deps.manifests.kept(deps.store.tenant(turn.principal.tenant_id), digest);
+  if (agent === undefined) throw new SvcError("unknown_manifest", { subject: turn.manifest });
+  return admitted(turn, agent);
+}
 
 function admitted(turn: AskedAgent, agent: CompiledAgent): CompiledAgent {
   admit(turn.principal, agent.inbound);
@@ -183,9 +194,9 @@ export function durableAsked(
   const ofAgent = durable?.ttlSeconds ?? hibernateAfterSeconds;
   // A task sends no webhooks: its end is reported to the parent run or the thread.
   if (parent?.background !== undefined || parent?.durable !== undefined) return { ttl_ms: ofAgent * 1_000 };
-  const { durable: mayBe } = entryPoints[surface];
+  const { durable: mayBe, sendsWebhooks } = entryPointOf(surface);
   const isAlways = mayBe === "always" || response?.background === true;
   if (!isAlways && (durable === null || mayBe === "never")) return null;
-  const webhooks = durable?.webhooks ?? [];
+  const webhooks = sendsWebhooks ? (durable?.webhooks ?? []) : [];
   return { ttl_ms: ofAgent * 1_000, ...(webhooks.length > 0 && { webhooks }) };
 }

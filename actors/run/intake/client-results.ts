@@ -2,6 +2,7 @@ import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
 import type { AuditType } from "../../../governance/audit-types.ts";
 import { RunBudget } from "../../../governance/budget.ts";
+import type { Questions } from "../../../governance/controls/control.ts";
 import { recordDenial } from "../../../governance/controls/denial.ts";
 import type { Pipeline } from "../../../governance/controls/pipeline.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
@@ -19,6 +20,8 @@ interface ResultsOf {
   readonly turn: SubmitTurn;
   readonly agent: CompiledAgent;
   readonly threadId: string;
+  /** The models that controls may ask; null for none. */
+  readonly models: Questions | null;
   readonly deps: RunDeps;
 }
 
@@ -50,7 +53,7 @@ class ResultRelease {
   readonly #metrics: AgentMetrics;
 
   constructor(of: ResultsOf) {
-    const { turn, agent, threadId, deps } = of;
+    const { turn, agent, threadId, models, deps } = of;
     const store = deps.store.tenant(turn.principal.tenant_id);
     this.#of = of;
     this.#metrics = new AgentMetrics(deps.metrics, agent);
@@ -65,11 +68,17 @@ class ResultRelease {
         thread_key: -1,
         thread_suffix: null,
         surface: turn.surface,
+        evaluation: null,
+        workflow: null,
       },
       run: null,
       durableRun: null,
-      askModel: null,
+      askModel: models === null ? null : models.askModel.bind(models),
+      decide: models === null ? null : models.decide.bind(models),
+      hooks: null,
+      tellModel: () => {},
       eventLog: { threadId },
+      branch: null,
       ...{ billing: { budget }, store, attended: true, mode: "default" as const, metrics: this.#metrics },
       audit: this.#audit.bind(this),
     };
@@ -83,16 +92,17 @@ class ResultRelease {
     const governed = {
       ...{ tool, tool_call_id, asked: args, args, agent, principal, now: deps.env.monotonic() },
       misfit: async () => null,
+      taint: [],
       preview: async () => null,
     };
-    const { shown, denial, spoken } = await this.#pipeline.release(governed, { text });
+    const { shown, denial, spoken } = await this.#pipeline.release(governed, { text, taint: ["client"] });
     if (denial !== null) {
       recordDenial(denial, { tool, tool_call_id }, { audit: this.#audit.bind(this), metrics: this.#metrics });
     }
     const status = denial === null ? "ok" : "denied";
     const words = resultText(shown);
     const named = isEdited && denial === null ? editedText(args, words, deps.mask) : words;
-    return ofClient(toolOutcome(call, named, status, { spoken }));
+    return ofClient(toolOutcome(call, named, status, { spoken, taint: shown.taint ?? [] }));
   }
 
   #audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {

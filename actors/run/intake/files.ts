@@ -1,4 +1,5 @@
 import type { TenantStore } from "../../../storage/store/store.ts";
+import { isImageType } from "../../../storage/tables/files.ts";
 import type { RunDeps } from "../context/deps.ts";
 import { type Intake, withFiles } from "./intake.ts";
 
@@ -16,7 +17,7 @@ export async function findFiles(
   const rows = await Promise.all(ids.map((id) => files.find(store, id)));
   const found = new Map(
     rows.flatMap((row) =>
-      row === null
+      row === null || !isImageType(row.media_type)
         ? []
         : [
             [

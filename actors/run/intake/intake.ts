@@ -1,7 +1,8 @@
 import { durableSuffix } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { ExpandedSize } from "../../../bus/expanded-size.ts";
-import type { ClientMessage, SubmitTurn } from "../../../bus/protocol/run.ts";
+import type { ClientMessage, QuotedText, SubmitTurn } from "../../../bus/protocol/run.ts";
+import { fenced } from "../../../governance/screening/fenced.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { expandCommands, expandTemplate } from "../../../manifests/prompts.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
@@ -61,6 +62,7 @@ export function takeMessages(turn: SubmitTurn, agent: CompiledAgent, closing: re
   if (turn.template !== null)
     entries.push(userEntry(expandTemplate(agent.prompts, turn.template, turn.template_args, size), null));
   const lastUser = entries.findLast((entry) => entry.role === "user");
+  entries.unshift(...(turn.quoted ?? []).map(quotedEntry));
   // A tool result is enough to continue. Clients that keep their own history send only that.
   if (!lastUser && answers.size + results.size === 0) throw nothingToAnswer(messages, [...dropped]);
   const fileIds: string[] = [];
@@ -239,6 +241,11 @@ function checkCalls(calls: unknown, index: number): void {
 
 function userEntry(content: string, name: string | null, attachments: readonly Attachment[] = none): LogEntry {
   return entry("user", content, attachments.length === 0 ? {} : { attachments }, name);
+}
+
+/** Returns the entry of a text that is not the caller's: data for the model, which taints the run. */
+function quotedEntry({ source, note, text }: QuotedText): LogEntry {
+  return entry("user", fenced(text, note), { source: "client", taint: [source] });
 }
 
 function entry(

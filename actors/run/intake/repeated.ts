@@ -1,4 +1,4 @@
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
@@ -104,7 +104,7 @@ function isSame({ messages, surface }: SubmitTurn, entries: readonly LogEntry[],
   // A result whose call is no longer open was quoted as text, so it is not compared as a message.
   const own = entries.filter(({ extra }) => extra?.metadata?.quoted_role !== "tool");
   if (own.length + brought.length === 0) return false;
-  const isCompletion = entryPoints[surface].resendsHistory;
+  const isCompletion = entryPointOf(surface).resendsHistory;
   // A completion request omits messages before the last reply that the client has.
   const from = isCompletion ? said.messages.findLastIndex(({ role }) => role === "assistant") + 1 : 0;
   const before = said.messages.slice(from);

@@ -1,37 +1,41 @@
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import { AgentMetrics } from "../../../governance/agent-metrics.ts";
-import type { AuditType } from "../../../governance/audit-types.ts";
-import { recordDenial } from "../../../governance/controls/denial.ts";
-import { admitInput } from "../../../governance/controls/input.ts";
+import type { GovernedEntry, Questions } from "../../../governance/controls/control.ts";
+import { admitInput, type InputRecords } from "../../../governance/controls/input.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { Intake } from "./intake.ts";
 
-/** Passes a text of the caller through the input controls, and returns what they allow. Refuses with content_screening_denied. */
-type Screen = (text: string) => Promise<string>;
+/** Passes a text of the caller through the input controls, and returns what they allow. Refuses as `admitInput` does. */
+export type Screen = (text: string) => Promise<string>;
 
 /** Returns the input controls of the agent as one function; null if it has none. */
 export function inputScreen(
-  { principal, request_id }: SubmitTurn,
+  { principal, request_id, call }: Pick<SubmitTurn, "principal" | "request_id"> & Pick<Partial<SubmitTurn>, "call">,
   agent: CompiledAgent,
   threadId: string,
-  { inputControls, metrics, audit }: Pick<RunDeps, "inputControls" | "metrics" | "audit">,
+  models: Questions | null,
+  deps: Pick<RunDeps, "inputControls" | "metrics" | "audit" | "compute" | "detectors">,
 ): Screen | null {
-  const controls = inputControls.flatMap((make) => make(agent) ?? []);
+  const metrics = new AgentMetrics(deps.metrics, agent);
+  const surface = call === undefined ? "turn" : "tool_arguments";
+  const { compute, detectors } = deps;
+  const entry: GovernedEntry = { agent, principal, surface, metrics, compute, detectors, models };
+  const controls = deps.inputControls.flatMap((make) => make(entry) ?? []);
   if (controls.length === 0) return null;
-  const records = {
-    metrics: new AgentMetrics(metrics, agent),
-    audit(event_type: AuditType, status: string, payload: Readonly<Record<string, unknown>>): void {
+  const records: InputRecords = {
+    ...{ metrics, surface },
+    audit(event_type, status, payload): void {
       const row = { event_type, status, manifest_id: agent.name, principal_subj: principal.sub };
-      audit.record(principal.tenant_id, { ...row, payload: { ...payload, thread_id: threadId, request_id } });
+      deps.audit.record(principal.tenant_id, { ...row, payload: { ...payload, thread_id: threadId, request_id } });
     },
   };
-  return (text) => admitInput(controls, { text, agent, principal }, (denial) => recordDenial(denial, null, records));
+  return (text) => admitInput(controls, { text, agent, principal }, records);
 }
 
 /**
- * Passes the caller's messages through the input controls, and returns the intake with the texts that they allow. Refuses with
- * content_screening_denied.
+ * Passes the caller's messages through the input controls, and returns the intake with the texts that they allow. Refuses as
+ * `admitInput` does.
  */
 export async function screenedInput(intake: Intake, screen: Screen): Promise<Intake> {
   const entries = [...intake.entries];

@@ -1,5 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
 import { countInterrupted } from "../../../governance/agent-metrics.ts";
@@ -7,7 +7,8 @@ import { modeOf } from "../../../governance/auth/permission-modes.ts";
 import type { SecretMask } from "../../../governance/secret-mask.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { styledPrompt } from "../../../manifests/sections/output-styles.ts";
-import type { TenantStore } from "../../../storage/store/store.ts";
+import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
+import { withActiveSkills } from "../../log/active-skills.ts";
 import { attachmentsOf } from "../../log/attachment.ts";
 import { inCallOrder } from "../../log/branch.ts";
 import type { LogEntry } from "../../log/entry.ts";
@@ -19,15 +20,18 @@ import type { RunDeps } from "../context/deps.ts";
 import type { OpenAsked } from "../event-log/event-log.ts";
 import { lastUserMessage, turnStartOf } from "../prompt/working-set.ts";
 import { planningAgent } from "../spec/planning-agent.ts";
-import type { RunStart } from "../spec/run-spec.ts";
+import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { admitMaxTokens, admitModel, admitStops, routesThatSee, thinkingFor } from "./admission.ts";
+import { askedHooks } from "./asked-hooks.ts";
 import { releasedResults } from "./client-results.ts";
+import type { EntryQuestions } from "./entry-questions.ts";
 import { ephemeralInstructionFor } from "./ephemeral-instruction.ts";
 import { findFiles } from "./files.ts";
 import { type Intake, takeMessages } from "./intake.ts";
 import { withRecalled } from "./recalled-thoughts.ts";
 import { mayRepeat, repeatedTurn } from "./repeated.ts";
 import { inputScreen, screenedInput } from "./screened-input.ts";
+import { screenQueued } from "./screened-message.ts";
 import { admitCall } from "./single-call.ts";
 
 /** A turn whose manifest is resolved and whose log is open. */
@@ -40,6 +44,8 @@ export interface OpenTurn {
   /** Full id of the thread, empty without one. */
   readonly threadId: string;
   readonly thread: OpenThread;
+  /** The statement that pins the thread to its manifest; null for none. */
+  readonly pinning: WriteOp | null;
   readonly store: TenantStore;
   readonly makeRoom: OpenAsked["makeRoom"];
 }
@@ -59,27 +65,28 @@ export interface TakenIn {
 
 /**
  * Takes in the caller's messages, or refuses the turn. The result depends on the log. Calls that were left open get a result. A turn that
- * is sent again continues the failed one. The branch decides which models can answer.
+ * is sent again continues the failed one. The branch decides which models can answer. `models` are for the controls of the messages.
  */
-export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> {
+export async function takeIn(opened: OpenTurn, deps: RunDeps, models: EntryQuestions | null): Promise<TakenIn> {
   const { turn, agent, options, key, thread, store } = opened;
   const { surface, principal } = turn;
-  const { work } = entryPoints[surface];
+  const { work } = entryPointOf(surface);
   checkFollows(turn, thread);
   const admitted = admitModel(turn, agent, deps);
   const compacts = work === "compaction";
   if (compacts) checkCompactable(agent, thread);
-  const screen = deps.inputControls.length === 0 ? null : inputScreen(turn, agent, opened.threadId, deps);
+  const screen = deps.inputControls.length === 0 ? null : inputScreen(turn, agent, opened.threadId, models, deps);
   const call = turn.call === undefined ? null : await admitCall(turn.call, agent, principal.tenant_id, screen, deps);
   let intake = work === "turn" ? takeMessages(turn, agent, thread.closing) : null;
   if (intake && intake.droppedParts.length > 0)
     deps.log.warn({ request_id: turn.request_id, parts: intake.droppedParts }, "message parts dropped");
   if (intake && screen !== null) intake = await screenedInput(intake, screen);
+  if (screen !== null && thread.queued !== null) await screenQueued(store, thread.thread_key, agent, screen);
   if (intake && intake.fileIds.length > 0) intake = await findFiles(intake, store, turn.request_id, deps);
   const leftOut = intake === null || intake.droppedParts.length === 0 ? null : { dropped: intake.droppedParts };
   let { closing } = thread;
   if (intake !== null && intake.answers.size + intake.results.size > 0) {
-    const of = { turn, agent, threadId: opened.threadId, deps };
+    const of = { turn, agent, threadId: opened.threadId, models, deps };
     ({ intake, closing } = await releasedResults(of, closing, intake));
   }
   const repeated =
@@ -94,7 +101,7 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     intake = await withRecalled(intake, principal.tenant_id, deps);
   const branch = [...(repeated ?? thread).branch];
   let ephemeralInstruction = intake === null ? (repeated?.ephemeralInstruction ?? null) : null;
-  if (compacts) ephemeralInstruction = wishOf(turn);
+  if (compacts) ephemeralInstruction = screen === null ? wishOf(turn) : await screen(wishOf(turn));
   else if (work === "continuation" && repeated === null)
     ephemeralInstruction = await ephemeralInstructionFor(store, thread);
 
@@ -103,6 +110,8 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     branch.push(...closing.map(toolMessage));
     inCallOrder(branch, branch.length - closing.length);
   }
+  if (intake !== null && agent.skills !== null)
+    intake = { ...intake, entries: withActiveSkills(intake.entries, branch) };
   const requestStart = branch.length;
   branch.push(...messagesOf(intake?.entries ?? []));
   const userText = intake?.userText ?? null;
@@ -120,12 +129,15 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
   const mode = modeOf(agent, permission_mode, principal);
   const inMode = (found: CompiledAgent) => (mode === "plan" ? planningAgent(found) : found);
   // A side question has no tools.
-  const tools = turn.side_of === undefined ? deps.toolSets.opening(agent, principal.tenant_id, inMode) : null;
+  const above = turn.parent?.allow_hosts ?? [];
+  const rules = { derive: inMode, above };
+  const tools = turn.side_of === undefined ? deps.toolSets.opening(agent, principal.tenant_id, rules) : null;
   // A thread without a permission mode stores the mode of its first run.
   const kept = permission_mode === null && mode !== "default" ? { permission_mode: mode } : null;
   const spec = {
     run_id: turn.run_id,
     request_id: turn.request_id,
+    ...spanOf(turn, agent, deps.tracer),
     surface,
     principal,
     agent: inMode(agent),
@@ -143,6 +155,8 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     response: turn.response,
     options,
     trigger: turn.trigger ?? null,
+    evaluation: turn.evaluation ?? null,
+    workflow: turn.workflow ?? null,
     call,
     userText,
     startedAt: deps.env.now(),
@@ -154,13 +168,17 @@ export async function takeIn(opened: OpenTurn, deps: RunDeps): Promise<TakenIn> 
     idempotency: key,
     fromSeq: Math.max(0, thread.next_seq),
   };
-  const start = { spec, branch, turnStart, ephemeralInstruction, tools, durableRun: null };
+  const material = agent.hooks.length === 0 ? null : await askedHooks(opened, userText, deps);
+  const start = {
+    ...{ spec, branch, turnStart, ephemeralInstruction, tools, durableRun: null, material },
+    spentBefore: models?.spent ?? null,
+  };
   return { start, entries, preview: previewOf(intake, deps.mask), leftOut, kept };
 }
 
 /** True if the client may automatically resend a failed turn, as clients of the OpenAI protocol do. */
 function sendsAgain({ surface, response }: SubmitTurn): boolean {
-  return entryPoints[surface].resendsHistory || response?.follows?.repeats === true;
+  return entryPointOf(surface).resendsHistory || response?.follows?.repeats === true;
 }
 
 /** Refuses with unknown_thread and compaction_disabled. */
@@ -213,4 +231,15 @@ function messagesOf(entries: readonly LogEntry[]): ContextMessage[] {
       entry,
     }),
   );
+}
+
+/** Returns the span of the run, under that of its request or its parent run. Work without a request begins a trace. */
+function spanOf(
+  { trace }: SubmitTurn,
+  { manifest }: CompiledAgent,
+  tracer: RunDeps["tracer"],
+): Partial<Pick<RunSpec, "trace">> {
+  if (tracer === null || trace === null || !manifest.spec.observability.trace) return {};
+  const open = trace === undefined ? tracer.begin() : tracer.under(trace);
+  return open === null ? {} : { trace: open };
 }

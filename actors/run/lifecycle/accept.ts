@@ -1,30 +1,27 @@
+import { publicThread } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import { outputFor } from "../../../bus/frames/make-output.ts";
+import { tellNews } from "../../../bus/protocol/news.ts";
+import { principalId } from "../../../bus/protocol/principal.ts";
 import type { ResponseAsked, TurnAccepted } from "../../../bus/protocol/run.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
+import type { WriteOp } from "../../../storage/store/store.ts";
+import { noteRetentionOp } from "../../../storage/tables/manifest-retention.ts";
 import type { DurableAsked } from "../../../storage/tables/run-columns.ts";
 import type { NewRun, RunRow } from "../../../storage/tables/runs.ts";
 import { keyExpiresAt } from "../../log/earlier-answer.ts";
 import type { AskedKey, BeginRun } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
 import { taskOutput } from "../child-runs/parent-report.ts";
+import { joiningOps } from "../child-runs/task-start.ts";
 import type { EventLog } from "../event-log/event-log.ts";
 import type { EventLogClient } from "../event-log/event-log-client.ts";
 import { claimOps } from "../event-log/settlement.ts";
 import type { OpenTurn, TakenIn } from "../intake/take-in.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
-import {
-  acceptedRun,
-  beginDurable,
-  checkQueue,
-  joiningOps,
-  settleAcceptedOps,
-  slotFor,
-  tellDue,
-  tellLeft,
-} from "./durable.ts";
+import { acceptedRun, beginDurable, checkQueue, settleAcceptedOps, slotFor, tellDue, tellLeft } from "./durable.ts";
 import { ownRun, type RunState } from "./own-run.ts";
 import { Run } from "./run.ts";
 
@@ -45,10 +42,13 @@ export async function acceptRun(
   const { spec } = start;
   const expiresAt = turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null;
   const claim = key === null ? [] : claimOps(store, spec, deps.owner, expiresAt);
-  const begun = log.begin({ ...firstBatch(opened, taken), ops: claim, run: newRun(spec, deps.owner, null) });
-  // The claim of a key may be refused, so a run with a key starts after the commit, and so does a run that opens tool sources. Any
-  // other run calls its model while the batch commits. No frame leaves before the commit.
-  if (key !== null || start.tools !== null) await accepted(begun, key);
+  const joining = joiningOps(store, turn.run_id, turn.parent, agent);
+  const ops = [...claim, ...joining, ...manifestOps(opened, spec.startedAt)];
+  const begun = log.begin({ ...firstBatch(opened, taken), ops, run: newRun(spec, deps.owner, null) });
+  // The claim of a key may be refused, so a run with a key starts after the commit. So do a run that opens tool sources, and a task,
+  // which reserves from the budgets that the batch joins. Any other run calls its model while the batch commits. No frame leaves before
+  // the commit.
+  if (key !== null || start.tools !== null || joining.length > 0) await accepted(begun, key);
   state.output = turn.parent
     ? taskOutput(turn.parent, turn.principal.tenant_id, bus)
     : outputFor(turn, bus.channel(turn.channel), agent.name, spec.startedAt, spec.fromSeq);
@@ -84,7 +84,8 @@ export async function acceptDurableRun(
         ...claimOps(store, spec, deps.owner, null),
         ...settleAcceptedOps(store, key, accepting, spec, deps.settings),
         ...body.ops,
-        ...joiningOps(store, turn.run_id, turn.parent),
+        ...joiningOps(store, turn.run_id, turn.parent, agent),
+        ...manifestOps(opened, spec.startedAt),
       ],
       run: newRun(spec, deps.owner, { ...durable, body: body.digest }),
       accepted: slot ? "begun" : "aside",
@@ -99,6 +100,11 @@ export async function acceptDurableRun(
   if (!slot) {
     state.suspended = true;
     tellDue(place, context);
+    const { tenant_id, suffix, run_id } = place;
+    tellNews(context.bus, tenant_id, () => {
+      const thread_id = suffix === "" ? null : publicThread(tenant_id, suffix);
+      return { kind: "run_status", run_id, thread_id, manifest: agent.name, status: "accepted", waiting_on: null };
+    });
   }
   const answer = {
     ...({ kind: "accepted", run: accepting, replayed: false, wait_ms: waitMs(agent) } as const),
@@ -112,9 +118,17 @@ export function waitMs({ limits }: CompiledAgent): number {
   return limits.max_wall_clock_seconds * 1_000;
 }
 
+/** Returns the statements that the manifest of a run adds to its first batch. */
+function manifestOps({ pinning, agent, store }: OpenTurn, startedAt: number): readonly WriteOp[] {
+  const pins = pinning === null ? none : [pinning];
+  return agent.retentionDays === null ? pins : [...pins, noteRetentionOp(store, agent.name, startedAt)];
+}
+
+const none: readonly never[] = [];
+
 /** Returns the part of the first batch that all runs share. */
 function firstBatch(
-  { turn, agent }: OpenTurn,
+  { turn, agent, pinning }: OpenTurn,
   { start, entries, preview, kept }: TakenIn,
 ): Omit<BeginRun, "run_id" | "ops" | "run"> {
   return {
@@ -122,7 +136,7 @@ function firstBatch(
     manifest: agent.name,
     model_id: start.spec.routes[0]?.id ?? "",
     preview,
-    ...(kept !== null && { kept }),
+    ...((kept !== null || pinning !== null) && { kept: { ...kept, ...(pinning !== null && { pinned: true }) } }),
     ...(turn.parent && { parent_session_id: turn.parent.root_thread_id }),
   };
 }
@@ -156,7 +170,7 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
     againOf,
   } = spec;
   const { tenant_id: _tenant, ...principal } = spec.principal;
-  const { keyOutlivesRun, contextOf } = entryPoints[surface];
+  const { keyOutlivesRun } = entryPointOf(surface);
   return {
     run_id,
     owner,
@@ -180,11 +194,23 @@ function newRun(spec: RunSpec, owner: string, durable: DurableAsked | null = nul
       ...(durable !== null && { durable }),
       ...(againOf !== null && { again_of: againOf }),
       ...(spec.trigger !== null && { trigger: spec.trigger }),
+      ...(spec.evaluation !== null && { evaluation: spec.evaluation }),
+      ...(spec.workflow !== null && { workflow: spec.workflow }),
+      ...(spec.call !== null && durable !== null && { call: spec.call }),
+      ...(spec.trace && {
+        trace: { trace_id: spec.trace.trace_id, span_id: spec.trace.parent_span_id ?? spec.trace.span_id },
+      }),
     },
     idempotency_scope: keyOutlivesRun ? null : (spec.idempotency?.scope ?? null),
     started_at: startedAt,
-    a2a_context: contextOf(spec.thread_suffix ?? ""),
+    ...taskOf(spec),
   };
+}
+
+/** Returns the context and the caller of a task of the A2A protocol; null for every other run. */
+function taskOf({ surface, thread_suffix, principal }: RunSpec): Pick<NewRun, "a2a_context" | "a2a_owner"> {
+  const a2a_context = entryPointOf(surface).contextOf(thread_suffix ?? "");
+  return { a2a_context, a2a_owner: a2a_context === null ? null : principalId(principal) };
 }
 
 /** Returns the fields of a Responses request that the run needs after its start. */

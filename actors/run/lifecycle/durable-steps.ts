@@ -42,6 +42,7 @@ export class DurableSteps {
     const { spec, deps } = this.#runContext;
     const { number: step } = this.#runContext.step;
     const { run_id } = spec;
+    this.#runContext.tellStatus(status, waiting_on?.kind ?? null);
     this.#runContext.stream.publish(() =>
       statusFrame({ run_id, status, attempt, step, waiting_on, updated_at: deps.env.now() }),
     );

@@ -1,18 +1,17 @@
-import { durableAddress, publicThread, splitRunKey } from "../../../bus/address.ts";
+import { durableAddress, publicThread, runAddress, splitRunKey } from "../../../bus/address.ts";
+import type { Bus } from "../../../bus/bus.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
-import { silentOutput } from "../../../bus/frames/silent-output.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
+import { splitNodeId } from "../../../bus/protocol/node-id.ts";
 import type { AcceptedRun, RunPlace, SubmitTurn, TurnAccepted } from "../../../bus/protocol/run.ts";
-import type { ParentRun } from "../../../bus/protocol/task.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
 import { durableQueueIsFull, durableRowById, isResting, wakeDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { neverExpires, settleKeyOp } from "../../../storage/tables/idempotency.ts";
-import { joinBudgetOps } from "../../../storage/tables/run-budgets.ts";
 import type { RunRow } from "../../../storage/tables/runs.ts";
 import { type JsonAnswer, keyExpiresAt, type RunAnswer, type StreamAnswer } from "../../log/earlier-answer.ts";
 import type { AnswerForm, AskedKey } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
-import { taskOutput } from "../child-runs/parent-report.ts";
+import { durableOutput } from "../child-runs/durable-output.ts";
 import type { RunDeps } from "../context/deps.ts";
 import type { EventLogClient } from "../event-log/event-log-client.ts";
 import { DurableRun } from "../spec/durable-run.ts";
@@ -21,16 +20,6 @@ import type { PatternDeps } from "../steps/pattern.ts";
 import { Run } from "./run.ts";
 
 // How a durable run starts: acceptance writes its row. The run then starts when it gets a slot, in this process or in another one.
-
-/**
- * Returns the statements that join a background task to the budgets of the runs above it; none for any other run. Their batch
- * refuses with conflict if the thread has too many running tasks.
- */
-export function joiningOps(store: TenantStore, run_id: string, parent: ParentRun | undefined): WriteOp[] {
-  if (parent?.background === undefined) return [];
-  const { task_id, root_key, background } = parent;
-  return joinBudgetOps(store, { run_id, task_id, root_key, budgets: background.budgets }, background.tasks_max);
-}
 
 /** Refuses with run_queue_full if the tenant's queue of durable runs is full. */
 export async function checkQueue(store: TenantStore): Promise<void> {
@@ -62,14 +51,21 @@ export function settleAcceptedOps(
     run: { suffix: thread_suffix ?? "", accepted: run },
     body: { status: 202, body: JSON.stringify(run) },
   };
-  const { keyOutlivesRun } = entryPoints[surface];
+  const { keyOutlivesRun } = entryPointOf(surface);
   const expiresAt = keyOutlivesRun ? Math.max(key.until ?? 0, keyExpiresAt(startedAt, settings)) : neverExpires;
   return [settleKeyOp(store, key.scope, run.resume_token, JSON.stringify(answers[key.form]), expiresAt)];
 }
 
 /** Notifies the `durable` actor, which gives out the slots, that the store lists this run as due. */
 export function tellDue(place: RunPlace, { bus, deps }: Pick<ActorContext<RunDeps>, "bus" | "deps">): void {
-  if (deps.settings.durablePollSeconds > 0) bus.tell(durableAddress(deps.host), "wake", place);
+  const host = deps.settings.durablePollSeconds > 0 ? workHostOf(place, bus) : null;
+  if (host !== null) bus.tell(durableAddress(host), "wake", place);
+}
+
+/** Returns the host on which a durable run works; null if no host is a worker. */
+function workHostOf({ tenant_id, suffix, run_id }: RunPlace, bus: Bus): string | null {
+  const node = bus.workNodeOf(runAddress(tenant_id, suffix, run_id));
+  return node === null ? null : splitNodeId(node).host;
 }
 
 /** Notifies the `durable` actor that the run no longer needs its slot. */
@@ -101,7 +97,8 @@ export async function slotFor(
 ): Promise<boolean> {
   // The parent run holds a slot and is idle while the task works.
   if (parent?.durable !== undefined) return true;
-  if (parent !== undefined || deps.settings.durablePollSeconds === 0) return false;
+  if (parent !== undefined || deps.settings.durablePollSeconds === 0 || workHostOf(place, bus) !== deps.host)
+    return false;
   const { go } = await bus.ask(durableAddress(deps.host), "begin", place).catch(() => ({ go: false }));
   return go;
 }
@@ -125,12 +122,7 @@ export function beginDurable(
   metrics.observe("svc_durable_start_seconds", {}, Math.max(0, env.now() - accepted_at) / 1000);
   // The acceptance has settled the key.
   const spec = { ...start.spec, idempotency: null, response: asked.response ?? null };
-  return new Run(
-    { ...start, spec, durableRun },
-    log,
-    parent ? taskOutput(parent, place.tenant_id, bus) : silentOutput,
-    deps,
-  );
+  return new Run({ ...start, spec, durableRun }, log, durableOutput(spec, bus), deps);
 }
 
 /**

@@ -15,7 +15,7 @@ import type { Run } from "./run.ts";
 export interface RunState extends HeardRun {
   /** The live run; null while it is suspended, or over. */
   run: Run | null;
-  /** Pending while the run is being resumed. Never rejects. */
+  /** Pending while the run is being accepted or resumed: `run` may be null although the thread already has the run. Never rejects. */
   taking: Promise<void> | null;
   /** Output to the client that started the run; null after that client has disconnected. */
   output: RunOutput | null;
@@ -27,6 +27,20 @@ export interface RunState extends HeardRun {
   room: ContextRoom | null;
   /** The answer to the caller; null before the turn is accepted. */
   accepted: TurnAccepted | null;
+}
+
+/** Marks the run as being taken until the promise settles, and returns the promise. */
+export async function whileTaken<T>(state: RunState, taken: Promise<T>): Promise<T> {
+  const over = taken.then(
+    () => {},
+    () => {},
+  );
+  state.taking = over;
+  try {
+    return await taken;
+  } finally {
+    if (state.taking === over) state.taking = null;
+  }
 }
 
 /** Makes a run the live run of its actor. After a suspension the actor tries to resume it once: an answer may have arrived in between. */

@@ -1,6 +1,7 @@
 import { splitRunKey, threadAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { AcceptedRun } from "../../../bus/protocol/run.ts";
+import { refreshAccess } from "../../../governance/auth/fresh-access.ts";
 import { withHeldScopes } from "../../../governance/auth/held-scopes.ts";
 import { admit } from "../../../governance/auth/inbound.ts";
 import { isRevoked } from "../../../governance/auth/revoked.ts";
@@ -13,10 +14,11 @@ import { requeuedEntry } from "../../log/entry.ts";
 import { messageOf } from "../../log/message.ts";
 import type { OpenThread } from "../../log/messages.ts";
 import type { ActorContext } from "../../runtime/define.ts";
+import { joiningOps } from "../child-runs/task-start.ts";
 import { EventLogClient } from "../event-log/event-log-client.ts";
 import { durableAsked } from "../intake/admission.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
-import { acceptedRun, checkQueue, joiningOps, tellDue } from "./durable.ts";
+import { acceptedRun, checkQueue, tellDue } from "./durable.ts";
 import type { RunState } from "./own-run.ts";
 import { routesOfRun } from "./resumed-spec.ts";
 
@@ -42,8 +44,9 @@ export async function requeueRun(
   const before = await durableRowById(store, runId);
   if (before !== undefined) return acceptedRun(place, before.expires_at);
   const dead = await deadRun(store, deadId);
-  const principal = withHeldScopes({ ...dead.asked.principal, tenant_id: tenantId }, deps.settings);
-  if (isRevoked(principal, deps.settings)) throw new SvcError("principal_revoked");
+  await refreshAccess({ ...dead.asked.principal, tenant_id: tenantId }, deps, env.now());
+  const principal = withHeldScopes({ ...dead.asked.principal, tenant_id: tenantId }, deps, env.now());
+  if (isRevoked(principal, deps, env.now())) throw new SvcError("principal_revoked");
   const agent = await deps.manifests.resolve(tenantId, dead.manifest, suffix);
   admit(principal, agent.inbound);
   // Check the model first: a run without its model would die, and a dead run can be requeued only once.
@@ -68,7 +71,7 @@ export async function requeueRun(
     const run = { ...continuedRow(dead, runId), ...own };
     await log.begin({
       entries: [requeuedEntry(runId, deadId)],
-      ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent)],
+      ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent, agent)],
       run: { ...run, asked: { ...run.asked, durable: { ...durable, body: body.digest } } },
       manifest: agent.name,
       model_id: dead.asked.routes[0] ?? "",
@@ -113,13 +116,13 @@ async function checkStandsAt(
 
 /** Returns the run row of the new run, without the fields that its own start sets. */
 function continuedRow(
-  { run_id, manifest, parent_run_id, hops, asked, first_seq, spent, a2a_context }: RunRow,
+  { run_id, manifest, parent_run_id, hops, asked, first_seq, spent, a2a_context, a2a_owner }: RunRow,
   runId: string,
 ): Omit<NewRun, "owner" | "manifest_digest" | "manifest_version" | "started_at"> {
   const { first_run_id = run_id, first_seq: first = first_seq ?? 0 } = asked.requeued ?? {};
   const used = spent ?? asked.requeued?.spent ?? null;
   const requeued = { run_id, first_run_id, first_seq: first, spent: used && limitsUsed(used) };
-  const same = { manifest, parent_run_id, hops, a2a_context };
+  const same = { manifest, parent_run_id, hops, a2a_context, a2a_owner };
   return { run_id: runId, ...same, asked: { ...asked, requeued }, idempotency_scope: null };
 }
 

@@ -1,10 +1,11 @@
-import { runAddress, threadAddress } from "../../../bus/address.ts";
+import { publicThread, runAddress, threadAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { frame } from "../../../bus/frames/frames.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import { statusFrame } from "../../../bus/frames/run-status.ts";
-import { silentOutput } from "../../../bus/frames/silent-output.ts";
+import { tellNews } from "../../../bus/protocol/news.ts";
 import type { AbortReason, RunPlace } from "../../../bus/protocol/run.ts";
+import { refreshAccess } from "../../../governance/auth/fresh-access.ts";
 import { isRevoked } from "../../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { endTasksOps } from "../../../storage/tables/abandoned-waits.ts";
@@ -21,9 +22,10 @@ import type { TakenRun } from "../../log/messages.ts";
 import { closeSubAgentCalls } from "../../log/open-calls.ts";
 import type { ContextRoom } from "../../runtime/context-memory.ts";
 import type { ActorContext } from "../../runtime/define.ts";
-import { isThere } from "../billing/parent-budget.ts";
+import { isThere } from "../billing/parent-run.ts";
 import { isOverload, isPassing } from "../billing/passing.ts";
-import { refusedTask, taskOutput } from "../child-runs/parent-report.ts";
+import { durableOutput, tellEvaluation, tellWorkflow } from "../child-runs/durable-output.ts";
+import { refusedTask } from "../child-runs/parent-report.ts";
 import { EventLogClient } from "../event-log/event-log-client.ts";
 import { DurableRun } from "../spec/durable-run.ts";
 import type { RunSpec } from "../spec/run-spec.ts";
@@ -98,16 +100,29 @@ export async function resumeRun(
           Math.max(0, (stored.begun_at ?? 0) - stored.accepted_at) / 1000,
         );
       const own = new DurableRun(taken.run, place, stored, { ...deps, store, bus }, slot);
+      await refreshAccess({ ...taken.run.asked.principal, tenant_id: place.tenant_id }, deps, deps.env.now());
       const end = stop === null ? endOf(taken.run, place, stored, isOver, deps) : null;
       if (end !== null) return await endDurable(log, end, own, taken, store, { deps, bus });
       durableRun = own;
       log.follow(durableRun);
     }
+    if (stop === null) {
+      await deps.freezes.pending;
+      deps.freezes.refuseRun(tenant_id, taken.run.asked.principal.sub, taken.run.manifest);
+    }
     const makeRoom = (bytes: number) => room.ask(bytes, roomMs);
-    const start = await resumedSpec(taken.run, taken.thread, waits, place, durableRun, { store, makeRoom }, deps);
+    const start = await resumedSpec(
+      taken.run,
+      taken.thread,
+      waits,
+      place,
+      durableRun,
+      { store, makeRoom, isEnding: stop !== null },
+      deps,
+    );
     const { spec } = start;
     const isOrphan = spec.parent !== null && !(await isThere(spec.parent, store, bus));
-    const reports = output ?? (spec.parent ? taskOutput(spec.parent, tenant_id, bus) : silentOutput);
+    const reports = output ?? durableOutput(spec, bus);
     const run = new Run(start, log, reports, deps);
     if (isBack) run.taskFamily?.expect(task);
     if (stop !== null) run.abort(stop);
@@ -168,7 +183,7 @@ function endOf(
 ): EndedDurable | null {
   if (isOver) return { status: "expired", error: "run_expired" };
   if (lost >= lostMax) return { status: "dead", error: `step_lost: its process has ended ${lost} times in one step` };
-  if (isRevoked({ ...row.asked.principal, tenant_id: place.tenant_id }, deps.settings))
+  if (isRevoked({ ...row.asked.principal, tenant_id: place.tenant_id }, deps, deps.env.now()))
     return { status: "failed", error: "principal_revoked" };
   return null;
 }
@@ -199,7 +214,7 @@ async function restUnready(
   refusal: SvcError,
   durableRun: DurableRun,
   row: RunRow,
-  { env, log: logger }: PatternDeps,
+  { env, bus, log: logger }: PatternDeps,
 ): Promise<null> {
   const { run_id } = durableRun.place;
   const spent = row.spent ?? row.asked.requeued?.spent ?? unspent;
@@ -207,15 +222,17 @@ async function restUnready(
   const isFailed = !isOverload(refusal.code);
   await log.suspend(spent, durableRun.putOffOps(isFailed));
   const why = isFailed ? "with these settings" : "for lack of memory";
-  logger.warn(
-    { run_id, manifest: row.manifest, code: refusal.code, until },
-    `a durable run cannot be resumed ${why} and will be retried: ${refusal.message}`,
-  );
+  if (refusal.code !== "frozen")
+    logger.warn(
+      { run_id, manifest: row.manifest, code: refusal.code, until },
+      `a durable run cannot be resumed ${why} and will be retried: ${refusal.message}`,
+    );
   if (isFailed) log.publish(() => frame("on_error", { message: refusal.code }, -1));
   const waiting_on = { kind: "retry", id: run_id, until } as const;
   const attempt = durableRun.attempts + (isFailed ? 1 : 0);
   const standing = { status: "waiting", attempt, step: spent.step ?? 0, waiting_on } as const;
   log.publish(() => statusFrame({ run_id, ...standing, updated_at: env.now() }));
+  tellStatus(bus, durableRun, row, "waiting", "retry");
   return null;
 }
 
@@ -252,9 +269,28 @@ async function endDurable(
   await log.end(entries, ops, ending, null);
   const standing = { run_id, status, attempt: 0, step, waiting_on: null, updated_at: deps.env.now() };
   log.publish(() => statusFrame(standing));
+  tellStatus(bus, durableRun, row, status);
   durableRun.announceEnd();
+  const { evaluation, workflow, parent } = row.asked;
+  if (evaluation !== undefined && parent === undefined) tellEvaluation(tenant_id, evaluation, bus);
+  if (workflow !== undefined) tellWorkflow(tenant_id, workflow, bus);
   // A suspended child task would otherwise wait for an answer that no run needs.
   for (const task of tasks)
     bus.tell(runAddress(tenant_id, task.suffix, task.run_id), "abort", { reason: "worker_lost" });
   return null;
+}
+
+/** Tells the tenant's listeners the status of a run that did not resume. */
+function tellStatus(
+  bus: PatternDeps["bus"],
+  { place }: DurableRun,
+  { manifest }: RunRow,
+  status: string,
+  waiting_on: string | null = null,
+): void {
+  const { tenant_id, suffix, run_id } = place;
+  tellNews(bus, tenant_id, () => {
+    const thread_id = suffix === "" ? null : publicThread(tenant_id, suffix);
+    return { kind: "run_status", run_id, thread_id, manifest: manifest ?? "", status, waiting_on };
+  });
 }

@@ -1,4 +1,4 @@
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import type { RunPlace } from "../../../bus/protocol/run.ts";
 import { withHeldScopes } from "../../../governance/auth/held-scopes.ts";
 import { admit } from "../../../governance/auth/inbound.ts";
@@ -21,21 +21,26 @@ import type { OpenAsked } from "../event-log/event-log.ts";
 import { Tail } from "../event-log/tail.ts";
 import { thinkingFor } from "../intake/admission.ts";
 import { ephemeralInstructionAfter } from "../intake/ephemeral-instruction.ts";
+import { hasPin } from "../intake/manifest-pin.ts";
 import { lastUserMessage, messagesNeeded, turnStartOfRun } from "../prompt/working-set.ts";
 import type { DurableRun } from "../spec/durable-run.ts";
 import { agentFor } from "../spec/request-tools.ts";
-import type { RunSpec, RunStart } from "../spec/run-spec.ts";
+import type { PendingCall, RunSpec, RunStart } from "../spec/run-spec.ts";
 import type { PatternDeps } from "../steps/pattern.ts";
 
 /** Builds the run spec of a resumed run from its row, its log and its waits. */
 export async function resumedSpec(
   row: RunRow,
-  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "queued"> &
+  thread: Pick<OpenThread, "thread_key" | "next_seq" | "leaf_seq" | "thinking_level" | "pinned" | "queued"> &
     Pick<ThreadRow, "bytes">,
   waits: readonly WaitRow[],
   { tenant_id: tenantId, suffix, run_id: runId }: RunPlace,
   durableRun: DurableRun | null,
-  { store, makeRoom }: { readonly store: TenantStore } & Pick<OpenAsked, "makeRoom">,
+  {
+    store,
+    makeRoom,
+    isEnding,
+  }: { readonly store: TenantStore; readonly isEnding: boolean } & Pick<OpenAsked, "makeRoom">,
   deps: PatternDeps,
 ): Promise<RunStart> {
   const { asked } = row;
@@ -43,19 +48,26 @@ export async function resumedSpec(
   // True for an accepted durable run that has not made a step yet.
   const isFirst = row.status === "accepted" && requeued === undefined;
   const { options = null } = asked;
-  const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps.settings);
+  const principal = withHeldScopes({ ...asked.principal, tenant_id: tenantId }, deps, deps.env.now());
   const own = await agentOfRun(row, suffix, store, deps.manifests);
   const resolved = options === null ? own : agentFor(own, options);
+  // A durable run keeps the version that it was accepted with, and a run that only ends calls no model.
+  if (thread.pinned && durableRun === null && !isEnding && asked.parent === undefined) await hasPin(store, thread, own);
   if (durableRun !== null) admit(principal, resolved.inbound);
   const { mode, agent } = resumeMode(resolved, row, principal);
   const inMode = (found: CompiledAgent) => resumeMode(found, row, principal).agent;
-  const tools = deps.toolSets.opening(resolved, tenantId, inMode);
   const fromSeq = requeued?.first_seq ?? row.first_seq ?? 0;
   const tail = await readTail(store, thread.thread_key, fromSeq, thread.next_seq);
-  const isContinuation = entryPoints[asked.surface].work === "continuation";
+  const isContinuation = entryPointOf(asked.surface).work === "continuation";
   // Results from a client continue the turn that made the calls.
   const continues = isContinuation || tail.userMessages === 0;
   const needed = messagesNeeded(agent.session) + tail.messages;
+  const calls = tail.open(waits);
+  const tools = deps.toolSets.opening(resolved, tenantId, {
+    derive: inMode,
+    above: asked.parent?.allow_hosts ?? [],
+    needs: neededTools(calls, waits),
+  });
   await makeRoom(await branchBytesOf(store, thread, needed, continues));
   const branch = await loadBranch(store, thread.thread_key, thread.leaf_seq, needed, continues);
   const hasAnswered = tail.steps > 0 || tail.notes.length > 0;
@@ -66,6 +78,7 @@ export async function resumedSpec(
   const spec: RunSpec = {
     run_id: runId,
     request_id: asked.request_id,
+    ...(asked.trace && deps.tracer && { trace: deps.tracer.under(asked.trace) }),
     surface: asked.surface,
     principal,
     agent,
@@ -84,8 +97,9 @@ export async function resumedSpec(
     response: asked.response ?? null,
     options,
     trigger: asked.trigger ?? null,
-    // A run of one call has no thread, so it never resumes.
-    call: null,
+    evaluation: asked.evaluation ?? null,
+    workflow: asked.workflow ?? null,
+    call: asked.call ?? null,
     userText: isFirst ? tail.userText : null,
     startedAt: row.started_at,
     keyedAs: requeued?.first_run_id ?? runId,
@@ -97,7 +111,7 @@ export async function resumedSpec(
       ? null
       : {
           step: tail.steps,
-          calls: tail.open(waits),
+          calls,
           endedOnDenial: tail.endedOnDenial,
           answer: tail.answer,
           callIds: tail.callIds,
@@ -120,11 +134,18 @@ export async function resumedSpec(
   };
 }
 
-/** Returns the model routes of a run, as they are configured now. Refuses with model_not_configured. */
+/** Names of the tools of the calls that continue now, also of those of sub-agents. */
+function neededTools(calls: readonly PendingCall[], waits: readonly WaitRow[]): string[] {
+  const continued = calls.filter(({ wait, isHanded }) => wait?.state !== "open" && isHanded !== true);
+  const answered = waits.filter(({ state }) => state !== "open");
+  return [...continued.map(({ call }) => call.name), ...answered.map(({ call }) => call.tool)];
+}
+
+/** Returns the model routes of a run, as they are configured now. Refuses with model_not_configured, unless it calls no model. */
 export function routesOfRun({ asked }: RunRow, agent: CompiledAgent, models: PatternDeps["models"]): ModelRoute[] {
   const known = asked.routes.flatMap((id) => models.routes.get(id) ?? []);
   const routes = known.length > 0 ? known : [agent.model.route];
-  models.provider(routes[0] as ModelRoute);
+  if (asked.call === undefined) models.provider(routes[0] as ModelRoute);
   return routes;
 }
 

@@ -1,20 +1,22 @@
 import type { Timer } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { entryPoints, isCompaction } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf, isCompaction } from "../../../bus/frames/entry-points.ts";
 import { turnStartedFrame } from "../../../bus/frames/frames.ts";
 import type { RunOutput } from "../../../bus/frames/output.ts";
 import type { AbortReason, AnswerAsAsked, AnswerOutcome, AnswerToWait, InputHint } from "../../../bus/protocol/run.ts";
-import type { BudgetUsed, ParentRun } from "../../../bus/protocol/task.ts";
+import type { ParentRun } from "../../../bus/protocol/task.ts";
+import { traceFields } from "../../../governance/tracing/tracer.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { LiveRun } from "../../runtime/live-runs.ts";
 import type { ToolOpening } from "../../tools/tool-sets.ts";
+import { callStopHooks } from "../child-runs/stop-hooks.ts";
 import { compactAfterTurn } from "../compaction/compaction-rules.ts";
 import { endArtifacts } from "../context/run-artifacts.ts";
 import { RunContext } from "../context/run-context.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { askedApprovals } from "../event-log/asked-approvals.ts";
 import type { EventLog } from "../event-log/event-log.ts";
-import { askForControl } from "../model/side-question.ts";
+import { controlModels } from "../model/control-models.ts";
 import { clientMessages } from "../prompt/working-set.ts";
 import type { RunSpec, RunStart } from "../spec/run-spec.ts";
 import { answeredBefore, type Finished, stopped } from "../steps/endings.ts";
@@ -22,6 +24,7 @@ import type { Pattern, PatternDeps } from "../steps/pattern.ts";
 import { takeAtEnd } from "../steps/taken-inputs.ts";
 import { familyOf } from "../tool-calls/tool-execution.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
+import { callDurably } from "./call-durably.ts";
 import { callTool } from "./call-tool.ts";
 import { compactThread } from "./compact-thread.ts";
 import { DurableSteps } from "./durable-steps.ts";
@@ -55,7 +58,7 @@ export class Run implements LiveRun {
 
   constructor(start: RunStart, eventLog: EventLog, output: RunOutput, deps: PatternDeps) {
     this.#runContext = new RunContext(start, eventLog, output, deps);
-    this.#runContext.askForControl = askForControl;
+    this.#runContext.controlModels = controlModels;
     this.#output = output;
     this.#patterns = deps.patterns;
     this.#durable = this.#runContext.durableRun && new DurableSteps(this.#runContext, this.#runContext.durableRun);
@@ -125,23 +128,32 @@ export class Run implements LiveRun {
     this.#runContext.cancellation.cancel();
   }
 
+  /**
+   * Stops the run if its caller or its manifest is frozen. A durable run is suspended instead; its model call is cancelled and will be
+   * repeated.
+   */
+  obeyFreezes(): void {
+    const { deps, spec, stream, durableRun, run } = this.#runContext;
+    if (!deps.freezes.stopsRun(spec.principal.tenant_id, spec.principal.sub, spec.agent.name)) return;
+    if (durableRun === null) {
+      this.abort("frozen");
+      return;
+    }
+    run.isFrozen = true;
+    durableRun.drain();
+    stream.call?.abort();
+  }
+
   /** Input is queued for the run. */
   steered(hint: InputHint): void {
     this.#runContext.steering.hinted(hint);
   }
 
-  /** Settles a reservation of a child task. */
-  repay(reservationId: string, used: BudgetUsed): void {
-    this.tasks?.repay(reservationId, used);
-  }
-
-  /** Stops a run whose actor has crashed. Calls `left` once the usage of its tasks is known: the thread may then close the run. */
+  /** Stops a run whose actor has crashed. Calls `left` when the thread may close the run. */
   crashed(left: () => void): void {
     this.abort("worker_lost");
     // A durable run leaves its thread itself, after it has reported its usage.
-    if (this.isDurable) return;
-    if (this.tasks?.isAtWork === true) void this.#settleTasks().then(left);
-    else left();
+    if (!this.isDurable) left();
   }
 
   /** Answers a wait of a run without a thread. */
@@ -164,12 +176,19 @@ export class Run implements LiveRun {
 
   /** The phases of a turn: begin, run the pattern until there is an ending, then leave, suspend, retry, or write the end. */
   async #run(opening: ToolOpening | null): Promise<RunExit> {
+    const exit = await this.#work(opening);
+    this.#runContext.endSpan(exit);
+    return exit;
+  }
+
+  async #work(opening: ToolOpening | null): Promise<RunExit> {
     const { deps, spec, run } = this.#runContext;
     // The handler of the actor returns before the first frame and the first model call.
     await null;
     this.#startClock();
     try {
       this.#announceStart();
+      this.obeyFreezes();
       const isStopped = opening !== null && !(await this.#openTools(opening));
       const loop = this.#loop;
       const tools = new ToolRunner(this.#runContext);
@@ -180,7 +199,6 @@ export class Run implements LiveRun {
       for (;;) {
         const ending = earlier ?? (await loop(this.#runContext, tools));
         earlier = null;
-        await this.#settleTasks();
         if (this.#durable?.isCut) return this.#durable.leave();
         if (ending.kind === "suspended") await this.#suspend();
         else if (this.#durable !== null && (await this.#triesAgain(this.#durable, ending))) return "suspended";
@@ -188,7 +206,6 @@ export class Run implements LiveRun {
         return ending.kind;
       }
     } catch (error) {
-      await this.#settleTasks();
       return await this.#fail(error);
     } finally {
       this.#deadline?.cancel();
@@ -211,7 +228,10 @@ export class Run implements LiveRun {
    */
   async #openTools(opening: ToolOpening): Promise<boolean> {
     const opened = opening();
-    void opened.then(({ close }) => this.ended.then(close));
+    opened.then(
+      ({ close }) => void this.ended.then(close),
+      () => {},
+    );
     const tools = await this.#runContext.cancellation.orStopped(opened);
     if (tools !== null) this.#runContext.equip(tools.agent);
     return tools !== null;
@@ -223,15 +243,17 @@ export class Run implements LiveRun {
     if (userText !== null) this.#runContext.audit("user_input", "ok", { user_input: userText.slice(0, 2000) });
     if (spec.resumed === null) this.#output.started();
     if (!isCompaction(spec)) stream.publish(() => turnStartedFrame);
-    this.#durable?.tell("running");
+    if (this.#durable === null) this.#runContext.tellStatus("running");
+    else this.#durable.tell("running");
   }
 
   /** The loop of the agent's pattern. A compaction and a single call have their own. */
   get #loop(): Pattern {
     const { spec } = this.#runContext;
     const { pattern } = spec.agent.manifest.spec;
-    const { work } = entryPoints[spec.surface];
-    const own = work === "compaction" ? compactThread : work === "call" ? callTool : null;
+    const { work } = entryPointOf(spec.surface);
+    const call = this.#durable === null ? callTool : callDurably;
+    const own = work === "compaction" ? compactThread : work === "call" ? call : null;
     const loop = own ?? this.#patterns.get(pattern);
     if (!loop) throw new Error(`no pattern is called ${pattern}`);
     return loop;
@@ -246,25 +268,12 @@ export class Run implements LiveRun {
       if (exit === "finished") this.#output.failed(refusal);
       return exit;
     }
-    deps.log.error({ err: error, run_id: spec.run_id }, "run failed");
+    deps.log.error({ err: error, run_id: spec.run_id, ...traceFields(spec.trace) }, "run failed");
     metrics.count("svc_runs_total", { outcome: "failed" });
     const written = error instanceof SvcError && (await writeFailure(this.#runContext, error, this.#output));
     this.#output.failed(refusal);
+    this.#runContext.tellStatus("failed");
     return written ? "finished" : "lost";
-  }
-
-  /**
-   * Waits for the last usage report of child tasks, if a parent shares the budget, or if another process will resume this run.
-   * Stopping a run stops its tasks. A resumed run may also end while a task is active whose call an earlier process has closed.
-   */
-  async #settleTasks(): Promise<void> {
-    const { abortReason, run, spec } = this.#runContext;
-    const { tree } = this.#runContext.billing;
-    const counts = tree?.isShared === true || spec.parent !== null || this.#runContext.durableRun?.isCut === true;
-    if (abortReason !== "shutdown" && !counts) return;
-    await run.tasks?.settled();
-    // The last batch releases all reservations, so their usage must be written before it.
-    await tree?.flushed;
   }
 
   /** Suspends the run, and stores its usage in the same batch. */
@@ -274,15 +283,21 @@ export class Run implements LiveRun {
     // A sub-agent may have stopped before a task of a parallel sub-agent was resumed.
     await run.tasks?.rest();
     // A run that was stopped by now is suspended too. The run that resumes it for the stop closes its calls.
-    await this.#settleTasks();
     this.#isEnding = true;
     if (this.#durable !== null) return this.#durable.suspend();
     const used = { ...budget.spent, permission_mode: mode, usage: meter.total, ...run.keptAside };
     await eventLog.suspend(used, this.#runContext.billing.tree?.lastOps() ?? none);
+    this.#runContext.tellStatus("waiting", run.waitingOn?.kind ?? null);
   }
 
   /** Suspends a durable run whose model call has failed, to retry it. False if the ending is final. */
   async #triesAgain(steps: DurableSteps, ending: Finished): Promise<boolean> {
+    const isPutOff = this.#runContext.run.isFrozen && !ending.ok && ending.failure !== null && !this.aborted;
+    if (isPutOff) {
+      this.#isEnding = true;
+      await steps.putOff("frozen", false);
+      return true;
+    }
     const verdict = steps.verdictOn(ending);
     this.#isDead = verdict === "dead";
     if (verdict !== "again") return false;
@@ -336,9 +351,11 @@ export class Run implements LiveRun {
     });
     if (!(await end.write())) return this.#continueWithInput(ending, end.billed);
     runContext.committed();
-    this.#durable?.tell(end.status);
+    if (this.#durable === null) runContext.tellStatus(end.status);
+    else this.#durable.tell(end.status);
     runContext.durableRun?.announceEnd();
     end.report();
+    void callStopHooks(runContext, ending);
     return true;
   }
 }

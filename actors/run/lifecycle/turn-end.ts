@@ -1,5 +1,6 @@
+import { memoryAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
-import { entryPoints } from "../../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../../bus/frames/entry-points.ts";
 import type { AskedApproval, RunOutput, RunResult } from "../../../bus/frames/output.ts";
 import type { AbortReason } from "../../../bus/protocol/run.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
@@ -11,6 +12,7 @@ import type { AtEnd } from "../../log/messages.ts";
 import { closeSubAgentCalls } from "../../log/open-calls.ts";
 import { refusedTask, taskOutcome } from "../child-runs/parent-report.ts";
 import type { RunContext } from "../context/run-context.ts";
+import { captureOps } from "../context/run-memory.ts";
 import { settleOps } from "../event-log/settlement.ts";
 import type { RunOutcome } from "../spec/run-spec.ts";
 import type { Finished } from "../steps/endings.ts";
@@ -42,6 +44,8 @@ export class TurnEnd {
   /** Usage rows and call records of the last step. A turn that continues stores them with the answer. */
   readonly billed: readonly WriteOp[];
   #result: RunResult;
+  /** True if a worker is to capture the facts of the turn. */
+  #isCaptured = false;
 
   constructor(runContext: RunContext, ending: Finished, { output, messagesJson, approvals, isDead }: TurnFacts) {
     const { abortReason } = runContext;
@@ -79,6 +83,7 @@ export class TurnEnd {
         ...(left?.ops ?? none),
         ...parentOps(this.#runContext),
         ...this.billed,
+        ...this.#captured(),
         ...this.#settled(),
         ...ofDurable,
         ...billing.endOps(),
@@ -97,7 +102,7 @@ export class TurnEnd {
     if (stop_reason === "max_turns") stream.frame("max_turns", { limit: answerer.spec.agent.recursion_limit });
     if (this.#isAborted) stream.frame("aborted", { thread_id: eventLog.threadId });
     // A compaction and a single call have no reply.
-    if (["turn", "continuation"].includes(entryPoints[spec.surface].work))
+    if (["turn", "continuation"].includes(entryPointOf(spec.surface).work))
       this.#runContext.audit("final_response", ok ? "ok" : "error", {
         chars: final?.length ?? 0,
         stop_reason,
@@ -107,8 +112,16 @@ export class TurnEnd {
     if (["max_tokens", "refusal", "max_turns"].includes(stop_reason))
       metrics.count("svc_run_stop_reason_total", { reason: stop_reason });
     metrics.count("svc_runs_total", { outcome: this.#label });
+    if (this.#isCaptured) deps.bus.tell(memoryAddress(spec.principal.tenant_id), "wake", {});
     if (this.#stopping) this.#output.failed(this.#stopping);
     else this.#output.finished(this.#result, eventLog.durableSeq);
+  }
+
+  /** Returns the operation that lets a worker capture the facts of the turn, if its agent captures any. */
+  #captured(): readonly WriteOp[] {
+    const ops = this.#isDone ? captureOps(this.#runContext, this.#ending) : none;
+    this.#isCaptured = ops.length > 0;
+    return ops;
   }
 
   get status(): string {
@@ -134,7 +147,7 @@ export class TurnEnd {
 
   /** Returns the end of the run for its row. */
   #row(): RunEnding {
-    const { spec, billing } = this.#runContext;
+    const { spec, billing, run } = this.#runContext;
     const { stop_reason, failure, failedCall } = this.#ending;
     return {
       status: this.#status,
@@ -143,6 +156,8 @@ export class TurnEnd {
       ...(failure !== null && { failure }),
       ...(failedCall && { failure_code: failedCall.code }),
       usage: billing.meter.total,
+      ...(spec.workflow && run.taint.sources.length > 0 && { taint: run.taint.sources }),
+      ...(spec.workflow && run.hasActed && { acted: true as const }),
       ...(spec.parent && { task: taskOutcome(this.#result) }),
     };
   }
@@ -176,7 +191,7 @@ const none: readonly never[] = [];
 /** Returns the result of the run. The last batch adds the id of its last event. */
 function resultOf(
   runContext: RunContext,
-  { final, stop_reason, handed, failure, failedTool, failedCall }: Finished,
+  { final, stop_reason, handed, failure, failedTool, failedCall, withheld }: Finished,
   { messagesJson, approvals }: Pick<TurnFacts, "messagesJson" | "approvals">,
 ): RunResult {
   const { run, eventLog, billing, step } = runContext;
@@ -191,8 +206,10 @@ function resultOf(
     aborted: runContext.abortReason !== null,
     failure,
     ...(failedTool && { failedTool: true as const }),
+    ...(withheld && { withheld }),
     ...(failedCall && { failedCall }),
     ...(run.hasActed && { hasActed: true as const }),
+    ...(run.taint.sources.length > 0 && { taint: run.taint.sources }),
     ...(run.compaction !== null && { compaction: run.compaction }),
     ...(run.called !== null && { called: run.called }),
     approvals,

@@ -42,11 +42,13 @@ export async function releaseReply(runContext: RunContext, reply: ModelReply): P
   const { thoughts, ...rest } = reply;
   // A signature is only valid for unchanged thoughts, and refused text must not be stored.
   const isWhole = reasoning.denial === null && reasoning.shown === reply.reasoning;
+  // The reasoning of a refused text leads to the same text.
+  const isShown = reasoning.denial === null && text.denial === null;
   return {
     ...rest,
     ...(thoughts !== undefined && isWhole && text.denial === null ? { thoughts } : {}),
-    // Refused reasoning is dropped without a replacement, because the reply is complete without it.
-    reasoning: reasoning.denial === null ? soundText(reasoning.shown) : "",
+    // It is dropped without a replacement, because the reply is complete without it.
+    reasoning: isShown ? soundText(reasoning.shown) : "",
     text: soundText(text.shown),
     spoken: [...reasoning.spoken, ...text.spoken],
     denials: [reasoning.denial, text.denial].filter((denial) => denial !== null),
@@ -81,17 +83,30 @@ async function released(
   return runContext.pipeline.releaseReply({ kind, text, final, agent, principal, now: runContext.deps.env.now() });
 }
 
-/** Publishes output as it arrives, within the limits. */
-export function streamedOutput(runContext: RunContext, metered: MeteredCall, sent: SentThoughts): ModelEvents {
+/** Changes output as it arrives. */
+interface Gate {
+  text(piece: string): string;
+  reasoning(piece: string): string;
+}
+
+/** Publishes output as it arrives, within the limits and as the controls change it. */
+export function streamedOutput(
+  runContext: RunContext,
+  metered: MeteredCall,
+  sent: SentThoughts,
+  gate: Gate | null,
+): ModelEvents {
   return {
     text(delta, pieces) {
-      const shown = metered.takeText(delta, pieces);
+      const taken = metered.takeText(delta, pieces);
+      const shown = gate === null || taken === "" ? taken : gate.text(taken);
       if (shown === "") return;
       sent.say(shown);
       runContext.stream.say(shown);
     },
     reasoning(delta, pieces) {
-      const shown = metered.take(delta, pieces);
+      const taken = metered.take(delta, pieces);
+      const shown = gate === null || taken === "" ? taken : gate.reasoning(taken);
       if (shown !== "") runContext.stream.think(sent.think(shown));
     },
     calls: (characters, pieces) => void metered.takeCharacters(characters, pieces),

@@ -1,4 +1,6 @@
 import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
+import { attributeNames, spanNames } from "../../../governance/tracing/conventions.ts";
+import { contentText } from "../../../governance/tracing/tracer.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { CallFacts, CallTry, ShownFiles, ShownItem } from "../../../storage/tables/model-calls.ts";
 import { type ContextMessage, seqOf } from "../../log/message.ts";
@@ -60,13 +62,16 @@ export interface CallCourse {
 
 /** Adds the record of a call that has ended to the rows of the run. `limited`: a limit has ended the call. */
 export function recordCall(
-  { spec, billing, eventLog, deps }: RunContext,
+  runContext: RunContext,
   words: CallWords,
-  { step, tries, route, max_tokens, images, started, first_token, usage, estimated, cost_usd }: CallCourse,
+  course: CallCourse,
   reply: ModelReply | null,
   limited: boolean,
 ): void {
+  const { spec, billing, eventLog, deps } = runContext;
+  const { step, tries, route, max_tokens, images, started, first_token, usage, estimated, cost_usd } = course;
   if (route === null) return;
+  if (runContext.spec.trace !== undefined) endModelSpan(runContext, words, course, reply, limited);
   const { purpose, prefix, isOwn, instructions, shown, context = null, ephemeralInstruction } = words;
   const { chars, digest, temperature, thinking, stop, choice } = words;
   const isKept = spec.thread_key >= 0;
@@ -114,6 +119,50 @@ export function recordCall(
   const thread_key = isKept ? spec.thread_key : null;
   const row = { run_id: spec.run_id, thread_key, frame: prefix.digest, facts, bodies: bodies.texts };
   billing.calls.add(row, isOwn ? null : prefix);
+}
+
+/** Ends the span of a model call. */
+function endModelSpan(
+  runContext: RunContext,
+  { purpose, temperature, shown }: CallWords,
+  { route, tries, max_tokens, started, first_token, usage, estimated, cost_usd }: CallCourse,
+  reply: ModelReply | null,
+  limited: boolean,
+): void {
+  const { tracer, mask } = runContext.deps;
+  const { recorded } = mask;
+  const outcome = limited ? "limited" : (tries.at(-1)?.outcome ?? "error");
+  runContext.span(() => ({
+    name: spanNames.model(route?.model ?? ""),
+    kind: "client",
+    start: started,
+    error: reply === null ? outcome : null,
+    attributes: {
+      [attributeNames.operation]: "chat",
+      [attributeNames.provider]: route?.provider ?? "",
+      [attributeNames.requestModel]: route?.model ?? "",
+      [attributeNames.modelRoute]: route?.id ?? "",
+      [attributeNames.purpose]: purpose,
+      [attributeNames.temperature]: temperature,
+      [attributeNames.tries]: tries.length,
+      ...(max_tokens !== null && { [attributeNames.maxTokens]: max_tokens }),
+      ...(first_token !== null && { [attributeNames.firstTokenMs]: first_token - started }),
+      ...(usage !== null && {
+        [attributeNames.inputTokens]: usage.input + usage.cacheRead + usage.cacheWrite,
+        [attributeNames.outputTokens]: usage.output,
+        [attributeNames.estimated]: estimated,
+      }),
+      ...(cost_usd !== null && { [attributeNames.cost]: cost_usd }),
+      ...(reply !== null && { [attributeNames.finishReasons]: [reply.stop_reason] }),
+      ...(reply === null && { [attributeNames.errorType]: outcome }),
+      ...(tracer?.capturesContent && {
+        [attributeNames.inputMessages]: contentText(
+          recorded.value(shown.map(({ role, content }) => ({ role, content }))),
+        ),
+        ...(reply !== null && { [attributeNames.outputMessages]: contentText(recorded.text(reply.text)) }),
+      }),
+    },
+  }));
 }
 
 /** A reply with tool calls is always in the log. */

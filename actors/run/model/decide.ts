@@ -1,4 +1,5 @@
 import { SvcError } from "../../../bus/errors.ts";
+import type { ControlDecision } from "../../../governance/controls/control.ts";
 import { readOwnSchema } from "../../../manifests/answer-schema.ts";
 import { digestJson } from "../../../manifests/canonical-json.ts";
 import type { DecisionRoute, ModelRoute } from "../../../manifests/registries.ts";
@@ -6,7 +7,7 @@ import { contextMessage } from "../../log/message.ts";
 import type { DecisionAnswer } from "../../models/decision-reader.ts";
 import { type DecisionAsked, ModelFailure } from "../../models/provider.ts";
 import { Cancellation } from "../../runtime/cancellation.ts";
-import { type Decided, Decisions } from "../context/decisions.ts";
+import { AskedOnce, type Decided } from "../context/decisions.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { similarities } from "../prompt/similar.ts";
 import { LimitReached } from "./metered-call.ts";
@@ -18,7 +19,13 @@ import { askAside } from "./side-question.ts";
 
 /** A question for a decider, and its purpose. */
 export interface DecisionQuestion extends DecisionAsked {
-  readonly purpose: "router" | "escalation" | "reflect" | "tools_retrieval";
+  readonly purpose:
+    | "router"
+    | "escalation"
+    | "reflect"
+    | "tools_retrieval"
+    | "skill_suggestion"
+    | ControlDecision["purpose"];
 }
 
 /** Time limit of a decider. */
@@ -29,18 +36,25 @@ const beforeMax = 1_000;
 /** A decision model generates no text. */
 const outputTokensMax = 1;
 
-/** Returns the decision of the agent's decider, or `unsure` below spec.decider.min_confidence. The agent must have a decider. */
+/**
+ * Returns the decision of the agent's decider, or `unsure` below `leastConfidence`, which is spec.decider.min_confidence unless given. The
+ * agent must have a decider.
+ */
 export async function decide(
   runContext: RunContext,
   question: DecisionQuestion,
+  leastConfidence?: number,
 ): Promise<Decided | { kind: "unsure" }> {
   const { decider } = runContext.spec.agent;
   if (decider === null) throw new Error(`${runContext.spec.agent.name} has no decider`);
   const { route, min_confidence } = decider;
-  runContext.run.decisions ??= new Decisions();
+  runContext.run.decisions ??= new AskedOnce();
   const key = digestJson({ ...question, decider: route.id });
   const decided = await runContext.run.decisions.once(key, () => ask(runContext, route, question));
-  const isUnsure = decided.kind === "decided" && decided.confidence !== null && decided.confidence < min_confidence;
+  const isUnsure =
+    decided.kind === "decided" &&
+    decided.confidence !== null &&
+    decided.confidence < (leastConfidence ?? min_confidence);
   return isUnsure ? { kind: "unsure" } : decided;
 }
 

@@ -2,6 +2,7 @@ import { cutText } from "../../../bus/cut-text.ts";
 import type { TokenCount } from "../../../bus/protocol/model-reply.ts";
 import { type Borrowed, type Breach, isBreach, type Reservation } from "../../../governance/budget.ts";
 import { OutputCount } from "../../../governance/output-count.ts";
+import { traceparentOf } from "../../../governance/tracing/tracer.ts";
 import { costOf } from "../../../governance/usage.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import type { UsageRow } from "../../../storage/tables/usage.ts";
@@ -71,10 +72,11 @@ export class MeteredCall {
       request: (route) => {
         const sent = request(route, this.#begin(route));
         if (this.#course !== null) this.#course.images = sent.images;
-        return sent;
+        const { trace } = this.#runContext.spec;
+        return trace === undefined ? sent : { ...sent, traceparent: traceparentOf(trace) };
       },
       observer: this.#observer,
-      isCut: () => this.breach !== null,
+      isCut: () => this.breach !== null || this.#runContext.run.isFrozen,
       ...(billing.budget.parentBudget !== null && { again: () => this.#again() }),
       onCall: (call) => {
         stream.call = call;
@@ -286,7 +288,7 @@ export interface CallBounds {
   /** True for a side question, such as one of a pattern. */
   readonly aside?: boolean;
   /** The kind in the usage row. */
-  readonly kind?: UsageRow["kind"];
+  readonly kind?: Exclude<UsageRow["kind"], "embedding" | "skill_eval" | "skill_improve">;
 }
 
 /** One try of the call with one route. */

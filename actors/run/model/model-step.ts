@@ -6,7 +6,7 @@ import { chatMessages } from "../../models/chat-messages.ts";
 import type { ImagesOfCall } from "../../models/images.ts";
 import { ModelFailure, type ModelReply, type ToolUse } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
-import { type Contribution, contributions, withContributed, withLast } from "../prompt/context-source.ts";
+import { type Contribution, contributions, withContributed, withLast, withMaterial } from "../prompt/context-source.ts";
 import { systemText } from "../prompt/working-set.ts";
 import { digestOf, prefixOfAgent, toolListJson } from "../spec/prompt-prefix.ts";
 import { toolUse } from "../spec/request-tools.ts";
@@ -23,6 +23,7 @@ import {
 } from "./buffered-reply.ts";
 import { estimatedImageTokens, imagesFor, imagesOf, refuseImages } from "./call-images.ts";
 import { LimitReached, MeteredCall } from "./metered-call.ts";
+import { OutputGate } from "./output-gate.ts";
 
 /**
  * The outcome of a model call: a reply, a limit that prevented or ended it, a failure of the provider, or a stop. `partial` is the
@@ -56,12 +57,14 @@ export async function modelStep(
   const prepared = preparePrompt(runContext, shown, ephemeralInstruction);
   const prompt = prepared instanceof Promise ? await prepared : prepared;
   if (prompt === null) return unspoken;
+  const buffers = isBuffered(runContext);
   const call: StepCall = {
     runContext,
     prompt,
     metered: meterOf(runContext, prompt),
     sent: new SentThoughts(),
-    isBuffered: isBuffered(runContext),
+    isBuffered: buffers,
+    gate: buffers || !runContext.pipeline.changesReplies ? null : await OutputGate.of(runContext),
     mend,
   };
   try {
@@ -88,6 +91,8 @@ interface StepCall {
   readonly sent: SentThoughts;
   /** True if clients receive nothing of the reply before it is complete. */
   readonly isBuffered: boolean;
+  /** The controls that change the reply as it arrives; null without any, and for a buffered reply. */
+  readonly gate: OutputGate | null;
   readonly mend: MendOverflow | null;
 }
 
@@ -112,18 +117,22 @@ function preparePrompt(
   shown: readonly ContextMessage[],
   ephemeralInstruction: string | null,
 ): Prompt | Promise<Prompt | null> {
-  const { spec, step, store, eventLog, deps, answerSchema } = runContext;
+  const { spec, step, store, eventLog, deps, answerSchema, branch } = runContext;
   const contributed = contributions(deps.contextSources, () => ({
     agent: spec.agent,
     principal: spec.principal,
     store,
     threadId: eventLog.threadId,
+    branch: branch.messages,
     shown,
+    taint: (sources) => runContext.run.taint.add(sources),
   }));
   const choice = spec.options === null ? null : toolUse(spec.options, !step.hasCalledModel);
   step.hasCalledModel = true;
   const answer = step.replyMode === "hidden" ? null : answerSchema;
-  const promptOf = (context: Contribution | null, images: ImagesOfCall): Prompt => {
+  const promptOf = (given: Contribution | null, images: ImagesOfCall): Prompt => {
+    const suggested = branch.suggested?.text ?? null;
+    const context = withMaterial(withMaterial(given, step.material), suggested === null ? null : [suggested]);
     const messages = withLast(shown, context, ephemeralInstruction);
     const own = systemText(spec.systemPrompt, spec.response?.instructions ?? null, shown);
     const system = context === null ? own : withContributed(own, context);
@@ -167,7 +176,7 @@ async function borrowShare({ runContext, metered }: StepCall): Promise<StepOutco
 }
 
 /** Calls the model. Rejects like `MeteredCall.call`. */
-async function replyTo({ runContext, prompt, metered, sent, isBuffered, mend }: StepCall): Promise<ModelReply> {
+async function replyTo({ runContext, prompt, metered, sent, isBuffered, gate, mend }: StepCall): Promise<ModelReply> {
   const { spec } = runContext;
   const { system, messages, json, images, choice, answer } = prompt;
   const stop = spec.options?.stop ?? noStop;
@@ -176,6 +185,7 @@ async function replyTo({ runContext, prompt, metered, sent, isBuffered, mend }: 
       request: (route, max_tokens) => {
         const given = images.size === 0 ? images : imagesFor(runContext, route, images);
         sent.begin();
+        gate?.begin();
         return {
           route,
           messages: images.size === 0 ? json : chatMessages(system, messages, given),
@@ -193,7 +203,7 @@ async function replyTo({ runContext, prompt, metered, sent, isBuffered, mend }: 
           ...(stop.length > 0 && { stop }),
         };
       },
-      events: isBuffered ? bufferedOutput(runContext, metered) : streamedOutput(runContext, metered, sent),
+      events: isBuffered ? bufferedOutput(runContext, metered) : streamedOutput(runContext, metered, sent, gate),
       mendsOverflow: mend !== null,
     });
     runContext.step.route = route;
@@ -205,11 +215,12 @@ async function replyTo({ runContext, prompt, metered, sent, isBuffered, mend }: 
 
 /** Settles a complete reply. A buffered one passes the controls before it is published. */
 async function outcomeOfReply(
-  { runContext, metered, sent, isBuffered }: StepCall,
+  { runContext, metered, sent, isBuffered, gate }: StepCall,
   reply: ModelReply,
 ): Promise<StepOutcome> {
   metered.answered(reply);
-  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, reply.text, sent.all);
+  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, reply.text, sent.all, gate);
+  if (gate !== null) return { kind: "reply", reply: gate.end(reply, sent) };
   if (!isBuffered) return { kind: "reply", reply: unheld(reply, sent) };
   const released = await runContext.cancellation.orStopped(releaseReply(runContext, reply));
   if (released === null) return unspoken;
@@ -221,16 +232,17 @@ async function outcomeOfReply(
 
 /** Settles a call without a complete reply. Throws a defect again. */
 async function outcomeOfFailure(call: StepCall, error: unknown): Promise<StepOutcome> {
-  const { runContext, prompt, metered, sent, isBuffered, mend } = call;
+  const { runContext, prompt, metered, sent, isBuffered, gate, mend } = call;
   const { cancellation, step } = runContext;
   if (error instanceof LimitReached) return { kind: "breach", breach: error.breach, partial: "" };
   metered.failed();
   if (!(error instanceof ModelFailure)) throw error;
-  // Buffered text that was not released was never published.
-  const partial = isBuffered ? "" : metered.shownOf(error.partial);
+  // Text that was not released was never published.
+  const partial = isBuffered ? "" : (gate?.releasedText ?? metered.shownOf(error.partial));
   const thoughts = sent.all;
+  if (cancellation.cancelled || metered.breach === null) gate?.changes();
   if (cancellation.cancelled) return { kind: "stopped", partial, thoughts };
-  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, error.partial, thoughts);
+  if (metered.breach !== null) return cutOff(runContext, metered, metered.breach, error.partial, thoughts, gate);
   if (error.overflow && error.partial === "" && mend !== null) {
     // The summary and the repeated call reserve their own shares.
     metered.repay();
@@ -258,9 +270,11 @@ async function cutOff(
   breach: Breach,
   said: string,
   thoughts: readonly SentThought[],
+  gate: OutputGate | null,
 ): Promise<StepOutcome> {
   runContext.step.route = metered.route;
-  const text = metered.shownOf(said);
+  gate?.changes();
+  const text = gate?.releasedText ?? metered.shownOf(said);
   if (runContext.step.replyMode !== "streamed") return { kind: "breach", breach, partial: "" };
   if (!runContext.pipeline.holdsReplies) return { kind: "breach", breach, partial: text, thoughts };
   const reply: ModelReply = { text, reasoning: "", tool_calls: [], stop_reason: "unknown", usage: null };

@@ -8,14 +8,17 @@ import type { DecisionAsked } from "../../models/provider.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { digestOf, makePrefix } from "../spec/prompt-prefix.ts";
+import { estimatedImageTokens } from "./call-images.ts";
 import { type CallBounds, LimitReached, MeteredCall } from "./metered-call.ts";
 
-/** A model call whose reply is not published: text only, without tools, images and thoughts. */
+/** A model call whose reply is not published: without tools and thoughts. */
 export interface QuietCall {
   readonly routes: readonly ModelRoute[];
   /** The instructions for the model. */
   readonly task: string;
   readonly shown: readonly ContextMessage[];
+  /** Absent for none. */
+  readonly images?: ImagesOfCall;
   readonly temperature: number;
   readonly max_tokens: number;
   /** The schema of the reply. */
@@ -39,11 +42,24 @@ const noImages: ImagesOfCall = new Map();
 export async function callQuietly(runContext: RunContext, asked: QuietCall): Promise<string> {
   const { cancellation } = runContext;
   const { budget } = runContext.billing;
-  const { routes, task, shown, temperature, max_tokens, answer, aside, kind, decision, until } = asked;
+  const {
+    routes,
+    task,
+    shown,
+    images = noImages,
+    temperature,
+    max_tokens,
+    answer,
+    aside,
+    kind,
+    decision,
+    until,
+  } = asked;
   const messages = chatMessages(task, shown);
+  const inputTokens = estimatedTokens(messages.length) + estimatedImageTokens(images);
   const bounds = { routes, max_tokens, ...(aside && { aside }), ...(kind && { kind }) };
-  const metered = new MeteredCall(runContext, estimatedTokens(messages.length), bounds, {
-    purpose: kind === "decider" ? "decider" : aside ? "question" : "summary",
+  const metered = new MeteredCall(runContext, inputTokens, bounds, {
+    purpose: kind !== undefined && kind !== "tokens" ? kind : aside ? "question" : "summary",
     prefix: makePrefix({ system: task, tools: null, answer: answer?.json ?? null }),
     // The task may contain a user's text, so the prefix is not shared with other runs.
     isOwn: true,
@@ -64,10 +80,10 @@ export async function callQuietly(runContext: RunContext, asked: QuietCall): Pro
     const { reply } = await metered.call({
       request: (route, bound) => ({
         route,
-        messages,
+        messages: images.size === 0 ? messages : chatMessages(task, shown, images),
         system: task,
         shown,
-        images: noImages,
+        images,
         tools: null,
         offers: [],
         temperature,

@@ -1,9 +1,9 @@
 import { checkAnswer } from "../../../governance/answer-problem.ts";
-import type { ControlQuestion } from "../../../governance/controls/control.ts";
 import type { AnswerSchema } from "../../../manifests/answer-schema.ts";
 import type { ModelRoute } from "../../../manifests/registries.ts";
 import { type ContextMessage, contextMessage } from "../../log/message.ts";
 import { correctionWords } from "../../models/answer-words.ts";
+import type { ImagesOfCall, ModelImage } from "../../models/images.ts";
 import { ModelFailure } from "../../models/provider.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { LimitReached } from "./metered-call.ts";
@@ -21,6 +21,8 @@ export interface SideQuestion {
   /** The material, sent as JSON, so that no text in it can pass for instructions. */
   readonly given: unknown;
   readonly answer: AnswerSchema;
+  /** Images that belong to the material. */
+  readonly images?: readonly ModelImage[];
   /** See `QuietCall`. */
   readonly kind?: QuietCall["kind"];
   readonly until?: QuietCall["until"];
@@ -41,9 +43,13 @@ const givenMax = 12_000;
 
 /** Asks the question, and asks again once if the reply does not fit the schema. */
 export async function askAside<V>(runContext: RunContext, asked: SideQuestion): Promise<SideAnswer<V>> {
-  const messages = [contextMessage({ role: "user", content: JSON.stringify(asked.given) })];
+  const question = contextMessage({ role: "user", content: JSON.stringify(asked.given) });
+  const messages = [question];
+  const { images = [] } = asked;
+  const shownImages: ImagesOfCall | null =
+    images.length === 0 ? null : new Map([[question, { images, attachments: images.map((_, at) => at), omitted: 0 }]]);
   for (let tries = 1; ; tries++) {
-    const outcome = await call(runContext, asked, messages);
+    const outcome = await call(runContext, asked, messages, shownImages);
     if (outcome.kind !== "said") return outcome;
     const checked = await checkAnswer(asked.answer, outcome.text, runContext.deps.env);
     if (checked.ok) return { kind: "answer", value: checked.value as V };
@@ -58,13 +64,6 @@ export async function askAside<V>(runContext: RunContext, asked: SideQuestion): 
       contextMessage({ role: "user", content: correctionWords(checked.problem, asked.answer) }),
     );
   }
-}
-
-/** Asks the run's model for a control, within the limits and the budget of the run. Null without a usable answer. */
-export async function askForControl(runContext: RunContext, question: ControlQuestion): Promise<unknown> {
-  const { task, given, answer } = question;
-  const asked = await askAside<unknown>(runContext, { routes: runContext.step.routes, task, given, answer });
-  return asked.kind === "answer" ? asked.value : null;
 }
 
 /** Prepares messages as material: role, shortened text, and names of calls. */
@@ -84,6 +83,7 @@ async function call(
   runContext: RunContext,
   { routes, task, answer, kind, until }: SideQuestion,
   shown: readonly ContextMessage[],
+  images: ImagesOfCall | null,
 ): Promise<{ kind: "said"; text: string } | Exclude<StepOutcome, { readonly kind: "reply" }>> {
   const bounds = {
     temperature: 0,
@@ -91,6 +91,7 @@ async function call(
     aside: true,
     ...(kind && { kind }),
     ...(until && { until }),
+    ...(images && { images }),
   };
   try {
     return { kind: "said", text: await callQuietly(runContext, { routes, task, shown, answer, ...bounds }) };

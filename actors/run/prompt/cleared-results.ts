@@ -44,6 +44,7 @@ function stubOf(message: ContextMessage): ContextMessage {
       seq: message.seq,
       entry: message.entry,
       short: "cleared",
+      taint: message.taint,
     });
     stub.place = message.place;
     stubs.set(message, stub);

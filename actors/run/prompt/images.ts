@@ -1,5 +1,6 @@
 import type { FileStore } from "../../../storage/files/file-store.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
+import { isImageType } from "../../../storage/tables/files.ts";
 import { type Attachment, dataOf, fileIdOf } from "../../log/attachment.ts";
 import type { ContextMessage } from "../../log/message.ts";
 import { showsImages } from "../../log/refused-images.ts";
@@ -84,7 +85,7 @@ export async function readImage(
   const fileId = fileIdOf(url);
   if (fileId !== null) {
     const found = await files.read(store, fileId);
-    if (found === null) return null;
+    if (found === null || !isImageType(found.file.media_type)) return null;
     const { buffer, byteOffset, byteLength } = found.bytes;
     const base64 = Buffer.from(buffer, byteOffset, byteLength).toString("base64");
     return { kind: "bytes", media_type: found.file.media_type, base64, ...more };

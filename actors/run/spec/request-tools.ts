@@ -15,20 +15,28 @@ import type { Tool } from "../../tools/tool.ts";
 
 /**
  * Returns the agent with the tools and the reply format of a request. Refuses with invalid_request if a tool has the name of a manifest
- * tool, the choice names an unknown tool, or the reply schema is unsupported.
+ * tool, or the reply schema is unsupported.
  */
 export function agentFor(agent: CompiledAgent, options: TurnOptions): CompiledAgent {
-  const { tools, tool_choice: choice } = options;
+  const { tools } = options;
   const own = new Set(agent.tools.map(({ name }) => name));
   for (const [at, { name }] of tools.entries())
     if (own.has(name) || name === exitPlanModeName)
       throw invalid(["tools", at], `${name} is the name of a tool of the manifest`);
-  const isNamed = typeof choice === "object" && choice !== null;
-  if (isNamed && !own.has(choice.name) && !tools.some(({ name }) => name === choice.name))
-    throw invalid(["tool_choice"], `no tool is called ${choice.name}`);
-  if (choice === "required" && own.size + tools.length === 0) throw invalid(["tool_choice"], "there are no tools");
   const formed = options.response_format === null ? agent : withFormat(agent, options.response_format);
   return tools.length === 0 ? formed : withTools(formed, tools.map(specOf));
+}
+
+/** True if the agent has the tools that the caller's `tool_choice` requires. */
+export function hasChosen({ tools }: CompiledAgent, { tool_choice: choice }: TurnOptions): boolean {
+  if (choice === "required") return tools.length > 0;
+  return typeof choice !== "object" || choice === null || tools.some(({ name }) => name === choice.name);
+}
+
+/** Returns the refusal of a `tool_choice` whose tool is missing. */
+export function noChosen({ tool_choice: choice }: TurnOptions): SvcError {
+  const named = typeof choice === "object" && choice !== null;
+  return invalid(["tool_choice"], named ? `no tool is called ${choice.name}` : "there are no tools");
 }
 
 /** Returns the agent with the reply format of a request. An output schema of the manifest takes precedence. */

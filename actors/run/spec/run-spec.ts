@@ -3,10 +3,12 @@ import type { RunResult } from "../../../bus/frames/output.ts";
 import type { StopReason } from "../../../bus/protocol/model-reply.ts";
 import type { PermissionMode } from "../../../bus/protocol/permission-mode.ts";
 import type { Principal } from "../../../bus/protocol/principal.ts";
-import type { EntryPoint, ResponseAsked, TriggerDelivery } from "../../../bus/protocol/run.ts";
+import type { EntryPoint, EvaluatedRun, ResponseAsked, TriggerDelivery } from "../../../bus/protocol/run.ts";
 import type { SingleCall } from "../../../bus/protocol/single-call.ts";
 import type { ParentRun } from "../../../bus/protocol/task.ts";
 import type { TurnOptions } from "../../../bus/protocol/turn-options.ts";
+import type { WorkflowStepRun } from "../../../bus/protocol/workflow.ts";
+import type { OpenSpan } from "../../../governance/tracing/tracer.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import type { ModelRoute, ToolEffect } from "../../../manifests/registries.ts";
 import type { LogEvent, ToolCall } from "../../../storage/tables/events.ts";
@@ -52,6 +54,10 @@ export interface RunSpec {
   readonly options: TurnOptions | null;
   /** The trigger delivery that started the run; null for a run of a caller. */
   readonly trigger: TriggerDelivery | null;
+  /** The evaluation that the run belongs to; null for any other run. */
+  readonly evaluation: EvaluatedRun | null;
+  /** The step of a workflow that the run works for; null for any other run. */
+  readonly workflow: WorkflowStepRun | null;
   /** The call of a run of one call, as the controls of input let it in; null for any other run. */
   readonly call: SingleCall | null;
   /** The caller's text, for the audit; null without one. */
@@ -71,6 +77,8 @@ export interface RunSpec {
   readonly idempotency: AskedKey | null;
   /** The sequence number of the turn's first event. */
   readonly fromSeq: number;
+  /** The span of the run; absent if its trace is not sampled. */
+  readonly trace?: OpenSpan;
 }
 
 /** The initial state of a run, or of a sub-agent in it. */
@@ -82,6 +90,10 @@ export interface RunStart {
   readonly turnStart: number;
   /** A line for the first model call, in the role of the caller. It is not stored. */
   readonly ephemeralInstruction: string | null;
+  /** Texts of hooks for the model, which are not stored; null or absent for none. */
+  readonly material?: readonly string[] | null;
+  /** The part of the limits that was used before the run was accepted; null or absent for none. */
+  readonly spentBefore?: RunSpent | null;
   /** Opens the tool sources of the agent, before the first step of the accepted run; null if it has none. */
   readonly tools: ToolOpening | null;
   /** How a durable run stores its progress; null for every other run. */

@@ -41,6 +41,8 @@ export interface Finished {
   readonly entries: readonly LogEntry[];
   /** True if the turn achieved its purpose. */
   readonly ok: boolean;
+  /** True if a control withheld the reply, so that `final` is the refusal's own text. */
+  readonly withheld?: true;
   /** Calls that the client must make; absent if the reply ends in none. */
   readonly handed?: readonly ToolCall[];
   /** True if the reply is complete: the run then continues with queued follow-ups, if there are any. */
@@ -63,6 +65,7 @@ export function answered(
     entries: [entry],
     ok: !runContext.step.endedOnDenial && !reply.isRefused,
     isAnswer: reply.stop_reason !== "max_tokens",
+    ...(reply.isRefused && { withheld: true as const }),
   };
 }
 
@@ -226,6 +229,8 @@ export function assistantEntry(
   if (thoughts.length > 0) metadata.thinking = thoughts;
   if (reply.spoken.length > 0) metadata.controls = reply.spoken;
   if (runContext.askedBy !== null) metadata.agent = runContext.spec.agent.name;
+  const { sources } = runContext.run.taint;
+  if (sources.length > 0) metadata.taint = sources;
   return {
     kind: "message",
     role: "assistant",
@@ -244,6 +249,8 @@ function partialEntries(
   if (text === "" && thoughts.length === 0) return [];
   const metadata: Record<string, unknown> = { model: runContext.step.route.id, status };
   if (thoughts.length > 0) metadata.thinking = thoughts;
+  const { sources } = runContext.run.taint;
+  if (sources.length > 0) metadata.taint = sources;
   const entry: LogEntry = { kind: "message", role: "assistant", content: text, extra: { metadata } };
   if (text !== "") runContext.branch.add([contextMessage({ role: "assistant", content: text, entry })]);
   return [entry];

@@ -15,6 +15,7 @@ import {
   suspended,
 } from "./endings.ts";
 import { leaveCut, leaveTools, runTools } from "./step-tools.ts";
+import { isSentBack } from "./stop-hooks.ts";
 import { takeInputs } from "./taken-inputs.ts";
 
 // All patterns consist of steps. A step is one model call with the tool calls of its reply.
@@ -62,7 +63,11 @@ export async function runSteps<E>(runContext: RunContext, tools: ToolRunner, ste
     const outcome = await branchStep(runContext, steps.ephemeralInstruction(step));
     if (outcome.kind !== "reply") return steps.unanswered?.(outcome) ?? notAnswered(runContext, outcome);
     const { reply } = outcome;
-    if (reply.tool_calls.length === 0) return steps.answer(reply);
+    if (reply.tool_calls.length === 0) {
+      const isBack = runContext.hooks !== null && (await isSentBack(runContext, reply, step >= steps.limit));
+      if (isBack) continue;
+      return steps.answer(reply);
+    }
 
     // Text next to tool calls is published without a check: the checks are for the final reply.
     if (runContext.step.replyMode === "buffered") tellReply(runContext, reply);

@@ -10,7 +10,7 @@ import { RunContext } from "../context/run-context.ts";
 import { subAgentLog } from "../event-log/sub-agent-log.ts";
 import { Tail } from "../event-log/tail.ts";
 import { takesImages, thinkingFor } from "../intake/admission.ts";
-import { askForControl } from "../model/side-question.ts";
+import { controlModels } from "../model/control-models.ts";
 import { noteEntry, type RunNote } from "../spec/notes.ts";
 import type { Resumed, RunSpec, RunStart } from "../spec/run-spec.ts";
 import { ToolRunner } from "../tool-calls/tool-runner.ts";
@@ -46,7 +46,7 @@ export async function answerAs(runContext: RunContext, agent: CompiledAgent): Pr
     over: runContext,
     answers: true,
   });
-  subAgent.askForControl = askForControl;
+  subAgent.controlModels = controlModels;
   runContext.step.answering = subAgent;
   const ending = await loopOf(runContext, agent)(subAgent, new ToolRunner(subAgent));
   subAgent.stream.flush();
@@ -80,7 +80,7 @@ export async function askSubAgent(
     frame: (name: string, data: unknown, id: number) => runContext.stream.frame(name, data, id),
   };
   const subAgent = new RunContext(start, eventLog, output, runContext.deps, { over: runContext, answers: false });
-  subAgent.askForControl = askForControl;
+  subAgent.controlModels = controlModels;
   const tools = new ToolRunner(subAgent);
   const ending = await ended(runContext, agent, subAgent, tools);
   if (ending?.kind === "suspended") {

@@ -1,7 +1,7 @@
 import type { GovernedCall } from "../../../governance/controls/control.ts";
 import { denialOf } from "../../../governance/controls/denial.ts";
 import type { ControlName } from "../../../governance/controls/order.ts";
-import type { Spoken } from "../../../governance/controls/verdicts.ts";
+import type { Spoken, Wait } from "../../../governance/controls/verdicts.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import { isSuperseded, type WaitRow } from "../../../storage/tables/waits.ts";
@@ -13,9 +13,9 @@ import { callKey } from "../context/run-pipeline.ts";
 import { endedEntry } from "../event-log/waits.ts";
 import { claimGrant, decisionOf } from "./call-approval.ts";
 import type { CallRecorder } from "./call-recorder.ts";
-import type { CallWaits } from "./call-waits.ts";
+import type { AskedBy, CallWaits } from "./call-waits.ts";
 import { governedCall } from "./governed-call.ts";
-import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
+import { type HowMade, type Made, misfit, unavailable } from "./made-call.ts";
 import { familyOf, resumeTool } from "./tool-execution.ts";
 
 /** Functions of the call runner that answered calls need. */
@@ -23,6 +23,8 @@ interface CallParts {
   waits(): CallWaits;
   /** Returns the tool of this name; undefined if the agent does not have it. */
   tool(name: string): Tool | undefined;
+  /** Opens another wait, after the entries and operations of the one before. */
+  wait(call: ToolCall, wait: Wait, by: AskedBy, entries: readonly LogEntry[], ops: readonly WriteOp[]): Promise<Made>;
   /** Makes a call that the controls have passed. */
   make(call: ToolCall, tool: Tool, governed: GovernedCall, how: HowMade): Promise<Made>;
 }
@@ -65,13 +67,22 @@ export class AnsweredCalls {
     const tool = this.#parts.tool(call.name);
     const { control, rule = "", begun } = wait.call;
     if (tool === undefined && begun !== undefined) return this.#recorder.recalled(call, begun, entries, ops);
-    if (tool === undefined) return this.#recorder.made(call, unbound.refusal, 0, null, [], entries, ops);
+    if (tool === undefined) {
+      const problems = this.#runContext.spec.agent.found?.problems ?? [];
+      return this.#recorder.made(call, unavailable(problems), 0, null, [], entries, ops);
+    }
     if (control === null) return this.#answered(call, tool, { outcome, since: wait.opened_at }, entries, ops);
     const { cancellation, store, spec } = this.#runContext;
     const by = { control: control as ControlName, rule };
     const spoken: Spoken[] = [{ ...by, verdict: "wait", ms: 0 }];
     const refuse = (detail: string) =>
-      this.#recorder.denied(call, denialOf(by.control, { rule, detail }), spoken, entries, ops);
+      this.#recorder.denied(
+        call,
+        denialOf(by.control, { rule, detail, layer: by.control === "command" ? "approvals" : by.control }),
+        spoken,
+        entries,
+        ops,
+      );
     const { decision, note, edited_args, result } = decisionOf(outcome);
     if (begun !== undefined && result !== undefined)
       return this.#recorder.came(call, tool, { text: result }, { latencyMs: 0, spoken, entries, ops });
@@ -97,6 +108,9 @@ export class AnsweredCalls {
     if (admission.kind === "deny" && begun !== undefined)
       return this.#recorder.refusedAgain(made, begun, admission.denial, entries, ops);
     if (admission.kind === "deny") return this.#recorder.denied(made, admission.denial, all, entries, ops);
+    // A later control asks for another approval.
+    if (admission.kind === "wait" && begun === undefined)
+      return this.#parts.wait(made, admission.wait, { control: admission.after, rule: admission.rule }, entries, ops);
     if (admission.kind === "wait")
       throw new Error(`the control ${admission.after} makes a call wait that ${by.control} has released from a wait`);
     const isReplaced = JSON.stringify(made.args) !== JSON.stringify(this.#logged(call.id));

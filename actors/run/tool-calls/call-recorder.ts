@@ -1,6 +1,9 @@
+import { tellNews } from "../../../bus/protocol/news.ts";
 import { type Denial, denyText } from "../../../governance/controls/denial.ts";
 import type { Released } from "../../../governance/controls/pipeline.ts";
 import type { GovernedResult, Spoken } from "../../../governance/controls/verdicts.ts";
+import { attributeNames, spanNames } from "../../../governance/tracing/conventions.ts";
+import { contentText } from "../../../governance/tracing/tracer.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import type { ToolCall } from "../../../storage/tables/events.ts";
 import type { LogEntry } from "../../log/entry.ts";
@@ -56,9 +59,15 @@ export class CallRecorder {
     return this.#editedIds.has(id);
   }
 
+  /** Returns the arguments of a call as clients and the audit get them. */
+  #shown({ args }: ToolCall): unknown {
+    return this.#runContext.pipeline.shownArgs(args);
+  }
+
   #tellStart(call: ToolCall, at: number): void {
     this.#startedIds.add(call.id);
-    this.#runContext.stream.frame("tool_start", { name: call.name, input: call.args, id: call.id }, at);
+    const input = this.#shown(call);
+    this.#runContext.stream.frame("tool_start", { name: call.name, input, id: call.id }, at);
     this.#runContext.stream.frame("tool_execution_update", { name: call.name, id: call.id, status: "running" }, at);
   }
 
@@ -83,7 +92,7 @@ export class CallRecorder {
     runContext.audit("tool_call", status, {
       tool: call.name,
       tool_call_id: call.id,
-      args: call.args,
+      args: this.#shown(call),
       latency_ms: Math.round(latencyMs * 100) / 100,
       ...(artifact !== undefined && { artifact_id: artifact.artifact_id }),
       ...(result.error === undefined ? {} : { error_code: result.error }),
@@ -92,15 +101,20 @@ export class CallRecorder {
     runContext.metrics.count("svc_tool_calls_total", { transport, status, error_code: result.error ?? "" });
     if (result.error === "interrupted") this.#countInterrupted();
     runContext.metrics.observe("svc_tool_call_seconds", { transport }, latencyMs / 1000);
+    if (runContext.spec.trace !== undefined) this.#endSpan(call, result, shown.text, latencyMs);
     if (denial !== null) runContext.denied(denial, { tool: call.name, tool_call_id: call.id });
     const shownStatus = shown.error === undefined ? "ok" : "error";
     const outcomeStatus = denial === null ? shownStatus : "denied";
     const text = denial === null ? this.#named(call, resultText(shown)) : resultText(shown);
-    const { taint = [] } = result;
-    const of = { spoken, taint, ...(artifact !== undefined && { artifact_id: artifact.artifact_id }) };
+    const { taint = [] } = shown;
+    // A denied result shows nothing of its text.
+    const { sources = [] } = denial === null ? shown : {};
+    const of = { spoken, taint, sources, ...(artifact !== undefined && { artifact_id: artifact.artifact_id }) };
     const written = artifact === undefined ? ops : [...ops, ...artifact.ops];
-    if (!shown.images?.length) return this.#close(toolOutcome(call, text, outcomeStatus, of), entries, written, kept);
-    return keepImages(runContext, shown.images).then(({ attachments, ops: keeping, note }) => {
+    const { images = [], documents = [] } = shown;
+    if (images.length + documents.length === 0)
+      return this.#close(toolOutcome(call, text, outcomeStatus, of), entries, written, kept);
+    return keepImages(runContext, images, documents).then(({ attachments, ops: keeping, note }) => {
       // The marker of an artifact is the last text.
       const lines = artifact === undefined ? [text, note] : [note, text];
       const words = lines.filter((line) => line !== "").join("\n");
@@ -113,9 +127,32 @@ export class CallRecorder {
     });
   }
 
+  /** Ends the span of a call that ran. `text` is the result as the controls have released it. */
+  #endSpan({ name, id, args }: ToolCall, { error }: ToolResult, text: string, latencyMs: number): void {
+    const { deps, pipeline } = this.#runContext;
+    const { recorded } = deps.mask;
+    this.#runContext.span(() => ({
+      name: spanNames.tool(name),
+      kind: "internal",
+      start: deps.env.now() - Math.round(latencyMs),
+      error: error ?? null,
+      attributes: {
+        [attributeNames.operation]: "execute_tool",
+        [attributeNames.tool]: name,
+        [attributeNames.toolCall]: id,
+        ...(error !== undefined && { [attributeNames.errorType]: error }),
+        ...(deps.tracer?.capturesContent && {
+          [attributeNames.toolArguments]: contentText(recorded.value(pipeline.shownArgs(args))),
+          [attributeNames.toolResult]: contentText(recorded.text(text)),
+        }),
+      },
+    }));
+  }
+
   /** Audits and counts a call that the client of the request will make. */
   handed(call: ToolCall): ToolCall {
-    const { name: tool, id: tool_call_id, args } = call;
+    const { name: tool, id: tool_call_id } = call;
+    const args = this.#shown(call);
     this.#runContext.audit("tool_call", "ok", { tool, tool_call_id, args, handed: "client" });
     this.#runContext.metrics.count("svc_tool_calls_total", { transport: "client", status: "ok", error_code: "" });
     return call;
@@ -137,7 +174,18 @@ export class CallRecorder {
       error_code: "",
     });
     const outcome = toolOutcome(call, denyText(denial, call.name), "denied", { spoken });
+    if (denial.frame !== undefined) this.#tellApproval(denial.frame);
     return this.#close(outcome, entries, ops);
+  }
+
+  /** Announces the approval request of a call that does not wait for it. */
+  #tellApproval({ name, data }: NonNullable<Denial["frame"]>): void {
+    const { deps, spec, eventLog, stream } = this.#runContext;
+    const { approval_id } = data as { readonly approval_id: string };
+    stream.frameInCall(name, data);
+    tellNews(deps.bus, spec.principal.tenant_id, () => {
+      return { kind: "approval", approval_id, thread_id: eventLog.threadId, status: "pending" };
+    });
   }
 
   /** Closes calls that do not run, with the same frames as calls that ran: clients see every call start and end. */
@@ -206,9 +254,13 @@ export class CallRecorder {
     return outcome;
   }
 
-  #ended({ call, text, attachments }: ToolOutcome, at: number): void {
+  #ended({ call, text, attachments, sources }: ToolOutcome, at: number): void {
     const images = attachments.map(({ url, media_type }) => ({ url, media_type }));
-    const end = { name: call.name, output: text, id: call.id, ...(images.length > 0 && { attachments: images }) };
+    const end = {
+      ...{ name: call.name, output: text, id: call.id },
+      ...(images.length > 0 && { attachments: images }),
+      ...(sources.length > 0 && { sources }),
+    };
     this.#runContext.stream.frame("tool_end", end, at);
     this.#runContext.stream.frame("tool_execution_update", { name: call.name, id: call.id, status: "complete" }, at);
   }

@@ -16,13 +16,23 @@ import { openOps } from "../event-log/waits.ts";
 import { isOfRequest, withRequestTools } from "../spec/request-tools.ts";
 import { writtenArguments } from "../spec/requested-calls.ts";
 import type { BegunCall, PendingCall, RunSpec } from "../spec/run-spec.ts";
+import { announceOps, hintAnnounced } from "./announced-waits.ts";
 import { AnsweredCalls } from "./answered-calls.ts";
 import { CallRecorder } from "./call-recorder.ts";
 import { type AskedBy, CallWaits } from "./call-waits.ts";
 import { governedCall } from "./governed-call.ts";
 import { type HowMade, type Made, misfit, unbound } from "./made-call.ts";
 import { jobOf, pushJob } from "./queued-call.ts";
-import { executeTool, familyOf, foreseenOf, foundOf, intentEntry, mayForesee, neverGivenUp } from "./tool-execution.ts";
+import {
+  boundArguments,
+  executeTool,
+  familyOf,
+  foreseenOf,
+  foundOf,
+  intentEntry,
+  mayForesee,
+  neverGivenUp,
+} from "./tool-execution.ts";
 
 /** True if a call starts a task of another agent and waits for it. */
 function isForegroundTask({ agent }: RunSpec, { name, args }: ToolCall): boolean {
@@ -48,6 +58,10 @@ export class CallRunner {
     this.#answered = new AnsweredCalls(runContext, this.#recorder, {
       waits: () => this.#waits,
       tool: (name) => this.#bound.get(name),
+      wait: async (call, wait, by, entries, ops) => {
+        await runContext.eventLog.append(entries, ops);
+        return this.#wait(call, wait, by);
+      },
       make: (call, tool, governed, how) => this.#make(call, tool, governed, how),
     });
   }
@@ -92,8 +106,15 @@ export class CallRunner {
       this.#recorder.started(call);
       return this.#recorder.made(call, checked.ok ? unbound.refusal : checked.refusal, 0, null, []);
     }
-    const governed = governedCall(this.#runContext, call, tool, checked.args);
     runContext.run.admitting++;
+    const bound = await boundArguments(runContext, tool, call.id, checked.args);
+    if ("text" in bound) {
+      runContext.run.admitting--;
+      await replied;
+      this.#recorder.started(call);
+      return this.#recorder.made(call, bound, 0, null, []);
+    }
+    const governed = governedCall(this.#runContext, call, tool, bound.args);
     const admission = await runContext.cancellation.orStopped(this.#pipeline.admit(governed));
     runContext.run.admitting--;
     if (admission === null) return this.#recorder.stopped(call);
@@ -235,7 +256,12 @@ export class CallRunner {
   async #suspendCall(call: ToolCall, wait: Wait, by: AskedBy | null, ops: readonly WriteOp[]): Promise<null> {
     const runContext = this.#runContext;
     const { row, entry } = this.#waits.open(call, wait, by, this.#recorder.isEdited(call));
-    const at = await runContext.eventLog.append([entry], [...ops, ...openOps(runContext.store, row, wait.request)]);
+    const opens = [...ops, ...openOps(runContext.store, row, wait.request)];
+    // A request that `ops` make has no other wait.
+    const made = wait.request?.id ?? (ops.length > 0 ? row.approval_id : null);
+    const announced = announceOps(runContext, row, made);
+    const at = await runContext.eventLog.append([entry], [...opens, ...announced]);
+    hintAnnounced(runContext, announced);
     const { frame } = await this.#waits.opened(wait, row);
     // A parallel call may have ended since the append, under a later number. The ids of a stream never decrease.
     if (frame !== null)

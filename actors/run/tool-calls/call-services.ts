@@ -1,4 +1,5 @@
 import type { EgressPolicy } from "../../../governance/egress/address.ts";
+import { auditedRules } from "../../../governance/egress/audited-rules.ts";
 import {
   type OutgoingRequest,
   type OutgoingRules,
@@ -33,6 +34,10 @@ export class CallServices implements ToolServices, ToolEgress {
     return this.#runContext.deps.compute;
   }
 
+  get textVectors(): ToolServices["textVectors"] {
+    return this.#runContext.deps.textVectors;
+  }
+
   get agent(): Requester {
     const { credentials } = this.#runContext.spec.agent.network;
     return this.#requester("public", allowHostsOf(this.#runContext), credentials);
@@ -51,17 +56,14 @@ export class CallServices implements ToolServices, ToolEgress {
     allowHosts: OutgoingRules["allowHosts"],
     credentials: readonly string[],
   ): CallRequester {
-    return new CallRequester(this.#runContext, this.#call, {
-      tenantId: this.#runContext.spec.principal.tenant_id,
-      policy,
-      allowHosts,
-      credentials,
-      onEvent: ({ status, ...event }) => {
-        const { reason } = event;
-        if (reason !== undefined) this.#runContext.metrics.count("svc_egress_blocked_total", { reason });
-        this.#runContext.audit("egress", status, { ...event, tool_call_id: this.#call.id });
-      },
-    });
+    const { metrics, spec } = this.#runContext;
+    const rules = { tenantId: spec.principal.tenant_id, policy, allowHosts, credentials };
+    const records = {
+      count: metrics.count.bind(metrics),
+      audit: (status: string, event: object) =>
+        this.#runContext.audit("egress", status, { ...event, tool_call_id: this.#call.id }),
+    };
+    return new CallRequester(this.#runContext, this.#call, auditedRules(rules, records));
   }
 }
 
@@ -75,12 +77,12 @@ class CallRequester implements Requester {
   readonly fetch: Fetch;
   readonly #runContext: RunContext;
   readonly #call: CallPlace;
-  readonly #rules: OutgoingRules;
+  readonly rules: OutgoingRules;
 
   constructor(runContext: RunContext, call: CallPlace, rules: OutgoingRules) {
     this.#runContext = runContext;
     this.#call = call;
-    this.#rules = rules;
+    this.rules = rules;
     const send = fetchWith(runContext.deps.outgoing, rules);
     this.fetch = (input, init) => send(input, { signal: call.signal, ...init });
   }
@@ -88,13 +90,13 @@ class CallRequester implements Requester {
   admits(url: string): boolean {
     const target = URL.parse(url);
     if (target === null) return false;
-    if (this.#rules.allowHosts.every((list) => admitsHost(list, target.hostname))) return true;
-    this.#rules.onEvent({ status: "blocked", ...placeOf(target), reason: "host" });
+    if (this.rules.allowHosts.every((list) => admitsHost(list, target.hostname))) return true;
+    this.rules.onEvent({ status: "blocked", ...placeOf(target), reason: "host" });
     return false;
   }
 
   whole(request: OutgoingRequest, bytesMax: number): Promise<WholeAnswer> {
     const { outgoing } = this.#runContext.deps;
-    return outgoing.whole(this.#rules, { signal: this.#call.signal, ...request }, bytesMax);
+    return outgoing.whole(this.rules, { signal: this.#call.signal, ...request }, bytesMax);
   }
 }

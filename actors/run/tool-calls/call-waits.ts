@@ -1,6 +1,8 @@
 import { orderedId } from "../../../bus/env.ts";
+import { tellNews } from "../../../bus/protocol/news.ts";
 import type { ControlName } from "../../../governance/controls/order.ts";
 import type { Wait } from "../../../governance/controls/verdicts.ts";
+import { attributeNames, spanNames } from "../../../governance/tracing/conventions.ts";
 import { waitingOn } from "../../../storage/frames/waiting-on.ts";
 import type { WriteOp } from "../../../storage/store/store.ts";
 import { leaveOps } from "../../../storage/tables/approvals.ts";
@@ -21,6 +23,7 @@ import type { LogEntry } from "../../log/entry.ts";
 import type { WaitOutcome } from "../../tools/tool.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { endedEntry, openedWait, openOps, outcomeOf } from "../event-log/waits.ts";
+import { announceOps, hintAnnounced } from "./announced-waits.ts";
 
 /** Max milliseconds after its start that a durable run may wait for an answer. */
 const durableWaitMsMax = 30 * 86_400_000;
@@ -87,6 +90,27 @@ export class CallWaits {
     const { run } = this.#runContext;
     if (row.approval_id !== null) run.approvals = (run.approvals ?? new Set()).add(row.approval_id);
     run.waitingOn = waitingOn(row);
+    if (row.approval_id !== null) this.#tellApproval(row.approval_id, "pending");
+  }
+
+  /** Ends the span of a wait. It begins when the question was asked, maybe by another process. */
+  #endSpan(wait: NewWait, outcome: WaitOutcome | null): void {
+    this.#runContext.span(() => {
+      const kind = waitingOn(wait)?.kind ?? "tool";
+      return {
+        name: spanNames.wait(kind),
+        kind: "internal",
+        start: wait.opened_at,
+        attributes: { [attributeNames.waitKind]: kind, [attributeNames.waitOutcome]: outcome?.kind ?? "aborted" },
+      };
+    });
+  }
+
+  #tellApproval(approval_id: string, status: "pending" | "closed"): void {
+    const { deps, eventLog, spec } = this.#runContext;
+    tellNews(deps.bus, spec.principal.tenant_id, () => {
+      return { kind: "approval", approval_id, thread_id: eventLog.threadId, status };
+    });
   }
 
   /** Waits in memory until the wait ends. Only an approval wait has a row, because a person decides it without the run. */
@@ -95,7 +119,11 @@ export class CallWaits {
     const { store, cancellation } = runContext;
     const { waits } = runContext.run;
     const isStored = asked.approval_id !== null;
-    if (isStored) await store.write(openOps(store, asked, wait.request));
+    if (isStored) {
+      const announced = announceOps(runContext, asked, wait.request?.id ?? null);
+      await store.write([...openOps(store, asked, wait.request), ...announced]);
+      hintAnnounced(runContext, announced);
+    }
     const row = await this.opened(wait, asked);
     const answer = waits.ask(row.wait_id, wait, runContext.billing.deadline, (stop) => cancellation.onCancel(stop));
     if (row.frame !== null) runContext.stream.frame(row.frame.name, row.frame.data);
@@ -107,6 +135,7 @@ export class CallWaits {
       outcome = (stored && outcomeOf(stored)) ?? outcome;
     }
     this.#openCount--;
+    this.#endSpan(row, outcome);
     const ended: WaitRow = { push: null, owner: null, ...row, state: "open", answer: null };
     const ops = isStored ? this.#endOps(ended, outcome, deleteWaitOp(store, row.wait_id)) : [];
     return { wait: ended, outcome, ops };
@@ -133,7 +162,7 @@ export class CallWaits {
     if (outcome === null) {
       this.#openCount++;
       this.#runContext.run.waitingOn = waitingOn(wait);
-    }
+    } else this.#endSpan(wait, outcome);
     return { wait, outcome, ops: this.#endOps(wait, outcome, closeWaitOp(store, wait.wait_id)) };
   }
 
@@ -141,6 +170,7 @@ export class CallWaits {
   #endOps(wait: WaitRow, outcome: WaitOutcome | null, close: WriteOp): WriteOp[] {
     const { approval_id } = wait;
     if (approval_id === null || outcome?.kind === "answered") return [close];
+    this.#tellApproval(approval_id, "closed");
     const why = outcome === null ? "aborted" : isSuperseded(wait) ? "superseded" : "timeout";
     return leaveOps(this.#runContext.store, approval_id, why, close);
   }

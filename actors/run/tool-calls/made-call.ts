@@ -39,5 +39,14 @@ export function misfit({ by, problem }: Extract<Admission, { kind: "misfit" }>):
   return toolError("invalid_arguments", `changed by ${by}: ${problem}`);
 }
 
+/** Result for an answered call whose tool is no longer there: its source does not answer, or has dropped the tool. */
+export function unavailable(problems: readonly string[]): ToolResult {
+  if (problems.length === 0) return unbound.refusal;
+  return toolError(
+    "transport_unavailable",
+    `the call was not made, because its tool is missing now: ${problems.join("; ")}`,
+  );
+}
+
 /** Result for an unknown tool name. A tool of another agent gets the same text, so that the model cannot probe for tools. */
 export const unbound = { ok: false, refusal: toolError("permission_denied", "no tool of this name is bound") } as const;

@@ -12,12 +12,15 @@ import {
   toolError,
   type WaitOutcome,
 } from "../../tools/tool.ts";
+import { threadCheckout } from "../../tools/workspace/thread-checkout.ts";
 import { backgroundResult } from "../child-runs/background-tasks.ts";
 import { Tasks } from "../child-runs/tasks.ts";
 import { readArtifactPage, storesResults } from "../context/run-artifacts.ts";
 import type { RunContext } from "../context/run-context.ts";
 import { imagesOfBranch, readImage } from "../context/run-images.ts";
+import { turnMemory } from "../context/run-memory.ts";
 import { callDigest, callKey } from "../context/run-pipeline.ts";
+import { RunSkills } from "../context/run-skills.ts";
 import type { TaskFamily } from "../context/task-family.ts";
 import { isOfRequest } from "../spec/request-tools.ts";
 import { CallServices } from "./call-services.ts";
@@ -46,6 +49,22 @@ export function intentEntry(
   if (isEdited) metadata.edited = true;
   if (isOfRequest(agent, call.name)) metadata.handed = "client";
   return { kind: "tool_call", role: null, content: "", extra: { name: call.name, tool_call_id: call.id, metadata } };
+}
+
+/** Returns the arguments of a call with the facts to which its approval is bound, or the refusal of the call. */
+export async function boundArguments(
+  runContext: RunContext,
+  tool: Tool,
+  callId: string,
+  args: unknown,
+): Promise<{ readonly args: unknown } | ToolResult> {
+  if (tool.binds === undefined) return { args };
+  try {
+    return await tool.binds(args as never, toolContext(runContext, callId, neverGivenUp));
+  } catch (err) {
+    runContext.deps.log.error({ err, tool: tool.name, run_id: runContext.spec.run_id }, "tool threw");
+    return toolError("internal", "the tool failed");
+  }
 }
 
 /** True if the expected effects of the tool's calls are recorded. */
@@ -152,21 +171,29 @@ export function toolContext(
     tenantStoredBytes: deps.settings.tenantStoredBytes,
     manifest: spec.agent.name,
     threadSuffix: spec.thread_suffix,
+    principal: spec.principal,
     isAnonymous: isAnonymous(spec.principal),
     madePlans: runContext.run.madePlans,
     toolCallId: callId,
     key: callDigest(spec.keyedAs, callId),
     trigger: spec.trigger,
     hops: spec.hops,
+    taint: runContext.run.taint.sources,
     askedOn: runContext.askedOn,
     sessionId: runContext.sessionId,
     workspaceScope: spec.agent.workspaceScope,
-    workspace: { root: deps.settings.workspaceRoot, deploymentTenants: deps.settings.workspaceDeploymentTenants },
+    workspace: {
+      root: deps.settings.workspaceRoot,
+      deploymentTenants: deps.settings.workspaceDeploymentTenants,
+      checkout: threadCheckout(runContext.store, spec.thread_suffix, deps.env),
+    },
     signal,
     delegate({ agent, prompt, background: isBeside = false }) {
       const tasks_max = spec.agent.manifest.spec.delegation?.max_background ?? 0;
       const background = isBeside ? { tasks_max } : null;
-      return familyOf(runContext).run({ agent, prompt, call_id: callId, by: runContext.agents, background }, signal);
+      const worktree = spec.agent.manifest.spec.delegation?.worktree === true;
+      const asked = { agent, prompt, call_id: callId, by: runContext.agents, worktree, background };
+      return familyOf(runContext).run(asked, signal);
     },
     taskResult: (taskId, waitSeconds) => backgroundResult(runContext, taskId, waitSeconds),
     delegated(agent, outcome) {
@@ -176,8 +203,10 @@ export function toolContext(
       return Promise.resolve(toolError("timeout", `${agent} has not answered in time`));
     },
     services: new CallServices(runContext, { id: callId, signal }),
+    memory: turnMemory(runContext),
     artifacts: { read: (...asked) => readArtifactPage(runContext, ...asked) },
     images: { list: () => imagesOfBranch(runContext), read: (fileId) => readImage(runContext, fileId) },
+    skills: new RunSkills(runContext, callId),
     progress,
     emit: (name, data) => runContext.stream.frameInCall(name, data),
   };
@@ -246,10 +275,11 @@ function bounded<R extends ToolResult | ToolWait>(result: R, charsMax: number): 
 /** True for a valid result. A plugin written in JavaScript may return anything. */
 function isAnswer(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
-  const { text, error, images, wait } = value as Partial<Record<string, unknown>>;
+  const { text, error, images, documents, wait } = value as Partial<Record<string, unknown>>;
   if ("wait" in value) return typeof wait === "object" && wait !== null && isWait(wait);
   const isError = error === undefined || typeof error === "string";
-  return typeof text === "string" && isError && (images === undefined || Array.isArray(images));
+  const areLists = [images, documents].every((files) => files === undefined || Array.isArray(files));
+  return typeof text === "string" && isError && areLists;
 }
 
 function isWait({ kind, subject, deadline, may_answer }: Partial<Record<string, unknown>>): boolean {

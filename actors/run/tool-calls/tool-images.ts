@@ -1,6 +1,7 @@
 import { SvcError } from "../../../bus/errors.ts";
 import type { ResultImage } from "../../../governance/controls/verdicts.ts";
 import { requestMs, type WriteOp } from "../../../storage/store/store.ts";
+import { documentType } from "../../../storage/tables/files.ts";
 import { type Attachment, fileUrl } from "../../log/attachment.ts";
 import type { RunContext } from "../context/run-context.ts";
 
@@ -18,14 +19,25 @@ interface KeptImages {
   readonly note: string;
 }
 
-/** Stores the first images of a call, in their order. An invalid or too large image is omitted; the others are stored. */
-export async function keepImages(runContext: RunContext, images: readonly ResultImage[]): Promise<KeptImages> {
+/**
+ * Stores the first images of a call, in their order, and its first document. An invalid or too large file is omitted; the others are
+ * stored.
+ */
+export async function keepImages(
+  runContext: RunContext,
+  images: readonly ResultImage[],
+  documents: readonly ResultImage[] = [],
+): Promise<KeptImages> {
   const attachments: Attachment[] = [];
   const ops: WriteOp[] = [];
   const reasons = new Set<string>();
-  for (const image of images.slice(0, imagesMax)) {
+  const wanted = [
+    ...images.slice(0, imagesMax).map((image) => ({ image, declared: null })),
+    ...documents.slice(0, 1).map((image) => ({ image, declared: documentType })),
+  ];
+  for (const { image, declared } of wanted) {
     try {
-      const { file, keep } = await draftOf(runContext, image);
+      const { file, keep } = await draftOf(runContext, image, declared);
       const { media_type, filename } = file;
       attachments.push({ url: fileUrl(file.file_id), media_type, ...(filename !== "" && { filename }) });
       ops.push(keep);
@@ -34,24 +46,29 @@ export async function keepImages(runContext: RunContext, images: readonly Result
     }
   }
   if (images.length > imagesMax) reasons.add(`at most ${imagesMax} of a call are kept`);
-  const omitted = images.length - attachments.length;
+  const omitted = images.length + documents.length - attachments.length;
   const note =
-    omitted === 0 ? "" : `[${omitted} ${omitted === 1 ? "image" : "images"} omitted: ${[...reasons].join(", ")}]`;
+    omitted === 0 ? "" : `[${omitted} ${wordOf(omitted, documents.length)} omitted: ${[...reasons].join(", ")}]`;
   // A run without a thread writes its batches at its end, but its next model call already shows the images.
   if (runContext.spec.thread_suffix !== null || ops.length === 0) return { attachments, ops, note };
   await runContext.store.write(ops, requestMs);
   return { attachments, ops: [], note };
 }
 
-function draftOf({ deps, store, spec }: RunContext, { data, filename = "" }: ResultImage) {
+function draftOf({ deps, store, spec }: RunContext, { data, filename = "" }: ResultImage, declared: string | null) {
   return deps.files.draft(store, {
     // A tool of a plugin may pass any value.
     bytes: data instanceof Uint8Array ? data : new Uint8Array(),
-    declared: null,
+    declared,
     filename: String(filename).slice(0, 255),
     created_by: spec.principal.sub,
     thread_key: spec.thread_suffix === null ? null : spec.thread_key,
   });
+}
+
+function wordOf(count: number, documents: number): string {
+  const word = documents === 0 ? "image" : "file";
+  return count === 1 ? word : `${word}s`;
 }
 
 const reasons: Readonly<Partial<Record<string, string>>> = {

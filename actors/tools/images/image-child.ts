@@ -1,14 +1,13 @@
 import { readFileSync, writeSync } from "node:fs";
 import sharp, { type Metadata, type Sharp } from "sharp";
+import { framed, unframed } from "../../../governance/processes/byte-frames.ts";
 import { imageSideMax } from "../../../manifests/bounds.ts";
 import {
-  framed,
   type ImageFacts,
   type ImageOutcome,
   type ImageWork,
   inputPixelsMax,
   resultBytesMax,
-  unframed,
   workSeconds,
 } from "./image-work.ts";
 

@@ -1,16 +1,9 @@
 import { type ChildProcess, fork } from "node:child_process";
 import type { Env } from "../../../bus/env.ts";
 import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
+import { framed, unframed } from "../../../governance/processes/byte-frames.ts";
 import type { ToolErrorCode } from "../tool.ts";
-import {
-  framed,
-  type ImageFacts,
-  type ImageOutcome,
-  type ImageWork,
-  resultBytesMax,
-  unframed,
-  workSeconds,
-} from "./image-work.ts";
+import { type ImageFacts, type ImageOutcome, type ImageWork, resultBytesMax, workSeconds } from "./image-work.ts";
 
 /** Concurrent child processes of one thread of svc, and of one tenant there. */
 const childrenMax = 2;

@@ -1,10 +1,9 @@
 import type { Client, Transport } from "@modelcontextprotocol/client";
 import type { Env, Timer } from "../../../bus/env.ts";
 import { hopsMeta } from "../../../bus/protocol/hops.ts";
-import type { Fetch } from "../../../governance/egress/sdk-fetch.ts";
-import type { McpServer } from "../../../manifests/sections/mcp-servers.ts";
 import type { ToolContext, ToolResult } from "../tool.ts";
-import { type ListedTool, readListed } from "./listed-tool.ts";
+import { limitInbound } from "./inbound-limits.ts";
+import { type Instructions, type ListedTool, readInstructions, readListed } from "./listed-tool.ts";
 import { readResult } from "./result.ts";
 
 /** Time to connect and to list the tools: less than a source of tools has to open, so that a silent server holds back no other. */
@@ -21,22 +20,19 @@ const argumentsBytesMax = 1024 * 1024;
 /** Notifications about a changed list count at most once in this time. */
 const changedMs = 1_000;
 
-/** The address, credential and client of a connection. */
+/** The server of a connection. */
 export interface McpEndpoint {
-  readonly server: Pick<McpServer, "name" | "url" | "transport">;
-  /** The Authorization header; null for none. */
-  readonly authorization: string | null;
-  readonly send: Fetch;
+  /** Its name in the manifest. */
+  readonly name: string;
+  /** The version of svc. */
   readonly version: string;
+  /** Opens a transport. */
+  open(): Promise<Transport>;
 }
-
-/** Opens the transport of an endpoint. */
-export type OpenTransport = (endpoint: McpEndpoint) => Promise<Transport>;
 
 /** One connection to an MCP server, which all runs of a tenant share. It connects again after it was lost. */
 export class McpConnection {
   readonly #endpoint: McpEndpoint;
-  readonly #openTransport: OpenTransport;
   readonly #env: Env;
   readonly #listeners = new Set<() => void>();
   #client: Promise<Client> | null = null;
@@ -45,9 +41,8 @@ export class McpConnection {
   #listed: Promise<readonly ListedTool[]> | null = null;
   #changing: Timer | null = null;
 
-  constructor(endpoint: McpEndpoint, openTransport: OpenTransport, env: Env) {
+  constructor(endpoint: McpEndpoint, env: Env) {
     this.#endpoint = endpoint;
-    this.#openTransport = openTransport;
     this.#env = env;
   }
 
@@ -60,6 +55,11 @@ export class McpConnection {
       if (this.#listed === listed) void this.close();
     });
     return listed;
+  }
+
+  /** The server's instructions for its tools; null if it has none. */
+  async instructions(): Promise<Instructions | null> {
+    return readInstructions((await this.#connected()).getInstructions());
   }
 
   /** Calls back, once a second at most, when the list has become stale. Returns a function that ends this. */
@@ -95,7 +95,12 @@ export class McpConnection {
           }),
       },
     );
-    return readResult(result, `mcp:${this.#endpoint.server.name}`, masked);
+    return readResult(result, `mcp:${this.#endpoint.name}`, masked);
+  }
+
+  /** Makes the users of the connection treat its list as stale. */
+  expire(): void {
+    this.#announce();
   }
 
   /** Ends the connection; a later use connects again. */
@@ -126,7 +131,7 @@ export class McpConnection {
 
   async #connect(): Promise<Client> {
     const { Client } = await import("@modelcontextprotocol/client");
-    const transport = await this.#openTransport(this.#endpoint);
+    const transport = limitInbound(await this.#endpoint.open(), this.#env);
     const client = new Client(
       { name: "svc", version: this.#endpoint.version },
       {

@@ -14,6 +14,7 @@ export interface ListedTool {
 }
 
 const descriptionCharsMax = 1024;
+const instructionCharsMax = 4096;
 const schemaBytesMax = 64 * 1024;
 
 /**
@@ -23,6 +24,20 @@ const invisible = /[\p{Cf}\p{Co}\p{Cn}\p{Cs}]|(?![\n\t])\p{Cc}/gu;
 
 /** Any object: for a server's schema that svc does not support or that is too large. */
 const anyObject = { type: "object" } as const;
+
+/** A server's instructions for its tools. */
+export interface Instructions {
+  /** Cut and without invisible characters: the text is untrusted. */
+  readonly text: string;
+  /** SHA-256 of the whole text, in hexadecimal. */
+  readonly digest: string;
+}
+
+/** Reads the instructions of a server; null if it has none. */
+export function readInstructions(text = ""): Instructions | null {
+  const shown = plain(text, instructionCharsMax).trim();
+  return shown === "" ? null : { text: shown, digest: createHash("sha256").update(text).digest("hex") };
+}
 
 /** Reads a listed tool. */
 export function readListed({ name, description = "", inputSchema, outputSchema, annotations }: RemoteTool): ListedTool {
@@ -35,10 +50,14 @@ export function readListed({ name, description = "", inputSchema, outputSchema, 
   };
   return {
     name,
-    description: description.replace(invisible, "").slice(0, descriptionCharsMax).toWellFormed(),
+    description: plain(description, descriptionCharsMax),
     parameters: parametersOf(inputSchema),
     digest: createHash("sha256").update(canonicalJson(hashed)).digest("hex"),
   };
+}
+
+function plain(text: string, charsMax: number): string {
+  return text.replace(invisible, "").slice(0, charsMax).toWellFormed();
 }
 
 function parametersOf(schema: RemoteTool["inputSchema"]): ListedTool["parameters"] {

@@ -54,7 +54,7 @@ async function call(tool: PeerTool, { message, manifest }: Arguments, context: T
   const left = (): number => Math.max(1, endsAt - env.monotonic());
   const answered = (result: ToolResult): ToolResult => ({
     ...result,
-    text: withoutSecrets(result.text, secretParts(secret)),
+    text: withoutSecrets(result.text, secret === null ? [] : secretParts(secret)),
     taint: [`peer:${name}`],
   });
   let cancel = async (): Promise<void> => {};

@@ -8,9 +8,9 @@ import {
   type PlanWritten,
   planBytesMax,
   storedPlan,
-  untilFirst,
   writePlan,
 } from "../../../storage/tables/plans.ts";
+import { untilFirst } from "../../../storage/tables/until-first.ts";
 import { defineTool, type ToolContext, type ToolErrorCode, type ToolResult } from "../tool.ts";
 import { type PlanDocument, type PlanStep, withStep } from "./plan-document.ts";
 
@@ -161,7 +161,7 @@ async function change(
     const current = stored === undefined || isExpired(stored, now) ? undefined : stored;
     const made = await make(current);
     if ("error" in made) return made;
-    const plan = JSON.stringify(made.plan);
+    const plan = JSON.stringify(withTaint(made.plan, context.taint));
     if (Buffer.byteLength(plan) > planBytesMax) return refused("invalid_arguments", "the plan would be over 64 KiB");
     const written: PlanWritten = {
       id,
@@ -219,5 +219,17 @@ function numbered(steps: readonly (Omit<PlanStep, "id" | "status"> & Partial<Pla
 }
 
 function planResult({ id, ts, plan }: PlanRow): ToolResult {
-  return { text: `{"plan_id":${JSON.stringify(id)},"updated_at":${ts},"plan":${plan}}` };
+  const { taint } = JSON.parse(plan) as { readonly taint?: unknown };
+  const sources = Array.isArray(taint) ? taint.filter((source) => typeof source === "string") : [];
+  return {
+    text: `{"plan_id":${JSON.stringify(id)},"updated_at":${ts},"plan":${plan}}`,
+    ...(sources.length > 0 && { taint: sources }),
+  };
+}
+
+/** Returns the document with the untrusted sources of its writers. */
+function withTaint(plan: object, sources: readonly string[]): object {
+  const { taint = [] } = plan as { readonly taint?: readonly string[] };
+  const all = [...new Set([...(Array.isArray(taint) ? taint : []), ...sources])].sort();
+  return all.length === 0 ? plan : { ...plan, taint: all };
 }

@@ -57,7 +57,7 @@ function clientTool(declared: ClientTool): Tool {
     resume(_args, outcome) {
       if (outcome.kind === "expired") return toolError("timeout", "client tool timed out");
       const { content, error } = outcome.value as ClientToolAnswer;
-      return error ? toolError("provider_error", content) : { text: content };
+      return { ...(error ? toolError("provider_error", content) : { text: content }), taint: ["client"] };
     },
   };
 }

@@ -55,7 +55,7 @@ function queueTool(declared: QueueTool): Tool {
         return toolError("timeout", `no consumer of ${name} has answered in time; it may yet do what it was asked`);
       const { content, error } = outcome.value as QueueAnswer;
       const text = JSON.stringify({ content, note });
-      return error ? toolError("provider_error", text) : { text };
+      return { ...(error ? toolError("provider_error", text) : { text }), taint: ["queue"] };
     },
   };
 }

@@ -1,9 +1,16 @@
+import type { ToolSpec } from "../../../manifests/registries.ts";
+import { shellKill, shellOutput } from "../../../manifests/sections/shell-tools.ts";
 import { readArtifact } from "../artifacts/read-artifact.ts";
 import { calculator } from "../calculator/calculator.ts";
+import { searchDocumentsTool } from "../documents/search-documents.ts";
+import { memoryTools } from "../memory/memory-tools.ts";
 import { exitPlanMode } from "../plans/exit-plan-mode.ts";
 import { planCreate, planGet, planUpdateStep } from "../plans/plan-tools.ts";
 import { todoWrite } from "../plans/todo-write.ts";
 import { askUser } from "../questions/ask-user.ts";
+import { backgroundMsMax } from "../shell/background-commands.ts";
+import { createSkill, submitSkillFeedback, updateSkill } from "../skills/author-tools.ts";
+import { activateSkill, deactivateSkill, listSkills, readSkillFile } from "../skills/skill-tools.ts";
 import { type ToolSource, toolList } from "../source.ts";
 import type { Tool } from "../tool.ts";
 import { triggerEvent } from "../triggers/trigger-event.ts";
@@ -31,10 +38,23 @@ export const builtInTools: readonly Tool[] = [
   planGet,
   askUser,
   triggerEvent,
+  searchDocumentsTool,
+  listSkills,
+  activateSkill,
+  deactivateSkill,
+  readSkillFile,
 ];
 
+const authorTools = [createSkill, updateSkill, submitSkillFeedback];
+
 /** Built-in tools that sections of a manifest bind; spec.tools cannot name them. Their names are reserved. */
-export const sectionTools: readonly Tool[] = [exitPlanMode, readArtifact];
+const sectionTools: readonly Tool[] = [exitPlanMode, readArtifact, ...memoryTools, ...authorTools];
+
+/** The same, and those that are made for a process: for commands in the background. */
+export const sectionToolSpecs: readonly (ToolSpec & Pick<Tool, "timeoutMs">)[] = [
+  ...sectionTools,
+  ...[shellOutput, shellKill].map((spec) => ({ ...spec, timeoutMs: backgroundMsMax })),
+];
 
 /** The source of all built-in tools, those that sections bind included. */
 export const builtInSource: ToolSource = {

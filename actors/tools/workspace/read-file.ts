@@ -27,31 +27,33 @@ export const readFile = defineTool({
   risk: "reads",
   workspace: true,
   execute: (args, context) =>
-    answer(() =>
-      inParent(context, parsePath(args.path), false, async (directory, name) => {
-        const { handle, stats } = await directory.file(name);
-        try {
-          if (args.offset === undefined && args.limit === undefined) {
-            const bytes = await readAtMost(handle, textBytesMax);
-            if (bytes === null)
-              throw new ToolRefusal(
-                "invalid_arguments",
-                `${args.path}: has ${stats.size} bytes and at most ${textBytesMax} are read at once: give offset and limit`,
-              );
-            return decodeText(bytes, args.path, false);
+    answer(
+      () =>
+        inParent(context, parsePath(args.path), false, async (directory, name) => {
+          const { handle, stats } = await directory.file(name);
+          try {
+            if (args.offset === undefined && args.limit === undefined) {
+              const bytes = await readAtMost(handle, textBytesMax);
+              if (bytes === null)
+                throw new ToolRefusal(
+                  "invalid_arguments",
+                  `${args.path}: has ${stats.size} bytes and at most ${textBytesMax} are read at once: give offset and limit`,
+                );
+              return decodeText(bytes, args.path, false);
+            }
+            const lines = await readLines(
+              handle,
+              args.offset ?? 1,
+              args.limit ?? Number.POSITIVE_INFINITY,
+              textBytesMax,
+              context.signal,
+            );
+            const text = decodeText(lines.bytes, args.path, !lines.complete);
+            return lines.complete ? text : `${text}\n[truncated at ${textBytesMax} bytes]`;
+          } finally {
+            await handle.close();
           }
-          const lines = await readLines(
-            handle,
-            args.offset ?? 1,
-            args.limit ?? Number.POSITIVE_INFINITY,
-            textBytesMax,
-            context.signal,
-          );
-          const text = decodeText(lines.bytes, args.path, !lines.complete);
-          return lines.complete ? text : `${text}\n[truncated at ${textBytesMax} bytes]`;
-        } finally {
-          await handle.close();
-        }
-      }),
+        }),
+      "file",
     ),
 });

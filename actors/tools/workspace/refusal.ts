@@ -20,10 +20,14 @@ export class ToolRefusal extends Error {
   }
 }
 
-/** Returns the text of `work`, or its refusal, as the tool's result. Other errors are defects and pass through. */
-export async function answer(work: () => string | Promise<string>): Promise<ToolResult> {
+/**
+ * Returns the text of `work`, or its refusal, as the tool's result. `taint` is the source of the text; null for text of svc. Other
+ * errors are defects and pass through.
+ */
+export async function answer(work: () => string | Promise<string>, taint: "file" | null = null): Promise<ToolResult> {
   try {
-    return { text: await work() };
+    const text = await work();
+    return taint === null ? { text } : { text, taint: [taint] };
   } catch (error) {
     if (error instanceof ToolRefusal) return toolError(error.code, error.message);
     throw error;

@@ -104,7 +104,7 @@ export const searchFiles = defineTool({
           }
         });
       return [...report(search), ...survey.skipped("give a path")].join("\n");
-    }),
+    }, "file"),
 });
 
 async function searchOneFile(search: Search, parent: Directory, name: string): Promise<void> {

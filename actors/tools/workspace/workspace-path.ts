@@ -96,6 +96,11 @@ export function encodeName(id: string): string {
   return name === "" ? "%" : name;
 }
 
+/** Returns the names from the configured root to the work tree of a thread's repository. */
+export function checkoutNames(tenantId: string, threadSuffix: string): string[] {
+  return [scopesName, encodeName(tenantId), "repos", encodeName(threadSuffix)];
+}
+
 function checkName(name: string): void {
   if (name === "") refuse("the path has an empty name: two slashes in a row, or one at its end");
   if (name === ".") refuse("the path has a . in it: leave it out");

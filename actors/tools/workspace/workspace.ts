@@ -1,12 +1,14 @@
+import { realpath } from "node:fs/promises";
 import type { ToolContext } from "../tool.ts";
 import { type Directory, openRoot } from "./directory.ts";
 import { explainFileError, ToolRefusal } from "./refusal.ts";
-import { encodeName, scopesName } from "./workspace-path.ts";
+import { checkoutNames, encodeName, scopesName } from "./workspace-path.ts";
 
 // Locations of workspaces by scope:
 //   scope deployment   {root}, for the tenants that the operator lists; .svc-scopes is hidden there
 //   scope tenant       {root}/.svc-scopes/{tenant}/shared
 //   scope thread       {root}/.svc-scopes/{tenant}/threads/{suffix}
+//   a thread with a repository, in any scope: {root}/.svc-scopes/{tenant}/repos/{suffix}
 // The first write creates the directories of a scope; until then a workspace is empty.
 
 /** Identifies a workspace: tenant, thread, scope and root. */
@@ -59,7 +61,7 @@ export async function inParentOfRoot(
   place: Workspace,
   work: (directory: Directory, name: string) => Promise<void>,
 ): Promise<void> {
-  const names = scopeNames(place);
+  const names = await workspaceNames(place);
   const directory = await openBelow(place.workspace.root, names.slice(0, -1), false);
   if (directory === null) return;
   try {
@@ -69,12 +71,37 @@ export async function inParentOfRoot(
   }
 }
 
+/** A folder of a workspace in which commands run. */
+export interface CommandFolder {
+  /** Absolute path of the configured root. */
+  readonly root: string;
+  /** The workspace, from the root; empty for the root itself. */
+  readonly below: string;
+  /** The folder, from the workspace; empty for the workspace itself. */
+  readonly cwd: string;
+  /** Names in the workspace that do not belong to it. */
+  readonly hidden: readonly string[];
+}
+
+/** Returns the folder at `names` for a command, and creates the workspace if it is missing. Refuses a folder that does not exist. */
+export async function folderOfCommands(place: Workspace, names: readonly string[]): Promise<CommandFolder> {
+  const below = await workspaceNames(place);
+  await inDirectory(place, [], true, async () => {});
+  await inDirectory(place, names, false, async () => {});
+  return {
+    root: await realpath(place.workspace.root as string),
+    below: below.join("/"),
+    cwd: names.join("/"),
+    hidden: below.length === 0 ? [scopesName] : [],
+  };
+}
+
 /**
  * Runs `work` after all earlier work on the same file of the same workspace, so that concurrent calls do not overwrite each
  * other. This covers one thread of the process; `Directory.replace` detects other writers.
  */
 export async function alone<T>(place: Workspace, names: readonly string[], work: () => Promise<T>): Promise<T> {
-  const key = JSON.stringify([place.workspace.root, ...scopeNames(place), ...names]).toLowerCase();
+  const key = JSON.stringify([place.workspace.root, ...(await workspaceNames(place)), ...names]).toLowerCase();
   const before = lastWork.get(key) ?? Promise.resolve();
   const done = before.then(work);
   const settled = done.then(ignore, ignore);
@@ -91,8 +118,8 @@ const lastWork = new Map<string, Promise<void>>();
 function ignore(): void {}
 
 /** Opens the workspace root; null if it is missing and `create` is false. */
-function openScope(place: Workspace, create: boolean): Promise<Directory | null> {
-  return openBelow(place.workspace.root, scopeNames(place), create);
+async function openScope(place: Workspace, create: boolean): Promise<Directory | null> {
+  return openBelow(place.workspace.root, await workspaceNames(place), create);
 }
 
 /** Opens a directory below the configured root; null if it is missing and `create` is false. */
@@ -127,6 +154,17 @@ async function openConfiguredRoot(root: string | null): Promise<Directory> {
 }
 
 /** Returns the names from the configured root to the workspace root. Refuses calls without a workspace. */
+async function workspaceNames(place: Workspace): Promise<string[]> {
+  const { threadSuffix, tenantId, workspace } = place;
+  if (workspace.root === null || threadSuffix === null) return scopeNames(place);
+  const checkout = await workspace.checkout();
+  if (checkout === null) return scopeNames(place);
+  if (!checkout.isReady)
+    throw new ToolRefusal("transport_unavailable", "the repository of this conversation is not ready", "scope");
+  return checkoutNames(tenantId, threadSuffix);
+}
+
+/** Returns those of the scope. */
 function scopeNames(place: Workspace): string[] {
   if (place.workspace.root === null) throw new ToolRefusal("transport_unavailable", "workspace_root is not configured");
   switch (place.workspaceScope) {

@@ -1,7 +1,7 @@
-import type { BudgetUsed } from "../../../bus/protocol/task.ts";
-import type { Breach } from "../../../governance/budget.ts";
-import type { ModelPrice } from "../../../manifests/registries.ts";
-import type { RunBudgetRow } from "../../../storage/tables/run-budgets.ts";
+import type { BudgetUsed } from "../../bus/protocol/task.ts";
+import type { Breach } from "../../governance/budget.ts";
+import type { ModelPrice } from "../../manifests/registries.ts";
+import type { BudgetSharers, RunBudgetRow } from "../../storage/tables/run-budgets.ts";
 
 // The share of each run in a shared budget, and arithmetic on amounts.
 
@@ -17,8 +17,8 @@ export const nothing: BudgetUsed = { input_tokens: 0, output_tokens: 0, cost_usd
 /** The budget has a cost limit, and the model has no price. */
 export const unpriced: Breach = { limit: "max_cost_usd", detail: "max_cost_usd: the model of the task has no price" };
 
-/** A stored budget, the number of runs that share it, and the number of others that hold reservations. */
-export type Standing = RunBudgetRow & { readonly sharers: number; readonly holding: number };
+/** A stored budget with the runs that share it. */
+export type Standing = RunBudgetRow & BudgetSharers;
 
 /** Returns the largest amount up to `wanted` that all budgets allow one run, or the limit that allows none, and the scarcest budget. */
 export function mostOf(
@@ -95,14 +95,5 @@ export function sumOf(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
     input_tokens: one.input_tokens + other.input_tokens,
     output_tokens: one.output_tokens + other.output_tokens,
     cost_usd: one.cost_usd + other.cost_usd,
-  };
-}
-
-/** Returns the difference of two amounts. */
-export function minus(one: BudgetUsed, other: BudgetUsed): BudgetUsed {
-  return {
-    input_tokens: one.input_tokens - other.input_tokens,
-    output_tokens: one.output_tokens - other.output_tokens,
-    cost_usd: one.cost_usd - other.cost_usd,
   };
 }
