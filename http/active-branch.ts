@@ -1,5 +1,6 @@
 import { type Address, splitThreadId } from "../bus/address.ts";
 import { breathe } from "../bus/env.ts";
+import { SvcError } from "../bus/errors.ts";
 import type { TenantStore } from "../storage/store/store.ts";
 import { branchRanges } from "../storage/tables/branches.ts";
 import { type LogEvent, readEvents, type SeqRange } from "../storage/tables/events.ts";
@@ -17,7 +18,10 @@ export async function activeBranch(
   address: Address<"thread">,
 ): Promise<{ thread: ThreadRow | null; branch: SeqRange[] }> {
   const { tenantId, suffix } = splitThreadId(address.key);
-  await bus.ask(address, "attach", {});
+  await bus.ask(address, "attach", {}).catch((error: unknown) => {
+    // The actor is on a host that cannot be reached; its stored events can be read.
+    if (SvcError.from(error).code !== "dependency_unavailable") throw error;
+  });
   const tenant = store.tenant(tenantId);
   const thread = (await threadBySuffix(tenant, suffix)) ?? null;
   return { thread, branch: thread === null ? [] : await branchRanges(tenant, thread, thread.leaf_seq) };

@@ -1,4 +1,3 @@
-import { trimBlanks } from "../bus/blanks.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Principal } from "../bus/protocol/principal.ts";
 import { anonymousPrincipal } from "../governance/auth/anonymous.ts";
@@ -15,9 +14,9 @@ import type { Exchange } from "./engines/exchange.ts";
 import { openAiRefusal } from "./exchange/openai-refusal.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
 import { meantPath } from "./meant-path.ts";
-import { addressCaller } from "./middleware/address-caller.ts";
-import { OriginGuard, preflightHeaders } from "./middleware/origin.ts";
-import { RateLimiter } from "./middleware/rate-limit.ts";
+import { clientAddress } from "./middleware/address-caller.ts";
+import { type CorsHeaders, corsHeaders, embeddedAs, OriginGuard, preflightHeaders } from "./middleware/origin.ts";
+import type { RateLimiter } from "./middleware/rate-limit.ts";
 import { isTls } from "./middleware/tls.ts";
 import { bodyBytesDefault, type Route } from "./route.ts";
 import type { Found, Router } from "./router.ts";
@@ -45,14 +44,14 @@ export class Admission {
   readonly #anonymous: Principal | null;
 
   constructor(routes: readonly Route[], router: Router, context: HttpContext, authenticator: Authenticator) {
-    const { env, settings } = context;
+    const { settings } = context;
     this.#context = context;
     this.#settings = settings;
     this.#router = router;
     this.#paths = [...new Set(routes.map(({ path }) => path))];
     this.#authenticator = authenticator;
     this.#origins = new OriginGuard(settings);
-    this.#limiter = new RateLimiter(env, context.bus, settings.rateLimit > 0);
+    this.#limiter = context.rates;
     this.#anonymous = anonymousPrincipal(settings);
   }
 
@@ -60,10 +59,20 @@ export class Admission {
   async admit(exchange: Exchange, found: Found): Promise<Admitted | Reply> {
     const { head } = exchange;
     if (this.#settings.hstsMaxAgeSeconds > 0 && isTls(head, this.#settings)) exchange.extraHeaders.push(this.#hsts());
-    const anyHost = found.kind === "route" && found.route.anyHost;
+    // A preflight finds the path with other methods.
+    const anyHost =
+      found.kind === "route"
+        ? found.route.anyHost
+        : found.kind === "other_methods" &&
+          this.#origins.isPreflight(head) &&
+          found.routes.every((route) => route.anyHost);
     if (anyHost) this.#origins.checkHostForm(head);
     else this.#origins.checkHost(head);
-    for (const [name, value] of this.#origins.checkOrigin(head)) exchange.extraHeaders.push([name, value]);
+    const routes = found.kind === "route" ? [found.route] : found.kind === "other_methods" ? found.routes : [];
+    const cors = routes.some(({ crossSite }) => crossSite !== null)
+      ? await this.#checkCrossSite(exchange, routes)
+      : this.#origins.checkOrigin(head);
+    for (const [name, value] of cors) exchange.extraHeaders.push([name, value]);
     if (head.fault !== null) throw head.fault;
     if (this.#origins.isPreflight(head))
       return { kind: "text", status: 204, contentType: "text/plain", body: "", headers: preflightHeaders(head) };
@@ -91,6 +100,23 @@ export class Admission {
   }
 
   /**
+   * Returns the CORS headers of the answer. Refuses with origin_not_allowed a page of another site that may use none of the routes, which
+   * are all those of the path for a preflight.
+   */
+  async #checkCrossSite(exchange: Exchange, routes: readonly Route[]): Promise<CorsHeaders> {
+    const { head } = exchange;
+    for (const { crossSite } of routes) {
+      const { origin } = head.headers;
+      if (crossSite === null) continue;
+      if (crossSite === "frame") exchange.isFramed = true;
+      if (origin === undefined && crossSite === embeddedAs(head)) return [];
+      if (origin === undefined || typeof crossSite === "string") continue;
+      if (await crossSite(origin, head, this.#context)) return corsHeaders(origin);
+    }
+    return this.#origins.checkOrigin(head);
+  }
+
+  /**
    * Returns whether a request needs authentication and rate limiting. For a path without a route for the method, all methods of the path
    * decide.
    */
@@ -111,7 +137,8 @@ export class Admission {
 
   /** Returns the advice for a wrong base URL: a path that exists only below /v1, or that contains /v1 twice. Null for every other path. */
   #baseUrlAdvice(path: string): string | null {
-    const isThere = (meant: string): boolean => isOpenAi(meant) && this.#router.find("POST", meant).kind !== "unknown";
+    const isThere = (meant: string): boolean =>
+      isOpenAi(meant) && ["route", "other_methods"].includes(this.#router.find("POST", meant).kind);
     if (isThere(`/v1${path}`)) return "The base URL of an OpenAI client must end in /v1.";
     return isThere(path.slice("/v1".length))
       ? "The path has /v1 twice: remove /v1 from the base URL or from the path."
@@ -125,11 +152,7 @@ export class Admission {
 
   /** Returns the key of the rate limit: the tenant, or the client address of a request without valid credentials. */
   #caller(exchange: Exchange, identity: Identity | null): string {
-    if (identity?.principal) return identity.principal.tenant_id;
-    const header = this.#settings.trustedClientIpHeader.toLowerCase();
-    // The last entry of the list is the one that the trusted proxy added; the client could forge the entries before it.
-    const told = header === "" ? "" : trimBlanks(exchange.head.headers[header]?.split(",").at(-1) ?? "");
-    return addressCaller(told, exchange.remoteAddress());
+    return identity?.principal?.tenant_id ?? clientAddress(exchange, this.#settings);
   }
 
   #admitTo(route: Route, principal: Principal): void {

@@ -1,11 +1,13 @@
 import type { Logger } from "pino";
 import { SvcError } from "../bus/errors.ts";
 import type { Authenticator } from "../governance/auth/authenticator.ts";
+import { attributeNames, spanNames } from "../governance/tracing/conventions.ts";
+import { type Tracer, traceFields } from "../governance/tracing/tracer.ts";
 import { Admission, type Admitted } from "./admission.ts";
 import type { HttpContext } from "./context.ts";
 import type { OnRequest } from "./engines/engine.ts";
 import type { Exchange } from "./engines/exchange.ts";
-import { type Pieces, type Reply, refusal } from "./exchange/reply.ts";
+import { hasSendableHead, type Pieces, type Reply, refusal } from "./exchange/reply.ts";
 import { readJsonBody } from "./json-body.ts";
 import { admitDriver, leaseProof } from "./lease.ts";
 import { LoopTurns } from "./loop-turns.ts";
@@ -21,7 +23,7 @@ import { readQuery, validate } from "./validate.ts";
 
 /** Returns the handler of all requests for a table of routes. */
 export function createApp(routes: readonly Route[], context: HttpContext, authenticator: Authenticator): OnRequest {
-  const { env, settings, log, metrics } = context;
+  const { env, settings, log, metrics, tracer } = context;
   const router = new Router(routes);
   const admission = new Admission(routes, router, context, authenticator);
   const longBodies = new LoopTurns(env);
@@ -31,15 +33,29 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const { path } = exchange.head;
     const found = router.find(exchange.head.method, path);
     const label = found.kind === "route" ? `${found.route.method} ${found.route.path}` : "unknown";
-    const answer = (reply: Reply): void => {
-      const status = reply.kind === "stream" || reply.kind === "pieces" ? 200 : reply.status;
+    const span =
+      tracer === null || (found.kind === "route" && found.route.unlimited) ? null : traced(exchange, label, tracer);
+    const answer = (made: Reply): void => {
+      const reply = namingResource(made, exchange.head, settings);
+      const isSafe = hasSendableHead(reply);
+      if (!isSafe) refuse(new Error("a header value of the answer has a control character"), refusal);
+      const status = !isSafe ? 500 : reply.kind === "stream" || reply.kind === "pieces" ? 200 : reply.status;
+      if (span !== null) span.status = status;
       metrics.count("svc_http_requests_total", { route: label, status: String(status) });
-      exchange.reply(namingResource(reply, exchange.head, settings));
+      exchange.reply(reply);
     };
     const refuse = (error: unknown, inTheFormOf: Route["refusal"]): Reply => {
       const refused = SvcError.from(error);
       if (refused.code === "internal_error")
-        log.error({ err: refused.cause ?? refused, request_id: exchange.requestId, route: label }, "request failed");
+        log.error(
+          {
+            err: refused.cause ?? refused,
+            request_id: exchange.requestId,
+            route: label,
+            ...traceFields(exchange.trace),
+          },
+          "request failed",
+        );
       return inTheFormOf(refused, exchange.requestId);
     };
     // Until a request is admitted, refusals have svc's own form; after that, the form of the protocol that the route uses.
@@ -77,6 +93,30 @@ export function createApp(routes: readonly Route[], context: HttpContext, authen
     const reply = await route.handle(request as RouteRequest<never, never, never>, context);
     return reply.kind === "pieces" ? begin(reply, exchange, log) : reply;
   }
+}
+
+/** Begins the span of a sampled request, which ends with its answer; null for any other request. */
+function traced(exchange: Exchange, label: string, tracer: Tracer): { status: number } | null {
+  const open = tracer.begin(exchange.head.headers.traceparent);
+  if (open === null) return null;
+  const { method } = exchange.head;
+  const start = tracer.now();
+  const span = { status: 0 };
+  exchange.trace = open;
+  exchange.onOver = () => {
+    const { status } = span;
+    const route = label.slice(label.indexOf(" ") + 1);
+    const attributes = {
+      [attributeNames.method]: method,
+      [attributeNames.route]: route,
+      [attributeNames.requestId]: exchange.requestId,
+      ...(status > 0 && { [attributeNames.status]: status }),
+    };
+    // A client that disconnected got no status.
+    const error = status === 0 ? "client_disconnected" : status >= 500 ? String(status) : null;
+    tracer.end(open, { name: spanNames.request(method, route), kind: "server", start, attributes, error });
+  };
+  return span;
 }
 
 /** Makes the first piece of a long body, so that an early failure is answered as a normal refusal. */

@@ -24,7 +24,8 @@ function vendorOf(message: ClientMessage): ClientVendor | null {
   const ofMessage = vendorJson(message, messageFields);
   const calls = (Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []).flatMap((call) => {
     const json = vendorJson(call, [callField]);
-    return json === null ? [] : [[String((call as { id?: unknown }).id), json] as const];
+    const { id } = Object(call) as { readonly id?: unknown };
+    return json === null || typeof id !== "string" ? [] : [[id, json] as const];
   });
   return ofMessage === null && calls.length === 0 ? null : { message: ofMessage, calls };
 }

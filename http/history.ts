@@ -1,5 +1,5 @@
 import type { TenantStore } from "../storage/store/store.ts";
-import { type LogEvent, type SeqRange, windowStart } from "../storage/tables/events.ts";
+import { type EventExtra, type LogEvent, type SeqRange, windowStart } from "../storage/tables/events.ts";
 
 // The answer of GET /chat/history: events of a branch in the form for clients. It may have many megabytes, so it is made page by page.
 
@@ -82,6 +82,13 @@ function historyItem({ role, content, seq, kind, extra }: LogEvent) {
     ...(extra?.tool_calls === undefined ? {} : { tool_calls: extra.tool_calls }),
     ...(extra?.tool_call_id === undefined ? {} : { tool_call_id: extra.tool_call_id }),
     ...(extra?.name === undefined ? {} : { name: extra.name }),
-    ...(extra?.metadata?.attachments === undefined ? {} : { metadata: { attachments: extra.metadata.attachments } }),
+    ...metadataOf(extra),
   };
+}
+
+/** The images of a message, and the parts of documents that a result quotes. */
+function metadataOf(extra: EventExtra | null): { metadata?: Record<string, unknown> } {
+  const { attachments, sources } = extra?.metadata ?? {};
+  if (attachments === undefined && sources === undefined) return {};
+  return { metadata: { ...(attachments !== undefined && { attachments }), ...(sources !== undefined && { sources }) } };
 }

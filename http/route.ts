@@ -7,6 +7,7 @@ import { Type } from "../bus/type.ts";
 import type { HttpContext } from "./context.ts";
 import type { Exchange } from "./engines/exchange.ts";
 import { type Reply, refusal } from "./exchange/reply.ts";
+import type { RequestHead } from "./exchange/request-head.ts";
 import type { StreamEvent } from "./stream-event.ts";
 import type { Tag } from "./tags.ts";
 
@@ -26,7 +27,25 @@ export type Access = "public" | "docs" | "authenticated" | "chat:read" | "chat:w
 type Drives = "thread" | "turn";
 
 /** The kinds of objects of a tenant that routes name by an id. */
-export const ownedKinds = ["thread", "manifest", "run", "response", "file", "plan", "job", "artifact"] as const;
+export const ownedKinds = [
+  "thread",
+  "manifest",
+  "run",
+  "response",
+  "file",
+  "plan",
+  "job",
+  "artifact",
+  "quarantined",
+  "document",
+  "skill",
+  "memory",
+  "eval_dataset",
+  "eval_run",
+  "workflow",
+  "workflow_run",
+  "key",
+] as const;
 
 /** A kind of object of a tenant. */
 export type OwnedKind = (typeof ownedKinds)[number];
@@ -51,6 +70,8 @@ export interface Route {
   /** Its heading in the reference. */
   readonly tag: Tag;
   readonly access: Access;
+  /** True for a route that another one replaces. */
+  readonly deprecated: boolean;
   /** Samples for the test that another tenant's ids look unknown; empty for a route that takes no id. */
   readonly tenancy: readonly TenancySample[];
   /** True for probes, which do not count against the rate limit. */
@@ -65,8 +86,12 @@ export interface Route {
    * rules.
    */
   readonly anonymous: boolean;
+  /** Pages of other sites that may use the route, in addition to those of SVC_CORS_ORIGINS; null for none. */
+  readonly crossSite: CrossSite | null;
   /** Null if the route drives no conversation. */
   readonly drives: Drives | null;
+  /** True if the last parameter of the path takes all segments that are left. */
+  readonly isRest: boolean;
   readonly params: TSchema | null;
   readonly query: TSchema | null;
   /** Headers that the handler reads, for the reference. */
@@ -88,6 +113,16 @@ export interface Route {
   readonly admit: Admit | null;
   readonly handle: (request: RouteRequest<never, never, never>, context: HttpContext) => Reply | Promise<Reply>;
 }
+
+/**
+ * Use of a route by pages of other sites, without credentials of the browser. `script`: any page may load the answer as a script. `frame`:
+ * any page may show it in a frame, unless the answer has a Content-Security-Policy that says otherwise. A function: pages with an origin
+ * for which it returns true may call the route.
+ */
+export type CrossSite =
+  | "script"
+  | "frame"
+  | ((origin: string, head: RequestHead, context: HttpContext) => boolean | Promise<boolean>);
 
 type Admit = (exchange: Exchange, context: HttpContext) => Principal;
 
@@ -130,6 +165,7 @@ export const bodyBytesDefault = 1024 * 1024;
 export const actorFails: readonly ErrorCode[] = [
   "mailbox_full",
   "actor_lost",
+  "dependency_unavailable",
   "deadline_exceeded",
   "storage_unavailable",
 ];
@@ -149,11 +185,14 @@ interface RouteDeclaration<
   /** A plugin gives its own name, and its description becomes that of the tag. */
   readonly tag: Tag | string;
   readonly access: Access;
+  readonly deprecated?: boolean;
   readonly tenancy?: readonly TenancySample[];
   readonly unlimited?: boolean;
   readonly anyHost?: boolean;
   readonly anonymous?: boolean;
+  readonly crossSite?: CrossSite;
   readonly drives?: Drives;
+  readonly isRest?: boolean;
   /** Default: a text for each parameter of the path. */
   readonly params?: P;
   readonly query?: Q;
@@ -192,11 +231,14 @@ export function route<
     summary: declaration.summary,
     tag: typeof declaration.tag === "string" ? { name: declaration.tag, description: "" } : declaration.tag,
     access: declaration.access,
+    deprecated: declaration.deprecated ?? false,
     tenancy: declaration.tenancy ?? [],
     unlimited: declaration.unlimited ?? false,
     anyHost: declaration.anyHost ?? false,
     anonymous: declaration.anonymous ?? false,
+    crossSite: declaration.crossSite ?? null,
     drives,
+    isRest: declaration.isRest ?? false,
     params: declaration.params ?? paramsOf(declaration.path),
     query: declaration.query ?? null,
     headers: drives === null ? headers : withLeaseHeader(headers),

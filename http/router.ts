@@ -9,7 +9,7 @@ const pathCharsMax = 4096;
 const ambiguous = /\/\/|\\|%2f|%5c|%00|[\x00-\x20\x7f]|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
 /** An ambiguous path below this one is answered 404 instead of 400, because a malformed reference names no artifact (document 2). */
-const references = "/artifacts/";
+const references = ["/artifacts/", "/skill-library/"];
 
 /** Parameters with free text, which may contain a literal percent escape. */
 const ownTexts: ReadonlySet<string> = new Set(["thread_id"]);
@@ -31,6 +31,10 @@ interface OtherMethods {
 interface Node {
   readonly children: Map<string, Node>;
   parameter: { readonly name: string; readonly node: Node } | null;
+  /** A parameter after a tilde: it wins over one without. */
+  marked: { readonly name: string; readonly node: Node } | null;
+  /** A parameter for all segments that are left. */
+  rest: { readonly name: string; readonly node: Node } | null;
   readonly routes: Map<Method, Route>;
 }
 
@@ -52,7 +56,7 @@ export class Router {
       const found = pick(literal, method, noParams);
       return found.kind === "other_methods" ? this.#beside(literal, found, method, path) : found;
     }
-    const refused = { kind: path.startsWith(references) ? "unknown" : "ambiguous" } as const;
+    const refused = { kind: references.some((start) => path.startsWith(start)) ? "unknown" : "ambiguous" } as const;
     if (path.length > pathCharsMax || ambiguous.test(path)) return refused;
     const params: Record<string, string> = {};
     const segments = path.split("/").slice(1);
@@ -82,9 +86,15 @@ export class Router {
   #add(route: Route): void {
     let node = this.#root;
     let parameters = false;
-    for (const segment of route.path.split("/").slice(1)) {
-      const name = /^\{(\w+)\}$/.exec(segment)?.[1];
-      if (name === undefined) {
+    const segments = route.path.split("/").slice(1);
+    for (const [at, segment] of segments.entries()) {
+      const [, mark, name] = /^(~?)\{(\w+)\}$/.exec(segment) ?? [];
+      if (name !== undefined && (mark === "~" || (route.isRest && at === segments.length - 1))) {
+        parameters = true;
+        const kind = mark === "~" ? "marked" : "rest";
+        node[kind] ??= { name, node: newNode() };
+        node = node[kind].node;
+      } else if (name === undefined) {
         let child = node.children.get(segment);
         if (!child) {
           child = newNode();
@@ -106,7 +116,7 @@ export class Router {
 }
 
 function newNode(): Node {
-  return { children: new Map(), parameter: null, routes: new Map() };
+  return { children: new Map(), parameter: null, marked: null, rest: null, routes: new Map() };
 }
 
 function walk(
@@ -122,6 +132,20 @@ function walk(
   if (child) {
     const found = walk(child, segments, at + 1, params, fits);
     if (found) return found;
+  }
+  if (node.marked !== null && segment.startsWith("~")) {
+    const value = decode(segment.slice(1), false);
+    const found = value === null ? null : walk(node.marked.node, segments, at + 1, params, fits);
+    if (found && found !== "ambiguous") {
+      params[node.marked.name] = value as string;
+      return found;
+    }
+  }
+  if (node.rest !== null) {
+    const parts = segments.slice(at).map((part) => decode(part, false));
+    if (parts.includes(null)) return "ambiguous";
+    params[node.rest.name] = parts.join("/");
+    return node.rest.node;
   }
   if (node.parameter === null || segment === "") return null;
   const value = decode(segment, ownTexts.has(node.parameter.name));

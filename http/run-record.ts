@@ -5,6 +5,7 @@ import type { TenantStore } from "../storage/store/store.ts";
 import { type DeliveryState, deliveryStates } from "../storage/tables/deliveries.ts";
 import { durableRunById, type StoredDurableRun } from "../storage/tables/durable-runs.ts";
 import { waitsOfRun } from "../storage/tables/waits.ts";
+import { workflowRunById } from "../storage/tables/workflow-runs.ts";
 
 /** A stored durable run. */
 export interface DurableRun extends StoredDurableRun {
@@ -24,6 +25,33 @@ export async function durableRun(store: TenantStore, token: string): Promise<Dur
 export function recordOf({ durable, run, deliveries }: DurableRun): RunRecord {
   return runRecord(run, durable, deliveries);
 }
+
+/** Max age of a run of a workflow. */
+const workflowMsMax = 60 * 86_400_000;
+
+/**
+ * Returns the record of a run of a workflow in the form of durable runs (decision 267): its final message is the JSON of its outputs. Null
+ * if the tenant has none of this id.
+ */
+export async function workflowRecord(store: TenantStore, id: string): Promise<RunRecord | null> {
+  const run = /^[0-9a-f]{32}$/.test(id) ? await workflowRunById(store, id) : undefined;
+  if (run === undefined) return null;
+  const { status, outputs, error, ts } = run;
+  return {
+    status: workflowStatus[status],
+    fiber_id: id,
+    resume_token: id,
+    expires_at: new Date(ts + workflowMsMax).toISOString(),
+    final: outputs === null ? null : { role: "assistant", content: outputs },
+    error: status === "cancelled" ? "cancelled" : error,
+    manifest_id: "",
+  };
+}
+
+const workflowStatus = {
+  ...{ queued: "accepted", running: "running", waiting: "waiting", cancelling: "running" },
+  ...{ cancelled: "failed", succeeded: "completed", failed: "failed" },
+} as const;
 
 /** Returns the current status of the run for streams. */
 export async function standingOf(store: TenantStore, { durable, run }: DurableRun): Promise<RunStanding> {

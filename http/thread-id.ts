@@ -1,4 +1,12 @@
-import { a2aContextOf, isJobSuffix, isReservedSuffix, isTaskSuffix, runOfOnceSuffix } from "../bus/address.ts";
+import {
+  a2aContextOf,
+  isEvalSuffix,
+  isJobSuffix,
+  isReservedSuffix,
+  isTaskSuffix,
+  isWorkflowSuffix,
+  runOfOnceSuffix,
+} from "../bus/address.ts";
 import { SvcError } from "../bus/errors.ts";
 
 /** 1 to 200 characters that are safe in a key, a path and a header. A colon is not allowed, so a full id with its tenant never matches. */
@@ -8,18 +16,18 @@ const suffixPattern = /^(?!\.{1,2}$)[^:#/\\\p{Cc}]{1,200}$/u;
 const durablePattern = /^fiber:[0-9a-f]{32}$/;
 
 /**
- * Returns a valid suffix for routes that change the thread; threads of tasks, jobs and A2A contexts are read-only. Refuses with
- * invalid_thread_id.
+ * Returns a valid suffix for routes that change the thread; threads of tasks, jobs, evaluations, workflows and A2A contexts are read-only.
+ * Refuses with invalid_thread_id.
  */
 export function checkThreadSuffix(suffix: string): string {
   if (isTaskSuffix(suffix) || isOfProtocol(suffix))
     throw new SvcError("invalid_thread_id", {
-      message: `The threads of tasks, jobs and A2A contexts are read only; ${suffix.slice(0, 200)} is one of them.`,
+      message: `The threads of tasks, jobs, evaluations, workflows and A2A contexts are read only; ${suffix.slice(0, 200)} is one of them.`,
     });
   return checkReadSuffix(suffix);
 }
 
-/** Returns a valid suffix for routes that delete the thread; threads of jobs and A2A contexts are allowed. Refuses with invalid_thread_id. */
+/** Returns a valid suffix for routes that delete the thread; threads of jobs, evaluations, workflows and A2A contexts are allowed. Refuses with invalid_thread_id. */
 export function checkErasedSuffix(suffix: string): string {
   return isOfProtocol(suffix) ? suffix : checkThreadSuffix(suffix);
 }
@@ -30,9 +38,9 @@ export function checkReadSuffix(suffix: string): string {
   return suffix;
 }
 
-/** True for the thread of a job or of an A2A context. */
+/** True for the thread of a job, of an evaluation, of a step of a workflow or of an A2A context. */
 function isOfProtocol(suffix: string): boolean {
-  return isJobSuffix(suffix) || a2aContextOf(suffix) !== null;
+  return isJobSuffix(suffix) || isEvalSuffix(suffix) || isWorkflowSuffix(suffix) || a2aContextOf(suffix) !== null;
 }
 
 function isThreadSuffix(suffix: string): boolean {

@@ -4,6 +4,9 @@ import { imageTypes } from "../../storage/tables/files.ts";
 
 // The agent card in both generations of the protocol. A card of version 0.3 also lists the interface of version 1.0, for clients that know both.
 
+/** What the card of an agent with governance.transparency_notice tells its users. */
+const notice = "You are talking to an AI system.";
+
 /** Returns the card of a manifest; `base` is the public URL of this server. */
 export function agentCard(version: A2aVersion, card: ManifestCard, base: string): object {
   return version === "1.0" ? newerCard(card, base) : olderCard(card, base);
@@ -40,11 +43,13 @@ function olderCard(card: ManifestCard, base: string): object {
 }
 
 function commonFields(card: ManifestCard) {
-  const { name, description, version } = card;
+  const { name, description, version, transparency } = card;
+  const said = description === "" ? name : description;
   return {
     name,
-    description: description === "" ? name : description,
+    description: transparency ? `${said}${/[.!?]$/.test(said) ? "" : "."} ${notice}` : said,
     version,
+    ...(transparency && { transparencyNotice: true }),
     defaultInputModes: ["text/plain", ...imageTypes],
     defaultOutputModes: ["text/plain"],
     skills: skillsOf(card),

@@ -3,6 +3,7 @@ import { isA2aContext } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import type { ClientMessage } from "../../bus/protocol/run.ts";
 import { Type } from "../../bus/type.ts";
+import type { TaskFilter } from "../../storage/tables/a2a-tasks.ts";
 import { imageTypes } from "../../storage/tables/files.ts";
 import { nullable } from "../schemas/common.ts";
 import { validate } from "../validate.ts";
@@ -18,6 +19,11 @@ const HistoryLength = Optional(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }
 const Modes = Optional(Type.Array(Text, { maxItems: 64 }));
 const partsMax = 100;
 
+/** The configuration of a call; the fields that end in a push configuration or in a wait have other names in each generation. */
+const configuration = <F extends Record<string, TSchema>>(own: F) =>
+  Optional(Type.Object({ acceptedOutputModes: Modes, historyLength: HistoryLength, ...own }, open));
+const Parts = <S extends TSchema>(part: S) => Type.Array(part, { minItems: 1, maxItems: partsMax });
+
 /** A sent message, with one content for each part. */
 const SendParams = {
   "1.0": Type.Object(
@@ -28,7 +34,7 @@ const SendParams = {
           contextId: Optional(Text),
           taskId: Optional(Text),
           role: Type.Literal("ROLE_USER"),
-          parts: Type.Array(
+          parts: Parts(
             Type.Object(
               {
                 text: Optional(Text),
@@ -39,23 +45,15 @@ const SendParams = {
               },
               open,
             ),
-            { minItems: 1, maxItems: partsMax },
           ),
           metadata: Metadata,
         },
         open,
       ),
-      configuration: Optional(
-        Type.Object(
-          {
-            acceptedOutputModes: Modes,
-            taskPushNotificationConfig: Type.Optional(Type.Unknown()),
-            historyLength: HistoryLength,
-            returnImmediately: Optional(Type.Boolean()),
-          },
-          open,
-        ),
-      ),
+      configuration: configuration({
+        taskPushNotificationConfig: Type.Optional(Type.Unknown()),
+        returnImmediately: Optional(Type.Boolean()),
+      }),
       metadata: Metadata,
     },
     open,
@@ -68,7 +66,7 @@ const SendParams = {
             contextId: Optional(Text),
             taskId: Optional(Text),
             role: Optional(Type.Literal("user")),
-            parts: Type.Array(
+            parts: Parts(
               Type.Object(
                 {
                   kind: Optional(Type.Enum(["text", "file", "data"])),
@@ -80,7 +78,6 @@ const SendParams = {
                 },
                 open,
               ),
-              { minItems: 1, maxItems: partsMax },
             ),
             metadata: Metadata,
           },
@@ -90,17 +87,10 @@ const SendParams = {
       text: Optional(Text),
       taskId: Optional(Text),
       manifest: Optional(Text),
-      configuration: Optional(
-        Type.Object(
-          {
-            acceptedOutputModes: Modes,
-            pushNotificationConfig: Type.Optional(Type.Unknown()),
-            historyLength: HistoryLength,
-            blocking: Optional(Type.Boolean()),
-          },
-          open,
-        ),
-      ),
+      configuration: configuration({
+        pushNotificationConfig: Type.Optional(Type.Unknown()),
+        blocking: Optional(Type.Boolean()),
+      }),
       metadata: Metadata,
     },
     open,
@@ -108,6 +98,20 @@ const SendParams = {
 };
 const TaskParams = Type.Object({ id: Text, historyLength: HistoryLength }, open);
 const OlderTaskParams = Type.Object({ id: Optional(Text), taskId: Optional(Text), historyLength: HistoryLength }, open);
+const pageSizeDefault = 50;
+const states = ["UNSPECIFIED", "SUBMITTED", "WORKING", "COMPLETED", "FAILED", "CANCELED", "INPUT_REQUIRED", "REJECTED"];
+const ListParams = Type.Object(
+  {
+    contextId: Optional(Text),
+    status: Optional(Type.Enum([...states, "AUTH_REQUIRED"].map((state) => `TASK_STATE_${state}`))),
+    pageSize: Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    pageToken: Optional(Text),
+    historyLength: HistoryLength,
+    statusTimestampAfter: Optional(Text),
+    includeArtifacts: Optional(Type.Boolean()),
+  },
+  open,
+);
 const CardParams = Type.Object({ manifest: Optional(Text), metadata: Metadata }, open);
 
 /** A sent message. */
@@ -136,6 +140,15 @@ export interface NamedTask {
   readonly historyLength: number | null;
 }
 
+/** The tasks that a call lists. */
+export interface ListedTasks extends Omit<TaskFilter, "owner"> {
+  readonly pageSize: number;
+  /** Null for the first page. */
+  readonly cursor: string | null;
+  readonly historyLength: number;
+  readonly includeArtifacts: boolean;
+}
+
 /** Reads the params of a sent message. Throws an RpcError, and refuses with invalid_request. */
 export function readSent({ version, params }: Pick<RpcCall, "version" | "params">): SentMessage {
   return version === "1.0" ? readNewer(params) : readOlder(params);
@@ -153,6 +166,31 @@ export function readNamed({ version, params }: Pick<RpcCall, "version" | "params
   return { id: named, historyLength };
 }
 
+/** Reads the params of a list of tasks. Refuses with invalid_request. */
+export function readListed({ params }: Pick<RpcCall, "params">): ListedTasks {
+  const { contextId, status, pageSize, pageToken, historyLength, statusTimestampAfter, includeArtifacts } = checked<
+    typeof ListParams
+  >(ListParams, params);
+  const since = given(statusTimestampAfter);
+  const sinceMs = since === null ? 0 : Date.parse(since);
+  if (Number.isNaN(sinceMs)) throw invalid("statusTimestampAfter", "must be a time in the form of ISO 8601");
+  const state = given(status);
+  return {
+    context: given(contextId) ?? "",
+    state: state === null || state === "TASK_STATE_UNSPECIFIED" ? "" : stateOf(state),
+    since: sinceMs,
+    pageSize: pageSize ?? pageSizeDefault,
+    cursor: given(pageToken),
+    historyLength: historyLength ?? 0,
+    includeArtifacts: includeArtifacts === true,
+  };
+}
+
+/** Returns a state of version 1.0 in the words of version 0.3. */
+function stateOf(state: string): string {
+  return state.replace("TASK_STATE_", "").replace("_", "-").toLowerCase();
+}
+
 /** Reads the manifest of a call for a card; null for the default. Refuses with invalid_request. */
 export function readCardParams({ params }: Pick<RpcCall, "params">): string | null {
   const { manifest, metadata } = checked<typeof CardParams>(CardParams, params);
@@ -162,11 +200,8 @@ export function readCardParams({ params }: Pick<RpcCall, "params">): string | nu
 function readNewer(params: RpcCall["params"]): SentMessage {
   const { message, configuration, metadata } = checked<(typeof SendParams)["1.0"]>(SendParams["1.0"], params);
   refusePush(configuration?.taskPushNotificationConfig);
-  admitModes(configuration?.acceptedOutputModes);
   return {
-    manifest: given(metadata?.manifest) ?? given(message.metadata?.manifest),
-    contextId: contextOf(message.contextId),
-    taskId: given(message.taskId),
+    ...commonOf(message, configuration, metadata),
     content: message.parts.map((part, at) => {
       const set = [part.text, part.raw, part.url, part.data].filter((value) => value !== undefined && value !== null);
       if (set.length !== 1) throw invalid(`message.parts.${at}`, "must have exactly one of text, raw, url and data");
@@ -175,8 +210,22 @@ function readNewer(params: RpcCall["params"]): SentMessage {
       if (typeof part.raw === "string") return imageOf(part.raw, given(part.mediaType), at, "1.0");
       throw structured();
     }),
-    historyLength: configuration?.historyLength ?? null,
     waits: configuration?.returnImmediately !== true,
+  };
+}
+
+/** Reads the fields that both generations have. */
+function commonOf(
+  message: Pick<Static<(typeof SendParams)["1.0"]>["message"], "contextId" | "taskId" | "metadata"> | null | undefined,
+  configuration: { acceptedOutputModes?: string[] | null; historyLength?: number | null } | null | undefined,
+  metadata: Static<typeof Metadata> | undefined,
+): Pick<SentMessage, "manifest" | "contextId" | "taskId" | "historyLength"> {
+  admitModes(configuration?.acceptedOutputModes);
+  return {
+    manifest: given(metadata?.manifest) ?? given(message?.metadata?.manifest),
+    contextId: contextOf(message?.contextId),
+    taskId: given(message?.taskId),
+    historyLength: configuration?.historyLength ?? null,
   };
 }
 
@@ -184,13 +233,13 @@ function readOlder(params: RpcCall["params"]): SentMessage {
   const sent = checked<(typeof SendParams)["0.3"]>(SendParams["0.3"], params);
   const { message, configuration, metadata } = sent;
   refusePush(configuration?.pushNotificationConfig);
-  admitModes(configuration?.acceptedOutputModes);
+  const common = commonOf(message, configuration, metadata);
   const parts = message?.parts ?? (typeof sent.text === "string" ? [{ text: sent.text }] : []);
   if (parts.length === 0) throw invalid("message", "message is required");
   return {
-    manifest: given(sent.manifest) ?? given(metadata?.manifest) ?? given(message?.metadata?.manifest),
-    contextId: contextOf(message?.contextId),
-    taskId: given(message?.taskId) ?? given(sent.taskId),
+    ...common,
+    manifest: given(sent.manifest) ?? common.manifest,
+    taskId: common.taskId ?? given(sent.taskId),
     content: parts.map((part, at): ContentPart => {
       const { kind, text, content, file } = part as (typeof parts)[number] & {
         readonly kind?: string | null;
@@ -210,7 +259,6 @@ function readOlder(params: RpcCall["params"]): SentMessage {
       if (typeof said !== "string") throw invalid(`message.parts.${at}`, "must have a text");
       return { type: "text", text: said };
     }),
-    historyLength: configuration?.historyLength ?? null,
     waits: configuration?.blocking !== false,
   };
 }

@@ -21,6 +21,7 @@ const card: ManifestCard = {
   version: "1.0.0",
   description: "A small assistant.",
   tags: ["assistant"],
+  transparency: false,
   publish: true,
   capabilities: [],
 };

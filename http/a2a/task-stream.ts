@@ -60,7 +60,7 @@ export async function streamOfTask(
         firstSeq: run.last_seq === null ? thread.next_seq : run.last_seq + 1,
         async find() {
           const now = await findTask(store, run.run_id);
-          const status = await statusOf(store, now);
+          const status = await statusOf(store, now.run);
           if (status.state !== told && !isTerminal(status.state))
             stream.write(streamEvent(call, statusUpdate(call.version, { ...task, status })));
           told = status.state;

@@ -5,7 +5,7 @@ import { durableRunById } from "../../storage/tables/durable-runs.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import { a2aTaskRun, type RunRow } from "../../storage/tables/runs.ts";
 import { type ThreadRow, threadByKey } from "../../storage/tables/threads.ts";
-import { openWaitsOfThread, waitsOfThreadMax } from "../../storage/tables/waits.ts";
+import { noThread, openWaitsOfThread, waitsOfThreadMax } from "../../storage/tables/waits.ts";
 import { failureOf, saidIn } from "../streams/logged-output.ts";
 
 // A task has no row of its own: it is a run and the run's events in the log of its context.
@@ -56,7 +56,7 @@ export async function readTask(
   return {
     ...{ id, contextId: run.a2a_context ?? "", manifest, history },
     answer: final ?? answer,
-    status: await statusOf(store, found),
+    status: await statusOf(store, run),
   };
 }
 
@@ -66,13 +66,13 @@ export async function finalOf(store: TenantStore, { run_id, asked }: RunRow): Pr
 }
 
 /** Returns the state of a task. For one that waits for an approval, its text names the tool. */
-export async function statusOf(store: TenantStore, { run, thread }: StoredTask): Promise<TaskStatus> {
+export async function statusOf(store: TenantStore, run: RunRow): Promise<TaskStatus> {
   const { status, result, started_at, ended_at } = run;
   if (status === "completed") return { state: "completed", at: ended_at, text: null };
   if (status === "accepted") return { state: "submitted", at: started_at, text: null };
   if (status === "running") return { state: "working", at: started_at, text: null };
   if (status === "waiting") {
-    const waits = await openWaitsOfThread(store, thread.thread_key, waitsOfThreadMax);
+    const waits = await openWaitsOfThread(store, run.thread_key ?? noThread, waitsOfThreadMax);
     const asked = waits.find(({ kind }) => kind === "approval");
     if (asked === undefined) return { state: "working", at: started_at, text: null };
     const text = `A person must approve the call of ${asked.call.tool}. Approvals are not answered over this protocol.`;

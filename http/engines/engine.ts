@@ -13,6 +13,8 @@ export interface ListenOptions {
   readonly shared: boolean;
   /** The header in which a proxy sends the client's address; empty if there is none. */
   readonly trustedHeader: string;
+  /** Headers that routes of plugins read; absent for none. */
+  readonly declaredHeaders?: readonly string[];
   /** Max bytes of a request's line and headers. */
   readonly headBytesMax: number;
 }

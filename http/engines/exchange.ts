@@ -1,7 +1,8 @@
 import type { Env } from "../../bus/env.ts";
-import type { SvcError } from "../../bus/errors.ts";
+import { SvcError } from "../../bus/errors.ts";
 import { keepAlive } from "../../bus/frames/frames.ts";
-import type { Reply } from "../exchange/reply.ts";
+import type { TraceContext } from "../../bus/protocol/trace.ts";
+import { hasSendableHead, isSendable, type Reply, refusal } from "../exchange/reply.ts";
 import { forgottenHead, type RequestHead } from "../exchange/request-head.ts";
 import { EventStream, type StreamRegistry, type StreamSink } from "../exchange/sse.ts";
 import { BodyReader } from "./body-reader.ts";
@@ -25,6 +26,12 @@ export class Exchange implements StreamSink {
   #head: RequestHead;
   /** Set by the first middleware, and sent with every answer. */
   requestId = "";
+  /** The span of a sampled request; null for all others. */
+  trace: TraceContext | null = null;
+  /** Called once when the answer is complete, or the client is gone. */
+  onOver: (() => void) | null = null;
+  /** True if pages may show the answer in a frame. */
+  isFramed = false;
   /** Headers that are added to any answer. */
   readonly extraHeaders: [string, string][] = [];
   readonly #wire: Wire;
@@ -79,13 +86,20 @@ export class Exchange implements StreamSink {
     return read;
   }
 
-  /** Sends the answer. Drops a second answer, or one to a disconnected client. */
+  /**
+   * Sends the answer. Drops a second answer, or one to a disconnected client. Sends internal_error instead of an answer with a header value
+   * that could split it.
+   */
   reply(reply: Reply): void {
-    if (this.#aborted || this.#answered) {
-      if (reply.kind === "pieces") void reply.pieces.return();
-      return;
-    }
+    const isDropped = this.#aborted || this.#answered;
+    const isSafe = hasSendableHead(reply);
+    if (reply.kind === "pieces" && (isDropped || !isSafe)) void reply.pieces.return();
+    if (isDropped) return;
     this.#answered = true;
+    this.#send(isSafe ? reply : refusal(new SvcError("internal_error"), this.requestId));
+  }
+
+  #send(reply: Reply): void {
     switch (reply.kind) {
       case "json":
         this.#whole(reply.status, "application/json", reply.body, reply.headers);
@@ -256,13 +270,17 @@ export class Exchange implements StreamSink {
       status,
       contentType,
       requestId: this.requestId,
+      isFramed: this.isFramed,
       noStore: noStore && headers?.["cache-control"] === undefined,
-      extraHeaders: this.extraHeaders,
+      extraHeaders: this.extraHeaders.filter(([, value]) => isSendable(value)),
       headers,
     });
   }
 
   #over(): void {
+    const { onOver } = this;
+    this.onOver = null;
+    onOver?.();
     this.#onAborted = null;
     this.#uncount();
   }

@@ -1,6 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { type AnswerHead, type Drainable, securityHeaders, type Wire } from "./wire.ts";
+import { type AnswerHead, type Drainable, securityHeadersOf, type Wire } from "./wire.ts";
 
 /** Max time without progress for a client that is slow to read, the same as in uWebSockets.js. */
 const stalledMs = 10_000;
@@ -151,7 +151,7 @@ export class NodeWire implements Wire {
     const hasNone = request.method === "HEAD" || status === 204 || status === 304;
     this.#inChunks = bytes === null && request.httpVersionMinor > 0 && !hasNone;
     const lines = ["content-type", contentType, "x-request-id", requestId];
-    for (const [name, value] of securityHeaders) lines.push(name, value);
+    for (const [name, value] of securityHeadersOf(this.#answer as AnswerHead)) lines.push(name, value);
     if (noStore) lines.push("cache-control", "no-store");
     for (const [name, value] of extraHeaders) lines.push(name, value);
     if (headers) for (const name of Object.keys(headers)) lines.push(name, headers[name] as string);

@@ -21,7 +21,7 @@ export const listenWithNode: Listen = (options, env, streams, onRequest) => {
     streams,
     slowBodies: new SlowBodies(env),
     unanswered,
-    copied: copiedHeaders(options.trustedHeader),
+    copied: copiedHeaders(options.trustedHeader, options.declaredHeaders),
     onRequest,
   };
   const connections = new Map<Socket, NodeConnection>();

@@ -10,20 +10,24 @@ import { statusLine } from "../exchange/status-lines.ts";
 import type { Listen } from "./engine.ts";
 import { Exchange, type ExchangeContext } from "./exchange.ts";
 import { SlowBodies } from "./slow-bodies.ts";
-import { type AnswerHead, type Drainable, securityHeaders, type Wire } from "./wire.ts";
+import { type AnswerHead, type Drainable, securityHeaders, securityHeadersOf, type Wire } from "./wire.ts";
 
 // The only file that imports uWebSockets.js. It copies each request at once, because the request is invalid after its callback returns.
 
 /** All security headers in one call: the value of the first carries the lines of the others, because each call crosses into C++. */
-const [[securityHeaderName, firstSecurityValue], ...otherSecurityHeaders] = securityHeaders;
-const securityValues = [firstSecurityValue, ...otherSecurityHeaders.map(([name, value]) => `${name}: ${value}`)].join(
-  "\r\n",
-);
+const [[securityHeaderName]] = securityHeaders;
+const securityValues = valuesOf(false);
+const framedValues = valuesOf(true);
+
+function valuesOf(isFramed: boolean): string {
+  const [[, first] = ["", ""], ...others] = securityHeadersOf({ isFramed });
+  return [first, ...others.map(([name, value]) => `${name}: ${value}`)].join("\r\n");
+}
 
 /** Listens on a port. uWebSockets.js always shares the port with other threads, and limits the size of heads for the whole process. */
 export const listenWithUws: Listen = (options, env, streams, onRequest) => {
   const app = App();
-  const copied = copiedHeaders(options.trustedHeader);
+  const copied = copiedHeaders(options.trustedHeader, options.declaredHeaders);
   const unanswered = { count: 0 };
   const context: ExchangeContext = { env, streams, slowBodies: new SlowBodies(env), unanswered };
   app.any("/*", (response, request) => {
@@ -80,13 +84,14 @@ class UwsWire implements Wire {
     this.#response.cork(work);
   }
 
-  head({ status, contentType, requestId, noStore, extraHeaders, headers }: AnswerHead): void {
+  head({ status, contentType, requestId, noStore, isFramed, extraHeaders, headers }: AnswerHead): void {
     const response = this.#response;
     this.#status = status;
     response.writeStatus(statusLine(status));
     response.writeHeader("content-type", contentType);
     response.writeHeader("x-request-id", requestId);
-    response.writeHeader(securityHeaderName, noStore ? `${securityValues}\r\ncache-control: no-store` : securityValues);
+    const values = isFramed ? framedValues : securityValues;
+    response.writeHeader(securityHeaderName, noStore ? `${values}\r\ncache-control: no-store` : values);
     for (const [name, value] of extraHeaders) response.writeHeader(name, value);
     if (headers) for (const name of Object.keys(headers)) response.writeHeader(name, headers[name] as string);
   }

@@ -3,12 +3,19 @@ import type { Headers } from "../exchange/reply.ts";
 // The interface between an exchange and its HTTP server. An engine makes an Exchange of each request, with a Wire to write the answer. No
 // code above this folder depends on the engine.
 
-/** Sent with every answer. */
+const framing = ["x-frame-options", "DENY"] as const;
+
+/** Sent with every answer; `framing` only with those that no page may show in a frame. */
 export const securityHeaders = [
   ["x-content-type-options", "nosniff"],
-  ["x-frame-options", "DENY"],
+  framing,
   ["referrer-policy", "no-referrer"],
 ] as const;
+
+/** Returns the security headers of an answer. */
+export function securityHeadersOf({ isFramed }: Pick<AnswerHead, "isFramed">): readonly (readonly [string, string])[] {
+  return isFramed ? securityHeaders.filter((header) => header !== framing) : securityHeaders;
+}
 
 /** The head of an answer, without the security headers and the framing of the body. */
 export interface AnswerHead {
@@ -17,6 +24,8 @@ export interface AnswerHead {
   readonly requestId: string;
   /** True if the answer gets `cache-control: no-store`. */
   readonly noStore: boolean;
+  /** True if pages may show the answer in a frame. */
+  readonly isFramed: boolean;
   readonly extraHeaders: readonly (readonly [string, string])[];
   readonly headers: Headers | undefined;
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
 import { breathe, type Env } from "../../bus/env.ts";
-import { type Reply, text } from "./reply.ts";
+import { type Headers, type Reply, text } from "./reply.ts";
 import type { RequestHeaders } from "./request-head.ts";
 
 // A long body that is the same for all requests until the process ends. It is made once, in pieces, and cached as bytes.
@@ -39,15 +39,20 @@ export async function keepBody(pieces: Iterable<string>, env: Pick<Env, "monoton
 }
 
 /** Returns the body as a reply: compressed if the client accepts gzip, and 304 if the client has it cached. */
-export function keptReply({ plain, gzipped, etag }: KeptBody, contentType: string, head: RequestHeaders): Reply {
-  const headers = { etag, "cache-control": "private, no-cache", vary: "Accept-Encoding" };
+export function keptReply(
+  { plain, gzipped, etag }: KeptBody,
+  contentType: string,
+  head: RequestHeaders,
+  more: Headers = {},
+): Reply {
+  const headers = { etag, "cache-control": "private, no-cache", vary: "Accept-Encoding", ...more };
   if (isHeld(etag, head["if-none-match"])) return text("", contentType, headers, 304);
   if (!takesGzip(head["accept-encoding"])) return text(plain, contentType, headers);
   return text(gzipped, contentType, { ...headers, "content-encoding": "gzip" });
 }
 
 /** True if one of the client's tags matches, compared as weak tags (RFC 9110, 13.1.2). */
-function isHeld(etag: string, tags = ""): boolean {
+export function isHeld(etag: string, tags = ""): boolean {
   return tags.trim() === "*" || tags.split(",").some((tag) => tag.trim().replace(/^(?!W\/)/, "W/") === etag);
 }
 

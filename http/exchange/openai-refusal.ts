@@ -49,7 +49,8 @@ export function openAiRefusal(error: SvcError, requestId: string): Reply {
 function wireCode({ code, message, details }: SvcError): string {
   if (code === "invalid_thread_id" && details.subject === undefined) return "invalid_user";
   if (code === "unknown_manifest") return "model_not_found";
-  return code === "unsupported_parameter" ? code : message;
+  if (code === "manifest_pin_moved") return "conflict";
+  return code === "unsupported_parameter" || code === "blocked_by_hook" ? code : message;
 }
 
 /** True if the request had no effect and the refusal is temporary, so that clients may retry automatically. */

@@ -27,6 +27,22 @@ export type Pieces = Required<Pick<AsyncIterator<string | Uint8Array, void, unde
 /** Headers of an answer, by lower-case name. */
 export type Headers = Readonly<Record<string, string>>;
 
+/** Matches control characters, which could start another header, and characters beyond Latin-1, which Node refuses. */
+const unsendable = /[^\x20-\x7e\x80-\xff]/;
+
+/** True if every engine sends this header value unchanged. */
+export function isSendable(value: string): boolean {
+  return !unsendable.test(value);
+}
+
+/** True if all header values of a reply can be sent. */
+export function hasSendableHead(reply: Reply): boolean {
+  const { headers } = reply;
+  if ("contentType" in reply && !isSendable(reply.contentType)) return false;
+  if (headers) for (const name of Object.keys(headers)) if (!isSendable(headers[name] as string)) return false;
+  return true;
+}
+
 /** Returns a reply with a value as JSON. */
 export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return { kind: "json", status, body: JSON.stringify(value), ...(headers && { headers }) };
@@ -82,6 +98,10 @@ function refusalBody(error: SvcError, requestId: string): unknown {
       return { error: error.code, reason, ...spoken(error) };
     case "missing_scopes":
       return { detail };
+    case "invalid_bundle":
+    case "publish_blocked":
+      // The faults of the files, or the reasons, are fields next to the code.
+      return { error: error.code, detail: error.code, ...spoken(error), ...(detail as object) };
     case "workspace_changed":
       // The details of the file are fields next to the code.
       return { error: error.code, detail: error.code, ...(detail as object) };

@@ -28,15 +28,18 @@ const readHeaders = [
   "accept-encoding",
   "access-control-request-headers",
   "access-control-request-method",
+  "api-version",
   "authorization",
   "content-encoding",
   "content-length",
   "content-type",
+  "cookie",
   "host",
   "idempotency-key",
   "if-match",
   "if-none-match",
   "last-event-id",
+  "prefer",
   "mcp-method",
   "mcp-name",
   "mcp-protocol-version",
@@ -44,11 +47,14 @@ const readHeaders = [
   "sec-fetch-dest",
   "sec-fetch-mode",
   "sec-fetch-site",
+  "stripe-signature",
+  "traceparent",
   "transfer-encoding",
   "webhook-id",
   "webhook-signature",
   "webhook-timestamp",
   "x-api-key",
+  "x-consumer-secret",
   "x-forwarded-proto",
   "x-github-delivery",
   "x-github-event",
@@ -90,9 +96,13 @@ export interface RawRequest {
   forEach(take: (name: string, value: string) => void): void;
 }
 
-/** Returns the names of the headers to copy: those that svc reads, and the one that the operator's proxy sets. */
-export function copiedHeaders(trustedHeader: string): ReadonlySet<string> {
-  return new Set<string>(trustedHeader === "" ? readHeaders : [...readHeaders, trustedHeader.toLowerCase()]);
+/**
+ * Returns the names of the headers to copy: those that svc reads, the one that the operator's proxy sets, and those that routes of
+ * plugins declare.
+ */
+export function copiedHeaders(trustedHeader: string, declared: readonly string[] = []): ReadonlySet<string> {
+  const names = [...readHeaders, trustedHeader, ...declared].map((name) => name.toLowerCase());
+  return new Set(names.filter((name) => name !== ""));
 }
 
 /** Copies a request's head and checks it. */

@@ -4,6 +4,7 @@ import { SvcError } from "../../bus/errors.ts";
 import { type CallAnswer, type CallProgress, CallReader } from "../../bus/frames/call-answer.ts";
 import { fromJsonText } from "../../bus/protocol/json-text.ts";
 import type { OfferedTool } from "../../bus/protocol/single-call.ts";
+import { isImageType } from "../../storage/tables/files.ts";
 import type { HttpContext } from "../context.ts";
 import { followTurn, type TurnFields, type TurnRequest } from "../streams/turns.ts";
 import { optionalThreadSuffix } from "../thread-id.ts";
@@ -19,7 +20,11 @@ export interface CallResult {
 
 type ContentBlock =
   | { readonly type: "text"; readonly text: string }
-  | { readonly type: "image"; readonly data: string; readonly mimeType: string };
+  | { readonly type: "image"; readonly data: string; readonly mimeType: string }
+  | {
+      readonly type: "resource";
+      readonly resource: { readonly uri: string; readonly mimeType: string; readonly blob: string };
+    };
 
 /** One call of a client. */
 interface AskedCall {
@@ -91,9 +96,17 @@ export class AgentTools {
     const counted = { ...fields, ...(hops > 0 && { hops }) };
     const ended = followTurn(request, counted, this.#context, (text) => reader.take(text));
     signal.addEventListener("abort", () => reject(new Error("the client has left")), { once: true });
-    await Promise.race([ended, gone]);
+    await Promise.race([ended, gone]).catch((error: unknown) => {
+      // Images that the stopped run has stored.
+      if (signal.aborted && fields.thread_suffix === null)
+        void ended.then(() => this.#forget(reader.answer.file_ids)).catch(() => {});
+      throw error;
+    });
     const { answer } = reader;
-    if (answer.refusal !== undefined) throw SvcError.fromWire(answer.refusal);
+    if (answer.refusal !== undefined) {
+      if (fields.thread_suffix === null) await this.#forget(answer.file_ids);
+      throw SvcError.fromWire(answer.refusal);
+    }
     return answer;
   }
 
@@ -109,12 +122,15 @@ export class AgentTools {
     return { content: [...(isSpoken ? [{ type: "text" as const, text: words }] : []), ...found], isError: is_error };
   }
 
-  /** Returns a stored image of the caller's tenant; null if it is not there. */
+  /** Returns a stored file of the caller's tenant; null if it is not there. */
   async #image(id: string): Promise<ContentBlock | null> {
     const { files, store } = this.#context;
     const found = await files.read(store.tenant(this.#request.principal.tenant_id), id);
     if (found === null) return null;
-    return { type: "image", data: Buffer.from(found.bytes).toString("base64"), mimeType: found.file.media_type };
+    const data = Buffer.from(found.bytes).toString("base64");
+    const mimeType = found.file.media_type;
+    if (isImageType(mimeType)) return { type: "image", data, mimeType };
+    return { type: "resource", resource: { uri: `svc-file://${id}`, mimeType, blob: data } };
   }
 
   async #forget(ids: readonly string[]): Promise<void> {

@@ -1,4 +1,15 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
+import { trimBlanks } from "../../bus/blanks.ts";
+import type { Settings } from "../../governance/settings/settings.ts";
+import type { Exchange } from "../engines/exchange.ts";
+
+/** Returns the key under which requests without valid credentials are counted: the client's address, as the trusted proxy tells it. */
+export function clientAddress(exchange: Exchange, settings: Pick<Settings, "trustedClientIpHeader">): string {
+  const header = settings.trustedClientIpHeader.toLowerCase();
+  // The last entry of the list is the one that the trusted proxy added; the client could forge the entries before it.
+  const told = header === "" ? "" : trimBlanks(exchange.head.headers[header]?.split(",").at(-1) ?? "");
+  return addressCaller(told, exchange.remoteAddress());
+}
 
 /**
  * Returns the key under which a client's requests are counted. It is the IPv4 address, also if embedded in IPv6, or the IPv6 /64 network,

@@ -13,14 +13,19 @@ const exposedHeaders =
 /** Max header names that one preflight may request. Client libraries add their own: OpenAI's package sends ten. */
 const askedHeadersMax = 64;
 
+/** Headers that let a page of another site read an answer. */
+export type CorsHeaders = readonly (readonly [string, string])[];
+
 /** Checks Host and Origin, and returns the CORS headers of the answer. */
 export class OriginGuard {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
+  readonly #loginOrigins: ReadonlySet<string>;
 
-  constructor(settings: Pick<Settings, "allowedHosts" | "corsOrigins">) {
+  constructor(settings: Pick<Settings, "allowedHosts" | "corsOrigins" | "loginReturnOrigins">) {
     this.#hosts = new Set(settings.allowedHosts);
     this.#origins = new Set(settings.corsOrigins);
+    this.#loginOrigins = new Set(settings.loginReturnOrigins);
   }
 
   /** Refuses a Host header that SVC_ALLOWED_HOSTS does not list with host_not_allowed. */
@@ -35,13 +40,16 @@ export class OriginGuard {
   }
 
   /** Returns headers for the answer. Refuses a page of another origin with origin_not_allowed. */
-  checkOrigin(head: RequestHead): readonly (readonly [string, string])[] {
+  checkOrigin(head: RequestHead): CorsHeaders {
     const { host = "", origin } = head.headers;
     if (origin === undefined) {
       if (head.headers["sec-fetch-site"] === "cross-site" && !isLink(head)) throw new SvcError("origin_not_allowed");
       return none;
     }
-    if (this.#origins.has(origin)) return allowed(origin);
+    // The cookie of a sign-in goes to these routes only, so no other route allows credentials (decision 249).
+    if (exchanges.has(head.path) && this.#loginOrigins.has(origin))
+      return [...corsHeaders(origin), ["access-control-allow-credentials", "true"]];
+    if (this.#origins.has(origin)) return corsHeaders(origin);
     if (origin === `http://${host}` || origin === `https://${host}`) return none;
     throw new SvcError("origin_not_allowed");
   }
@@ -72,7 +80,13 @@ function hostName(header: string): string {
 }
 
 /** Pages that may be opened by a link of another site; they hold no data of a tenant. */
-const linked: ReadonlySet<string> = new Set(["/", "/docs", "/docs/"]);
+const linked: ReadonlySet<string> = new Set([
+  ...["/", "/docs", "/docs/", "/console", "/console/"],
+  // Pages of a sign-in: the provider sends the browser back by a redirect, and other sites offer the sign-in.
+  ...["github", "google"].flatMap((provider) => [`/auth/${provider}/authorize`, `/auth/${provider}/callback`]),
+]);
+/** The routes that read the cookie of a sign-in. */
+const exchanges: ReadonlySet<string> = new Set(["/auth/github/exchange", "/auth/google/exchange"]);
 
 /** True if the browser navigates to the page, so that the page with the link cannot read the answer. */
 function isLink({ method, path, headers }: RequestHead): boolean {
@@ -82,6 +96,14 @@ function isLink({ method, path, headers }: RequestHead): boolean {
     headers["sec-fetch-mode"] === "navigate" &&
     headers["sec-fetch-dest"] === "document"
   );
+}
+
+/** Returns how a page embeds the answer of a GET request: as a script, in a frame, or null for anything else. */
+export function embeddedAs({ method, headers }: RequestHead): "script" | "frame" | null {
+  if (method !== "GET" && method !== "HEAD") return null;
+  const to = headers["sec-fetch-dest"];
+  if (to === "script") return "script";
+  return to === "iframe" || to === "frame" || to === "document" ? "frame" : null;
 }
 
 /**
@@ -102,9 +124,10 @@ export function preflightHeaders({ headers }: RequestHead): Readonly<Record<stri
 /** The name of a header (RFC 9110, 5.6.2). */
 const headerToken = /^[\w!#$%&'*+.^`|~-]+$/;
 
-const none: readonly (readonly [string, string])[] = [];
+const none: CorsHeaders = [];
 
-function allowed(origin: string): readonly (readonly [string, string])[] {
+/** Returns the headers that let pages of an origin read the answer, without credentials of the browser. */
+export function corsHeaders(origin: string): CorsHeaders {
   return [
     ["access-control-allow-origin", origin],
     ["access-control-expose-headers", exposedHeaders],

@@ -1,6 +1,7 @@
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
+import { type OwnRate, ownRateKey } from "../../bus/protocol/limiter.ts";
 
 /** Requests that a thread prefetches from a bucket at once, while the bucket is full enough. */
 const leaseWanted = 1024;
@@ -31,13 +32,21 @@ export class RateLimiter {
 
   /** Spends one request of the caller. Refuses with rate_limited. Returns null if no message to the actor is needed. */
   take(caller: string): Promise<void> | null {
-    if (!this.#enabled) return null;
+    return this.#enabled ? this.#take(caller) : null;
+  }
+
+  #take(caller: string): Promise<void> | null {
     const lease = this.#leases.get(caller);
     if (lease !== undefined && lease.left > 0 && this.#env.monotonic() < lease.until) {
       lease.left--;
       return null;
     }
     return this.#ask(caller);
+  }
+
+  /** Spends one request of a rate of a route's own. Refuses with rate_limited. */
+  takeOwn(rate: OwnRate): Promise<void> | null {
+    return rate.limit === 0 ? null : this.#take(ownRateKey(rate));
   }
 
   async #ask(caller: string): Promise<void> {

@@ -86,6 +86,7 @@ function operation(route: Route): Json {
   return {
     operationId: operationIdOf(route),
     summary: route.summary,
+    ...(route.deprecated && { deprecated: true }),
     tags: [route.tag.name],
     ...accessOf(route.access),
     ...(parameters.length > 0 && { parameters }),
@@ -194,13 +195,14 @@ function schemaOf({ schema, contentType, events }: RouteReply): unknown {
 
 /** Returns the schema of an event stream: a text whose content is described as a list of events. */
 function streamSchema(events: readonly StreamEvent[]): Json {
+  const refs = events.map(({ component }) => ({ $ref: `#/components/schemas/${component}` }));
   return {
     type: "string",
     contentMediaType: "text/event-stream",
     contentSchema: {
       type: "array",
       description: "The JSON behind each `data:`.",
-      items: { anyOf: events.map(({ component }) => ({ $ref: `#/components/schemas/${component}` })) },
+      items: refs.length === 1 ? refs[0] : { anyOf: refs },
     },
   };
 }

@@ -62,6 +62,27 @@ export const refusalSchemas = {
     { error: { enum: ["payload_too_large", "rate_limited"] } },
     "An error before the request was read.",
   ),
+  SkillRefusal: {
+    type: "object",
+    description:
+      "A skill that is not valid, or not to be published: its faults or reasons are fields next to the code.",
+    required: ["error", "detail"],
+    properties: { error: { enum: ["invalid_bundle", "publish_blocked"] }, detail: text, message: text },
+    additionalProperties: true,
+  },
+  SignInRefusal: {
+    ...closed(
+      {
+        error: text,
+        message: { ...text, description: "A sentence for people." },
+        interval: { type: "integer", description: "Seconds until the next poll or start." },
+        tenants: { type: "array", items: text, description: "The tenants that admit the account." },
+        github_login: { ...text, description: "The account, once it is known." },
+      },
+      "A sign-in that was refused.",
+    ),
+    required: ["error", "message"],
+  },
   ChangedFile: closed(
     {
       error: { const: "workspace_changed" },
@@ -104,6 +125,11 @@ type FormName = keyof typeof refusalSchemas;
 const details: Readonly<Partial<Record<ErrorCode, ErrorDetails>>> = {
   unauthorized: { reason: "missing_credentials" },
   rate_limited: { retryAfterSeconds: 1 },
+  dependency_unavailable: { retryAfterSeconds: 2 },
+  issuer_unavailable: { retryAfterSeconds: 30 },
+  authorization_pending: { detail: { interval: 5 }, retryAfterSeconds: 5 },
+  slow_down: { detail: { interval: 10 }, retryAfterSeconds: 10 },
+  tenant_ambiguous: { detail: { tenants: ["acme", "globex"], github_login: "octocat" } },
   invalid_request: {
     detail: [
       {
@@ -173,7 +199,7 @@ function refusalsOf(route: Route): readonly PossibleRefusal[] {
   ];
   if (route.params) admission.push("invalid_path");
   if (!route.unlimited) admission.push("rate_limited");
-  if (access !== "public") admission.push("unauthorized", "shutting_down");
+  if (access !== "public") admission.push("unauthorized", "issuer_unavailable", "shutting_down");
   if (access !== "public" && access !== "authenticated") admission.push("missing_scopes");
 
   const handling: AnyCode[] = [...route.fails, "internal_error"];
@@ -232,7 +258,8 @@ function formOf(body: Json): FormName {
   if (typeof body.error === "object") return "OpenAiRefusal";
   if ("reason" in body) return "Unauthorized";
   if (!("error" in body)) return "MissingScopes";
-  if (!("detail" in body)) return "BareRefusal";
+  if (!("detail" in body)) return "message" in body ? "SignInRefusal" : "BareRefusal";
+  if (body.error === "invalid_bundle" || body.error === "publish_blocked") return "SkillRefusal";
   if ("sha256" in body) return "ChangedFile";
   return Array.isArray(body.detail) ? "InvalidRequest" : "Refusal";
 }

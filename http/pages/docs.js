@@ -58,11 +58,31 @@ function show(spec, key) {
     dom_id: "#reference",
     deepLinking: true,
     validatorUrl: null,
+    plugins: [{ wrapComponents: { operations: byTag } }],
     onComplete: () => {
       // Trial requests use the same key.
       if (key !== null) ui.preauthorizeApiKey("bearer", key);
     },
   });
+}
+
+/**
+ * Returns a component that draws the operations of each tag as a list of their own. Swagger UI keeps only the visible part of a list of 150 or
+ * more in the page, and the browser then finds no text of the rest.
+ */
+function byTag(Operations, { React }) {
+  return (props) => {
+    const all = props.specSelectors.taggedOperations();
+    if (all.size === 0) return React.createElement(Operations, props);
+    return all
+      .keySeq()
+      .toArray()
+      .map((tag) => {
+        const taggedOperations = () => all.filter((_operations, each) => each === tag);
+        const specSelectors = { ...props.specSelectors, taggedOperations };
+        return React.createElement(Operations, { ...props, key: tag, specSelectors });
+      });
+  };
 }
 
 function problemOf({ status, headers }, { error, reason, detail }) {

@@ -3,6 +3,8 @@ import { readdir, readFile } from "node:fs/promises";
 // The documents of docs/, which change only with a release.
 
 const directory = new URL("../../docs/", import.meta.url);
+/** Skills that ship with svc teach it to agents that write code too. */
+const skillsDirectory = new URL("../../governance/skills/bundled/", import.meta.url);
 
 /** A document for people, and for programs that read Markdown. */
 export interface GuidePage {
@@ -27,7 +29,16 @@ let read: Promise<ReadonlyMap<string, GuidePage>> | null = null;
 async function readPages(): Promise<ReadonlyMap<string, GuidePage>> {
   const names = await readdir(directory).catch(() => []);
   const pages = names.filter((name) => name.endsWith(".md")).sort();
-  return new Map(await Promise.all(pages.map(async (name) => [name, await readPage(name)] as const)));
+  const skills = (await readdir(skillsDirectory).catch(() => [])).sort();
+  const read = await Promise.all([...pages.map(readPage), ...skills.map(readSkill)]);
+  return new Map(read.map((page) => [page.name, page]));
+}
+
+async function readSkill(skill: string): Promise<GuidePage> {
+  const text = await readFile(new URL(`${skill}/SKILL.md`, skillsDirectory), "utf8");
+  const [, title = skill] = /^# (.+)$/m.exec(text) ?? [];
+  const [, about = ""] = /^description: (.+)$/m.exec(text) ?? [];
+  return { name: `${skill}.skill.md`, title, about, text };
 }
 
 async function readPage(name: string): Promise<GuidePage> {
@@ -41,7 +52,11 @@ async function readPage(name: string): Promise<GuidePage> {
 
 /** Returns the guide as a list of links, in the form of llmstxt.org. */
 export function guideIndex(pages: ReadonlyMap<string, GuidePage>): string {
-  const lines = [...pages.values()].map(({ name, title, about }) => `- [${title}](/docs/pages/${name}): ${about}`);
+  const all = [...pages.values()].map(({ name, title, about }) => ({
+    isSkill: name.endsWith(".skill.md"),
+    line: `- [${title}](/docs/pages/${name}): ${about}`,
+  }));
+  const linesOf = (skills: boolean) => all.flatMap(({ isSkill, line }) => (isSkill === skills ? [line] : []));
   return `# svc
 
 > A self-hosted agent harness: one declarative manifest becomes a governed agent, served over chat, SSE and the OpenAI protocol.
@@ -50,6 +65,12 @@ Each link is a page of plain Markdown. /openapi.json has every route with its fi
 
 ## Documents
 
-${lines.join("\n")}
+${linesOf(false).join("\n")}
+
+## Skills
+
+Each is a SKILL.md of the Agent Skills format, for agents that work with svc.
+
+${linesOf(true).join("\n")}
 `;
 }

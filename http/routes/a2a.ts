@@ -1,16 +1,26 @@
 import { createHash } from "node:crypto";
-import { a2aSuffix, runAddress, threadAddress } from "../../bus/address.ts";
+import { a2aSuffix, runAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { rpcResultText, sentResult, taskObject } from "../../bus/frames/a2a-objects.ts";
+import { principalId } from "../../bus/protocol/principal.ts";
 import type { A2aVersion } from "../../bus/protocol/run.ts";
 import { Type } from "../../bus/type.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { messageBytesMax } from "../../storage/tables/queued-inputs.ts";
 import { agentCard } from "../a2a/card.ts";
-import { messagesOf, plainText, readCardParams, readNamed, readSent, type SentMessage } from "../a2a/params.ts";
+import {
+  messagesOf,
+  plainText,
+  readCardParams,
+  readListed,
+  readNamed,
+  readSent,
+  type SentMessage,
+} from "../a2a/params.ts";
 import { a2aEvents, a2aRequestExample, a2aResponseExample, cardExample } from "../a2a/reference.ts";
 import { type RpcCall, RpcError, readCall, rpcCodes, rpcFailure, rpcIdOf } from "../a2a/rpc.ts";
 import { findTask, readTask, type StoredTask } from "../a2a/task.ts";
+import { taskList } from "../a2a/task-list.ts";
 import { streamOfTask, streamOfTurn } from "../a2a/task-stream.ts";
 import { TaskWatch } from "../a2a/task-watch.ts";
 import type { HttpContext } from "../context.ts";
@@ -20,6 +30,7 @@ import { actorFails, type RouteRequest, route } from "../route.ts";
 import { streamExample } from "../stream-event.ts";
 import { type StartedTurn, startTurn } from "../streams/turns.ts";
 import type { Tag } from "../tags.ts";
+import { queueMessage } from "../thread-message.ts";
 
 // The A2A protocol: other agents call an agent. A context of the protocol is a thread, and a task is a run on it.
 
@@ -45,7 +56,7 @@ const RpcRequest = Type.Object(
     method: Type.Optional(
       Type.Unknown({
         description:
-          "SendMessage, SendStreamingMessage, GetTask, CancelTask, SubscribeToTask or GetExtendedAgentCard; in version 0.3 message/send, message/stream, tasks/get, tasks/cancel, tasks/resubscribe or agent/getAuthenticatedExtendedCard.",
+          "SendMessage, SendStreamingMessage, GetTask, ListTasks, CancelTask, SubscribeToTask or GetExtendedAgentCard; in version 0.3 message/send, message/stream, tasks/get, tasks/cancel, tasks/resubscribe or agent/getAuthenticatedExtendedCard.",
       }),
     ),
     params: Type.Optional(Type.Unknown({ description: "As the method says; other fields are ignored." })),
@@ -125,16 +136,17 @@ async function answer(call: RpcCall, request: A2aRequest, context: HttpContext):
       return stream(call, request, context, store);
     case "get": {
       const { id, historyLength } = readNamed(call);
-      return result(call, taskObject(call.version, await readTask(store, await findTask(store, id), historyLength)));
+      const found = await admittedTask(id, request, context, store);
+      return result(call, taskObject(call.version, await readTask(store, found, historyLength)));
     }
     case "cancel":
       return cancel(call, request, context, store);
     case "subscribe": {
-      const found = await findTask(store, readNamed(call).id);
+      const found = await admittedTask(readNamed(call).id, request, context, store);
       // Version 0.3 has no error for a task that has ended: the caller gets a stream with the task's last state.
       if (found.run.ended_at !== null && call.version === "1.0")
         throw new RpcError(rpcCodes.unsupportedOperation, "The task has ended: read it with GetTask.");
-      return streamOfTask(context, store, call, found, request.requestId);
+      return streamOfTask(context, store, answered(call), found, request.requestId);
     }
     case "card": {
       const card = await cardFor(readCardParams(call), tenant_id, context);
@@ -144,7 +156,7 @@ async function answer(call: RpcCall, request: A2aRequest, context: HttpContext):
     case "push":
       throw new RpcError(rpcCodes.pushNotSupported, "This agent sends no push notifications.");
     case "list":
-      throw new RpcError(rpcCodes.unsupportedOperation, "This agent does not list tasks; read one with GetTask.");
+      return result(call, await taskList(store, readListed(call), principalId(request.principal)));
   }
 }
 
@@ -165,8 +177,29 @@ async function send(call: RpcCall, request: A2aRequest, context: HttpContext, st
 /** Sends a message, and streams its task. */
 async function stream(call: RpcCall, request: A2aRequest, context: HttpContext, store: TenantStore): Promise<Reply> {
   const { turn, id } = await deliver(call, readSent(call), request, context, store, true);
-  if (turn?.accepted.kind === "started") return streamOfTurn(context, store, call, turn);
-  return streamOfTask(context, store, call, await findTask(store, id), request.requestId);
+  if (turn?.accepted.kind === "started") return streamOfTurn(context, store, answered(call), turn);
+  return streamOfTask(context, store, answered(call), await findTask(store, id), request.requestId);
+}
+
+/** The part of a call that its stream needs, which may last for hours: not the message. */
+function answered({ version, rpc_id }: RpcCall): Pick<RpcCall, "version" | "rpc_id"> {
+  return { version, rpc_id };
+}
+
+/** Returns the task of a call. Refuses as `findTask` does, and a caller that the agent of the task would refuse. */
+async function admittedTask(
+  id: string,
+  { principal }: A2aRequest,
+  { bus }: HttpContext,
+  store: TenantStore,
+): Promise<StoredTask> {
+  const found = await findTask(store, id);
+  const asked = { name: found.run.manifest, principal, tool: null };
+  await bus.ask({ kind: "manifests", key: principal.tenant_id }, "admit", asked).catch((error: unknown) => {
+    // Without its manifest a task has no rule that could refuse the caller.
+    if (SvcError.from(error).code !== "unknown_manifest") throw error;
+  });
+  return found;
 }
 
 /** Starts a task with a message, or queues it for the running task that it names. */
@@ -217,9 +250,10 @@ function hopsOf(header = "0"): number {
 async function followUp(
   sent: SentMessage,
   { run, thread }: StoredTask,
-  { principal, exchange }: A2aRequest,
-  { bus }: HttpContext,
+  { principal, exchange, requestId }: A2aRequest,
+  context: HttpContext,
 ): Promise<void> {
+  const { bus } = context;
   if (sent.contextId !== null && sent.contextId !== run.a2a_context)
     throw new RpcError(rpcCodes.invalidParams, "The task belongs to another contextId.");
   const text = plainText(sent);
@@ -231,18 +265,15 @@ async function followUp(
   const hops = hopsOf(exchange.head.headers["x-svc-hops"]);
   const admitted = { name: run.manifest, principal, tool: null, hops };
   await bus.ask({ kind: "manifests", key: principal.tenant_id }, "admit", admitted);
-  const address = threadAddress(principal.tenant_id, thread.suffix);
-  await bus.ask(address, "steer", { text, kind: "follow_up", principal, run_id: run.run_id });
+  const message = { text, kind: "follow_up", run_id: run.run_id } as const;
+  await queueMessage(message, thread.suffix, { principal, requestId }, context);
 }
 
-async function cancel(
-  call: RpcCall,
-  { principal }: A2aRequest,
-  { bus }: HttpContext,
-  store: TenantStore,
-): Promise<Reply> {
+async function cancel(call: RpcCall, request: A2aRequest, context: HttpContext, store: TenantStore): Promise<Reply> {
+  const { principal } = request;
+  const { bus } = context;
   const { id, historyLength } = readNamed(call);
-  const { run, thread } = await findTask(store, id);
+  const { run, thread } = await admittedTask(id, request, context, store);
   const ended = new RpcError(rpcCodes.taskNotCancelable, "The task has ended.");
   if (run.ended_at !== null) throw ended;
   const address = runAddress(principal.tenant_id, thread.suffix, id);

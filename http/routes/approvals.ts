@@ -1,21 +1,13 @@
-import { runAddress } from "../../bus/address.ts";
-import { type ErrorCode, SvcError } from "../../bus/errors.ts";
-import { type Principal, principalId } from "../../bus/protocol/principal.ts";
+import type { ErrorCode } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
-import { argumentsProblem } from "../../governance/arguments-problem.ts";
-import { auditOp } from "../../governance/audit.ts";
-import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import {
   type ApprovalRow,
-  approvalById,
   approvalPage,
   type Decision,
-  decideOps,
   decisionOf,
   lapseApprovals,
 } from "../../storage/tables/approvals.ts";
-import { waitsOfApproval } from "../../storage/tables/waits.ts";
-import type { HttpContext } from "../context.ts";
+import { currentApproval, decideApproval, invalidDecision } from "../approval-decision.ts";
 import { jsonText } from "../exchange/reply.ts";
 import { route } from "../route.ts";
 import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
@@ -30,8 +22,6 @@ const statuses = ["pending", "approved", "denied", "expired"] as const;
 const noteMax = 2048;
 /** Max UTF-8 bytes of a result that a decider enters. */
 const resultBytesMax = 64 * 1024;
-/** Max characters of that result in the audit log. */
-const auditedCharsMax = 2000;
 
 const Status = Type.Union(statuses.map((status) => Type.Literal(status)));
 
@@ -61,6 +51,16 @@ const Approval = Type.Object({
       tool_calls: Type.Integer(),
       outcome: Type.Optional(
         Type.Literal("unknown", { description: "The call may have run already: the question is its result." }),
+      ),
+      tainted: Type.Optional(
+        Type.Array(
+          Type.Object({
+            source: Type.String({ examples: ["web:news.example"] }),
+            event_id: Type.String({ description: "The event with the text; empty without a thread." }),
+            text: Type.String({ description: "Its first 200 characters. It is third-party data." }),
+          }),
+          { description: "The untrusted texts because of which the rule asks." },
+        ),
       ),
     },
     { description: "The tool's risk and effect, and the usage of the run at the time of the request." },
@@ -207,46 +207,10 @@ const decide = route({
   reply: { description: "The request as it is now.", schema: Approval },
   fails: decideFails,
   async handle({ params, body, principal }, context) {
-    const { store, env, bus } = context;
-    const tenant = store.tenant(principal.tenant_id);
-    const said = readDecision(body);
-    const row = await currentApproval(tenant, params.approval_id, env.now());
-    refuseDecided(row);
-    refuseUnfit(row, said);
-    await refuseAsker(tenant, row, principal);
-    const parameters = JSON.parse(row.parameters) as Parameters;
-    const decision = { ...said, edited_args: said.edited_args && ownArguments(said.edited_args, parameters) };
-    const { edited_args } = decision;
-    const problem = edited_args === null ? null : await argumentsProblem({ parameters }, edited_args, env);
-    if (problem !== null) throw new SvcError("invalid_edited_args", { detail: problem });
-    try {
-      const ops = decideOps(tenant, row.id, decision, principalId(principal));
-      await tenant.write([...ops, decidedOp(tenant, context, row, decision, principal)], requestMs);
-    } catch (error) {
-      if (!(error instanceof SvcError) || error.code !== "conflict") throw error;
-      await lapseApprovals(tenant);
-      const now = await approvalById(tenant, row.id);
-      if (now) refuseDecided(now);
-      throw error;
-    }
-    // The rows hold the decision; these messages make the waiting runs read it.
-    for (const { suffix, run_id } of await waitsOfApproval(tenant, row.id))
-      bus.tell(runAddress(principal.tenant_id, suffix === "" ? null : suffix, run_id), "resume", { due: false });
-    const decided = (await approvalById(tenant, row.id)) ?? row;
+    const decided = await decideApproval(params.approval_id, readDecision(body), principal, context);
     return jsonText(approvalText(principal.tenant_id, decided));
   },
 });
-
-/** Returns the request, marked as expired after its deadline. Refuses with not_found. */
-async function currentApproval(store: TenantStore, id: string, now: number): Promise<ApprovalRow> {
-  let row = await approvalById(store, id);
-  if (row?.status === "pending" && row.deadline <= now) {
-    await lapseApprovals(store);
-    row = await approvalById(store, id);
-  }
-  if (row === undefined) throw new SvcError("not_found");
-  return row;
-}
 
 interface DecideBody {
   readonly decision?: Decision["decision"] | undefined;
@@ -259,65 +223,16 @@ interface DecideBody {
 /** Refuses a missing or contradictory decision with invalid_request. */
 function readDecision({ decision, status, note, edited_args = null, result = null }: DecideBody): Decision {
   const said = decision ?? status;
-  if (said === undefined) throw invalid("decision", "decision is missing", "missing");
-  if (status !== undefined && status !== said) throw invalid("status", "status differs from decision");
-  if (result !== null && said === "approved") throw invalid("result", "result needs the decision denied");
+  if (said === undefined) throw invalidDecision("decision", "decision is missing", "missing");
+  if (status !== undefined && status !== said) throw invalidDecision("status", "status differs from decision");
+  if (result !== null && said === "approved") throw invalidDecision("result", "result needs the decision denied");
   if (result !== null && Buffer.byteLength(result) > resultBytesMax)
-    throw invalid("result", `result has more than ${resultBytesMax} bytes`, "string_too_long");
+    throw invalidDecision("result", `result has more than ${resultBytesMax} bytes`, "string_too_long");
   if (edited_args === null || said === "denied") {
-    if (edited_args !== null) throw invalid("edited_args", "edited_args need the decision approved");
+    if (edited_args !== null) throw invalidDecision("edited_args", "edited_args need the decision approved");
     return { decision: said, note, edited_args: null, ...(result !== null && { result }) };
   }
   return { decision: said, note, edited_args: edited_args as Record<string, unknown> };
-}
-
-type Parameters = Readonly<Record<string, unknown>> & { readonly properties?: object };
-
-/** Returns the arguments without `preview`, which the server added for display, unless the tool has a parameter of this name. */
-function ownArguments(edited: Readonly<Record<string, unknown>>, { properties = {} }: Parameters) {
-  const { preview: _preview, ...args } = edited;
-  return Object.hasOwn(properties, "preview") ? edited : args;
-}
-
-function invalid(field: string, msg: string, type = "conflict"): SvcError {
-  return new SvcError("invalid_request", { detail: [{ loc: ["body", field], msg, type }] });
-}
-
-/** Refuses with invalid_request a result for a call that has not run, and edited arguments for a call that may have run. */
-function refuseUnfit({ evidence }: ApprovalRow, { edited_args, result }: Decision): void {
-  if (evidence.outcome === undefined && result !== undefined)
-    throw invalid("result", "result is only for a call with an unknown outcome");
-  if (evidence.outcome !== undefined && edited_args !== null)
-    throw invalid("edited_args", "a call with an unknown outcome cannot have edited_args");
-}
-
-function refuseDecided({ status }: ApprovalRow): void {
-  if (status === "expired") throw new SvcError("approval_expired", { detail: { current: status } });
-  if (status !== "pending") throw new SvcError("approval_not_pending", { detail: { current: status } });
-}
-
-/** Refuses with same_principal if the rule requires another principal and the decider started one of the waiting calls. */
-async function refuseAsker(store: TenantStore, { id, not_by }: ApprovalRow, principal: Principal): Promise<void> {
-  const me = principalId(principal);
-  if (not_by === me) throw new SvcError("same_principal");
-  const waits = await waitsOfApproval(store, id);
-  if (waits.some(({ may_answer }) => may_answer.not_principal === me)) throw new SvcError("same_principal");
-}
-
-function decidedOp(
-  store: TenantStore,
-  context: HttpContext,
-  row: ApprovalRow,
-  { decision, note, edited_args, result }: Decision,
-  principal: Principal,
-) {
-  const { id: approval_id, tool_name: tool, rule_id, thread_id, tool_call_id, manifest_id } = row;
-  const edited = edited_args === null ? {} : { edited_args };
-  const told = result === undefined ? {} : { result: result.slice(0, auditedCharsMax) };
-  const payload = { approval_id, tool, rule_id, thread_id, tool_call_id, decision, note, ...edited, ...told };
-  const status = decision === "approved" ? "ok" : "denied";
-  const principal_subj = principal.sub;
-  return auditOp(store, context, { event_type: "approval_decided", status, manifest_id, principal_subj, payload });
 }
 
 /** Returns the JSON of a request. Its arguments are JSON text already. */

@@ -21,10 +21,10 @@ const ask = route({
   ),
   reply: {
     description:
-      "The answer of one model call without tools; with status `not_in_context` it is empty. A live run of the thread is not affected.",
+      "The answer of one model call without tools; with status `not_in_context`, and with `withheld` if a control refused it, it is empty. A live run of the thread is not affected.",
     schema: Type.Object({
       thread_id: Type.String({ examples: ["default:tour"] }),
-      status: Type.Union([Type.Literal("answered"), Type.Literal("not_in_context")]),
+      status: Type.Union([Type.Literal("answered"), Type.Literal("not_in_context"), Type.Literal("withheld")]),
       answer: Type.String({ examples: ["6 * 7 = 42"] }),
       usage: Type.Object(
         {},

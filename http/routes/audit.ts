@@ -1,6 +1,7 @@
 import type { Static } from "typebox";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
+import { chainHead } from "../../governance/audit-verification.ts";
 import {
   type AuditFilter,
   type AuditRow,
@@ -11,7 +12,7 @@ import {
 import type { HttpContext } from "../context.ts";
 import { exampleOf } from "../example.ts";
 import { json } from "../exchange/reply.ts";
-import { route } from "../route.ts";
+import { actorFails, route } from "../route.ts";
 import { EpochMs, epochMs, epochRange, nullable } from "../schemas/common.ts";
 import { noon } from "../schemas/example-values.ts";
 import type { Tag } from "../tags.ts";
@@ -130,6 +131,82 @@ const auditMetrics = route({
   },
 });
 
+const hashExample = "3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+const Head = Type.Object({
+  seq: Type.Integer({ description: "Of the last sealed row; 0 before the first seal.", examples: [42] }),
+  hash: Type.String({ description: "Keyed hash of the chain up to that row.", examples: [hashExample] }),
+  key_id: Type.String({ description: "The key of SVC_AUDIT_KEY that signed it.", examples: ["5d41402abc4b2a76"] }),
+  sealed_at: EpochMs,
+});
+
+const auditHead = route({
+  method: "GET",
+  path: "/audit/head",
+  summary:
+    "The end of the chain of hashes over the audit events. Note it elsewhere to prove later that no event before it is gone.",
+  tag,
+  access: scopes,
+  reply: { description: "New events are sealed within some seconds.", schema: Head },
+  fails: ["storage_unavailable"],
+  handle: async ({ principal }, { store }) => json(await chainHead(store.tenant(principal.tenant_id))),
+});
+
+const verifyAudit = route({
+  method: "GET",
+  path: "/audit/verify",
+  summary: "Compares a page of the audit events with the chain of hashes.",
+  tag,
+  access: scopes,
+  query: Type.Object({
+    from: Type.Optional(Type.String({ maxLength: 40, description: "`next` of the previous page." })),
+    head: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        pattern: "^[0-9]{1,15}:[A-Za-z0-9_-]{0,64}$",
+        description: "A noted head as seq:hash: the chain must still contain it.",
+      }),
+    ),
+  }),
+  reply: {
+    description: "Read further pages until `next` is null; each of them must be `ok`.",
+    schema: Type.Object({
+      ok: Type.Boolean({ description: "True if this page has no fault.", examples: [true] }),
+      from_seq: Type.Integer({ examples: [1] }),
+      to_seq: Type.Integer({ examples: [42] }),
+      next: nullable(Type.String({ description: "Position of the next page." }), { examples: [null] }),
+      head: Head,
+      first_changed: nullable(
+        Type.Object(
+          { seq: Type.Integer(), id: Type.String() },
+          { description: "The first event whose fields or place do not fit its hash." },
+        ),
+        { examples: [null] },
+      ),
+      missing: Type.Array(Type.Integer(), {
+        description: "Sequence numbers of events that are gone, at most 100.",
+        examples: [[]],
+      }),
+      expired: Type.Integer({ description: "Events that retention has deleted.", examples: [0] }),
+      erased: Type.Integer({ description: "Events whose payload was erased.", examples: [0] }),
+      faults: Type.Array(Type.String(), { description: "Faults of the chain itself.", examples: [[]] }),
+      unsealed: nullable(Type.Integer({ description: "Events that wait for their seal; null before the last page." }), {
+        examples: [3],
+      }),
+      foreign: nullable(Type.Integer({ description: "Events that svc has not written; null before the last page." }), {
+        examples: [0],
+      }),
+    }),
+  },
+  fails: ["invalid_cursor", ...actorFails],
+  async handle({ query, principal }, { bus }) {
+    const [seq = "", hash = ""] = query.head?.split(":") ?? [];
+    const head = query.head === undefined ? null : { seq: Number(seq), hash };
+    const asked = { from: query.from ?? null, head };
+    return json(await bus.ask({ kind: "audit", key: principal.tenant_id }, "verify", asked));
+  },
+});
+
 /** Yields pages as lines. An error before the first page is thrown; a later one becomes the last line. */
 async function* exportLines(context: HttpContext, tenantId: string, filter: AuditFilter): AsyncGenerator<string> {
   let begun = false;
@@ -160,4 +237,4 @@ function readPayload(text: string): Record<string, unknown> {
   }
 }
 
-export const auditRoutes = [audit, exportAudit, auditMetrics];
+export const auditRoutes = [audit, exportAudit, auditMetrics, auditHead, verifyAudit];

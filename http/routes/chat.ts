@@ -1,6 +1,8 @@
 import { threadAddress } from "../../bus/address.ts";
-import type { ErrorCode } from "../../bus/errors.ts";
+import { type ErrorCode, SvcError } from "../../bus/errors.ts";
+import { doneMark, errorFrameOf } from "../../bus/frames/frames.ts";
 import { Type } from "../../bus/type.ts";
+import type { Reply } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
 import { AcceptedRun, ChatAnswer, ChatRequest, ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
@@ -23,6 +25,10 @@ export const turnFails: readonly ErrorCode[] = [
   "auth_scheme_not_allowed",
   "missing_scopes",
   "run_in_progress",
+  "manifest_pin_moved",
+  "frozen",
+  "budget_exceeded",
+  "unpriced_model",
   "model_not_allowlisted",
   "messages_or_template_required",
   "unknown_prompt",
@@ -31,6 +37,10 @@ export const turnFails: readonly ErrorCode[] = [
   "thread_too_large",
   "storage_quota_exceeded",
   "unsupported_part",
+  "blocked_by_hook",
+  "content_screening_denied",
+  "content_screening_oversize",
+  "content_screening_unavailable",
   "too_many_tools",
   "unresolved_secret",
   "model_not_configured",
@@ -104,9 +114,18 @@ const chatStream = route({
     const { body, exchange } = request;
     const suffix = optionalThreadSuffix(body.thread_id);
     checkIdempotencyKey(exchange.head.headers["idempotency-key"], true, suffix);
-    return streamTurn(request, turnFields("chat_stream", body, suffix), context);
+    return streamTurn(request, turnFields("chat_stream", body, suffix), context).catch(blockedStream);
   },
 });
+
+/** Returns a stream with the refusal of a hook alone (decision 183: it is an error frame, because hooks take time); throws others. */
+function blockedStream(error: unknown): Reply {
+  if (!(error instanceof SvcError) || error.code !== "blocked_by_hook") throw error;
+  return {
+    kind: "stream",
+    open: (stream) => stream.end(errorFrameOf(error.message, "blocked_by_hook") + doneMark),
+  };
+}
 
 const chatContinue = route({
   method: "POST",

@@ -1,6 +1,7 @@
 import { jobsAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
+import { requireScopes } from "../../governance/auth/scopes.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import {
   type JobRunRow,
@@ -14,7 +15,7 @@ import type { HttpContext, LiveTurn } from "../context.ts";
 import type { Exchange } from "../engines/exchange.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
-import { EpochMs, nullable } from "../schemas/common.ts";
+import { EpochMs, nullable, OpenObject } from "../schemas/common.ts";
 import { noon, runIdExample } from "../schemas/example-values.ts";
 import { admitStart } from "../streams/turns.ts";
 import type { Tag } from "../tags.ts";
@@ -40,6 +41,15 @@ const payloadFields = {
     Type.Boolean({
       description: "True: a thread for each run; otherwise all runs use one thread, `{tenant}:job:{name}`.",
     }),
+  ),
+  workflow: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description: "A workflow instead of an agent; then manifest_id is empty. Needs workflows:write.",
+    }),
+  ),
+  inputs: Type.Optional(
+    Type.Unsafe<Record<string, unknown>>({ ...OpenObject, description: "With workflow: the inputs of its runs." }),
   ),
 };
 
@@ -86,7 +96,10 @@ const JobRun = Type.Object({
     ),
     trigger: Type.Union([Type.Literal("manual"), Type.Literal("schedule")]),
     requested_by: Type.String({ examples: ["ann"] }),
-    thread_id: Type.String({ examples: ["default:tour"] }),
+    thread_id: Type.String({ description: "Empty for a run of a workflow.", examples: ["default:tour"] }),
+    workflow_id: Type.Optional(
+      Type.String({ description: "The workflow whose run has the id run_id; absent for a run of an agent." }),
+    ),
   }),
 });
 
@@ -159,6 +172,7 @@ const putJob = route({
   fails: [
     "invalid_schedule",
     "invalid_manifest",
+    "missing_scopes",
     "too_many_jobs",
     "storage_quota_exceeded",
     "not_found",
@@ -168,9 +182,21 @@ const putJob = route({
   async handle({ params: { name }, body, principal }, context) {
     const { tenant_id } = principal;
     if (!namePattern.test(name)) throw invalid(["path", "name"], "a name is 1 to 64 of a-z, 0-9, _ and -");
-    const { prompt, message } = body.payload;
-    if ((prompt ?? message ?? "").trim() === "")
-      throw invalid(["body", "payload", "prompt"], "a job needs a prompt: payload.prompt or payload.message");
+    const { prompt, message, workflow, inputs, fresh_thread } = body.payload;
+    if (workflow !== undefined) {
+      const other = prompt ?? message ?? fresh_thread;
+      if (other !== undefined || body.manifest_id !== "")
+        throw invalid(
+          ["body", "payload", "workflow"],
+          "a job of a workflow has no manifest_id, prompt, message and fresh_thread",
+        );
+      requireScopes(principal, ["workflows:write"]);
+    } else if (inputs !== undefined) throw invalid(["body", "payload", "inputs"], "inputs are for payload.workflow");
+    else if ((prompt ?? message ?? "").trim() === "")
+      throw invalid(
+        ["body", "payload", "prompt"],
+        "a job needs a prompt or a workflow: payload.prompt, payload.message or payload.workflow",
+      );
     await context.bus.ask(jobsAddress(tenant_id), "put", { name, job: body, principal });
     return jsonText(jobText(tenant_id, await jobNamed(context.store.tenant(tenant_id), name), context));
   },
@@ -260,7 +286,7 @@ async function ended(store: TenantStore, runId: string, exchange: Exchange, cont
   for (let pauseMs = lookMs.first; !left && env.monotonic() < until; pauseMs = Math.min(2 * pauseMs, lookMs.longest)) {
     const record = await jobRunById(store, runId);
     if (record?.status !== "running") return;
-    const standing = await jobRunStanding(store, runId);
+    const standing = await jobRunStanding(store, record);
     if (standing && (standing.ended_at !== null || isSuspendedPast(standing, env.now() + nextTryMs))) return;
     // Another process resumes the run after this one stops.
     if (context.closing()) return;
@@ -298,7 +324,8 @@ function runText(tenant_id: string, run: JobRunRow, { mask }: HttpContext): stri
     answer,
     trigger: caused_by,
     requested_by,
-    thread_id: `${tenant_id}:${run.suffix}`,
+    thread_id: run.asked.workflow === undefined ? `${tenant_id}:${run.suffix}` : "",
+    ...(run.asked.workflow !== undefined && { workflow_id: run.asked.workflow }),
   };
   const view = { tenant_id, job_name, run_id, status, error, started_at, finished_at, result };
   return mask.forms.jsonText(JSON.stringify(view));

@@ -13,6 +13,9 @@ const NameParams = Type.Object({
   name: Type.String({ description: "The manifest's metadata.name.", examples: ["helper"] }),
 });
 
+const State = Type.Union([Type.Literal("pinned"), Type.Literal("new"), Type.Literal("changed")], {
+  description: "Only what is pinned is used; the rest waits for approval.",
+});
 const Server = Type.Object({
   server: Type.String({ description: "Its name in spec.mcp_servers.", examples: ["search"] }),
   available: Type.Boolean({ description: "False if the server does not answer; then it has no tools." }),
@@ -23,10 +26,22 @@ const Server = Type.Object({
       description: Type.String({ examples: ["Finds pages by words."] }),
       parameters: OpenObject,
       digest: Type.String({ description: "Of the tool as it is now; an approval repeats it.", examples: [digest] }),
-      state: Type.Union([Type.Literal("pinned"), Type.Literal("new"), Type.Literal("changed")], {
-        description: "Only pinned tools are bound; the others wait for approval.",
-      }),
+      state: State,
     }),
+  ),
+  instructions: Type.Union(
+    [
+      Type.Object({
+        text: Type.String({ examples: ["Search before you fetch."] }),
+        digest: Type.String({ examples: [digest] }),
+        state: State,
+      }),
+      Type.Null(),
+    ],
+    {
+      description:
+        "The server's instructions, if the manifest has use_instructions; null for none. An approval of all tools approves them too.",
+    },
   ),
   removed: Type.Array(Type.String(), {
     description: "Approved tools that the server no longer lists.",
@@ -83,7 +98,7 @@ const approve = route({
     { additionalProperties: false },
   ),
   reply: Servers,
-  fails,
+  fails: [...fails, "storage_quota_exceeded"],
   async handle({ params, body, principal }, { bus }) {
     const { server, tools = null } = body;
     const ask = { name: params.name, server, tools, principal };

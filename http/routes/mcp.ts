@@ -128,7 +128,7 @@ const rpc = route({
     },
     { status: 202, contentType: "", description: "A notification was received." },
   ],
-  fails: [...turnFails, "unknown_tool", "content_screening_denied"],
+  fails: [...turnFails, "unknown_tool"],
   refusal: rpcRefusal,
   async handle(request, context) {
     // The SDK is loaded by the first client of MCP, not at the start.

@@ -15,9 +15,9 @@ import {
   planPage,
   removePlan,
   storedPlan,
-  untilFirst,
   writePlan,
 } from "../../storage/tables/plans.ts";
+import { untilFirst } from "../../storage/tables/until-first.ts";
 import type { HttpContext } from "../context.ts";
 import { json, jsonText } from "../exchange/reply.ts";
 import { route } from "../route.ts";

@@ -43,7 +43,9 @@ const ModelRequest = Type.Object({
   run_id: Type.String({ examples: [runIdExample] }),
   n: Type.Integer({ examples: [1] }),
   of: Type.Integer({ description: "Recorded model requests of the run.", examples: [2] }),
-  purpose: Type.Union(["step", "summary", "question", "decider"].map((name) => Type.Literal(name))),
+  purpose: Type.Union(
+    ["step", "summary", "question", "decider", "judge", "screener"].map((name) => Type.Literal(name)),
+  ),
   agent: Type.String({ examples: ["main"] }),
   step: Type.Integer({ examples: [1] }),
   route: Type.String({ description: "The model route of the last call.", examples: ["demo"] }),

@@ -6,9 +6,9 @@ import { requestMs, type TenantStore } from "../../storage/store/store.ts";
 import { durablePage } from "../../storage/tables/durable-lists.ts";
 import { type DurableRunRow, wakeDurableOp } from "../../storage/tables/durable-rows.ts";
 import { leaseRefusal } from "../../storage/tables/thread-leases.ts";
-import { json } from "../exchange/reply.ts";
+import { json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
-import { type DurableRun, durableRun, recordOf, standingOf } from "../run-record.ts";
+import { type DurableRun, durableRun, recordOf, standingOf, workflowRecord } from "../run-record.ts";
 import { RunRecord } from "../schemas/chat.ts";
 import { EpochMs, nullable } from "../schemas/common.ts";
 import { noon, runIdExample } from "../schemas/example-values.ts";
@@ -31,15 +31,18 @@ export const RunParams = Type.Object({
 const runByToken = route({
   method: "GET",
   path: "/chat/runs/{resume_token}",
-  summary: "The state of a durable run, and its result.",
+  summary: "The state of a durable run or of a run of a workflow, and its result.",
   tag: durableTag,
   access: "chat:read",
   tenancy: [{ of: "run" }],
   params: TokenParams,
   reply: { description: "The run record.", schema: RunRecord },
   fails: ["run_not_found", "storage_unavailable"],
-  async handle({ params, principal }, { store }) {
-    return json(recordOf(await foundRun(store.tenant(principal.tenant_id), params.resume_token)));
+  async handle({ params, principal }, { store, mask }) {
+    const tenant = store.tenant(principal.tenant_id);
+    const ofWorkflow = await workflowRecord(tenant, params.resume_token);
+    if (ofWorkflow !== null) return jsonText(mask.forms.jsonText(JSON.stringify(ofWorkflow)));
+    return json(recordOf(await foundRun(tenant, params.resume_token)));
   },
 });
 

@@ -8,6 +8,7 @@ import { eventIdExample, noon } from "../schemas/example-values.ts";
 import { EventId, ThreadId } from "../schemas/session.ts";
 import { sessionsTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
+import { screenFails, screenMessage } from "../thread-message.ts";
 
 // Notes about a thread and its events: name, labels, ratings and client entries. All are allowed during a live run.
 
@@ -153,11 +154,19 @@ const custom = route({
     description: "The entry.",
     schema: Type.Object({ ...Ok, event_id: Type.String({ examples: [eventIdExample] }), in_context: Type.Boolean() }),
   },
-  fails: ["invalid_thread_id", "unknown_thread", ...growthFails, "conflict", ...actorFails],
-  async handle({ body, principal }, { bus }) {
+  fails: ["invalid_thread_id", "unknown_thread", ...growthFails, "conflict", ...screenFails, ...actorFails],
+  async handle({ body, principal, requestId }, context) {
     const { thread_id, metadata, ...entry } = body;
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(thread_id));
-    const { event_id } = await bus.ask(address, "custom", { ...entry, metadata: toJsonText(metadata) });
+    const suffix = checkThreadSuffix(thread_id);
+    const address = threadAddress(principal.tenant_id, suffix);
+    const { text: content } = entry.in_context
+      ? await screenMessage(entry.content, suffix, { principal, requestId }, context)
+      : { text: entry.content };
+    const { event_id } = await context.bus.ask(address, "custom", {
+      ...entry,
+      content,
+      metadata: toJsonText(metadata),
+    });
     return json({ ok: true, thread_id: address.key, event_id, in_context: entry.in_context });
   },
 });

@@ -2,29 +2,22 @@ import { threadAddress } from "../../bus/address.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { readCursor, writeCursor } from "../../storage/store/cursor.ts";
-import { branchBefore } from "../../storage/tables/branches.ts";
 import { eventId } from "../../storage/tables/events.ts";
 import { searchEvents } from "../../storage/tables/search.ts";
 import { recentThreads, type ThreadRow } from "../../storage/tables/threads.ts";
-import { activeBranch, eventPages } from "../active-branch.ts";
 import { json } from "../exchange/reply.ts";
-import { historyPieces, historyWindow } from "../history.ts";
 import { actorFails, route } from "../route.ts";
 import { ThreadParams } from "../schemas/chat.ts";
 import { nullable } from "../schemas/common.ts";
-import { eventIdExample, noon, questionExample, replyExample, snapshotExample } from "../schemas/example-values.ts";
+import { eventIdExample, noon, snapshotExample } from "../schemas/example-values.ts";
+import { ThreadHistory } from "../schemas/thread-history.ts";
 import { currentSnapshot } from "../snapshot.ts";
 import { sessionsTag } from "../tags.ts";
+import { historyMax, threadHistory } from "../thread-history.ts";
 import { checkErasedSuffix, checkReadSuffix } from "../thread-id.ts";
 
 /** Max time for copying or deleting a long log. */
 const longMs = 600_000;
-const historyMax = 5000;
-
-const HistoryItem = Type.Object(
-  { role: nullable(Type.String()), content: Type.String(), seq: Type.Integer(), kind: Type.String() },
-  { additionalProperties: true },
-);
 
 const history = route({
   method: "GET",
@@ -40,44 +33,14 @@ const history = route({
   }),
   reply: {
     description: "`messages` and `events` are the same list. It is cut before 16 MiB; `has_more` is then true.",
-    schema: Type.Object({
-      thread_id: Type.String({ examples: ["default:tour"] }),
-      messages: Type.Array(HistoryItem, {
-        examples: [
-          [
-            { ...questionExample, seq: 0, kind: "message" },
-            { ...replyExample, seq: 1, kind: "message" },
-          ],
-        ],
-      }),
-      events: Type.Array(HistoryItem, { examples: [[{ ...questionExample, seq: 0, kind: "message" }]] }),
-      oldest_seq: Type.Integer(),
-      has_more: Type.Boolean({ examples: [false] }),
-    }),
+    schema: ThreadHistory,
   },
   fails: ["invalid_thread_id", "limit_must_be_positive", ...actorFails],
   async handle({ params, query, principal }, context) {
-    const { store } = context;
     const suffix = checkReadSuffix(params.thread_id);
-    const limit = query.limit ?? historyMax;
+    const { limit = historyMax, before_seq: before = Number.MAX_SAFE_INTEGER } = query;
     if (limit < 1) throw new SvcError("limit_must_be_positive");
-    const thread_id = `${principal.tenant_id}:${suffix}`;
-    const before = query.before_seq ?? Number.MAX_SAFE_INTEGER;
-    const { thread, branch } = await activeBranch(context, threadAddress(principal.tenant_id, suffix));
-    if (!thread) return json({ thread_id, messages: [], events: [], oldest_seq: 0, has_more: false });
-    const tenant = store.tenant(principal.tenant_id);
-    const window = await historyWindow(
-      tenant,
-      thread.thread_key,
-      branchBefore(branch, before),
-      Math.min(limit, historyMax),
-    );
-    const oldest = window[0]?.from ?? Math.min(before, branch.at(-1)?.to ?? 0);
-    const pieces = historyPieces(
-      { thread_id, oldest_seq: oldest, has_more: branch.some(({ from }) => from < oldest) },
-      () => eventPages(context, tenant, thread.thread_key, window),
-    );
-    return { kind: "pieces", contentType: "application/json", pieces };
+    return threadHistory(context, principal.tenant_id, suffix, { limit, before });
   },
 });
 

@@ -9,6 +9,7 @@ import { nullable } from "../schemas/common.ts";
 import { eventIdExample } from "../schemas/example-values.ts";
 import { chatTag } from "../tags.ts";
 import { checkThreadSuffix } from "../thread-id.ts";
+import { queueMessage, screenFails } from "../thread-message.ts";
 
 // Messages to a thread outside its turns. A live run reads them between two steps; without a run they wait for the next one.
 
@@ -58,14 +59,15 @@ const chatSteer = route({
     "thread_too_large",
     "storage_quota_exceeded",
     "conflict",
+    ...screenFails,
     ...actorFails,
   ],
-  async handle({ body, principal }, { bus }) {
+  async handle({ body, principal, requestId }, context) {
     const { text, kind } = body;
-    const address = threadAddress(principal.tenant_id, checkThreadSuffix(body.thread_id));
+    const suffix = checkThreadSuffix(body.thread_id);
     if (Buffer.byteLength(text) > messageBytesMax) throw new SvcError("payload_too_large");
-    const { queued } = await bus.ask(address, "steer", { text, kind, principal });
-    return json({ queued, thread_id: address.key });
+    const queued = await queueMessage({ text, kind }, suffix, { principal, requestId }, context);
+    return json({ queued, thread_id: threadAddress(principal.tenant_id, suffix).key });
   },
 });
 

@@ -1,6 +1,8 @@
+import type { Env } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
 import { renderMetrics } from "../../governance/metrics.ts";
+import type { TextVectors } from "../../governance/vectors/text-vectors.ts";
 import { json, text } from "../exchange/reply.ts";
 import { type Route, route } from "../route.ts";
 import { systemTag } from "../tags.ts";
@@ -35,13 +37,36 @@ const Check = Type.Object(
 
 const Readiness = Type.Object({
   status: Type.String({ examples: ["ready"] }),
-  checks: Type.Object({ database: Check, redis: Check, object_store: Check, jwks: Type.Optional(Check) }),
+  checks: Type.Object({
+    database: Check,
+    redis: Check,
+    object_store: Check,
+    vectors: Type.Object(
+      {
+        ok: Type.Boolean({ description: "True also if vectors are off: searches then compare words." }),
+        duration_ms: Type.Number({ examples: [0.2] }),
+        status: Type.String({ description: "on or off", examples: ["off"] }),
+      },
+      { additionalProperties: true, examples: [{ ok: true, duration_ms: 0.2, status: "off", detail: "no embedder" }] },
+    ),
+    jwks: Type.Optional(Check),
+  }),
 });
 
 const ready = route({
   method: "GET",
   path: "/ready",
   summary: "Checks the dependencies of the service, for at most two seconds.",
+  query: Type.Object({
+    require: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        pattern: "^(database|redis|object_store|jwks)(,(database|redis|object_store|jwks))*$",
+        description: "The checks that decide the status, instead of all.",
+        examples: ["database,object_store"],
+      }),
+    ),
+  }),
   tag: systemTag,
   access: "public",
   unlimited: true,
@@ -58,25 +83,48 @@ const ready = route({
           database: { ok: false, duration_ms: 3.1, detail: "schema_behind" },
           redis: { ok: true, duration_ms: 0, configured: false },
           object_store: { ok: true, duration_ms: 2.4 },
+          vectors: { ok: true, duration_ms: 0, status: "off", detail: "no embedder" },
         },
       },
     },
   ],
-  async handle(_request, { probes, settings, draining }) {
-    const [database, redis, object_store] = await Promise.all([
+  async handle({ query }, { probes, settings, draining, textVectors, env }) {
+    const [database, redis, object_store, vectors] = await Promise.all([
       probes.database.ask(),
       // Without Redis there is no check; readiness reports it as not configured.
       probes.redis?.ask() ?? { ok: true, duration_ms: 0, configured: false },
       probes.object_store.ask(),
+      vectorsCheck(textVectors, env),
     ]);
-    // Keys come from the settings, which were checked at the start, so there is only presence to report.
-    const jwks = settings.authMode === "jwt" && { jwks: { ok: settings.jwksPublic !== null, duration_ms: 0 } };
-    const checks = { database, redis, object_store, ...jwks };
-    const isReady = Object.values(checks).every(({ ok }) => ok) && !draining();
+    // Keys of the settings were checked at the start, and keys of other issuers are read when a token needs them.
+    const hasKeys = settings.jwksPublic !== null || settings.jwtVerifiers.length > 0;
+    const jwks = settings.authMode === "jwt" && { jwks: { ok: hasKeys, duration_ms: 0 } };
+    const checks = { database, redis, object_store, vectors, ...jwks };
+    const required = query.require?.split(",");
+    const isRequired = ([name]: readonly [string, unknown]): boolean => required?.includes(name) ?? true;
+    const isReady =
+      Object.entries(checks)
+        .filter(isRequired)
+        .every(([, { ok }]) => ok) && !draining();
     const status = isReady ? "ready" : draining() ? "draining" : "not_ready";
     return json({ status, checks }, isReady ? 200 : 503);
   },
 });
+
+/** Never red: without vectors searches compare words. */
+async function vectorsCheck(vectors: TextVectors, env: Env) {
+  const startedAt = env.monotonic();
+  const { embedder } = vectors;
+  const off = await vectors.whyOff().catch(() => "no database" as const);
+  const duration_ms = Math.round((env.monotonic() - startedAt) * 10) / 10;
+  return {
+    ok: true,
+    duration_ms,
+    status: off === null ? "on" : "off",
+    ...(off !== null && { detail: off }),
+    ...(embedder !== null && { embedder: embedder.name, host: embedder.host }),
+  };
+}
 
 const metricsExample = `# HELP svc_http_requests_total Requests by route and status.
 # TYPE svc_http_requests_total counter

@@ -1,5 +1,10 @@
 import { SvcError } from "../../bus/errors.ts";
 import { Type } from "../../bus/type.ts";
+import type { Budget } from "../../governance/settings/budgets.ts";
+import { keyBudget, periodAt } from "../../governance/spending.ts";
+import type { TenantStore } from "../../storage/store/store.ts";
+import { spendingOfPeriod } from "../../storage/tables/budget-spending.ts";
+import { runtimeKeysOf } from "../../storage/tables/runtime-keys.ts";
 import { isEstimated, threadsUsage, type UsageWindow, usagePage, usageSummary } from "../../storage/tables/usage.ts";
 import type { HttpContext } from "../context.ts";
 import { json } from "../exchange/reply.ts";
@@ -162,6 +167,73 @@ const threads = route({
   },
 });
 
+const Spent = Type.Object({
+  limit: Type.Number({ examples: [1_000_000] }),
+  spent: Type.Number({ description: "Of calls that have ended.", examples: [120_400] }),
+  reserved: Type.Number({ description: "By calls that run, and by calls whose process was killed.", examples: [0] }),
+});
+
+const budgets = route({
+  method: "GET",
+  path: "/usage/budgets",
+  summary: "The budgets of the tenant, and what is spent of them in this period.",
+  tag,
+  access: scopes,
+  reply: {
+    description: "A budget for each caller has an item for each one that has spent; at most 200.",
+    schema: Type.Object({
+      items: Type.Array(
+        Type.Object({
+          id: Type.String({ examples: ["team"] }),
+          period: Type.Union([Type.Literal("day"), Type.Literal("month")], { description: "In UTC." }),
+          principal: nullable(Type.String({ description: "Subject of the caller that it is for." }), {
+            examples: [null],
+          }),
+          manifest: nullable(Type.String({ description: "The manifest that it is for." }), { examples: [null] }),
+          starts_at: EpochMs,
+          resets_at: EpochMs,
+          tokens: nullable(Spent),
+          usd: nullable(Spent),
+          warned: Type.Boolean({ description: "True after the warning at 80 percent.", examples: [false] }),
+        }),
+      ),
+    }),
+  },
+  fails: ["storage_unavailable"],
+  async handle({ principal }, { settings, store, env }) {
+    const own = settings.budgets.filter(({ tenant_id }) => tenant_id === principal.tenant_id);
+    const tenant = store.tenant(principal.tenant_id);
+    const keys = settings.runtimeKeys ? await runtimeKeysOf(tenant) : [];
+    const ofKeys = keys.filter(({ budget }) => budget !== null).map((row) => keyBudget(principal.tenant_id, row));
+    const pages = await Promise.all([...own, ...ofKeys].map((budget) => standingOf(budget, tenant, env.now())));
+    return json({ items: pages.flat() });
+  },
+});
+
+/** Max callers listed for a budget of each caller. */
+const subjectsMax = 200;
+
+async function standingOf(budget: Budget, store: TenantStore, now: number) {
+  const { start, end } = periodAt(budget, now);
+  const rows = await spendingOfPeriod(store, budget.id, start, subjectsMax);
+  const isForEach = budget.principal === "*";
+  // The setting may have changed during the period.
+  const counted = rows.filter(({ subject }) => (subject !== "") === isForEach);
+  const none = { subject: "", tokens: 0, usd: 0, settled_tokens: 0, settled_usd: 0, warned: 0 };
+  return (counted.length === 0 && !isForEach ? [none] : counted).map((row) => {
+    const spent = (unit: "tokens" | "usd") => {
+      const settled = unit === "tokens" ? row.settled_tokens : row.settled_usd;
+      const limit = budget[unit];
+      return limit === null ? null : { limit, spent: settled, reserved: Math.max(0, row[unit] - settled) };
+    };
+    return {
+      ...{ id: budget.id, period: budget.period, principal: isForEach ? row.subject : budget.principal },
+      ...{ manifest: budget.manifest, starts_at: start, resets_at: end },
+      ...{ tokens: spent("tokens"), usd: spent("usd"), warned: row.warned === 1 },
+    };
+  });
+}
+
 /** Refuses an empty window with invalid_request. */
 function windowOf(query: { since_ms?: number; until_ms?: number }, { env }: HttpContext): UsageWindow {
   // The end is exclusive, so add 1 to include usage of this millisecond.
@@ -172,4 +244,4 @@ function windowOf(query: { since_ms?: number; until_ms?: number }, { env }: Http
   throw new SvcError("invalid_request", { detail });
 }
 
-export const usageRoutes = [usage, summary, threads];
+export const usageRoutes = [usage, summary, threads, budgets];

@@ -16,7 +16,7 @@ const jwks = route({
   access: "public",
   unlimited: true,
   reply: {
-    description: "`error` is `not_configured` and `keys` empty if SVC_JWKS_PUBLIC is not set.",
+    description: "Those of SVC_JWKS_PUBLIC and of sign-in. `error` is `not_configured` and `keys` empty without both.",
     example: {
       keys: [
         {
@@ -34,8 +34,10 @@ const jwks = route({
       keys: Type.Array(Type.Object({ kty: Type.String({ examples: ["OKP"] }) }, { additionalProperties: true })),
     }),
   },
-  handle: (_request, { settings }) =>
-    json(settings.jwksPublic ? { keys: settings.jwksPublic.keys } : { error: "not_configured", keys: [] }),
+  handle(_request, { settings }) {
+    const keys = [...(settings.jwksPublic?.keys ?? []), ...settings.tokenSigningKey.map((key) => key.public)];
+    return json(keys.length > 0 ? { keys } : { error: "not_configured", keys });
+  },
 });
 
 const ProtectedResource = Type.Object({

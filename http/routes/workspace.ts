@@ -81,8 +81,10 @@ const tree = route({
     description:
       "Folders come before their content, sorted by name without regard to case. Links, `.git` and files of the service are left out. `truncated`: there are more than the limit.",
     schema: Type.Object({
-      root_kind: Type.Literal("scoped"),
-      scope: Type.Union([Type.Literal("thread"), Type.Literal("tenant"), Type.Literal("deployment")]),
+      root_kind: Type.Union([Type.Literal("scoped"), Type.Literal("checkout")], {
+        description: "`checkout`: the files are those of the thread's repository.",
+      }),
+      scope: nullable(Type.Union([Type.Literal("thread"), Type.Literal("tenant"), Type.Literal("deployment")])),
       manifest: nullable(Type.String({ examples: ["quick"] })),
       entries: Type.Array(
         Type.Object({
@@ -99,7 +101,7 @@ const tree = route({
     const { thread_id, limit } = query;
     const asked = { ...whose(query, principal), limit };
     const found = await bus.ask(addressOf(thread_id, principal), "tree", asked, { deadlineMs: fileMs });
-    return json({ root_kind: "scoped", ...found });
+    return json(found);
   },
 });
 

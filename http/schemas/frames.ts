@@ -1,9 +1,11 @@
 import type { TSchema } from "typebox";
 import { frame } from "../../bus/frames/frames.ts";
 import { Type } from "../../bus/type.ts";
+import { exampleOf } from "../example.ts";
 import type { StreamEvent } from "../stream-event.ts";
 import { TokenUsage } from "./chat.ts";
 import { nullable } from "./common.ts";
+import { WorkflowRun } from "./workflows.ts";
 
 // Schemas of the native stream frames, for the reference. bus/frames/ and the runs make the frames; the tests validate every stream that
 // they read against these schemas.
@@ -101,6 +103,11 @@ export const frames = {
       ...Call,
       output: Text,
       attachments: Type.Optional(Type.Array(Type.Object({ url: Text, media_type: Text }))),
+      sources: Type.Optional(
+        Type.Array(Type.Object({ doc_id: Text, title: Text, source: Text, chunk_index: Type.Integer() }), {
+          description: "The parts of documents that the result quotes.",
+        }),
+      ),
     }),
     { name: "calculator", output: "42", id: callId },
   ),
@@ -234,6 +241,12 @@ export const frames = {
       ...{ waiting_on: null, updated_at: moment },
     },
   ),
+  workflow_run: native(
+    "workflow_run",
+    "A version of a run of a workflow; its `id:` is the version.",
+    WorkflowRun,
+    exampleOf(WorkflowRun) as object,
+  ),
   final: native(
     "final",
     "The end of a durable run, with its record: the last frame of its stream.",
@@ -277,7 +290,10 @@ const failure: StreamEvent = {
   line: "error",
   schema: Type.Object(
     {
-      error: Type.Object({ message: Type.String({ maxLength: 200 }), type: Type.Enum(["stream_error", "run_error"]) }),
+      error: Type.Object({
+        message: Type.String({ maxLength: 200 }),
+        type: Type.Enum(["stream_error", "run_error", "blocked_by_hook"]),
+      }),
     },
     {
       description: "A failure outside the model, or a durable run without an answer.",
@@ -286,20 +302,23 @@ const failure: StreamEvent = {
   ),
 };
 
-const { run_accepted, run_status, final, session_event, snapshot, ...ofTurn } = frames;
+const { run_accepted, run_status, workflow_run, final, session_event, snapshot, ...ofTurn } = frames;
 
 /** The events in the stream of a turn, including those of a durable run. */
 export const turnEvents: readonly StreamEvent[] = [...Object.values(ofTurn), run_accepted, run_status, final, failure];
 /** Frames for the stream that started the turn only: other listeners get the same facts from log events. */
 const ofStarters: ReadonlySet<StreamEvent> = new Set([
   ...[frames.tool_start, frames.tool_execution_update, frames.tool_end, frames.max_turns],
-  ...[frames.aborted, frames.on_chain_end, frames.done],
+  ...[frames.aborted, frames.on_chain_end, frames.done, workflow_run],
 ]);
 /** The events in a stream that watches a conversation or a durable run. */
 export const tailEvents: readonly StreamEvent[] = [
   ...Object.values(frames).filter((event) => !ofStarters.has(event)),
   failure,
 ];
+
+/** The frames of the stream of a run of a workflow. */
+export const workflowEvents: readonly StreamEvent[] = [workflow_run];
 
 /** A turn that calls a tool. */
 export const turnExample: readonly StreamEvent[] = [

@@ -1,7 +1,7 @@
 import { splitThreadId } from "../../bus/address.ts";
 import type { Timer } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { entryPoints } from "../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../bus/frames/entry-points.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import { neverAgain } from "../../bus/frames/openai-error.ts";
 import type { Channel } from "../../bus/protocol/channel.ts";
@@ -21,7 +21,7 @@ import { type FollowedRun, RunFollower } from "./run-follower.ts";
 
 /** True if the client of a turn waits for the end of its durable run. */
 export function isAwaited({ surface }: Pick<SubmitTurn, "surface">): boolean {
-  return entryPoints[surface].awaitsDurable;
+  return entryPointOf(surface).awaitsDurable;
 }
 
 /** The turn whose run the client waits for. */

@@ -1,18 +1,16 @@
-import { threadAddress } from "../../bus/address.ts";
-import { SvcError } from "../../bus/errors.ts";
+import type { SvcError } from "../../bus/errors.ts";
 import type { RunOutput } from "../../bus/frames/output.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import { readEvents } from "../../storage/tables/events.ts";
 import type { RunRow } from "../../storage/tables/runs.ts";
 import type { ThreadRow } from "../../storage/tables/threads.ts";
 import type { HttpContext } from "../context.ts";
-import type { ThreadListener } from "../thread-fan-out.ts";
 import { HandedCalls, saidIn } from "./logged-output.ts";
+import { ThreadWatch } from "./thread-watch.ts";
 
 // Sends a durable run to a client in the form of a normal turn. The output is made from the log alone, one model step at a time. No text is
 // sent twice when a step is retried or another process resumes the run, and all clients get the same output.
 
-/** The store is read after this time even without a notification, because notifications may be lost. */
 const againMs = 5_000;
 
 /** A run as stored, with its conversation. */
@@ -40,89 +38,37 @@ export interface Following {
 }
 
 /** Sends one run to one client, until the run ends or the client disconnects. */
-export class RunFollower implements ThreadListener {
-  readonly #context: HttpContext;
+export class RunFollower {
   readonly #of: Following;
-  readonly #address: ReturnType<typeof threadAddress>;
+  readonly #watch: ThreadWatch;
   readonly #handed = new HandedCalls();
   /** The sequence number of the next event to read. */
   #seq: number;
   /** The text of the model's last step. */
   #lastWords: string | null = null;
   #hasBegun = false;
-  #isLooking = false;
-  #isStale = false;
-  #isClosed = false;
 
   constructor(context: HttpContext, of: Following) {
-    this.#context = context;
     this.#of = of;
     this.#seq = of.firstSeq;
-    this.#address = threadAddress(of.store.tenantId, of.suffix);
-    context.fanOut.join(this.#address, this);
     of.output.started();
-    this.#wake();
-    this.#lookAgain();
+    this.#watch = new ThreadWatch(context, {
+      ...{ tenantId: of.store.tenantId, suffix: of.suffix, againMs },
+      look: async () => this.#tell(await of.find()),
+      gone: (refusal) => this.fail(refusal),
+    });
   }
 
   /** Stops following; nothing more is sent. */
   close(): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#context.fanOut.leave(this.#address, this);
+    this.#watch.close();
   }
 
   /** Ends the client's output with an error. */
   fail(error: SvcError): void {
-    if (this.#isClosed) return;
+    if (this.#watch.isClosed) return;
     this.close();
     this.#of.output.failed(error);
-  }
-
-  frames(): void {
-    this.#wake();
-  }
-
-  forget(): void {}
-
-  rewound(): void {
-    this.#wake();
-  }
-
-  lost(): void {
-    if (this.#isClosed) return;
-    this.#context.fanOut.join(this.#address, this);
-    this.#wake();
-  }
-
-  #lookAgain(): void {
-    this.#context.env.timer(againMs, () => {
-      if (this.#isClosed) return;
-      this.#wake();
-      this.#lookAgain();
-    });
-  }
-
-  #wake(): void {
-    this.#isStale = true;
-    if (!this.#isLooking) void this.#look();
-  }
-
-  async #look(): Promise<void> {
-    this.#isLooking = true;
-    try {
-      while (this.#isStale && !this.#isClosed) {
-        this.#isStale = false;
-        await this.#tell(await this.#of.find());
-      }
-    } catch (error) {
-      const refusal = SvcError.from(error);
-      if (refusal.status === 404) this.fail(refusal);
-      // The store is unavailable; the next wake-up tries again.
-      else this.#context.log.warn({ err: error }, "the state of an awaited run could not be read");
-    } finally {
-      this.#isLooking = false;
-    }
   }
 
   /** Sends the log events that were not sent yet, and the end of the run. */
@@ -137,7 +83,7 @@ export class RunFollower implements ThreadListener {
     const end = run.last_seq === null ? thread.next_seq : run.last_seq + 1;
     while (this.#seq < end) {
       const page = await readEvents(store, thread.thread_key, this.#seq, end);
-      if (this.#isClosed || page.length === 0) break;
+      if (this.#watch.isClosed || page.length === 0) break;
       for (const event of page) {
         this.#seq = event.seq + 1;
         this.#handed.take(event);
@@ -159,8 +105,8 @@ export class RunFollower implements ThreadListener {
   /** Waits while the client is slow to read; returns false after `close`. */
   async #room(): Promise<boolean> {
     const { output } = this.#of;
-    while (!this.#isClosed && !output.writable) await new Promise<void>((resolve) => output.onWritable(resolve));
-    return !this.#isClosed;
+    while (!this.#watch.isClosed && !output.writable) await new Promise<void>((resolve) => output.onWritable(resolve));
+    return !this.#watch.isClosed;
   }
 
   #end({ run, final, failure }: FollowedRun): void {

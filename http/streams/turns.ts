@@ -3,7 +3,7 @@ import { type Address, durableSuffix, runAddress, threadAddress } from "../../bu
 import type { Bus } from "../../bus/bus.ts";
 import { orderedId } from "../../bus/env.ts";
 import { SvcError } from "../../bus/errors.ts";
-import { entryPoints } from "../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../bus/frames/entry-points.ts";
 import { outputFor } from "../../bus/frames/make-output.ts";
 import { neverAgain } from "../../bus/frames/openai-error.ts";
 import type { Channel, ChannelRef } from "../../bus/protocol/channel.ts";
@@ -40,7 +40,7 @@ export type TurnRequest = Pick<
   RouteRequest<unknown, unknown, unknown>,
   "principal" | "rawBody" | "lease" | "requestId"
 > & {
-  readonly exchange: Pick<Exchange, "head" | "onAborted">;
+  readonly exchange: Pick<Exchange, "head" | "onAborted"> & Partial<Pick<Exchange, "trace">>;
 };
 
 /** Runs a turn and answers with one JSON body at its end. */
@@ -114,8 +114,8 @@ export async function startTurn(
 }
 
 /**
- * Runs a turn and passes on its text as it arrives; a durable run sends its answer alone. Never settles if the client
- * disconnects.
+ * Runs a turn and passes on its text as it arrives; a durable run sends its answer alone. A disconnect of the client stops a run
+ * without a thread, whose answer still arrives. Otherwise the promise never settles after a disconnect.
  */
 export async function followTurn(
   request: TurnRequest,
@@ -123,7 +123,7 @@ export async function followTurn(
   context: HttpContext,
   onText: (text: string) => void,
 ): Promise<void> {
-  const turn = new Turn(request, fields, context);
+  const turn = new Turn(request, fields, context, fields.thread_suffix === null);
   const accepted = await turn.submit();
   const awaited = turn.awaited(accepted);
   if (awaited === null) return turn.follow(onText);
@@ -222,7 +222,7 @@ class Turn implements LiveTurn {
   readonly #context: HttpContext;
   #submit: SubmitTurn;
   readonly #address: Address<"run">;
-  readonly #node: NodeId;
+  #node: NodeId;
   readonly #bytes: number;
   /** Text from the channel that was not sent yet. */
   #waiting = "";
@@ -231,12 +231,15 @@ class Turn implements LiveTurn {
   /** True if the client disconnected before the turn was accepted. */
   #leftEarly = false;
   #stream: TurnStream | null = null;
+  readonly #hearsEnd: boolean;
   #onAnswer: ((text: string) => void) | null = null;
   /** Buffers the thread's frames of a turn that is likely to become a durable run; null otherwise. */
   readonly #early: EarlyListener | null;
 
-  constructor(request: TurnRequest, fields: TurnFields, context: HttpContext) {
+  /** `hearsEnd` is true if the answer of a run without a thread is awaited after the client has disconnected. */
+  constructor(request: TurnRequest, fields: TurnFields, context: HttpContext, hearsEnd = false) {
     admitStart(context);
+    this.#hearsEnd = hearsEnd;
     admitAnonymousTurn(request.principal, fields.thread_suffix, request.exchange.head.headers["idempotency-key"]);
     this.#context = context;
     const bytes = fields.bytes ?? request.rawBody.length;
@@ -249,6 +252,7 @@ class Turn implements LiveTurn {
       run_id: orderedId(context.env),
       principal: request.principal,
       request_id: request.requestId,
+      ...(context.tracer !== null && { trace: request.exchange.trace ?? null }),
       idempotency: idempotencyOf(request, fields),
       lease: fields.thread_suffix === null ? null : request.lease,
       channel,
@@ -258,7 +262,7 @@ class Turn implements LiveTurn {
     context.turns.add(this);
     const { tenant_id } = request.principal;
     const suffix = fields.thread_suffix ?? durableSuffix(this.#submit.run_id);
-    const listens = entryPoints[fields.surface].keepsStream && context.durableAgents.has(tenant_id, fields.manifest);
+    const listens = entryPointOf(fields.surface).keepsStream && context.durableAgents.has(tenant_id, fields.manifest);
     this.#early = listens ? new EarlyListener(context.fanOut, threadAddress(tenant_id, suffix)) : null;
     request.exchange.onAborted(() => {
       this.#early?.leave();
@@ -271,6 +275,8 @@ class Turn implements LiveTurn {
     try {
       const accepted = await submitTurn(this.#context.bus, this.#address, this.#submit, this.#bytes);
       this.#accepted = true;
+      // The run may be where its thread was placed before.
+      this.#node = this.#context.bus.nodeOf(this.#address);
       if (accepted.kind !== "accepted" || accepted.begun_at === undefined) this.#early?.leave();
       this.#rememberHow(accepted);
       // The turn may last for days, and the run keeps its own copy of the request.
@@ -289,7 +295,7 @@ class Turn implements LiveTurn {
   #rememberHow({ kind }: TurnAccepted): void {
     const { surface, principal, manifest } = this.#submit;
     const isDurable = kind === "accepted";
-    if (entryPoints[surface].keepsStream && isDurable !== (this.#early !== null))
+    if (entryPointOf(surface).keepsStream && isDurable !== (this.#early !== null))
       this.#context.durableAgents.note(principal.tenant_id, manifest, isDurable);
   }
 
@@ -306,6 +312,8 @@ class Turn implements LiveTurn {
   /** Returns the durable run that the client waits for without a token; null for other turns. */
   awaited(accepted: TurnAccepted): Awaited | null {
     if (accepted.kind !== "accepted" || !isAwaited(this.#submit)) return null;
+    // The output is made from the log, not from the frames of the thread.
+    this.#early?.leave();
     const { run, replayed, wait_ms = 0 } = accepted;
     return { turn: this.#submit, run, replayed, wait_ms };
   }
@@ -376,8 +384,10 @@ class Turn implements LiveTurn {
       this.#leftEarly = true;
       return;
     }
-    this.#over = true;
-    this.#close();
+    if (!this.#hearsEnd) {
+      this.#over = true;
+      this.#close();
+    }
     const { bus } = this.#context;
     const { thread_suffix, idempotency } = this.#submit;
     if (thread_suffix !== null) bus.tell(this.#address, "detach", {});
@@ -411,8 +421,8 @@ function idempotencyOf(
 ): SubmitTurn["idempotency"] {
   const key = exchange.head.headers["idempotency-key"];
   // Other routes ignore the header.
-  if (key === undefined || entryPoints[surface].keyPlace === null) return null;
-  const isCompletion = entryPoints[surface].resendsHistory;
+  if (key === undefined || entryPointOf(surface).keyPlace === null) return null;
+  const isCompletion = entryPointOf(surface).resendsHistory;
   const place = isCompletion ? `${surface} ${JSON.stringify(thread_suffix)}` : surface;
   return { key, fingerprint: createHash("sha256").update(`${place}\n`).update(rawBody).digest("hex") };
 }

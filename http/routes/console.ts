@@ -1,0 +1,102 @@
+import { SvcError } from "../../bus/errors.ts";
+import { Type } from "../../bus/type.ts";
+import { keptReply } from "../exchange/kept-body.ts";
+import { consoleFiles } from "../pages/console.ts";
+import { pageType } from "../pages/html.ts";
+import { type Route, route } from "../route.ts";
+import { systemTag } from "../tags.ts";
+
+// The console. Its files are public and contain no data: the page asks for a key and sends it with each request, as any client does.
+
+/** The address of a file has the digest of all files, so it never changes. */
+const forever = "public, max-age=31536000, immutable";
+const Segment = (description: string, example: string) =>
+  Type.String({ maxLength: 64, description, examples: [example] });
+
+const page = route({
+  method: "GET",
+  path: "/console",
+  summary: "The console: a page to chat, decide approvals, and look at runs, usage and audit.",
+  tag: systemTag,
+  access: "public",
+  reply: {
+    description: "A page without data and without external resources.",
+    contentType: "text/html",
+    example: "<!doctype html>",
+  },
+  async handle({ exchange }) {
+    const { page, pageHeaders } = await consoleFiles();
+    return keptReply(page, pageType, exchange.head.headers, pageHeaders);
+  },
+});
+
+const worker = route({
+  method: "GET",
+  path: "/console/worker.js",
+  summary: "The worker of the console, which shows push notifications. Its address is the same in every release.",
+  tag: systemTag,
+  access: "public",
+  reply: { description: "A script.", contentType: "text/javascript", example: "self.addEventListener()" },
+  fails: ["not_found"],
+  async handle({ exchange }) {
+    const found = (await consoleFiles()).files.get("console/worker.js");
+    if (found === undefined) throw new SvcError("not_found");
+    return keptReply(found, found.contentType, exchange.head.headers, { "cache-control": "no-cache" });
+  },
+});
+
+const app = route({
+  method: "GET",
+  path: "/console/app.webmanifest",
+  summary: "The description of the console as an app that a browser can install.",
+  tag: systemTag,
+  access: "public",
+  reply: { description: "A web app manifest.", contentType: "application/manifest+json", example: '{"name":"svc"}' },
+  async handle() {
+    const { build } = await consoleFiles();
+    const body = JSON.stringify({
+      ...{ name: "svc console", short_name: "svc", start_url: "/console", scope: "/console", display: "standalone" },
+      icons: [{ src: `/console/${build}/console/icon.svg`, sizes: "any", type: "image/svg+xml" }],
+    });
+    const headers = { "cache-control": "no-cache" };
+    return { kind: "text", status: 200, contentType: "application/manifest+json", body, headers };
+  },
+});
+
+const release = { build: Segment("The release of the console.", "0123456789abcdef") };
+
+/** Returns the route of the files whose path has these segments. */
+function filesAt(segments: readonly string[]): Route {
+  return route({
+    method: "GET",
+    path: `/console/{build}/${segments.map((name) => `{${name}}`).join("/")}`,
+    summary: "A file of the console. Its address changes with its release.",
+    tag: systemTag,
+    access: "public",
+    tenancy: [{ of: "manifest" }],
+    params: Type.Object({
+      ...release,
+      ...Object.fromEntries(segments.map((name) => [name, Segment("A segment of its path.", name)])),
+    }),
+    reply: { description: "The file.", contentType: "application/octet-stream", example: "body { margin: 0 }" },
+    fails: ["not_found"],
+    async handle({ params, exchange }) {
+      const { build, files } = await consoleFiles();
+      const given = params as Readonly<Record<string, string>>;
+      const found = files.get(segments.map((name) => given[name]).join("/"));
+      if (given.build !== build || found === undefined) throw new SvcError("not_found");
+      return keptReply(found, found.contentType, exchange.head.headers, { "cache-control": forever });
+    },
+  });
+}
+
+/** The routes of the console. Its files are two to five levels deep. */
+export const consoleRoutes = [
+  page,
+  worker,
+  app,
+  filesAt(["folder", "name"]),
+  filesAt(["folder", "name", "part"]),
+  filesAt(["folder", "name", "part", "file"]),
+  filesAt(["folder", "name", "part", "file", "leaf"]),
+];
