@@ -7,68 +7,97 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { systemEnv } from "./bus/env.ts";
 import { bootRefusals } from "./governance/settings/boot-refusals.ts";
-import { type Command, type Talk, textOption } from "./host/cli/command.ts";
+import { allDuties, type Duty } from "./governance/settings/duties.ts";
+import { type Command, type CommandIo, type Talk, textOption } from "./host/cli/command.ts";
 import { type Commands, dispatch, unlessRefused } from "./host/cli/dispatch.ts";
 import type { Terminal } from "./host/cli/list-table.ts";
 import type { commandNames } from "./host/command-names.ts";
 import { type Deployment, loadDeployment } from "./host/deployment.ts";
 import { pluginExtensions, pluginOffers, pluginPatterns, pluginProviders } from "./host/plugin-seams.ts";
+import type { ParentChannel, ToWorker } from "./host/sibling-metrics.ts";
 import type { Registries } from "./manifests/registries.ts";
-import { UsageError } from "./plugins/command.ts";
+import { type CommandArgs, type Outcome, UsageError } from "./plugins/command.ts";
 
 const env = systemEnv();
 const stop = new AbortController();
 const { version } = JSON.parse(readFileSync(new URL("./package.json", import.meta.url), "utf8")) as { version: string };
 
-/** The roles that a process of a deployment can have. */
-const roles = ["api", "worker", "scheduler", "all"];
-
-const serveCommand: Command = {
-  summary: "Start the server.",
-  options: {
-    role: {
-      type: "string",
-      value: "ROLE",
-      help: "Role of the process: all. This version refuses api, worker and scheduler.",
+/** Returns the command that starts a server; `svc api`, `svc worker` and `svc scheduler` select one duty. */
+function serveCommand(name: "serve" | Duty): Command {
+  return {
+    summary: name === "serve" ? "Start the server." : `Start a process of a deployment with the duty ${name}.`,
+    options: {
+      ...(name === "serve" && {
+        role: { type: "string", value: "ROLE", help: `Duty of the process: all, ${allDuties.join(", ")} (all).` },
+      }),
+      "shares-port": { type: "boolean", help: "Share the port with other processes, as those of SVC_WORKERS do." },
     },
-  },
-  positionals: [],
-  async run(args, { environment, stop }) {
-    const role = textOption(args, "role", "all");
-    if (!roles.includes(role)) throw new UsageError(`--role must be one of ${roles.join(", ")}.`);
-    // Signals are handled from here on, so that slow loading before the server is ready can be interrupted too.
-    listenForSignals();
-    const { settings, plugins } = await loadDeployment(environment);
-    const refusals = [...bootRefusals(settings, pluginProviders(plugins))];
-    if (role !== "all") {
-      refusals.push(
-        `--role ${role} needs a deployment of several processes, which this version does not support; leave it out.`,
-      );
-    }
-    if (refusals.length > 0) {
-      return { code: 1, json: { ok: false, error: "boot_refused", refusals }, text: refusals.join("\n") };
-    }
-    // Threads get a copy of the environment, and only `svc mint-jwt` needs the signing key.
-    delete process.env.SVC_JWKS_PRIVATE;
-    // Each thread collects its own young objects. With helper threads a turn costs 10% more CPU time.
-    setFlagsFromString("--no-parallel-scavenge");
-    // V8 allocates objects in the old generation if many earlier ones from the same place survived. Objects of a run live for milliseconds.
-    // An old one keeps everything that it references alive until a full collection. The effect is random and affected a fifth of a burst.
-    setFlagsFromString("--no-allocation-site-pretenuring");
-    // The heap is collected when it has doubled since the last collection. By default V8 waits longer under load: the soak of perf/ then
-    // ends with 426 MiB instead of 298.
-    setFlagsFromString("--heap-growing-percent=100");
-    // uWebSockets.js reads this variable when it is loaded, once for all threads.
-    process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(settings.httpMaxHeaderBytes);
-    const { serve } = await import("./host/serve.ts");
-    const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
-    await serve(settings, { version, stop, terminal });
-    return { code: 0, json: { ok: true }, text: "" };
-  },
-};
+    positionals: [],
+    run: (args, io) => serveAs(name, args, io),
+  };
+}
+
+async function serveAs(name: "serve" | Duty, args: CommandArgs, { environment, stop }: CommandIo): Promise<Outcome> {
+  const role = name === "serve" ? textOption(args, "role", "all") : name;
+  const duty = allDuties.find((known) => known === role);
+  if (duty === undefined && role !== "all") throw new UsageError(`--role must be one of all, ${allDuties.join(", ")}.`);
+  const given = environment.SVC_PROCESS_ROLE?.trim().toLowerCase() ?? "";
+  if (duty !== undefined && !["", "all", "cli", duty].includes(given))
+    throw new UsageError(`SVC_PROCESS_ROLE is ${given}, and the command starts a process with the duty ${duty}.`);
+  // Signals are handled from here on, so that slow loading before the server is ready can be interrupted too.
+  listenForSignals();
+  const { settings, plugins } = await loadDeployment(
+    duty === undefined ? environment : { ...environment, SVC_PROCESS_ROLE: duty },
+  );
+  const refusals = bootRefusals(settings, pluginProviders(plugins));
+  if (refusals.length > 0)
+    return { code: 1, json: { ok: false, error: "boot_refused", refusals }, text: refusals.join("\n") };
+  const done: Outcome = { code: 0, json: { ok: true }, text: "" };
+  const terminal = process.stdout.isTTY === true && !process.argv.includes("--json");
+  const sharesPort = args.options["shares-port"] === true;
+  if (settings.workers > 1 && !sharesPort) {
+    const { superviseWorkers } = await import("./host/worker-processes.ts");
+    const json = process.argv.includes("--json") ? ["--json"] : [];
+    const program = {
+      path: fileURLToPath(import.meta.url),
+      nodeArgs: ["--import", fileURLToPath(new URL("./strip-types.js", import.meta.url))],
+      args: [...(duty === undefined ? ["serve"] : [duty]), "--shares-port", ...json],
+      environment: process.env,
+    };
+    await superviseWorkers({ settings, program, env, stop, terminal });
+    return done;
+  }
+  // Threads get a copy of the environment, and only `svc mint-jwt` needs the signing key.
+  delete process.env.SVC_JWKS_PRIVATE;
+  // Each thread collects its own young objects. With helper threads a turn costs 10% more CPU time.
+  setFlagsFromString("--no-parallel-scavenge");
+  // V8 allocates objects in the old generation if many earlier ones from the same place survived. Objects of a run live for milliseconds.
+  // An old one keeps everything that it references alive until a full collection. The effect is random and affected a fifth of a burst.
+  setFlagsFromString("--no-allocation-site-pretenuring");
+  // The heap is collected when it has doubled since the last collection. By default V8 waits longer under load: the soak of perf/ then
+  // ends with 426 MiB instead of 298.
+  setFlagsFromString("--heap-growing-percent=100");
+  // uWebSockets.js reads this variable when it is loaded, once for all threads.
+  process.env.UWS_HTTP_MAX_HEADERS_SIZE = String(settings.httpMaxHeaderBytes);
+  const { serve } = await import("./host/serve.ts");
+  await serve(settings, { version, stop, terminal, sharesPort, parent: sharesPort ? parentChannel() : null });
+  return done;
+}
+
+/** Returns the channel to the process that started this one; null without one. */
+function parentChannel(): ParentChannel | null {
+  if (process.send === undefined) return null;
+  return {
+    send: (message) => process.connected && process.send?.(message, undefined, undefined, () => {}),
+    onMessage: (take) => void process.on("message", (message) => take(message as ToWorker)),
+  };
+}
 
 const commands: Readonly<Record<(typeof commandNames)[number], Commands[string]>> = {
-  serve: async () => serveCommand,
+  serve: async () => serveCommand("serve"),
+  api: async () => serveCommand("api"),
+  worker: async () => serveCommand("worker"),
+  scheduler: async () => serveCommand("scheduler"),
   migrate: async () => (await import("./host/cli/migrate.ts")).migrateCommand,
   doctor: async () => {
     const { installedBinaries, runsOnMusl } = await import("./host/cli/binaries.ts");
@@ -81,6 +110,7 @@ const commands: Readonly<Record<(typeof commandNames)[number], Commands[string]>
     (await import("./host/cli/validate-manifest.ts")).validateManifestCommand(loadRegistries),
   "mint-jwt": async () => (await import("./host/cli/mint-jwt.ts")).mintJwtCommand,
   keys: async () => (await import("./host/cli/keys.ts")).keysCommand,
+  login: async () => (await import("./host/cli/login.ts")).loginCommand,
   task: async () => (await import("./host/cli/task.ts")).taskCommand,
   chat: async () => (await import("./host/cli/chat/chat-command.ts")).chatCommand,
   init: async () =>
@@ -88,17 +118,29 @@ const commands: Readonly<Record<(typeof commandNames)[number], Commands[string]>
       fileURLToPath(new URL("./manifests/manifest.schema.json", import.meta.url)),
     ),
   threads: async () => (await import("./host/cli/threads.ts")).threadsCommand,
+  skills: async () => (await import("./host/cli/skills.ts")).skillsCommand,
   approvals: async () => (await import("./host/cli/approvals.ts")).approvalsCommand,
+  audit: async () => (await import("./host/cli/audit.ts")).auditCommand,
+  plan: async () => (await import("./host/cli/manifest-look.ts")).planCommand(loadRegistries),
+  policy: async () => (await import("./host/cli/manifest-look.ts")).policyCommand(loadRegistries),
   usage: async () => (await import("./host/cli/usage.ts")).usageCommand,
   runs: async () => (await import("./host/cli/runs.ts")).runsCommand,
+  workflows: async () => (await import("./host/cli/workflows.ts")).workflowsCommand,
+  docs: async () => (await import("./host/cli/docs/docs-command.ts")).docsCommand,
+  "ingest-docs": async () => (await import("./host/cli/docs/docs-command.ts")).ingestDocsCommand,
+  embeddings: async () => (await import("./host/cli/embeddings.ts")).embeddingsCommand,
+  hosts: async () => (await import("./host/cli/hosts.ts")).hostsCommand,
+  eval: async () => (await import("./host/cli/eval/eval-command.ts")).evalCommand,
   replay: async () => (await import("./host/cli/replay.ts")).replayCommand,
   chaos: async () => {
     const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
     const program = { path: process.execPath, args: ["--import", at("./strip-types.js"), at("./svc.ts")] };
     return (await import("./host/cli/chaos/chaos-command.ts")).chaosCommand(program, at("./plugins/chaos/chaos.ts"));
   },
+  "shell-runner": async () => (await import("./host/cli/runner/shell-runner.ts")).shellRunnerCommand,
   backup: async () => (await import("./host/cli/backup.ts")).backupCommand(version),
   restore: async () => (await import("./host/cli/restore.ts")).restoreCommand,
+  move: async () => (await import("./host/cli/move.ts")).moveCommand,
   completion: async () =>
     (await import("./host/cli/completion.ts")).completionCommand(async () => ({
       ...commands,

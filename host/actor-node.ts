@@ -4,13 +4,17 @@ import { endHeardRuns } from "../actors/run/context/suspended-runs.ts";
 import { ActorHost } from "../actors/runtime/host.ts";
 import { durableAddress } from "../bus/address.ts";
 import { Bus, type Delivery } from "../bus/bus.ts";
-import type { Env } from "../bus/env.ts";
+import type { Env, Timer } from "../bus/env.ts";
 import { portTransport } from "../bus/ports.ts";
 import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
+import { clusterConfigOf } from "../governance/settings/cluster-settings.ts";
+import { hasSignIn } from "../governance/settings/sign-in-methods.ts";
+import { noSpans, type SpanBatch } from "../governance/tracing/tracer.ts";
 import { openStore } from "../storage/client.ts";
 import type { Store } from "../storage/store/store.ts";
 import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./actor-deps.ts";
+import { RemoteNode } from "./cluster/remote-node.ts";
 import { isWrittenInTime } from "./last-writes.ts";
 import { type LoadedPlugin, pluginKinds } from "./plugin-seams.ts";
 
@@ -29,20 +33,26 @@ export interface Actors {
   /** Writes the buffered rows. Returns false if the store did not accept all of them. */
   flush(what: Flushed): Promise<boolean>;
   metrics(): MetricSnapshot;
+  /** Returns the spans since the last call. */
+  spans(): SpanBatch;
   readonly log: Logger;
   /** Stops all timers and connections of the actors. */
   close(): void;
 }
 
 /** The interface of an actor thread to the main thread; comlink carries the calls. */
-export interface NodeControl extends Pick<Actors, "drain" | "flush" | "metrics"> {
+export interface NodeControl extends Pick<Actors, "drain" | "flush" | "metrics" | "spans"> {
   /** Connects to another node, or to the replacement of a lost one. */
   connect(node: NodeId, port: MessagePort): void;
   lost(node: NodeId): void;
+  /** Connects the thread with other hosts, over the main thread. */
+  joinCluster(port: MessagePort): void;
 }
 
 /** Interval at which a draining node checks whether its runs have ended. */
 const drainLookMs = 20;
+/** Interval at which a process looks for the freezes, keys and sign-ins that others have stored. */
+const lookMs = 500;
 /** Time for interrupted runs to write their last batch. */
 const interruptMs = 5_000;
 
@@ -53,13 +63,16 @@ export function startActorNode(
   storePort: MessagePort,
   plugins: readonly LoadedPlugin[],
 ): NodeControl {
+  const remote = clusterConfigOf(config.settings) === null ? null : new RemoteNode(env, config.bootId);
   const bus: Bus = new Bus({
+    ...remote?.busOptions,
     env,
     node: nodeId(config.bootId, config.node),
     incarnation: config.incarnation,
     actorNodes: config.actorNodes,
     deliver: (delivery) => actors.deliver(delivery),
   });
+  remote?.attach(bus);
   const actors = startActors(config, env, openStore(env, config.store, storePort), bus, plugins);
   bus.onLost((node, cause) => {
     if (cause) actors.log.error({ err: cause, node }, "a thread of the server failed and is not restarted");
@@ -67,9 +80,11 @@ export function startActorNode(
   return {
     connect: (node, port) => bus.connect(node, portTransport(port)),
     lost: (node) => bus.lost(node),
+    joinCluster: (port) => remote?.connectPort(port),
     drain: actors.drain,
     flush: actors.flush,
     metrics: actors.metrics,
+    spans: actors.spans,
   };
 }
 
@@ -92,19 +107,33 @@ export function startActors(
       deps.log.error({ err: error, kind, key }, "actor crashed");
     },
   });
+  const unwatchAccess =
+    deps.settings.runtimeKeys || hasSignIn(deps.settings) ? watch(deps.readAccess, env, true) : null;
+  const unwatch = watch(
+    deps.readFreezes,
+    env,
+    config.store.engine === "postgres" && config.store.postgres.shared === true,
+  );
   deps.metrics.gauge("svc_actors", () => host.size);
   deps.metrics.gauge("svc_live_runs", () => deps.liveRuns.size);
   return {
     deliver: (delivery) => host.deliver(delivery),
     drain: (graceMs) => drain(deps, host, env, graceMs),
     flush: (what) => flush(deps, what),
+    spans: () => deps.tracer?.take() ?? noSpans,
     log: deps.log,
     close() {
+      unwatch();
+      unwatchAccess?.();
       host.close();
       deps.tokens.close();
       deps.mcp.close();
+      deps.processes.close();
+      deps.browsers.close();
+      void deps.gitProxy.close();
       deps.compute.close();
       void deps.outgoing.close();
+      void deps.objects.close();
       deps.redis?.close();
     },
     metrics() {
@@ -114,6 +143,27 @@ export function startActors(
       }
       return deps.metrics.snapshot();
     },
+  };
+}
+
+/** Calls `read` at the start, and again every half second if others may change what it reads, or if it failed. */
+function watch(read: () => Promise<void>, env: Env, isShared: boolean): () => void {
+  let timer: Timer | null = null;
+  let closed = false;
+  const look = (): void => {
+    const again = (failed: boolean) => {
+      if (!closed && (isShared || failed)) timer = env.timer(lookMs, look);
+    };
+    // After a failure the earlier answer stays in effect.
+    void read().then(
+      () => again(false),
+      () => again(true),
+    );
+  };
+  look();
+  return () => {
+    closed = true;
+    timer?.cancel();
   };
 }
 

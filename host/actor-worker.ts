@@ -4,9 +4,9 @@ import nodeEndpoint from "comlink/dist/esm/node-adapter.mjs";
 import { systemEnv } from "../bus/env.ts";
 import type { NodeConfig } from "./actor-deps.ts";
 import { startActorNode } from "./actor-node.ts";
-import { importPlugins } from "./plugins.ts";
+import { importPlugins, pluginsOf } from "./plugins.ts";
 
 // Entry of an actor thread.
 const { config, storePort } = workerData as { config: NodeConfig; storePort: MessagePort };
-const plugins = await importPlugins(config.settings.plugins);
+const plugins = await importPlugins(pluginsOf(config.settings));
 if (parentPort) expose(startActorNode(config, systemEnv(), storePort, plugins), nodeEndpoint(parentPort));

@@ -1,5 +1,6 @@
 import { describeDefault } from "../actors/models/create-models.ts";
 import { bootWarnings } from "../governance/settings/boot-refusals.ts";
+import { holds } from "../governance/settings/duties.ts";
 import type { Boot } from "./boot.ts";
 import { warningsOfDuties } from "./duties.ts";
 import { pluginProviders } from "./plugin-seams.ts";
@@ -20,9 +21,14 @@ export function announce({ settings, plugins, env, log, engine }: Boot, url: str
   const model = describeDefault(settings, env, pluginProviders(plugins));
   const names = plugins.map(({ plugin }) => plugin.name);
   log.info(
-    { url, data_dir: settings.dataDir, model, threads, ...(names.length > 0 && { plugins: names }) },
+    {
+      ...(url !== "" && { url }),
+      ...(!holds(settings, "api") && { duties: settings.duties }),
+      ...{ data_dir: settings.dataDir, model, threads, ...(names.length > 0 && { plugins: names }) },
+    },
     "svc is ready",
   );
+  if (!holds(settings, "api")) return;
   const auth = settings.authMode === "none" ? "" : ' -H "Authorization: Bearer $SVC_KEY"';
   log.info(
     `try: curl -N ${url}/chat/stream${auth} -H "Content-Type: application/json" -d '{"manifest":"${settings.defaultManifest}","messages":[{"role":"user","content":"What is 6 * 7?"}]}'`,

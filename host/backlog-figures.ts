@@ -3,26 +3,59 @@ import type { Scope } from "../storage/store/store.ts";
 import { type Backlog, backlog } from "../storage/tables/backlog.ts";
 import { oldestDeliveryMs } from "../storage/tables/deliveries.ts";
 
-/** The metrics that are read from tables: waiting webhooks, durable runs and waits. */
+/** The figures at one time. */
+interface Figures extends Backlog {
+  readonly oldestDeliveryMs: number;
+}
+
+/** The metrics that are read from tables: waiting webhooks, durable runs and waits. Of the hosts of a cluster one has them. */
 export class BacklogFigures {
-  #oldestDeliveryMs = 0;
-  #backlog: Backlog | null = null;
+  #last: Figures | null = null;
 
   constructor(metrics: Metrics) {
-    metrics.gauge("svc_webhook_oldest_seconds", () => this.#oldestDeliveryMs / 1000);
-    metrics.gauge("svc_durable_queued", () => this.#backlog?.queued ?? 0);
-    metrics.gauge("svc_durable_running", () => this.#backlog?.running ?? 0);
-    metrics.gauge("svc_durable_parked", () => this.#backlog?.parked ?? 0);
-    metrics.gauge("svc_durable_oldest_run_seconds", () => (this.#backlog?.oldestRunMs ?? 0) / 1000);
-    metrics.gauge("svc_durable_oldest_due_seconds", () => (this.#backlog?.oldestDueMs ?? 0) / 1000);
-    metrics.gauge("svc_oldest_wait_seconds", () => (this.#backlog?.oldestWaitMs ?? 0) / 1000);
+    const of = (read: (figures: Figures) => number) => (): number | null => this.#last && read(this.#last);
+    metrics.gauge(
+      "svc_webhook_oldest_seconds",
+      of(({ oldestDeliveryMs }) => oldestDeliveryMs / 1000),
+    );
+    metrics.gauge(
+      "svc_durable_queued",
+      of(({ queued }) => queued),
+    );
+    metrics.gauge(
+      "svc_durable_running",
+      of(({ running }) => running),
+    );
+    metrics.gauge(
+      "svc_durable_parked",
+      of(({ parked }) => parked),
+    );
+    metrics.gauge(
+      "svc_durable_oldest_run_seconds",
+      of(({ oldestRunMs }) => oldestRunMs / 1000),
+    );
+    metrics.gauge(
+      "svc_durable_oldest_due_seconds",
+      of(({ oldestDueMs }) => oldestDueMs / 1000),
+    );
+    metrics.gauge(
+      "svc_oldest_wait_seconds",
+      of(({ oldestWaitMs }) => oldestWaitMs / 1000),
+    );
   }
 
-  /** Reads the tables. While the store is unavailable, the last known values remain. */
-  async read(tables: Scope): Promise<void> {
-    [this.#oldestDeliveryMs, this.#backlog] = await Promise.all([
-      oldestDeliveryMs(tables).catch(() => this.#oldestDeliveryMs),
-      backlog(tables).catch(() => this.#backlog),
+  /** Reads the tables; null if another host does. While the store is unavailable, the last known values remain. */
+  async read(tables: Scope | null): Promise<void> {
+    if (tables === null) {
+      this.#last = null;
+      return;
+    }
+    const [oldest, rest] = await Promise.all([
+      oldestDeliveryMs(tables).catch(() => this.#last?.oldestDeliveryMs ?? 0),
+      backlog(tables).catch(() => this.#last ?? nothing),
     ]);
+    this.#last = { ...rest, oldestDeliveryMs: oldest };
   }
 }
+
+const nothing: Backlog = { queued: 0, running: 0, parked: 0, oldestRunMs: 0, oldestDueMs: 0, oldestWaitMs: 0 };

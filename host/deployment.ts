@@ -1,7 +1,7 @@
-import { type Environment, readSettings, type Settings } from "../governance/settings/settings.ts";
+import { type Environment, readSettings, type Settings, withEntryPoints } from "../governance/settings/settings.ts";
 import { type SettingIssue, SettingsError } from "../governance/settings/settings-error.ts";
-import { type LoadedPlugin, pluginSettings } from "./plugin-seams.ts";
-import { importPlugins } from "./plugins.ts";
+import { type LoadedPlugin, pluginEntryPoints, pluginSettings } from "./plugin-seams.ts";
+import { importPlugins, pluginsOf } from "./plugins.ts";
 
 // Reads the settings and plugins of a process. Threads receive the settings and do not load this code.
 
@@ -23,19 +23,26 @@ export async function readDeployment(
   environment: Environment,
 ): Promise<Deployment & { readonly issues: readonly SettingIssue[] }> {
   const alone = readSettings(environment);
-  if (alone.settings.plugins.length === 0) return { ...alone, plugins: [] };
+  const names = pluginsOf(alone.settings);
+  if (names.length === 0) return { ...alone, plugins: [] };
   try {
-    const plugins = await importPlugins(alone.settings.plugins);
-    // These checks import every layer, so load them only if there are plugins.
-    const [{ collisions }, { schemaIssues }] = await Promise.all([
-      import("./plugin-collisions.ts"),
-      import("./plugin-schemas.ts"),
-    ]);
-    const found = [...collisions(plugins), ...schemaIssues(plugins)];
-    if (found.length > 0) throw new SettingsError(found);
-    return { ...readSettings(environment, pluginSettings(plugins)), plugins };
+    const plugins = await importPlugins(names);
+    // These checks import every layer. The tests make them for what ships with svc.
+    if (alone.settings.plugins.length > 0) await refuseConflicts(plugins);
+    const { settings, issues } = readSettings(environment, pluginSettings(plugins));
+    return { settings: withEntryPoints(settings, pluginEntryPoints(plugins, settings)), issues, plugins };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     return { ...alone, plugins: [], issues: [...alone.issues, ...error.issues] };
   }
+}
+
+/** Refuses plugins that conflict with each other or with svc. */
+async function refuseConflicts(plugins: readonly LoadedPlugin[]): Promise<void> {
+  const [{ collisions }, { schemaIssues }] = await Promise.all([
+    import("./plugin-collisions.ts"),
+    import("./plugin-schemas.ts"),
+  ]);
+  const found = [...collisions(plugins), ...schemaIssues(plugins)];
+  if (found.length > 0) throw new SettingsError(found);
 }

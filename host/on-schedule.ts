@@ -1,8 +1,8 @@
 import { nextTime } from "../actors/jobs/schedule.ts";
 import type { Env } from "../bus/env.ts";
+import type { WhyTask } from "../bus/protocol/host.ts";
 import type { Store } from "../storage/store/store.ts";
 import { takeTaskTime, taskTime } from "../storage/tables/task-times.ts";
-import type { WhyTask } from "./task-runner.ts";
 
 /** Max pause between two checks, because clocks are changed and machines sleep. */
 const lookMs = 600_000;

@@ -1,43 +1,76 @@
 import type { Logger } from "pino";
+import { eraseStrayGitDirs } from "../actors/checkouts/stray-folders.ts";
+import { wakeDeliveries } from "../actors/delivery/due-deliveries.ts";
+import { announceUpdates } from "../actors/delivery/skill-updates.ts";
+import { wakeDueRuns } from "../actors/durable/due-waits.ts";
+import { pushAgain } from "../actors/durable/lost-pushes.ts";
+import { lookAtEvaluations, startDueEvaluations } from "../actors/evals/due-evaluations.ts";
+import { lookAtJobs } from "../actors/jobs/due-jobs.ts";
 import { nextTime } from "../actors/jobs/schedule.ts";
+import { scanForAnomalies } from "../actors/manifests/anomaly-scan.ts";
+import { consolidateDue, wakeCaptures } from "../actors/memory/due-memory.ts";
 import { sweepDrafts } from "../actors/tools/workspace/drafts.ts";
+import { lookAtWorkflows } from "../actors/workflow/due-workflows.ts";
 import { eraseLeftFolders } from "../actors/workspace/left-folders.ts";
-import { durableAddress } from "../bus/address.ts";
+import { sumThreadBytes } from "../actors/workspace/thread-bytes.ts";
+import { durableAddress, skillJobsAddress, workspaceAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import { SvcError } from "../bus/errors.ts";
 import type { Redis } from "../governance/egress/redis.ts";
+import type { Metrics } from "../governance/metrics.ts";
 import type { Settings } from "../governance/settings/settings.ts";
+import type { SkillImports } from "../governance/skills/import/skill-imports.ts";
+import { lookAtDue } from "../governance/skills/import/upstream-looks.ts";
+import type { TextVectors } from "../governance/vectors/text-vectors.ts";
+import { warnOfOtherVectors, workOnVectors } from "../governance/vectors/work-on-vectors.ts";
 import type { ArtifactStore } from "../storage/files/artifact-store.ts";
 import type { FileStore } from "../storage/files/file-store.ts";
 import type { Store } from "../storage/store/store.ts";
-import { deleteExpired, deleteOldBodies, deleteOldDeliveries, deleteOldRuns } from "../storage/tables/expired.ts";
+import {
+  deleteExpired,
+  deleteFinishedEvaluations,
+  deleteFinishedSkillEvals,
+  deleteFinishedWorkflowRuns,
+  deleteOldBodies,
+  deleteOldDeliveries,
+  deleteOldRuns,
+} from "../storage/tables/expired.ts";
+import { failStuckClones, oldCheckouts } from "../storage/tables/repo-checkouts.ts";
 import { indexEvents } from "../storage/tables/search.ts";
 import { moveTimesAhead } from "../storage/tables/stored-times.ts";
 import { eraseAbandoned } from "../storage/tables/unowned-logs.ts";
 import type { Flushed } from "./actor-node.ts";
-import { scanForAnomalies } from "./anomaly-scan.ts";
-import { wakeDeliveries } from "./due-deliveries.ts";
-import { lookAtJobs } from "./due-jobs.ts";
-import { wakeDueRuns } from "./due-waits.ts";
+import { logHeads, tellSealers } from "./audit-seals.ts";
 import type { HostLease } from "./host-lease.ts";
-import { pushAgain } from "./lost-pushes.ts";
 import { OnSchedule } from "./on-schedule.ts";
 import { deleteByRetention, eraseOldLogs, type Retention } from "./retention.ts";
 import type { PeriodicTask } from "./task-runner.ts";
-import { sumThreadBytes } from "./thread-bytes.ts";
 
 // Background work that no request waits for, in one table.
 
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
+/** Time for the short commands of a clone. */
+const cloneRestMs = 600_000;
 /** Max delay to notice a deadline, or an answer whose wake-up message was lost. */
 const waitsMs = 1_000;
 /** Max delay of a job's start, and of recording its outcome without a wake-up message. */
 const jobsMs = 1_000;
+/** Max delay of a deadline of a workflow, and of the next step after a crash or a lost message. */
+const workflowsMs = 1_000;
+/** Interval at which unfinished evaluations continue after a crash. */
+const evalsMs = 5_000;
 /** Interval of the cleanup of abandoned forks and deletions. */
 const unownedMs = 30_000;
+/** Interval at which new audit rows are sealed. */
+const sealMs = 5_000;
 const dayMs = 24 * hourMs;
+/** Max delay to continue after a failure of the embedder, and between two pages of `svc embeddings rebuild`. */
+const vectorsIdleMs = 15_000;
+const vectorsBusyMs = 200;
+/** Max old checkouts of one hour. */
+const checkoutsMax = 100;
 const indexIdleMs = 2_000;
 const indexBusyMs = 50;
 /** The index pauses for this many times the duration of its last batch, so that it yields to turns on a busy server. */
@@ -46,7 +79,17 @@ const indexPause = 20;
 /** The settings that tasks use. */
 export type TaskSettings = Pick<
   Settings,
-  "workspaceRoot" | "tenantThreadBytes" | "runRetentionDays" | "durablePollSeconds" | keyof Retention
+  | "auditKey"
+  | "repoCheckoutRoot"
+  | "repoCheckoutTtlDays"
+  | "repoCloneTimeoutSeconds"
+  | "workspaceRoot"
+  | "tenantThreadBytes"
+  | "runRetentionDays"
+  | "durablePollSeconds"
+  | "skillImportCheckHours"
+  | "skillUpdateWebhooks"
+  | keyof Retention
 >;
 
 /** The dependencies of the built-in tasks. */
@@ -60,6 +103,9 @@ export interface TaskDeps {
   readonly bus: Bus;
   readonly files: FileStore;
   readonly artifacts: ArtifactStore;
+  readonly textVectors: TextVectors;
+  readonly skillImports: SkillImports;
+  readonly metrics: Pick<Metrics, "count">;
   /** Null without SVC_REDIS_URL. */
   readonly redis: Pick<Redis, "command"> | null;
   /** Makes every thread write its buffered rows. Returns false if the store does not accept all of them. */
@@ -139,6 +185,31 @@ const ofScheduler: TaskTable = {
       return jobsMs;
     },
   },
+  workflow_runs: {
+    onTicks: true,
+    async run({ store, bus }) {
+      await lookAtWorkflows(store, bus);
+      return workflowsMs;
+    },
+  },
+  async eval_runs({ store, bus }) {
+    await lookAtEvaluations({ store, bus });
+    return evalsMs;
+  },
+  continuous_eval: { schedule: "*/10 * * * *", run: startDueEvaluations },
+  skill_upstream_checks: {
+    schedule: "*/10 * * * *",
+    async run({ settings, store, env, skillImports: imports }) {
+      if (settings.skillImportCheckHours > 0) await lookAtDue({ settings, store, env, imports });
+    },
+  },
+  skill_update_notifications: { schedule: "* * * * *", run: announceUpdates },
+  skill_jobs: { schedule: "* * * * *", run: async ({ bus }) => bus.tell(skillJobsAddress(), "sweep", {}) },
+  async memory_captures({ store, bus }) {
+    await wakeCaptures(store, bus);
+    return minuteMs;
+  },
+  consolidate_memory: { schedule: "*/15 * * * *", run: ({ store, bus }) => consolidateDue(store, bus) },
   async stored_times({ store, log }) {
     const moved = await moveTimesAhead(store.system, nextTime);
     if (moved.jobs + moved.runs + moved.deliveries > 0)
@@ -153,6 +224,11 @@ const ofScheduler: TaskTable = {
     await sweepRuns(deps);
     return hourMs;
   },
+  async audit_seal(deps) {
+    await tellSealers(deps);
+    return sealMs;
+  },
+  audit_heads: { schedule: "0 * * * *", run: logHeads },
   anomaly_scan: { schedule: "*/30 * * * *", run: scanForAnomalies },
   retention_sweep: { schedule: "0 3 * * *", run: sweepEverything },
   async dropped_files({ files, artifacts, store }) {
@@ -164,9 +240,27 @@ const ofScheduler: TaskTable = {
     await sumThreadBytes(store, workspaceRoot, env);
     return minuteMs;
   },
+  async text_vectors({ store, textVectors, log, done }) {
+    if (!done.has("text_vectors")) await warnOfOtherVectors(store, textVectors, log);
+    done.add("text_vectors");
+    return (await workOnVectors(store, textVectors)) ? vectorsBusyMs : vectorsIdleMs;
+  },
   async unowned_logs({ store }) {
     await eraseAbandoned(store);
     return unownedMs;
+  },
+  async old_checkouts({ settings, store, env, bus }) {
+    const { repoCheckoutTtlDays, repoCheckoutRoot, repoCloneTimeoutSeconds, workspaceRoot } = settings;
+    if (workspaceRoot === null) return hourMs;
+    // The clone timeout applies to the fetch and to the checkout.
+    const stuck = env.now() - 2 * repoCloneTimeoutSeconds * 1_000 - cloneRestMs;
+    for (const { tenant_id, thread } of await failStuckClones(store.system, stuck))
+      bus.tell(workspaceAddress(tenant_id, thread), "repo_tidy", {});
+    const before = env.now() - repoCheckoutTtlDays * dayMs;
+    for (const { tenant_id, thread } of await oldCheckouts(store.system, before, checkoutsMax))
+      bus.tell(workspaceAddress(tenant_id, thread), "repo_tidy", {});
+    await eraseStrayGitDirs(store, repoCheckoutRoot, env);
+    return hourMs;
   },
   async workspace_drafts({ settings: { workspaceRoot }, env, done }) {
     if (workspaceRoot === null) return hourMs;
@@ -206,6 +300,9 @@ async function sweepRuns(deps: RunDeps): Promise<void> {
     const until = env.now() - settings.runRetentionDays * dayMs;
     await eraseOldLogs(deps, until);
     await deleteOldRuns(store, until);
+    await deleteFinishedEvaluations(store, until);
+    await deleteFinishedWorkflowRuns(store, until);
+    await deleteFinishedSkillEvals(store, until);
     await deleteOldDeliveries(store, until);
   }
   await deleteOldBodies(store);

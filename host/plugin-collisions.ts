@@ -1,12 +1,15 @@
 import { demoRoute } from "../actors/models/built-in-routes.ts";
 import { patterns } from "../actors/run/patterns/patterns.ts";
 import { builtInContextSources } from "../actors/run/prompt/context-source.ts";
-import { builtInTools, sectionTools } from "../actors/tools/registry/built-in.ts";
+import { builtInTools, sectionToolSpecs } from "../actors/tools/registry/built-in.ts";
+import { builtInKinds } from "../actors/workflow/kinds/built-in.ts";
 import { errorTable } from "../bus/errors.ts";
+import { entryPoints } from "../bus/frames/entry-points.ts";
 import { auditTypes } from "../governance/audit-types.ts";
 import { builtInControls } from "../governance/controls/built-in.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { allDuties } from "../governance/settings/duties.ts";
+import { verifierSchemes } from "../governance/settings/jwt-verifiers.ts";
 import { keyedProviders } from "../governance/settings/model-options.ts";
 import { settingNames } from "../governance/settings/settings.ts";
 import type { SettingIssue } from "../governance/settings/settings-error.ts";
@@ -22,6 +25,12 @@ import { commandNames } from "./command-names.ts";
 import { taskNames } from "./periodic-tasks.ts";
 import { type LoadedPlugin, pluginScopes } from "./plugin-seams.ts";
 import { scopesOfSvc } from "./scope-warnings.ts";
+
+/** The schemes of principals of svc. */
+const ownSchemes = [
+  ..."none,anonymous,api_key,jwt,github,github_actions,google,trigger,cron,eval,workflow".split(","),
+  ...verifierSchemes,
+];
 
 /** Names, by kind, that must be unique in the deployment. */
 type Claims = Readonly<Record<string, readonly string[]>>;
@@ -66,9 +75,10 @@ function builtInClaims(): Claims {
     setting: settingNames(),
     table: [...migrations.flatMap(createdTables), "schema_revisions"],
     migration: migrations.map(({ revision }) => revision),
-    tool: [...[...builtInTools, ...sectionTools].map(({ name }) => name), taskToolName, taskResultToolName],
-    "actor kind": actorKinds.map(({ kind }) => kind),
+    tool: [...[...builtInTools, ...sectionToolSpecs].map(({ name }) => name), taskToolName, taskResultToolName],
+    "actor kind": ["host", ...actorKinds.map(({ kind }) => kind)],
     pattern: [...new Set([...specifiedPatterns, ...patterns.keys()])],
+    "step kind": builtInKinds.map(({ kind }) => kind),
     "model provider": [...keyedProviders, demoRoute.provider],
     task: taskNames,
     control: builtInControls.map(({ name }) => name),
@@ -78,6 +88,8 @@ function builtInClaims(): Claims {
     command: [...commandNames, "help"],
     "audit type": Object.keys(auditTypes),
     "error code": Object.keys(errorTable),
+    "entry point": Object.keys(entryPoints),
+    scheme: ownSchemes,
   };
 }
 
@@ -91,6 +103,7 @@ function claimsOf(plugin: Plugin): Claims {
     tool: named(plugin.tools),
     "actor kind": (plugin.kinds ?? []).map(({ kind }) => kind),
     pattern: Object.keys(plugin.patterns ?? {}),
+    "step kind": (plugin.stepKinds ?? []).map(({ kind }) => kind),
     "model provider": named(plugin.modelProviders),
     task: named(plugin.tasks),
     hook: named(plugin.hooks),
@@ -102,6 +115,9 @@ function claimsOf(plugin: Plugin): Claims {
     command: Object.keys(plugin.commands ?? {}),
     "audit type": named(plugin.auditTypes),
     "error code": (plugin.errorCodes ?? []).map(({ code }) => code),
+    "entry point": Object.keys(plugin.entryPoints ?? {}),
+    scheme: [...new Set(Object.values(plugin.entryPoints ?? {}).flatMap(({ scheme }) => scheme ?? []))],
+    "outbox kind": Object.keys(plugin.outbox ?? {}),
   };
 }
 

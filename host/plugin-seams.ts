@@ -1,17 +1,31 @@
+import { fileURLToPath } from "node:url";
 import type { TSchema } from "typebox";
+import type { OutboxKind } from "../actors/delivery/outbox-kind.ts";
 import type { ProviderDefinition } from "../actors/models/provider-definition.ts";
 import type { ContextSource } from "../actors/run/prompt/context-source.ts";
 import type { Pattern } from "../actors/run/steps/pattern.ts";
 import type { AnyActorDefinition } from "../actors/runtime/define.ts";
 import { type ToolSource, toolList } from "../actors/tools/source.ts";
-import type { Tool } from "../actors/tools/tool.ts";
+import type { Tool, ToolContext } from "../actors/tools/tool.ts";
+import type { StepKind } from "../actors/workflow/step-kind.ts";
 import type { MakeControl, MakeInputControl } from "../governance/controls/control.ts";
 import { hookControl } from "../governance/controls/hook.ts";
 import type { MetricEntry } from "../governance/metrics.ts";
 import type { Setting } from "../governance/settings/setting.ts";
+import type { EntryPointRules, Settings } from "../governance/settings/settings.ts";
 import type { Route } from "../http/route.ts";
-import type { Plugin, PluginRunServices, PluginServices, PluginTool, PluginToolSource } from "../plugins/plugin.ts";
+import type {
+  Plugin,
+  PluginActorServices,
+  PluginOutbox,
+  PluginRunServices,
+  PluginServices,
+  PluginTool,
+  PluginToolContext,
+  PluginToolSource,
+} from "../plugins/plugin.ts";
 import { withCheckedReplies } from "./plugin-replies.ts";
+import { pluginStepKind } from "./plugin-step-kind.ts";
 import type { PeriodicTask } from "./task-runner.ts";
 
 // Converts plugins to the lists that the seams accept.
@@ -58,6 +72,11 @@ export function pluginKinds(plugins: Plugins): readonly AnyActorDefinition[] {
 /** Returns the agent loops of plugins, by the name that manifests use. */
 export function pluginPatterns(plugins: Plugins): readonly (readonly [string, Pattern])[] {
   return plugins.flatMap(({ plugin }) => Object.entries(plugin.patterns ?? {}));
+}
+
+/** Returns the kinds of steps of plugins. */
+export function pluginStepKinds(plugins: Plugins, services: PluginRunServices): readonly StepKind[] {
+  return plugins.flatMap(({ plugin }) => (plugin.stepKinds ?? []).map((kind) => pluginStepKind(kind, services)));
 }
 
 /** Returns the model providers of plugins. */
@@ -111,7 +130,21 @@ export function pluginControls(plugins: Plugins, services: PluginRunServices): M
 export function pluginInputControls(plugins: Plugins, services: PluginRunServices): MakeInputControl[] {
   return plugins
     .flatMap(({ plugin }) => plugin.controls ?? [])
-    .flatMap((control) => (control.input ? [(agent) => control.input?.(agent, services) ?? null] : []));
+    .flatMap((control) => (control.input ? [({ agent }) => control.input?.(agent, services) ?? null] : []));
+}
+
+/** The detectors that ship with svc. */
+const ownDetectors = new URL("../plugins/pii/detectors.ts", import.meta.url).href;
+
+/** Returns the modules with detectors: those of svc, unless the settings switch them off, then those of plugins. */
+export function pluginDetectors(plugins: Plugins, { piiDetectors }: Pick<Settings, "piiDetectors">): readonly string[] {
+  const theirs = plugins.flatMap(({ plugin }) => plugin.detectors ?? []).map(({ href }) => href);
+  return [...new Set([...(piiDetectors ? [ownDetectors] : []), ...theirs])];
+}
+
+/** Returns the folders of manifests that ship with plugins. */
+export function pluginManifests(plugins: Plugins): readonly string[] {
+  return plugins.flatMap(({ plugin: { manifests } }) => (manifests ? [fileURLToPath(manifests)] : []));
 }
 
 /** Returns the context sources of plugins, which add text to model calls. */
@@ -119,6 +152,45 @@ export function pluginContextSources(plugins: Plugins, services: PluginRunServic
   return plugins
     .flatMap(({ plugin }) => plugin.contextSources ?? [])
     .map((source) => ({ name: source.name, contribute: (step) => source.contribute(step, services) }));
+}
+
+/** Returns the rules of the entry points of plugins. */
+export function pluginEntryPoints(plugins: Plugins, settings: Settings): readonly EntryPointRules[] {
+  return plugins.flatMap(({ plugin: { entryPoints = {} } }) =>
+    Object.entries(entryPoints).map(([name, entry]) => ({
+      surface: `${entry.form}:${name}` as const,
+      scheme: entry.scheme ?? null,
+      grants: entry.grants?.(settings) ?? [],
+      threads: entry.threads?.(settings) ?? [],
+    })),
+  );
+}
+
+/** Returns the kinds of deliveries that plugins send. */
+export function pluginOutbox(
+  plugins: Plugins,
+  services: PluginRunServices & PluginActorServices,
+): ReadonlyMap<string, OutboxKind> {
+  return new Map(
+    plugins.flatMap(({ plugin }) =>
+      Object.entries(plugin.outbox ?? {}).map(([kind, outbox]) => [kind, outboxKind(kind, outbox, services)] as const),
+    ),
+  );
+}
+
+function outboxKind(kind: string, outbox: PluginOutbox, services: PluginRunServices & PluginActorServices): OutboxKind {
+  const { attemptsMax, timeoutMs, pauseMs } = outbox;
+  return {
+    ...{ attemptsMax, timeoutMs, pauseMs },
+    async send(delivery) {
+      try {
+        return await outbox.send(delivery, services);
+      } catch (err) {
+        services.log.warn({ err, kind }, "a delivery of a plugin failed");
+        return { outcome: "failed", reason: "an exception" };
+      }
+    },
+  };
 }
 
 /** Returns the counters of plugins, by name. */
@@ -131,12 +203,21 @@ export function pluginExtensions(plugins: Plugins): ReadonlyMap<string, TSchema>
   return new Map(plugins.flatMap(({ plugin: { name, extension } }) => (extension ? [[name, extension]] : [])));
 }
 
-function served(tool: PluginTool, { settings, store, bus, log, mask }: PluginServices): Tool {
+function served(tool: PluginTool, { store, env: _, ...services }: PluginRunServices): Tool {
+  const { resume, preview, binds, approvalFacts, foresee, find } = tool;
+  const completed = (context: ToolContext): PluginToolContext => {
+    return { ...context, ...services, store: store.tenant(context.tenantId) };
+  };
   return {
     ...tool,
-    execute: (args, context) =>
-      tool.execute(args, { ...context, settings, store: store.tenant(context.tenantId), bus, log, mask }),
-  };
+    execute: (args, context) => tool.execute(args, completed(context)),
+    ...(resume && { resume: (args, outcome, context) => resume.call(tool, args, outcome, completed(context)) }),
+    ...(preview && { preview: (args, context) => preview.call(tool, args, completed(context)) }),
+    ...(binds && { binds: (args, context) => binds.call(tool, args, completed(context)) }),
+    ...(approvalFacts && { approvalFacts: (args, context) => approvalFacts.call(tool, args, completed(context)) }),
+    ...(foresee && { foresee: (args, context) => foresee.call(tool, args, completed(context)) }),
+    ...(find && { find: (args, foreseen, context) => find.call(tool, args, foreseen, completed(context)) }),
+  } as Tool;
 }
 
 /** Returns the tool hooks of plugins, as controls. */
@@ -160,7 +241,7 @@ export function pluginHooks(plugins: Plugins, services: PluginServices): MakeCon
 }
 
 /** Returns the periodic tasks of plugins. */
-export function pluginTasks(plugins: Plugins, services: PluginServices): PeriodicTask[] {
+export function pluginTasks(plugins: Plugins, services: PluginRunServices): PeriodicTask[] {
   return plugins
     .flatMap(({ plugin }) => plugin.tasks ?? [])
     .map((task) => ({ name: task.name, of: "scheduler", run: () => task.run(services) }));

@@ -3,6 +3,7 @@ import { isPlainData } from "../governance/settings/setting.ts";
 import { ownedKinds } from "../http/route.ts";
 import { toolEffects, toolRisks } from "../manifests/registries.ts";
 import type { Plugin } from "../plugins/plugin.ts";
+import { isReserved, type Migration } from "../storage/store/migration.ts";
 
 // Validates the exports of a plugin before use, because a plugin may be untyped JavaScript. The checks cover what the seams rely
 // on.
@@ -89,12 +90,13 @@ function inWords(names: readonly string[]): string {
 }
 
 const setting = object({
-  name: form(/^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$/),
+  name: form(/^(?!SVC_SECRET_)[A-Z][A-Z0-9]*_[A-Z0-9_]*$/),
   kind: text,
   default: is("plain data, or null for none", isPlainData),
   accepts: anyText,
   help: text,
   secret: flag,
+  literals: optional(callable),
   read: callable,
 });
 const step: Check = (value, where) =>
@@ -108,7 +110,7 @@ const access: Check = (value, where) =>
     : scopes(value, where);
 const reply = object({
   status: count,
-  contentType: text,
+  contentType: anyText,
   description: text,
   schema: orNull(json),
   example: orNull(is("a text or an object", (value) => typeof value === "string" || isObject(value))),
@@ -161,8 +163,15 @@ const tool = object({
   execute: callable,
   resume: optional(callable),
   preview: optional(callable),
+  binds: optional(callable),
+  approvalFacts: optional(callable),
   foresee: optional(callable),
   find: optional(callable),
+});
+const port = object({
+  name: form(/^[A-Za-z][A-Za-z0-9_-]{0,63}$/),
+  type: oneOf(["text", "number", "boolean", "list", "object", "any"]),
+  required: flag,
 });
 const kind = object({
   kind: form(/^[a-z][a-z0-9_-]{0,31}$/),
@@ -210,15 +219,53 @@ const fields: Readonly<Record<keyof Plugin, Check>> = {
   tools: optional(list(tool)),
   kinds: optional(list(kind)),
   patterns: optional(map(/^[a-z][a-z0-9_]{0,63}$/, callable)),
+  stepKinds: optional(
+    list(
+      object({
+        kind: form(/^[a-z][a-z0-9_]{0,63}$/),
+        description: text,
+        config: json,
+        inputs: list(port),
+        outputs: list(port),
+        advance: callable,
+        cancel: optional(callable),
+      }),
+    ),
+  ),
   modelProviders: optional(list(provider)),
+  manifests: optional(is("a URL", (value) => value instanceof URL)),
   tasks: optional(list(task)),
   hooks: optional(list(hook)),
   extension: optional(json),
   toolSources: optional(list(object({ name: text, serves: callable, open: callable }))),
   controls: optional(list(control)),
+  detectors: optional(list(is("a URL", (value) => value instanceof URL))),
   contextSources: optional(list(object({ name: text, contribute: callable }))),
+  entryPoints: optional(
+    map(
+      /^[a-z][a-z0-9_]{0,31}$/,
+      object({
+        form: oneOf(["answer", "stream", "background"]),
+        help: text,
+        scheme: optional(form(/^[a-z][a-z0-9_]{0,31}$/)),
+        grants: optional(callable),
+        threads: optional(callable),
+      }),
+    ),
+  ),
+  outbox: optional(
+    map(/^[a-z][a-z0-9_]{0,31}$/, object({ attemptsMax: count, timeoutMs: count, pauseMs: count, send: callable })),
+  ),
   metrics: optional(
-    map(/^svc_[a-z][a-z0-9_]*_total$/, object({ type: oneOf(["counter"]), help: text, labels: list(text) })),
+    map(
+      /^[a-z][a-z0-9_]*$/,
+      object({
+        type: oneOf(["counter", "histogram"]),
+        help: text,
+        labels: list(text),
+        buckets: optional(list(is("a number", (value) => typeof value === "number"))),
+      }),
+    ),
   ),
 };
 
@@ -228,18 +275,32 @@ const plugin: Check = (value, where) => {
   return [...strange.map((key) => `${where} has no field ${key}`), ...object(fields)(value, where)];
 };
 
+/** The metrics of the shop whose names the specification fixes. */
+const isOfShop = /^orchestrator_(abandoned_carts|geo)_/;
+
+/** True if the name of a metric ends as its type demands: a histogram with its own buckets has no unit of svc. */
+function hasUnit(metric: string, type: string, hasBuckets: boolean): boolean {
+  if (type === "counter") return metric.endsWith("_total");
+  return hasBuckets ? !metric.endsWith("_total") : metric.endsWith("_seconds");
+}
+
 /** Checks that migrations, metrics and tags contain the name of the plugin. */
 function problemsOfNames({ name, migrations = [], routes = [], errorCodes = [], metrics = {} }: Plugin): string[] {
   const revision = new RegExp(`^${name}_\\d{4}$`);
+  const isOwn = ({ revision: of }: Pick<Migration, "revision">) =>
+    revision.test(of) || (name === "commerce" && isReserved(of));
   const isUndeclared = (code: unknown): code is PluginErrorCode =>
     typeof code === "object" && !errorCodes.includes(code as PluginErrorCode);
   return [
     ...migrations
-      .filter((one) => !revision.test(one.revision))
+      .filter((one) => !isOwn(one))
       .map((one) => `the revision ${one.revision} must be ${name}_ followed by four digits`),
     ...Object.keys(metrics)
-      .filter((metric) => !metric.startsWith(`svc_${name}_`))
+      .filter((metric) => !metric.startsWith(`svc_${name}_`) && !(name === "commerce" && isOfShop.test(metric)))
       .map((metric) => `the metric ${metric} must begin with svc_${name}_`),
+    ...Object.entries(metrics)
+      .filter(([metric, { type, buckets }]) => !hasUnit(metric, type, buckets !== undefined))
+      .map(([metric, { type }]) => `the ${type} ${metric} must end in ${type === "counter" ? "_total" : "_seconds"}`),
     ...routes
       .filter(({ tag }) => tag.name !== name)
       .map(({ method, path }) => `the tag of ${method} ${path} must be ${name}`),

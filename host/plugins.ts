@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import type { Settings } from "../governance/settings/settings.ts";
 import { type SettingIssue, SettingsError } from "../governance/settings/settings-error.ts";
 import type { Plugin } from "../plugins/plugin.ts";
 import type { LoadedPlugin } from "./plugin-seams.ts";
@@ -10,6 +11,14 @@ import { shapeProblems } from "./plugin-shape.ts";
 
 /** Max time of an import; a longer one is assumed to hang. */
 const importMs = 30_000;
+
+/** The shop, which ships with svc. */
+const commerce = fileURLToPath(new URL("../plugins/commerce/commerce.ts", import.meta.url));
+
+/** Returns the plugins to load: those that ship with svc and are not switched off, then those of SVC_PLUGINS. */
+export function pluginsOf({ commerceEnabled, plugins }: Pick<Settings, "commerceEnabled" | "plugins">): string[] {
+  return [...(commerceEnabled ? [commerce] : []), ...plugins];
+}
 
 /**
  * Imports plugins: entries with a slash as files, others as installed packages. Throws a SettingsError that names each plugin
@@ -23,7 +32,7 @@ export async function importPlugins(
   const issues: SettingIssue[] = [];
   for (const from of names) {
     try {
-      loaded.push({ from, plugin: await within(deadlineMs, importPlugin(from)) });
+      loaded.push({ from: from === commerce ? "svc" : from, plugin: await within(deadlineMs, importPlugin(from)) });
     } catch (error) {
       issues.push({ name: "SVC_PLUGINS", reason: `names ${from}, which cannot be loaded: ${errorLine(error)}` });
     }

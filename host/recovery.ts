@@ -1,14 +1,20 @@
 import type { Logger } from "pino";
-import { threadAddress } from "../bus/address.ts";
+import { wakeDeliveries } from "../actors/delivery/due-deliveries.ts";
+import { wakeCaptures } from "../actors/memory/due-memory.ts";
+import { threadAddress, workspaceAddress } from "../bus/address.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { Store } from "../storage/store/store.ts";
 import { abandonedRuns } from "../storage/tables/abandoned-runs.ts";
 import { dropThreadlessOps, threadlessWaits } from "../storage/tables/abandoned-waits.ts";
+import { releaseCaptures } from "../storage/tables/captures.ts";
 import { releaseDeliveries } from "../storage/tables/deliveries.ts";
 import type { Gone } from "../storage/tables/hosts.ts";
 import { releaseAbandonedKeys } from "../storage/tables/idempotency.ts";
-import { wakeDeliveries } from "./due-deliveries.ts";
+import { eraseLostMemories } from "../storage/tables/memories.ts";
+import { loseClones } from "../storage/tables/repo-checkouts.ts";
+import { loseCommands } from "../storage/tables/shell-commands.ts";
+import { releaseSkillJobs } from "../storage/tables/skill-jobs.ts";
 
 const pageRows = 500;
 const recoverMsMax = 60_000;
@@ -51,8 +57,16 @@ export class AbandonedRuns {
     try {
       await releaseDeliveries(this.#store.system, gone);
       await wakeDeliveries(this.#store, this.#bus, "due");
+      await releaseCaptures(this.#store.system, gone);
+      await wakeCaptures(this.#store, this.#bus);
+      await releaseSkillJobs(this.#store.system, gone);
       const closed = await this.#closeRuns(gone);
       await this.#dropWaits(gone);
+      await loseCommands(this.#store.system, gone);
+      // A clone that was cut off leaves folders.
+      for (const { tenant_id, thread } of await loseClones(this.#store.system, gone))
+        this.#bus.tell(workspaceAddress(tenant_id, thread), "repo_tidy", {});
+      if ("hostsBut" in gone) while ((await eraseLostMemories(this.#store, gone.hostsBut, pageRows)) === pageRows);
       // Last, because closing a run settles the key of its stream.
       await releaseAbandonedKeys(this.#store.system, gone);
       this.#attempts.delete(JSON.stringify(gone));

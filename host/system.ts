@@ -9,9 +9,11 @@ import { type NodeId, nodeId } from "../bus/protocol/node-id.ts";
 import type { MetricSnapshot } from "../governance/metrics.ts";
 import type { Settings } from "../governance/settings/settings.ts";
 import { storeConfigOf } from "../governance/settings/store-config.ts";
+import type { SpanBatch } from "../governance/tracing/tracer.ts";
 import { type StoreThread, startStoreThread } from "../storage/start.ts";
 import type { NodeConfig } from "./actor-deps.ts";
 import type { Flushed, NodeControl } from "./actor-node.ts";
+import type { ThreadPorts } from "./cluster/thread-ports.ts";
 
 // The threads of this process and their connections. The main thread starts the store thread and the actor threads, and connects
 // every two that exchange messages. It replaces an actor thread that dies: open asks fail with actor_lost, and its runs are
@@ -36,6 +38,8 @@ export interface SystemOptions {
   readonly threads: readonly number[];
   /** The nodes that hold actors, in the same order on every node. */
   readonly actorNodes: readonly NodeId[];
+  /** The way of the threads to other hosts; null outside a cluster. */
+  readonly ports: ThreadPorts | null;
   /** Called if the store fails, or an actor thread dies repeatedly: the process cannot continue. */
   readonly onFatal: (error: Error) => void;
   /** An actor thread was replaced; `owner` marks the runs of the lost one. */
@@ -101,6 +105,12 @@ export class ActorSystem {
     return counted.filter((snapshot) => snapshot !== undefined);
   }
 
+  /** Returns the spans of all actor threads. */
+  async spans(): Promise<SpanBatch[]> {
+    const made = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.spans())));
+    return made.filter((batch) => batch !== undefined);
+  }
+
   /** Makes every actor thread write its buffered rows. Returns false if the store does not accept all of them. */
   async flush(what: Flushed): Promise<boolean> {
     const written = await Promise.all(this.#threads.map((thread) => answerOf(thread, thread.control.flush(what))));
@@ -145,6 +155,8 @@ export class ActorSystem {
       execArgv: ["--import", new URL("../strip-types.js", import.meta.url).href],
     });
     const control = wrap<NodeControl>(nodeEndpoint(worker));
+    const port = this.#options.ports?.addThread(node);
+    if (port !== undefined) void control.joinCluster(transfer(port, [port]));
     const thread: ActorThread = {
       node,
       incarnation,

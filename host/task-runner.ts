@@ -1,11 +1,8 @@
 import type { Logger } from "pino";
 import type { Env } from "../bus/env.ts";
+import type { TaskRun, WhyTask } from "../bus/protocol/host.ts";
 import { type Duty, holds } from "../governance/settings/duties.ts";
-import type { TaskAnswer } from "../http/context.ts";
 import { type Ticks, timerTicks } from "./ticks.ts";
-
-/** Why a task runs: its time has come, or a request asks for it. */
-export type WhyTask = "due" | "asked";
 
 /** A repeated task; at most one run at a time. */
 export interface PeriodicTask {
@@ -19,6 +16,8 @@ export interface PeriodicTask {
   readonly whileDraining?: boolean;
   /** True if each tick of the scheduler starts the task, instead of the pause that `run` returns. */
   readonly onTicks?: boolean;
+  /** True while another host of the deployment starts the task. */
+  readonly isElsewhere?: () => boolean;
   /** Runs the task once and returns the milliseconds until it is due again. An error is logged, and the task is retried soon. */
   run(why: WhyTask): Promise<number>;
 }
@@ -28,9 +27,9 @@ export interface RunningTasks {
   /** Starts no more runs; runs in progress finish. */
   stop(): void;
   /**
-   * Runs a task now, after a run in progress. Concurrent requests share one run. Resolves when it is done; rejects if it fails.
+   * Runs a task now, after a run in progress; also one that another host starts. Concurrent requests share one run. Resolves when it is done; rejects if it fails.
    */
-  run(name: string): Promise<TaskAnswer>;
+  run(name: string, why: WhyTask): Promise<TaskRun>;
 }
 
 /** First pause after a failure; doubles with each further failure. */
@@ -115,6 +114,8 @@ export function startTasks(
   const lines = tasks.map((task) => new TaskLine(task));
   /** Runs a task once and returns the pause after it. Never rejects. */
   const attempt = async (line: TaskLine): Promise<number> => {
+    // Look again soon: the other host may end.
+    if (line.task.isElsewhere?.()) return heldMs;
     try {
       line.usualMs = checkedPause(await line.once("due"));
       line.failures = 0;
@@ -160,13 +161,13 @@ export function startTasks(
       stopped = true;
       for (const stop of stopTicks) stop();
     },
-    async run(name) {
+    async run(name, why) {
       const line = lines.find(({ task }) => task.name === name);
-      if (line === undefined) return "unknown";
-      if (stopped) return "stopped";
-      if (!isDone(line.task)) return "not_held";
-      await line.once("asked");
-      return "done";
+      const pause_ms = heldMs;
+      if (line === undefined) return { answer: "unknown", pause_ms };
+      if (stopped) return { answer: "stopped", pause_ms };
+      if (!isDone(line.task)) return { answer: "not_held", pause_ms };
+      return { answer: "done", pause_ms: checkedPause(await line.once(why)) };
     },
   };
 }

@@ -1,6 +1,5 @@
-import { existsSync } from "node:fs";
-import { SecretMask } from "../../governance/secret-mask.ts";
-import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
+import { openKeptObjects } from "../../governance/objects/open-objects.ts";
+import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import { errorText } from "../../governance/settings/problem-lines.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
@@ -8,9 +7,8 @@ import type { Outcome } from "../../plugins/command.ts";
 import type { Contents } from "../../storage/backup/contents.ts";
 import { filesOf } from "../../storage/backup/contents.ts";
 import { makeBackup, TargetTaken } from "../../storage/make-backup.ts";
-import { openObjectStore } from "../../storage/objects/open.ts";
 import { loadDeployment } from "../deployment.ts";
-import { type Command, type CommandIo, failed } from "./command.ts";
+import { type Command, failed } from "./command.ts";
 
 /** `svc backup`: copies the data of a deployment; its server may be running. */
 export function backupCommand(version: string): Command {
@@ -23,7 +21,7 @@ export function backupCommand(version: string): Command {
       const { env } = io;
       const startedAt = env.monotonic();
       try {
-        const objects = objectsOf(settings, io);
+        const objects = openKeptObjects(settings, env, new Secrets(settings, new SecretMask([])));
         const contents = await makeBackup({ config: storeConfigOf(settings), objects, env, version, target });
         return savedOutcome(contents, target, env.monotonic() - startedAt);
       } catch (error) {
@@ -32,12 +30,6 @@ export function backupCommand(version: string): Command {
       }
     },
   };
-}
-
-/** Returns the object store to copy; null if there are no objects on disk. */
-function objectsOf(settings: Settings, { env }: CommandIo) {
-  const config = objectStoreConfigOf(settings);
-  return config.kind === "fs" && existsSync(config.path) ? openObjectStore(config, env) : null;
 }
 
 function savedOutcome(contents: Contents, target: string, ms: number): Outcome {

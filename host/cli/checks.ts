@@ -1,7 +1,8 @@
 import { constants } from "node:fs";
 import { access, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { missingSetting } from "../../actors/models/create-models.ts";
+import { createModels, missingSetting } from "../../actors/models/create-models.ts";
+import { embedderOf } from "../../actors/models/deployment-embedder.ts";
 import type { Env } from "../../bus/env.ts";
 import { Redis } from "../../governance/egress/redis.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
@@ -16,7 +17,9 @@ import type { Registries } from "../../manifests/registries.ts";
 import { bundledManifests, isPassedOver, openManifestDirectory, readNames } from "../../manifests/sources/files.ts";
 import { neededTexts, readTexts } from "../../manifests/sources/texts.ts";
 import { currentRevision, refuseUnusable, schemaBehind } from "../../storage/migrate.ts";
+import { loadSdk } from "../../storage/objects/s3.ts";
 import type { Migration } from "../../storage/store/migration.ts";
+import { vectorExtension } from "../../storage/vector-extension.ts";
 import { allMigrations } from "../all-migrations.ts";
 import type { Deployment } from "../deployment.ts";
 import { type LoadedPlugin, pluginProviders } from "../plugin-seams.ts";
@@ -42,6 +45,8 @@ export async function runChecks(
   env: Env,
   binaries: readonly Binary[],
 ): Promise<readonly Check[]> {
+  // Those that ship with svc are no news.
+  const named = plugins.filter(({ from }) => from !== "svc");
   const checks: Readonly<Record<string, () => Promise<Finding>>> = {
     database: () => checkDatabase(settings, allMigrations(plugins)),
     redis: () => checkRedis(settings, env),
@@ -51,8 +56,9 @@ export async function runChecks(
     manifest_directory: () => checkManifestDir(settings, registries, env),
     default_manifest: () => checkDefaultManifest(settings, registries, env),
     model: () => checkModel(settings, registries, plugins),
+    vectors: () => checkVectors(settings, env, plugins),
     http_engine: () => checkHttpEngine(settings),
-    ...(plugins.length > 0 && { plugins: async () => ok(plugins.map(describePlugin).join(", ")) }),
+    ...(named.length > 0 && { plugins: async () => ok(named.map(describePlugin).join(", ")) }),
     ...Object.fromEntries(binaries.map((binary) => [binary.name, () => checkBinary(binary)])),
   };
   const mask = new SecretMask(settings.secretValues).recorded;
@@ -104,8 +110,15 @@ async function checkRedis({ redisUrl }: Settings, env: Env): Promise<Finding> {
   }
 }
 
-async function checkObjectStore({ objectStore, objectStorePath }: Settings): Promise<Finding> {
+/** Connects to nothing: `svc doctor --online` tries a bucket. */
+async function checkObjectStore(settings: Settings): Promise<Finding> {
+  const { objectStore, objectStorePath, s3Bucket, s3Endpoint, s3Region, gcsBucket, gcsEndpoint } = settings;
   if (objectStore === "memory") return ok("in memory: all objects are lost when the server stops");
+  if (objectStore === "gcs") return ok(`the bucket ${gcsBucket} at ${gcsEndpoint}; --online tries it`);
+  if (objectStore === "s3") {
+    await loadSdk();
+    return ok(`the bucket ${s3Bucket} at ${s3Endpoint || `AWS in ${s3Region}`}; --online tries it`);
+  }
   return directoryFinding(resolve(objectStorePath), resolve(objectStorePath));
 }
 
@@ -208,6 +221,18 @@ async function checkModel(
   }
   if (key !== undefined) await new Secrets(settings, new SecretMask([])).resolve(key);
   return ok(`${id} of ${route.provider}`);
+}
+
+/** Never an error: without an embedder or an extension searches compare words. */
+async function checkVectors(settings: Settings, env: Env, plugins: readonly LoadedPlugin[]): Promise<Finding> {
+  const models = createModels(settings, env, new SecretMask(settings.secretValues), pluginProviders(plugins));
+  const embedder = embedderOf(settings, models);
+  if (embedder === null) return ok("SVC_MEMORY_EMBEDDER gives no embedder, so searches compare words");
+  const { name, dimensions, host } = embedder;
+  const told = `${name} makes vectors of ${dimensions} dimensions${host === null ? "" : `; texts go to ${host}`}`;
+  const extension = await vectorExtension(storeConfigOf(settings)).catch(() => null);
+  if (extension !== null) return ok(`${told}; ${extension}`);
+  return { status: "warning", detail: `${told}; the database has no vector extension, so searches compare words` };
 }
 
 async function checkHttpEngine({ httpEngine }: Settings): Promise<Finding> {

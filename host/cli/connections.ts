@@ -2,6 +2,8 @@ import { providerAddresses } from "../../actors/models/provider-probe.ts";
 import type { Env } from "../../bus/env.ts";
 import { Egress } from "../../governance/egress/egress.ts";
 import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
+import { metadataHost } from "../../governance/settings/metadata-service.ts";
+import { readServiceAccountKey } from "../../governance/settings/object-settings.ts";
 import { readRedisUrl } from "../../governance/settings/redis-place.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
@@ -50,6 +52,7 @@ function connectionsOf(settings: Settings, env: Env): readonly Connection[] {
   const store = storeConfigOf(settings);
   const { redisUrl, webhookEndpoints, egressPrivate, egressCredentials, egressProxy, searchBackend, searchUrl } =
     settings;
+  const { browsers } = settings;
   return [
     ...(store.engine === "postgres" ? [row(store.postgres.url, "the database", "SVC_DATABASE_URL")] : []),
     ...(redisUrl === "" ? [] : [redisRow(redisUrl)]),
@@ -57,19 +60,61 @@ function connectionsOf(settings: Settings, env: Env): readonly Connection[] {
     ...Object.entries(webhookEndpoints).map(([id, { url, tenants }]) =>
       row(url, `webhooks to ${id}${ofTenants(tenants)}`, "SVC_WEBHOOK_ENDPOINTS"),
     ),
+    ...objectsRows(settings),
+    ...(settings.shellRunnerUrl === ""
+      ? []
+      : [row(settings.shellRunnerUrl, "the runner of commands", "SVC_SHELL_RUNNER_URL")]),
+    ...(settings.containerGatewayUrl === ""
+      ? []
+      : [row(settings.containerGatewayUrl, "the gateway of containers", "SVC_CONTAINER_GATEWAY_URL")]),
+    ...Object.entries(settings.sandboxes).map(([id, { url, tenants }]) =>
+      row(url, `the sandbox ${id}${ofTenants(tenants)}`, "SVC_SANDBOXES"),
+    ),
     ...(searchBackend === "none" ? [] : [row(searchUrl, "web search of search_tools", "SVC_SEARCH_URL")]),
+    ...Object.entries(browsers).map(([id, { url, tenants }]) =>
+      row(url, `the browser ${id}${ofTenants(tenants)}`, "SVC_BROWSERS"),
+    ),
     ...(egressProxy === "" ? [] : [row(egressProxy, "the proxy of all public destinations", "SVC_EGRESS_PROXY")]),
-    ...egressPrivate.map(({ host, cidr, port, tenants }) => ({
-      to: `${host ?? cidr}:${port}`,
-      why: `tools of agents${ofTenants(tenants)}`,
-      from: "SVC_EGRESS_PRIVATE",
-    })),
+    ...egressPrivate
+      .filter(({ tenants }) => tenants.length > 0)
+      .map(({ host, cidr, port, tenants }) => ({
+        to: `${host ?? cidr}:${port}`,
+        why: `tools of agents${ofTenants(tenants)}`,
+        from: "SVC_EGRESS_PRIVATE",
+      })),
     ...Object.entries(egressCredentials).map(([id, { host, port, tenants }]) => ({
       to: `${host}:${port}`,
       why: `tools that use the credential ${id}${ofTenants(tenants)}`,
       from: "SVC_EGRESS_CREDENTIALS",
     })),
   ];
+}
+
+/** The bucket of objects, and what gives the credentials for it. */
+function objectsRows(settings: Settings): readonly Connection[] {
+  const { objectStore, s3Bucket, s3Endpoint, s3Region, s3AccessKey, gcsBucket, gcsEndpoint, gcsCredentials } = settings;
+  if (objectStore !== "s3" && objectStore !== "gcs") return [];
+  const [url, bucket, from] =
+    objectStore === "gcs"
+      ? [gcsEndpoint, gcsBucket, "SVC_GCS_ENDPOINT"]
+      : [s3Url(s3Endpoint, s3Region, s3Bucket), s3Bucket, s3Endpoint === "" ? "SVC_S3_REGION" : "SVC_S3_ENDPOINT"];
+  const hasKey = (objectStore === "gcs" ? gcsCredentials : s3AccessKey) !== "";
+  const isLiteral = objectStore === "gcs" && hasKey && !gcsCredentials.startsWith("secret:");
+  return [
+    row(url, `the object store, in the bucket ${bucket}`, from),
+    ...(hasKey ? [] : [row(`http://${metadataHost}`, "credentials of the instance's role", "SVC_EGRESS_PRIVATE")]),
+    ...(isLiteral
+      ? [row(readServiceAccountKey(gcsCredentials).token_uri, "tokens for the bucket", "SVC_GCS_CREDENTIALS")]
+      : []),
+    ...(objectStore === "gcs" && hasKey && !isLiteral
+      ? [{ to: "token_uri of the key", why: "tokens for the bucket", from: "SVC_GCS_CREDENTIALS" }]
+      : []),
+  ];
+}
+
+function s3Url(endpoint: string, region: string, bucket: string): string {
+  if (endpoint !== "") return endpoint;
+  return `https://${bucket.includes(".") ? "" : `${bucket}.`}s3.${region}.amazonaws.com`;
 }
 
 /** Returns the connections that manifests of SVC_MANIFEST_DIR name; invalid files name none. */
@@ -96,6 +141,12 @@ function rowsOf({ metadata: { name }, spec }: Manifest): Connection[] {
         ? { to: anywhere, why: `the tool ${tool.name}`, from }
         : row(tool.path_prefix, `the tool ${tool.name}`, from);
     }),
+    ...spec.browser_tools.map((tool): Connection => {
+      const from = `${name}: spec.browser_tools`;
+      const why = `pages of the tool ${tool.name}, through svc's proxy for browsers`;
+      // A page below a prefix may load parts of others.
+      return { to: "any public host", why, from };
+    }),
     ...spec.mcp_servers.flatMap(({ name: server, url }) =>
       url === null ? [] : [row(url, `the MCP server ${server}`, `${name}: spec.mcp_servers`)],
     ),
@@ -103,9 +154,11 @@ function rowsOf({ metadata: { name }, spec }: Manifest): Connection[] {
   ];
 }
 
+const ports: Readonly<Record<string, string>> = { "https:": "443", "wss:": "443", "http:": "80", "ws:": "80" };
+
 function row(url: string, why: string, from: string): Connection {
   const target = URL.parse(url);
-  const port = target?.port || (target?.protocol === "https:" ? "443" : target?.protocol === "http:" ? "80" : "5432");
+  const port = target?.port || (ports[target?.protocol ?? ""] ?? "5432");
   return { to: target === null ? "an invalid URL" : `${target.hostname}:${port}`, why, from };
 }
 

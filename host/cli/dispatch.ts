@@ -6,6 +6,8 @@ import { SettingsError } from "../../governance/settings/settings-error.ts";
 import { type CommandArgs, type Outcome, UsageError } from "../../plugins/command.ts";
 import { type Command, type CommandIo, failed } from "./command.ts";
 import { commandHelp, overview } from "./help.ts";
+import { savedLogin } from "./login-file.ts";
+import { serverUrl } from "./server-call.ts";
 import { harmless } from "./terminal-text.ts";
 
 /** Commands by name, each loaded on demand. */
@@ -35,6 +37,14 @@ export async function dispatch(
   return print(await outcomeOf(argv, { own: commands, ofPlugins }, io), json);
 }
 
+/** Returns the environment of a command. Without SVC_KEY, a command with --url gets the token of `svc login`. */
+function signedIn({ options }: Command, args: CommandArgs, io: CommandIo): CommandIo {
+  const { environment, env } = io;
+  if (!Object.hasOwn(options, "url") || (environment.SVC_KEY ?? "") !== "") return io;
+  const login = savedLogin(serverUrl(args, environment), environment, env.now());
+  return login === null ? io : { ...io, environment: { ...environment, SVC_KEY: login.token } };
+}
+
 /** The commands of svc, and those of its plugins. */
 interface Known {
   readonly own: Commands;
@@ -51,7 +61,8 @@ async function outcomeOf(argv: readonly string[], known: Known, io: CommandIo): 
     if (rest.includes("--help") || rest.includes("-h")) return await help(known, [name], io);
     const command = await find(known, name);
     isFound = true;
-    return await command.run({ ...parse(name, command, rest), json: argv.includes("--json") }, io);
+    const args = { ...parse(name, command, rest), json: argv.includes("--json") };
+    return await command.run(args, signedIn(command, args, io));
   } catch (error) {
     if (error instanceof UsageError) {
       const page = isFound ? `svc help ${name}` : "svc help";

@@ -12,7 +12,7 @@ import { type Check, runChecks } from "./checks.ts";
 import type { Command } from "./command.ts";
 import { type EffectiveSetting, effectiveSettings } from "./effective-settings.ts";
 import { table } from "./help.ts";
-import { checkProviders } from "./online-checks.ts";
+import { checkBucket, checkProviders } from "./online-checks.ts";
 import { harmless, inert } from "./terminal-text.ts";
 
 /** Creates the registries of a deployment; the layer above supplies it. */
@@ -25,7 +25,10 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
   return {
     summary: "Show every setting and check the server's dependencies; exit 1 if it would not start or work.",
     options: {
-      online: { type: "boolean", help: "Test the key of each model provider with a call that costs nothing." },
+      online: {
+        type: "boolean",
+        help: "Try the bucket of the object store, and each model provider's key with a call that costs nothing.",
+      },
     },
     positionals: [],
     async run({ options }, { env, environment }) {
@@ -42,7 +45,9 @@ export function doctorCommand(registriesOf: RegistriesOf, binaries: readonly Bin
       ];
       const checks = [
         ...(await check(deployment, registriesOf, env, binaries)),
-        ...(options.online === true ? await checkProviders(deployment, env) : []),
+        ...(options.online === true
+          ? [...(await checkBucket(deployment, env)), ...(await checkProviders(deployment, env))]
+          : []),
       ];
       const ok = refusals.length === 0 && checks.every(({ status }) => status !== "error");
       const shown = effectiveSettings(settings, pluginSettings(plugins));

@@ -20,6 +20,9 @@ const gap = "  ";
 const cellMin = 8;
 const colours: Readonly<Record<string, string>> = {
   approved: "\u001b[32m",
+  pass: "\u001b[32m",
+  fail: "\u001b[31m",
+  error: "\u001b[31m",
   completed: "\u001b[32m",
   running: "\u001b[36m",
   pending: "\u001b[33m",

@@ -20,7 +20,7 @@ export function refused({ status, body }: ServerAnswer, sentences: Sentences = {
 }
 
 function unknownCaller(reason: string): string {
-  if (reason === "missing_credentials") return "The server needs an API key or a token: set SVC_KEY.";
+  if (reason === "missing_credentials") return "The server needs an API key or a token: set SVC_KEY, or run svc login.";
   if (reason === "invalid_token")
     return "The server rejects the token in SVC_KEY: it has expired, or is signed for another audience.";
   return "The server does not know the key in SVC_KEY.";

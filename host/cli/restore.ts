@@ -1,8 +1,8 @@
-import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
+import { openObjects } from "../../governance/objects/open-objects.ts";
+import { SecretMask, Secrets } from "../../governance/secret-mask.ts";
 import { atPlace, dataPlace } from "../../governance/settings/places.ts";
 import { storeConfigOf } from "../../governance/settings/store-config.ts";
 import { NoBackup } from "../../storage/backup/contents.ts";
-import { openObjectStore } from "../../storage/objects/open.ts";
 import { checkBackup, restoreBackup, TargetNotEmpty } from "../../storage/restore-backup.ts";
 import { type DataDirLock, lockDataDir } from "../../storage/sqlite/data-dir-lock.ts";
 import { allMigrations } from "../all-migrations.ts";
@@ -32,7 +32,7 @@ export const restoreCommand: Command = {
           return failed(2, "target_in_use", `Refused: ${reasonOf(error, settings)}`);
         }
       }
-      const store = objectStoreConfigOf(settings);
+      const secrets = new Secrets(settings, new SecretMask([]));
       const isResumed = options.resume === true;
       const { contents, leftOut, openRuns } =
         options.check === true
@@ -40,7 +40,7 @@ export const restoreCommand: Command = {
           : await restoreBackup({
               directory,
               config,
-              objects: store.kind === "fs" ? openObjectStore(store, env) : null,
+              objects: settings.objectStore === "memory" ? null : openObjects(settings, env, secrets),
               known: allMigrations(plugins),
               isResumed,
             });

@@ -40,7 +40,7 @@ export function queryOf(args: CommandArgs, options: readonly (string | readonly 
 
 /** A request to a running server; a body is sent as JSON. */
 export interface ServerRequest {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   readonly url: string;
   readonly key: string | undefined;
   readonly body: object | null;
@@ -48,12 +48,16 @@ export interface ServerRequest {
   readonly headers?: readonly string[];
 }
 
-/** Sends a request to a running server. Rejects with a readable message if there is no response. */
+/**
+ * Sends a request to a running server. Names and values alternate in `more`, which is added to the headers. Rejects with a
+ * readable message if there is no response.
+ */
 export async function askServer(
-  method: "GET" | "POST",
+  method: "GET" | "POST" | "PUT" | "DELETE",
   url: string,
   key: string | undefined,
   body: object | null = null,
+  more: readonly string[] = [],
 ): Promise<ServerAnswer> {
   const egress = new Egress("operator");
   try {
@@ -70,7 +74,7 @@ export async function askServer(
         onResponseError: (error) => reject(noAnswer(url, error)),
       };
       const sent = body === null ? null : JSON.stringify(body);
-      const headers = sentHeaders(key, sent !== null);
+      const headers = [...sentHeaders(key, sent !== null), ...more];
       egress.dispatch(readTarget(url), { method, headers, body: sent, silenceMs }, handler);
     });
   } finally {

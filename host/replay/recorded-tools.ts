@@ -40,6 +40,8 @@ export function recordedTools(log: RecordedLog, aliases: Aliases, reader: ToolRe
 
 function resultOf({ content, metadata }: RecordedEvent): ToolResult {
   const [whole, code] = /^\[tool error\/([a-z_]+)\] /.exec(content) ?? [];
-  if (metadata.status !== "error" || whole === undefined) return { text: content };
-  return { text: content.slice(whole.length), error: code as ToolErrorCode };
+  const taint = metadata.taint as readonly string[] | undefined;
+  const of = taint === undefined ? {} : { taint };
+  if (metadata.status !== "error" || whole === undefined) return { text: content, ...of };
+  return { text: content.slice(whole.length), error: code as ToolErrorCode, ...of };
 }

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { ManifestLibrary } from "../../actors/library/manifest-library.ts";
 import { createModels } from "../../actors/models/create-models.ts";
 import { patterns as builtInPatterns } from "../../actors/run/patterns/patterns.ts";
@@ -11,17 +10,17 @@ import { registriesOf } from "../../actors/tools/registry/registries.ts";
 import { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
-import { objectStoreConfigOf } from "../../governance/settings/object-store-config.ts";
+import { openKeptObjects } from "../../governance/objects/open-objects.ts";
+import type { Secrets } from "../../governance/secret-mask.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { createResolver, type ManifestResolver } from "../../manifests/resolve/resolve.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
 import type { ObjectSource } from "../../manifests/sources/texts.ts";
 import { FileStore } from "../../storage/files/file-store.ts";
-import { openObjectStore } from "../../storage/objects/open.ts";
 import type { Store } from "../../storage/store/store.ts";
 import { createActorDeps } from "../actor-deps.ts";
 import type { Deployment } from "../deployment.ts";
-import { pluginExtensions, pluginOffers, pluginPatterns, pluginProviders } from "../plugin-seams.ts";
+import { pluginExtensions, pluginManifests, pluginOffers, pluginPatterns, pluginProviders } from "../plugin-seams.ts";
 
 /**
  * Returns the dependencies of a replay, with no access to the outside: no controls, tools or queue, and an audit that is never
@@ -34,7 +33,7 @@ export function replayDeps(
   objects: ObjectSource,
   own: Manifest | null,
 ): PatternDeps {
-  const settings: Settings = { ...given, logLevel: "silent", redisUrl: "", objectStore: "memory" };
+  const settings: Settings = { ...given, logLevel: "silent", redisUrl: "", objectStore: "memory", budgets: [] };
   const node = nodeId("replay", 0);
   const bus = new Bus({ env, node, incarnation: 0, actorNodes: [node], deliver: () => {} });
   const bare = plugins.map(({ from, plugin: { name, description, patterns = {}, modelProviders = [] } }) => ({
@@ -60,6 +59,7 @@ export function replayDeps(
     store: fromStore ? store : null,
     objects: fromStore ? objects : null,
     directory: settings.manifestDir === "" ? null : settings.manifestDir,
+    ofPlugins: pluginManifests(plugins),
   });
   const stable = { version: null, variant: "stable", hasCanary: false, source: "directory" } as const;
   const found: ManifestResolver = {
@@ -68,12 +68,18 @@ export function replayDeps(
       name === own?.metadata.name ? { manifest: own, ...stable } : resolver.resolve(tenantId, name, suffix),
   };
   const manifests = new ManifestLibrary(found, registries, objects, made.metrics, () => env.monotonic());
-  return { ...made, models, manifests, files: filesOf(given, env), toolSources: [], controls: [], redis: null };
+  return {
+    ...made,
+    models,
+    manifests,
+    files: filesOf(given, env, made.secrets),
+    toolSources: [],
+    controls: [],
+    redis: null,
+  };
 }
 
-/** Returns the files of a deployment whose objects are on this machine. */
-function filesOf(settings: Settings, env: Env): FileStore {
-  const config = objectStoreConfigOf(settings);
-  const isThere = config.kind === "fs" && existsSync(config.path);
-  return new FileStore(isThere ? openObjectStore(config, env) : null, env, 0);
+/** Returns the files of a deployment. */
+function filesOf(settings: Settings, env: Env, secrets: Secrets): FileStore {
+  return new FileStore(openKeptObjects(settings, env, secrets), env, 0);
 }

@@ -6,7 +6,7 @@ import type { RunSpec, RunStart } from "../../actors/run/spec/run-spec.ts";
 import type { PatternDeps } from "../../actors/run/steps/pattern.ts";
 import { threadAddress } from "../../bus/address.ts";
 import type { Env } from "../../bus/env.ts";
-import { entryPoints } from "../../bus/frames/entry-points.ts";
+import { entryPointOf } from "../../bus/frames/entry-points.ts";
 import { silentOutput } from "../../bus/frames/silent-output.ts";
 import type { AbortReason } from "../../bus/protocol/run.ts";
 import type { Manifest } from "../../manifests/schema/manifest.ts";
@@ -172,7 +172,11 @@ class Replaying {
     const { suffix, thread_key } = thread;
     const place = { tenant_id: this.#store.tenantId, suffix, run_id: row.run_id };
     const { bytes } = thread;
-    const opened = { thread_key, next_seq: begunSeq, leaf_seq: leafSeq, bytes, thinking_level: null, queued: null };
+    const opened = {
+      ...{ thread_key, next_seq: begunSeq, leaf_seq: leafSeq, bytes, thinking_level: null, queued: null },
+      // A replay may use any version of the manifest.
+      pinned: false,
+    };
     const other = this.#manifest?.metadata.name;
     const { durable: _durable, ...rest } = row.asked;
     const own = other === undefined ? row : { ...row, manifest: other, asked: rest };
@@ -182,7 +186,7 @@ class Replaying {
       [],
       place,
       null,
-      { store: this.#store, makeRoom: () => null },
+      { store: this.#store, makeRoom: () => null, isEnding: false },
       deps,
     );
     const { spec: asked } = start;
@@ -205,7 +209,7 @@ class Replaying {
   #isElsewhere({ what }: Difference): boolean {
     const { row } = this.#recorded;
     const isLent = what === "max_tokens" && (row.asked.parent !== undefined || this.#delegates);
-    const isWish = what.startsWith("messages") && entryPoints[row.asked.surface].work === "compaction";
+    const isWish = what.startsWith("messages") && entryPointOf(row.asked.surface).work === "compaction";
     if (!isLent && !isWish) return false;
     const note = isLent ? "what other agents have left it of its limits" : "what somebody has asked of the summary";
     if (!this.#notes.includes(note)) this.#notes.push(note);
