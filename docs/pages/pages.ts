@@ -1,5 +1,6 @@
 import { editorSchema, schemaFile } from "../../manifests/schema/json-schema.ts";
 import { auditPage } from "./audit.ts";
+import { clientTypes } from "./client-types.ts";
 import { errorsPage } from "./errors.ts";
 import { eventsPage } from "./events.ts";
 import { manifestFieldsPage } from "./manifest-fields.ts";
@@ -27,6 +28,7 @@ export const generatedFiles: readonly GeneratedFile[] = [
   { file: page("metrics"), text: metricsPage },
   { file: page("unbuilt"), text: unbuiltPage },
   { file: schemaFile, text: editorSchema },
+  { file: new URL("../../client/api.d.ts", import.meta.url), text: clientTypes },
 ];
 
 function page(name: string): URL {

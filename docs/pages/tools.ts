@@ -1,5 +1,6 @@
-import { builtInTools, sectionTools } from "../../actors/tools/registry/built-in.ts";
+import { builtInTools, sectionToolSpecs } from "../../actors/tools/registry/built-in.ts";
 import type { Tool } from "../../actors/tools/tool.ts";
+import type { ToolSpec } from "../../manifests/registries.ts";
 import { code, table } from "./markdown.ts";
 
 /** The parts of an argument's schema that the page shows. */
@@ -25,11 +26,19 @@ ${builtInTools.map(sectionOf).join("\n\n")}
 
 # Tools of sections
 
-${sectionTools.map(sectionOf).join("\n\n")}
+${sectionToolSpecs.map(sectionOf).join("\n\n")}
 `;
 }
 
-function sectionOf({ name, description, effect, risk, timeoutMs, workspace, parameters }: Tool): string {
+function sectionOf({
+  name,
+  description,
+  effect,
+  risk,
+  timeoutMs,
+  workspace,
+  parameters,
+}: ToolSpec & Pick<Tool, "timeoutMs">): string {
   const { properties = {}, required = [] } = parameters as {
     properties?: Record<string, Argument>;
     required?: readonly string[];
