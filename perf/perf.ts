@@ -8,11 +8,13 @@ import { runDurableScenario } from "./durable-scenario.ts";
 import { judge } from "./figures.ts";
 import { runFirstWordScenario } from "./first-word-scenario.ts";
 import { runGrowthScenario } from "./growth-scenario.ts";
+import { guardCosts } from "./guard-costs.ts";
 import { runIdleScenario } from "./idle-scenario.ts";
 import { type Lab, openLab } from "./lab.ts";
 import { runLongThreadScenario } from "./longthread-scenario.ts";
 import { type Options, parseOptions, usage } from "./options.ts";
 import { runReattachScenario } from "./reattach-scenario.ts";
+import { recallChunks, runRecallScenario } from "./recall-scenario.ts";
 import { renderReport } from "./report.ts";
 import type {
   BodiesResult,
@@ -35,6 +37,7 @@ import {
   idleScenario,
   longThreadScenario,
   reattachScenario,
+  recallName,
   soakScenario,
   turnScenarios,
   waitsScenario,
@@ -43,6 +46,9 @@ import { runSoakScenario } from "./soak-scenario.ts";
 import { formatResults } from "./table.ts";
 import { runTurnScenario } from "./turn-scenario.ts";
 import { runWaitsScenario } from "./waits-scenario.ts";
+
+/** The scenario of turns with controls, which prints the cost of the controls too. */
+const guardedName = "guarded";
 
 const home = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
 
@@ -121,12 +127,17 @@ async function runScenarios(
   };
   for (const scenario of turnScenarios) {
     await attempt(scenario.name, async () => {
+      if (scenario.name === guardedName) for (const line of guardCosts()) lab.note(line);
       const found = await runTurnScenario(scenario, lab);
       rows.push(...found.rows);
       if (found.live !== undefined) live.push(found.live);
     });
   }
   if (targets.includes("svc")) {
+    await attempt(recallName, async () => {
+      const lines = await runRecallScenario(lab.options.dataDir, lab.options.turns ?? recallChunks, lab.note);
+      process.stdout.write(`${lines.join("\n")}\n`);
+    });
     await attempt(firstWordScenario.name, async () => {
       firstWord = await runFirstWordScenario(lab);
     });

@@ -44,6 +44,15 @@ export const turnScenarios: readonly TurnScenario[] = [
   paced(2000, 3.5),
   {
     ...fullLoad,
+    name: "guarded",
+    title: "as trickle, with content screening and redaction",
+    manifest: "perf-guarded",
+    model: "mock-trickle",
+    relayed: false,
+    warmUp: { manifest: "perf-guarded", model: "mock-trickle", streams: 64 },
+  },
+  {
+    ...fullLoad,
     name: "tools",
     title: "a calculator call and its result in every turn",
     manifest: "perf-tools",
@@ -191,6 +200,9 @@ export const reattachScenario = {
   holdMs: 8_000,
 } as const;
 
+/** Searches of documents by words and by vectors. `--turns` is the number of chunks. */
+export const recallName = "recall";
+
 export const scenarioNames: readonly string[] = [
   ...turnScenarios.map((scenario) => scenario.name),
   firstWordScenario.name,
@@ -202,6 +214,7 @@ export const scenarioNames: readonly string[] = [
   waitsScenario.name,
   durableScenario.name,
   reattachScenario.name,
+  recallName,
 ];
 
 /** Wire models by manifest name, for the relay and for the routes of svc. */

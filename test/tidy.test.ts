@@ -7,6 +7,7 @@ import { errorTable } from "../bus/errors.ts";
 import { generatedFiles } from "../docs/pages/pages.ts";
 import { metricTable } from "../governance/metrics.ts";
 import { readSettings } from "../governance/settings/settings.ts";
+import { plugin as commerce } from "../plugins/commerce/commerce.ts";
 import { moreServers, serversMax } from "./runner/server-limits.ts";
 import { riddles, storedCounts } from "./support/plain-words.ts";
 import {
@@ -32,7 +33,9 @@ const files = new Map(everything.map((file) => [file.path, file]));
 
 /** The files in which worker threads begin. */
 const workerEntries = [
+  "actors/models/local-embedder-worker.ts",
   "actors/models/token-worker.ts",
+  "governance/tracing/otlp-worker.ts",
   "host/actor-worker.ts",
   "host/http-worker.ts",
   "storage/sqlite/long-reads-worker.ts",
@@ -171,7 +174,9 @@ test("files are named in kebab-case, and migrations by number", () => {
 
   const odd = everything
     .map(({ path }) => path)
-    .filter((path) => !(path.startsWith("storage/migrations/0") ? migration : name).test(basename(path)));
+    .filter(
+      (path) => !(/^(?:storage\/migrations|plugins\/\w+\/\w+)\/\d/.test(path) ? migration : name).test(basename(path)),
+    );
 
   assert.deepEqual(odd, []);
 });
@@ -197,6 +202,20 @@ test("uWebSockets.js has one file, and SQL is in the storage layer and plugin ta
   );
 });
 
+test("money.ts alone computes with amounts of money", () => {
+  const amount = String.raw`\b\w*(?:_cents|[cC]ents|[aA]mount|[pP]rice)\b(?!\s*\()`;
+  const operator = String.raw`(?:[-+*/%]=?(?![-+/*>])|\*\*)`;
+  const computed = new RegExp(`${amount}\\s*${operator}\\s*[\\w(]|[\\w)]\\s*${operator}\\s*(?:\\w+\\.)*${amount}`);
+  const shop = product.filter(
+    ({ path }) => path.startsWith("plugins/commerce/") && path !== "plugins/commerce/core/money.ts",
+  );
+
+  assert.match("const due = line.total_cents * 2;", computed);
+  assert.match("const due = sum + price;", computed);
+  assert.ok(shop.length > 5, "the files were found");
+  assert.deepEqual(findIn(shop, computed), []);
+});
+
 test("typebox is imported for types only, ajv and yaml at their first use", () => {
   assert.deepEqual(findIn(product, /^import (?!type\b)[^;]*from "(?:typebox|ajv|yaml)"/m, "code"), []);
 });
@@ -210,6 +229,10 @@ const networkImports = [
   // The endpoints of svc chaos outside of the server that it kills, on loopback: they listen.
   'host/cli/chaos/outside.ts: import type { AddressInfo } from "node:net"',
   'host/cli/chaos/outside.ts: import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"',
+  // The server of svc shell-runner, which listens.
+  'host/cli/runner/runner-server.ts: import type { AddressInfo } from "node:net"',
+  'host/cli/runner/runner-server.ts: import { createServer as createTlsServer } from "node:https"',
+  'host/cli/runner/runner-server.ts: import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"',
   // Finds a free port, by listening on it for a moment.
   'host/port.ts: import { type AddressInfo, createServer } from "node:net"',
   // Sockets that clients have opened to the server.
@@ -255,8 +278,14 @@ test("connections leave by governance/egress, except those of Postgres and the s
   );
 });
 
-test("only svc.ts touches the process and reads the environment", () => {
-  assert.deepEqual(findIn(without(product, "svc.ts"), /(?<![.\w])process\s*(?:\.(?!(?:hrtime|nextTick)\b)|[[?])/), []);
+test("only svc.ts and the spawner touch the process and read the environment", () => {
+  assert.deepEqual(
+    findIn(
+      without(product, "svc.ts", "governance/processes/spawner-child.ts"),
+      /(?<![.\w])process\s*(?:\.(?!(?:hrtime|nextTick)\b)|[[?])/,
+    ),
+    [],
+  );
   assert.deepEqual(findIn(product, /from "(?:node:)?process"/, "code"), []);
 });
 
@@ -355,7 +384,7 @@ test("documents name only existing settings", () => {
     [...text.matchAll(/\bSVC_[A-Z0-9_]*[A-Z0-9]\b(?![*<_])/g)].map(([name]) => ({ path, name })),
   );
 
-  const { settings } = readSettings(Object.fromEntries(named.map(({ name }) => [name, ""])));
+  const { settings } = readSettings(Object.fromEntries(named.map(({ name }) => [name, ""])), commerce.settings);
 
   // The example of a plugin declares one of its own.
   const unknown = settings.unknownNames.filter((name) => !/^SVC_(?:TEST|GREETINGS)_/.test(name));
@@ -398,7 +427,8 @@ test("every file that the documents name in code exists", () => {
   const missing = documents.flatMap(({ path, text }) =>
     [...text.matchAll(named)]
       .map(([, target = ""]) => target.replace(/\/$/, ""))
-      .filter((target) => !existsSync(`${root}${target}`))
+      // The name of a protocol.
+      .filter((target) => target !== "http/protobuf" && !existsSync(`${root}${target}`))
       .map((target) => `${path} names ${target}`),
   );
 

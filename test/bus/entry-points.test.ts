@@ -9,10 +9,10 @@ function having(has: (entry: EntryPointTraits) => boolean): string[] {
   return Object.entries(entryPoints).flatMap(([name, entry]) => (has(entry) ? [name] : []));
 }
 
-test("a run of a task, job, trigger or other agent has no client for its questions", () => {
+test("runs of tasks, jobs, evaluations, workflows, triggers and agents have no client to ask", () => {
   assert.deepEqual(
     having(({ attended }) => !attended),
-    ["a2a", "task", "job", "trigger", "mcp", "mcp_chat"],
+    ["a2a", "task", "job", "eval", "workflow", "workflow_call", "trigger", "mcp", "mcp_chat"],
   );
 });
 
@@ -27,10 +27,10 @@ test("keys of triggers outlive their runs, and only A2A has its own thread ids",
   );
 });
 
-test("jobs and triggers are always durable; questions, compactions and tasks never", () => {
+test("jobs, evaluations, workflows and triggers are always durable; questions, compactions and tasks never", () => {
   assert.deepEqual(
     having(({ durable }) => durable === "always"),
-    ["job", "trigger"],
+    ["job", "eval", "workflow", "workflow_call", "trigger"],
   );
   assert.deepEqual(
     having(({ durable }) => durable === "never"),
@@ -41,21 +41,21 @@ test("jobs and triggers are always durable; questions, compactions and tasks nev
 test("a client without a token waits for the end of a durable run", () => {
   assert.deepEqual(
     having(({ awaitsDurable }) => awaitsDurable),
-    ["openai", "openai_stream", "responses", "responses_stream", "mcp_chat"],
+    ["openai", "openai_stream", "responses", "responses_stream", "agui", "mcp_chat"],
   );
 });
 
-test("one entry point compacts, one continues with waiting messages, and one calls a tool", () => {
+test("one entry point compacts, one continues with waiting messages, and two call a tool", () => {
   assert.deepEqual(
     having(({ work }) => work !== "turn"),
-    ["continue", "compact", "mcp"],
+    ["continue", "compact", "workflow_call", "mcp"],
   );
 });
 
 test("a run that no client waits for writes no output of its own", () => {
   assert.deepEqual(
     having(({ output }) => output === null),
-    ["task", "job", "trigger"],
+    ["task", "job", "eval", "workflow", "workflow_call", "trigger"],
   );
 });
 
@@ -73,10 +73,14 @@ test("the entry points of one protocol share a key space, and the rest have thei
     responses: ["v1", "responses"],
     responses_stream: ["v1", "responses"],
     a2a: null,
+    agui: null,
+    eval: null,
     mcp: null,
     mcp_chat: null,
     task: null,
     job: null,
+    workflow: null,
+    workflow_call: null,
     trigger: ["trigger"],
   });
 });

@@ -24,6 +24,7 @@ function noting(): { receiver: Receiver; noted: unknown[][] } {
     onTopic: note("topic"),
     onSubscribe: note("subscribe"),
     onUnsubscribe: note("unsubscribe"),
+    onLives: note("lives"),
   };
   return { receiver, noted };
 }

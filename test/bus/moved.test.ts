@@ -94,7 +94,7 @@ test("actors that move under traffic handle and answer every ask once", async ()
   assert.ok(sentOn > sent / 10, `only ${sentOn} batches have sent one of ${sent} asks on`);
 });
 
-test("an actor that moves takes its queue along and ends active work at the old node", async () => {
+test("an actor at work when it moves handles its queue first, and is loaded elsewhere after that", async () => {
   const places: string[] = [];
   const { sim, net, asker } = threeNodes(1, [0]);
   for (const number of [0, 2]) {
@@ -109,13 +109,33 @@ test("an actor that moves takes its queue along and ends active work at the old 
   await sim.advance(50);
 
   net.placeOver([2]);
-  const outcomes = await sim.until(Promise.all(asked));
+  await sim.until(Promise.all(asked));
+  const outcomes = await sim.until(Promise.all([...asked, outcomeOf(asker.ask(to, "echo", message(4)))]));
 
-  assert.deepEqual(places, ["0: 1", "0: 2", "0: 3", "2: 2", "2: 3"]);
+  assert.deepEqual(places, ["0: 1", "0: 2", "0: 3", "2: 4"]);
   assert.deepEqual(
     outcomes,
-    [1, 1, 2].map((handled, index) => ({ answer: { sender: "s", number: index + 1, handled } })),
+    [1, 2, 3, 1].map((handled, index) => ({ answer: { sender: "s", number: index + 1, handled } })),
   );
+});
+
+test("an actor at work takes messages of its own node although its new home is lost", async () => {
+  const { sim, net } = threeNodes(1, [0]);
+  const { bus } = net.node(0);
+  const first = outcomeOf(bus.ask(to, "echo", message(1, 100)));
+  await sim.advance(50);
+
+  bus.lost(net.idOf(2));
+  bus.placeOver([net.idOf(2)]);
+  const second = outcomeOf(bus.ask(to, "echo", message(2)));
+  const outcomes = await sim.until(Promise.all([first, second]));
+  const later = await sim.until(outcomeOf(bus.ask(to, "echo", message(3))));
+
+  assert.deepEqual(
+    outcomes,
+    [1, 2].map((number) => ({ answer: { sender: "s", number, handled: number } })),
+  );
+  assert.deepEqual(later, { refused: "actor_lost" });
 });
 
 test("an actor that has left and returns is loaded again", async () => {

@@ -119,6 +119,45 @@ test("a new host gets keys on its nodes, and no other keys move", () => {
   assert.ok(after.some((to) => added.includes(to)));
 });
 
-test("placement needs a node", () => {
-  assert.throws(() => new Placement([]).nodeOf({ kind: "thread", key: "a" }), /at least one node/);
+test("placement without a node names one that does not exist", () => {
+  assert.equal(new Placement([]).nodeOf({ kind: "thread", key: "a" }), "none/0");
+  assert.equal(new Placement([]).workNodeOf({ kind: "run", key: "t:a/r" }), null);
+});
+
+const run = { kind: "run", key: "t:a/0123" };
+const thread = { kind: "thread", key: "t:a" };
+const job = { kind: "jobs", key: "t" };
+
+test("threads are placed over hosts with the duty api, jobs and durable runs over workers", () => {
+  const [api, worker] = [onHost("front", 0, 1), [...onHost("back", 0), ...onHost("other", 0)]];
+
+  const placement = new Placement({ api, worker, all: [...api, ...worker] });
+
+  const asWorker = new Placement(worker).nodeOf(run);
+  assert.ok(api.includes(placement.nodeOf(thread)));
+  assert.equal(placement.nodeOf(run), placement.nodeOf(thread));
+  assert.ok(worker.includes(placement.nodeOf(job)));
+  assert.ok(worker.includes(placement.workNodeOf(run) ?? asWorker));
+  assert.equal(placement.nodeOf({ kind: "durable", key: "back" }), "back/0");
+});
+
+test("durable runs wait without a worker, and work with their thread if every host is one", () => {
+  const api = onHost("front", 0, 1);
+
+  const alone = new Placement({ api, worker: [], all: api });
+  const equal = new Placement([...api, ...onHost("back", 0)]);
+
+  assert.equal(alone.workNodeOf(run), null);
+  assert.ok(api.includes(alone.nodeOf(job)));
+  assert.equal(equal.workNodeOf(run), equal.nodeOf(thread));
+});
+
+test("a draining host keeps its own actors, and counts as a host", () => {
+  const [stays, drains] = [onHost("stays", 0), onHost("drains", 0)];
+
+  const placement = new Placement({ api: stays, worker: stays, all: [...stays, ...drains] });
+
+  assert.equal(placement.spansHosts, true);
+  assert.equal(placement.nodeOf(thread), stays[0]);
+  assert.equal(placement.nodeOf({ kind: "durable", key: "drains" }), drains[0]);
 });

@@ -14,6 +14,7 @@ import { Router } from "../../http/router.ts";
 import { allRoutes } from "../../http/routes/all.ts";
 import { validate } from "../../http/validate.ts";
 import { parseOptions } from "../../perf/options.ts";
+import { acpRoutes } from "../../plugins/commerce/acp/acp-routes.ts";
 import { type Block, blocksOf, documents } from "../support/document.ts";
 import { isFollowed, runnable } from "../support/document-plan.ts";
 import { type Call, typeDry } from "../support/dry-shell.ts";
@@ -26,6 +27,7 @@ const runElsewhere: readonly (readonly [path: string, language: string, by: stri
   ["docs/plugins.md", "ts", "test/plugins/example.test.ts"],
   ["docs/webhooks.md", "js", "test/spec/webhooks.test.ts"],
   ["docs/mcp.md", "json", "test/docs/mcp.test.ts"],
+  ["docs/channels.md", "json", "test/spec/channels.test.ts"],
   ["docs/integrations.md", "ts", "test/clients/requests.test.ts"],
   ["docs/integrations.md", "yaml", "test/clients/requests.test.ts"],
 ];
@@ -73,6 +75,7 @@ function check(block: Block, atEnd: Cleanup): void {
     assert.ok(code.includes(path) && code.includes(`\`\`\`${language}\\n`), `${elsewhere[2]} runs it`);
   } else if (language === "sh") checkTyped(block, atEnd);
   else if (language === "json") checkSetting(block);
+  else if (language === "yaml" && block.code.startsWith("services:")) checkCompose(block);
   else if (language === "yaml") checkManifest(block, atEnd);
   else if (block.above.includes("A mistake is answered")) checkMistake(block, atEnd);
   else
@@ -103,13 +106,14 @@ function checkCall({ program, args }: Call): void {
     checkCommand(program === "svc" ? args : args.slice(1));
   else if (program === "npm" && args[0] === "run" && args[1] === "perf") parseOptions(args.slice(3), "perf");
   else if (program === "npm")
-    assert.ok(["ci", "start", "test", "link"].includes(args[0] ?? "") || scripts[args[1] ?? ""], words);
+    assert.ok(["ci", "start", "test", "link", "install"].includes(args[0] ?? "") || scripts[args[1] ?? ""], words);
   else if (program === "docker") checkContainer(args);
   else if (program === "node" && args[0]?.endsWith("/npx")) checkClient(args.slice(1));
   else assert.ok(program !== "node", `nobody knows ${words}`);
 }
 
-const router = new Router(allRoutes(readSettings({}).settings));
+/** The routes of every server, and of one that is open to agents of others. */
+const router = new Router([...allRoutes(readSettings({}).settings), ...acpRoutes]);
 
 test("each route that docs/errors.md names exists", () => {
   const page = readFileSync(`${root}docs/errors.md`, "utf8");
@@ -216,15 +220,28 @@ function checkSetting({ above, code }: Block): void {
 }
 
 /** A manifest that compiles; a part of a spec is a manifest with nothing else. */
-function checkManifest({ code }: Block, atEnd: Cleanup): void {
+function checkManifest({ code, path }: Block, atEnd: Cleanup): void {
   const given = parse(code);
   const manifest = "spec" in given ? given : { spec: given };
   const file = join(tempDir(atEnd), "shown.json");
   writeFileSync(file, JSON.stringify({ ...manifest, metadata: { name: "shown" } }));
 
-  const { status, stdout, stderr } = svc(["validate-manifest", file]);
+  const exported = blocksOf(path).flatMap((block) => [...block.code.matchAll(/^export (SVC_\w+)=(\S+)$/gm)]);
+
+  const settings = Object.fromEntries(exported.map(([, name = "", value = ""]) => [name, value]));
+  const { status, stdout, stderr } = svc(["validate-manifest", file], settings);
 
   assert.equal(status, 0, `${stdout}${stderr}`);
+}
+
+/** A part of a compose file whose settings svc reads. */
+function checkCompose({ code }: Block): void {
+  const { services } = parse(code) as { services: { svc: { environment: Record<string, string> } } };
+
+  const { unknownNames, fromEnvironment } = loadSettings(services.svc.environment);
+
+  assert.deepEqual(unknownNames, []);
+  assert.ok(fromEnvironment.length > 0);
 }
 
 /** The error that README promises for a mistake in its manifest. */
@@ -243,10 +260,16 @@ function settingsOf(env: Readonly<Record<string, string>>): Record<string, strin
   return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith("SVC_")));
 }
 
-function svc(args: readonly string[]) {
+function svc(args: readonly string[], settings: Readonly<Record<string, string>> = {}) {
   return spawnSync(process.execPath, ["--import", `${root}strip-types.js`, `${root}svc.ts`, ...args], {
-    // Some documented manifests need a search server.
-    env: { PATH: process.env.PATH, SVC_SEARCH_BACKEND: "searxng", SVC_SEARCH_URL: "https://search.example" },
+    // Some documented manifests need a search server or a browser.
+    env: {
+      PATH: process.env.PATH,
+      SVC_SEARCH_BACKEND: "searxng",
+      SVC_SEARCH_URL: "https://search.example",
+      ...settings,
+      SVC_BROWSERS: '{"main": {"url": "http://127.0.0.1:9222", "tenants": "*"}}',
+    },
     encoding: "utf8",
   });
 }

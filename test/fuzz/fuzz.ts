@@ -37,6 +37,22 @@ const withToldIds: readonly string[] = [
   "POST /files",
   "GET /files/{file_id}",
   "POST /approvals/{approval_id}/decide",
+  // They need a key of push notifications, and a point of a curve.
+  "GET /push/vapid-public-key",
+  "POST /push/subscriptions",
+  // They need a code host, or answer 202 or 204.
+  "POST /chat/sessions/{thread_id}/workspace/repo",
+  "GET /chat/sessions/{thread_id}/workspace/repo",
+  "GET /chat/sessions/{thread_id}/workspace/repo/files",
+  "DELETE /chat/sessions/{thread_id}/workspace/repo",
+  "DELETE /github/connection",
+  "DELETE /github/connections/{github_user_id}",
+  "GET /github/repos",
+  // They need SVC_RUNTIME_KEYS, or a whole definition; test/spec/ sends valid ones.
+  "GET /keys",
+  "POST /keys",
+  "DELETE /keys/{key_id}",
+  "PUT /workflows/{workflow_id}",
   "GET /chat/runs/{resume_token}",
   "GET /chat/runs/{resume_token}/stream",
   "POST /chat/runs/{resume_token}/abort",
@@ -48,19 +64,65 @@ const withToldIds: readonly string[] = [
   "POST /runs/{run_id}/requeue",
   "GET /plans/{plan_id}",
   "DELETE /plans/{plan_id}",
+  "DELETE /documents/{doc_id}",
+  "DELETE /memory/{memory_id}",
+  "POST /memory/{memory_id}/restore",
   "GET /jobs/{name}",
   "GET /jobs/{name}/runs",
   "DELETE /jobs/{name}",
   "POST /jobs/{name}/run",
+  "GET /eval/datasets/{name}",
+  "DELETE /eval/datasets/{name}",
+  "POST /eval/datasets/{name}/items",
+  "POST /eval/datasets/{name}/run",
+  "POST /eval/runs",
+  "POST /eval/runs/compare",
+  "GET /eval/runs/{run_id}",
+  "GET /workflows/{workflow_id}",
+  "DELETE /workflows/{workflow_id}",
+  "GET /workflows/{workflow_id}/runs",
+  "POST /workflows/{workflow_id}/runs",
+  "GET /workflows/{workflow_id}/runs/{run_id}",
+  "POST /workflows/{workflow_id}/runs/{run_id}/cancel",
+  "GET /workflows/{workflow_id}/runs/{run_id}/steps/{step_id}/thread",
+  "GET /workflows/{workflow_id}/runs/{run_id}/stream",
+  "POST /eval/runs/{run_id}/cancel",
   "POST /tasks/{name}/run",
   "GET /docs/pages/{page}",
   "GET /artifacts/{manifest_id}/{artifact_id}",
+  "GET /quarantine/{quarantine_id}",
   "GET /.well-known/oauth-protected-resource",
   "POST /manifests/{name}/tools/approve",
+  "POST /manifests/{name}/plan",
   "POST /mcp",
   "GET /.well-known/oauth-protected-resource/mcp",
   "POST /internal/sessions/{session_id}/events",
+  "POST /agui/{manifest}",
+  "GET /memory/as-of/{turn_seq}",
+  "GET /skills/{manifest_name}",
+  "GET /skills/{manifest_name}/{skill_name}",
+  "GET /skills/{manifest_name}/activations/recent",
+  "GET /console/{build}/{folder}/{name}",
+  "GET /console/{build}/{folder}/{name}/{part}",
+  "GET /console/{build}/{folder}/{name}/{part}/{file}",
+  // These need a provider.
+  "POST /auth/github/device",
+  "POST /auth/github/token",
+  "POST /auth/github/actions",
+  ...["github", "google"].flatMap((provider) => [
+    `GET /auth/${provider}/authorize`,
+    `GET /auth/${provider}/callback`,
+    `POST /auth/${provider}/exchange`,
+  ]),
 ];
+
+/** Operations on whole skills, documents that are files, and files of the console. */
+const needsFiles = / \/(skill-library|documents\/files$|console\/\{build\})/;
+
+/** True for the operation that would refuse all later turns of the tenant: a freeze without selectors. */
+function isFreeze({ method, path }: { readonly method: string; readonly path: string }): boolean {
+  return method === "PUT" && path === "/controls/freeze";
+}
 
 /** The extent of a fuzz. The same seed makes the same requests. */
 export interface FuzzExtent {
@@ -88,10 +150,13 @@ const consumerSecret = "consumer-secret-0123456789";
 
 /** Refusals above 499 that concern a thing named in the request, and not the server. */
 const namedFailures: ReadonlySet<string> = new Set([
+  // The test server's code host is a closed port.
+  "github_unavailable",
   "model_not_configured",
   "unresolved_secret",
   "model_provider_error",
   "model_unavailable",
+  "push_not_configured",
 ]);
 
 /** Answers of a model that is hostile or broken. */
@@ -157,7 +222,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     mock.answer("plain", { text: ["The", " answer."] });
     mock.answer("hostile", ({ earlier }) => hostileAnswers[earlier % hostileAnswers.length] as Answer);
     const { json: reference } = await server.get("/openapi.json", { key: keys.all });
-    operations = operationsOf(reference as Reference);
+    operations = operationsOf(reference as Reference).filter((operation) => !isFreeze(operation));
     ajv.addSchema(reference, "reference");
   });
 
@@ -179,7 +244,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     try {
       // One content type: the drawn one.
       await connection.send(named ? bytes.replace("content-type: application/json\r\n", "") : bytes);
-      if (method === "GET" && template === "/chat/stream/{thread_id}") return await beginning(connection);
+      if (method === "GET" && endless.has(template)) return await beginning(connection);
       const answer = await connection.answer();
       assert.ok(answer, "the connection was dropped without an answer");
       return answer;
@@ -236,6 +301,8 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
       "Unauthorized",
       "MissingScopes",
       "BareRefusal",
+      "SignInRefusal",
+      "SkillRefusal",
       "OpenAiRefusal",
       "McpAnswer",
     ];
@@ -268,7 +335,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
     assert.doesNotMatch(text, /\.[tj]s:\d+:\d+|^\s+at [\w.<]+ \(/m);
   }
 
-  for (const route of routes) {
+  for (const route of routes.filter((each) => !isFreeze(each))) {
     test(`${nameOf(route)}: every answer is one of the reference`, async () => {
       const operation = operationOf({ method: route.method, template: route.path });
       await fc.assert(
@@ -351,7 +418,7 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
       if (operation.requestBody) assert.ok(count(400) > 0 && count(413) + count(415) > 0, name);
     }
     assert.deepEqual(
-      missed.filter((name) => !withToldIds.includes(name)),
+      missed.filter((name) => !withToldIds.includes(name) && !needsFiles.test(name)),
       [],
     );
   });
@@ -370,6 +437,9 @@ export function fuzz({ seed, runs, test }: FuzzExtent): void {
 function weightOf({ parameters = [], requestBody }: Operation): number {
   return requestBody ? 1.5 : parameters.length > 0 ? 1 : 0.2;
 }
+
+/** Paths of streams that last as long as their client. */
+const endless: ReadonlySet<string> = new Set(["/chat/stream/{thread_id}", "/events"]);
 
 /** The beginning of an answer: with the first frame, if it is a stream. */
 async function beginning(connection: RawConnection): Promise<RawAnswer> {
@@ -405,11 +475,14 @@ function formOfRefusal({ detail }: { detail: unknown }): string {
 /** The end mark of a stream. Streams of /v1/responses have an event for it. */
 const lastFrames: readonly string[] = ["[DONE]", "response.completed", "response.incomplete", "response.failed"];
 
+/** The types of the last events of AG-UI. */
+const lastTypes: readonly unknown[] = ["RUN_FINISHED", "RUN_ERROR"];
+
 /** Fails unless the text is whole frames up to the end mark, without a failure of the server. */
 function checkFrames(text: string): void {
   if (text === "") return;
   const frames = new FrameReader().push(text);
-  const ends = frames.filter(({ name }) => lastFrames.includes(name));
+  const ends = frames.filter(({ name, json }) => lastFrames.includes(name) || lastTypes.includes(json?.type));
   assert.equal(ends.length, 1, `ends in ${ends.map(({ name }) => name)}`);
   assert.equal(frames.at(-1), ends[0]);
   assert.ok(!text.includes("internal error"), text.slice(-500));

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import Database from "better-sqlite3";
 import { says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { cleanup } from "../support/temp.ts";
 import { webhookReceiver } from "../support/webhook-receiver.ts";
 
@@ -45,7 +46,7 @@ test("OPS-002 work that a process leaves out waits in the store for one with the
   assert.deepEqual(warned(), ["worker", "scheduler"]);
 
   // Worker only: the run ends and its webhook is sent, HTTP requests are refused, and no job fires.
-  await server.restart({ SVC_DUTIES: "worker" });
+  await server.restart({ SVC_DUTIES: "worker", SVC_METRICS_PORT: String(await freePort()) });
   const { body } = await receiver.nth(0);
   const chat = await server.post("/chat", turn("agent", "hi"));
   const probes = await Promise.all(["/live", "/health", "/ready", "/metrics"].map((path) => server.get(path)));

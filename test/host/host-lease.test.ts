@@ -11,7 +11,7 @@ import { AbandonedRuns } from "../../host/recovery.ts";
 import { systemSql } from "../../storage/store/statements.ts";
 import { abandonedRuns } from "../../storage/tables/abandoned-runs.ts";
 import { readEvents } from "../../storage/tables/events.ts";
-import { expireHostsOp, renewHostOp } from "../../storage/tables/hosts.ts";
+import { expireHostsOps, renewHostOp } from "../../storage/tables/hosts.ts";
 import { claimKeyOp, idempotencyKey } from "../../storage/tables/idempotency.ts";
 import { runByKey, runKey } from "../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../storage/tables/threads.ts";
@@ -56,9 +56,13 @@ for (const dialect of dialects)
       const lost: Error[] = [];
       let looks = 0;
       const lease = new HostLease({
+        env,
         store: store.system,
         host,
-        alone,
+        mode: alone ? "alone" : "cluster",
+        card: null,
+        locked: alone,
+        patienceMs: 0,
         renewed: true,
         log,
         onGone: () => {
@@ -179,7 +183,7 @@ for (const dialect of dialects)
     });
 
     test("a host with the exclusive lock removes all others at its start", async () => {
-      const first = start();
+      const first = start({ alone: true });
       await first.lease.keep();
       const holder = start({ alone: true });
       await holder.lease.keep();
@@ -190,7 +194,7 @@ for (const dialect of dialects)
       await holder.lease.leave();
       assert.equal(await holder.lease.keep(), 1_000);
       assert.deepEqual(holder.lost, []);
-      const [left] = await database.store.system.write([expireHostsOp(database.store.system)]);
+      const [left] = await database.store.system.write(expireHostsOps(database.store.system));
       assert.deepEqual(left, []);
     });
 
@@ -199,12 +203,19 @@ for (const dialect of dialects)
       const lost: Error[] = [];
       const host = env.id().slice(0, 16);
       const { store } = own;
-      const options = { store: store.system, host, alone: true, renewed: true, log, onGone: async () => {} };
-      const lease = new HostLease({ ...options, onLost: (error) => void lost.push(error) });
+      const options = { env, store: store.system, host, renewed: true, log, onGone: async () => {} };
+      const lease = new HostLease({
+        ...options,
+        mode: "alone",
+        card: null,
+        locked: true,
+        patienceMs: 0,
+        onLost: (error) => void lost.push(error),
+      });
       await lease.keep();
       // After a downgrade and upgrade the table of hosts is new, and so is the time of its revision.
       await store.system.write([store.system.op(undoneAndApplied, [])]);
-      await store.system.write([renewHostOp(store.system, host, -10_000), expireHostsOp(store.system)]);
+      await store.system.write([renewHostOp(store.system, host, -10_000), ...expireHostsOps(store.system)]);
 
       await lease.keep();
 
@@ -212,6 +223,50 @@ for (const dialect of dialects)
         lost.map(({ message }) => /migrated down while this process ran/.test(message)),
         [true],
       );
+    });
+
+    test("a renewal that notices a jump of the store's clock removes no host", async () => {
+      const other = start();
+      await other.lease.keep();
+      // The store's clock runs ahead of the monotonic clock by `ahead`.
+      let ahead = 0;
+      const removed: number[] = [];
+      const lease = new HostLease({
+        ...{ store: database.store.system, host: env.id().slice(0, 16), mode: "cluster", card: null, locked: false },
+        ...{ patienceMs: 0, renewed: true, log },
+        env: { ...env, monotonic: () => env.monotonic() - ahead },
+        onGone: async () => void removed.push(1),
+        onLost: (error) => assert.fail(error),
+      });
+      await lease.keep();
+      await lease.keep();
+      const before = removed.length;
+
+      // The store's clock jumps ahead by five minutes.
+      ahead = 300_000;
+      await lapse(other.host);
+      await lease.keep();
+      const atJump = removed.length;
+      await lease.keep();
+      await lease.leave();
+
+      assert.equal(atJump, before);
+      assert.equal(removed.length, before + 1);
+      assert.deepEqual(other.lost, []);
+    });
+
+    test("a deadlock at the renewal ends no host", async () => {
+      const { lease, store, lost, host } = start();
+      await lease.keep();
+      store.refused = "host_renew";
+      store.refusal = "conflict";
+
+      await lease.keep();
+      store.refused = null;
+      await lease.keep();
+      await lease.leave();
+
+      assert.deepEqual(lost, [], host);
     });
 
     test("a host whose first read fails looks for gone hosts at its next attempt", async () => {
@@ -258,7 +313,7 @@ for (const dialect of dialects)
 
       assert.deepEqual(waits, [1_000, 1_000, 1_000, 1_000, 1_000]);
       assert.deepEqual([looksBefore, looks(), lost], [0, 1, []]);
-      const [lapsed] = await database.store.system.write([expireHostsOp(database.store.system)]);
+      const [lapsed] = await database.store.system.write(expireHostsOps(database.store.system));
       assert.deepEqual(lapsed, []);
     });
   });

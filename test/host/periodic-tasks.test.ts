@@ -6,6 +6,7 @@ import { pino } from "pino";
 import { Bus } from "../../bus/bus.ts";
 import { type Env, systemEnv } from "../../bus/env.ts";
 import { nodeId } from "../../bus/protocol/node-id.ts";
+import { Metrics } from "../../governance/metrics.ts";
 import { allDuties, type Duty } from "../../governance/settings/duties.ts";
 import { loadSettings } from "../../governance/settings/settings.ts";
 import { HostLease } from "../../host/host-lease.ts";
@@ -18,6 +19,7 @@ import type { Store } from "../../storage/store/store.ts";
 import { storedJob, storeNow, writeJob } from "../../storage/tables/jobs.ts";
 import { endRunOp, insertRunOp, runByKey, runKey } from "../../storage/tables/runs.ts";
 import { eventually } from "../support/eventually.ts";
+import { noVectors } from "../support/no-vectors.ts";
 import { newRun } from "../support/rows.ts";
 import { Sim } from "../support/sim-env.ts";
 import { testStore } from "../support/stores.ts";
@@ -63,13 +65,13 @@ test("held tasks start within a second of release; requests do not wait", async 
     const tasks = startTasks([task], env, log, everything, async () => isHeld);
 
     await sim.advance(5_500);
-    const asked = tasks.run("noted");
+    const asked = tasks.run("noted", "asked");
     await sim.advance(100);
     isHeld = false;
     if (isStopped) tasks.stop();
     await sim.advance(5_000);
 
-    assert.equal(await asked, "done");
+    assert.equal((await asked).answer, "done");
     assert.deepEqual(began, isStopped ? [5_500] : [5_500, 6_000]);
   }
 });
@@ -168,7 +170,7 @@ test("TASK-003 a requested task runs at once, after a running one, once for all 
   const { task, began, env } = noted(sim, { takesMs: 70, pauseMs: 1_000 });
   const tasks = startTasks([task], env, log, everything);
   const told: unknown[] = [];
-  const ask = (name: string) => void tasks.run(name).then((answer) => told.push([answer, sim.now]));
+  const ask = (name: string) => void tasks.run(name, "asked").then(({ answer }) => told.push([answer, sim.now]));
   const startedAt = sim.now;
   await sim.advance(30);
 
@@ -195,7 +197,7 @@ test("a failed task reports its failure to the request", async () => {
   const tasks = startTasks([task], env, log, everything);
   await sim.advance(10);
 
-  const asked = tasks.run("noted");
+  const asked = tasks.run("noted", "asked");
   const refused = assert.rejects(asked, /the disk is full/);
   await sim.advance(10);
 
@@ -219,9 +221,9 @@ test("a request during a due task's wait counts as a requested run", async () =>
   await sim.advance(75);
 
   // The task runs from now on, and its timer fires during that run and waits.
-  void tasks.run("noted");
+  void tasks.run("noted", "asked");
   await sim.advance(20);
-  void tasks.run("noted");
+  void tasks.run("noted", "asked");
   await sim.advance(60);
 
   assert.deepEqual(why, ["due", "asked", "asked"]);
@@ -252,7 +254,7 @@ for (const [duties, begun, asked] of [
     const tasks = startTasks(made, sim.env(), log, { duties });
     await sim.advance(10);
     const began = [...done];
-    const answers = await Promise.all(made.map(({ name }) => tasks.run(name)));
+    const answers = await Promise.all(made.map(async ({ name }) => (await tasks.run(name, "asked")).answer));
 
     assert.deepEqual(began, begun);
     assert.deepEqual(answers, asked);
@@ -276,9 +278,13 @@ test("tasks that are marked for draining continue during the drain", async () =>
 /** The built-in tasks of one process. */
 function builtIn(store: Store, env: Env, settings: Readonly<Record<string, string>>): PeriodicTask[] {
   const lease = new HostLease({
+    env,
     store: store.system,
     host: "here",
-    alone: true,
+    mode: "alone",
+    card: null,
+    locked: true,
+    patienceMs: 0,
     renewed: false,
     log,
     onGone: async () => {},
@@ -289,6 +295,9 @@ function builtIn(store: Store, env: Env, settings: Readonly<Record<string, strin
   return periodicTasks({
     ...{
       store,
+      textVectors: noVectors(env, store),
+      skillImports: null as never,
+      metrics: new Metrics(),
       lease,
       env,
       bus,

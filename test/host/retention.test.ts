@@ -11,7 +11,8 @@ import { deleteByRetention, eraseOldLogs } from "../../host/retention.ts";
 import { auditPage, insertAuditOp } from "../../storage/tables/audit.ts";
 import { acceptDurableOp, durableRowById, endDurableOp } from "../../storage/tables/durable-rows.ts";
 import { deleteEndedDurables } from "../../storage/tables/durable-sweeps.ts";
-import { beginRunOp, runBegun } from "../../storage/tables/runs.ts";
+import { noteRetentionOp } from "../../storage/tables/manifest-retention.ts";
+import { beginRunOp, endRunOp, runBegun } from "../../storage/tables/runs.ts";
 import { insertThreadOp, threadBySuffix } from "../../storage/tables/threads.ts";
 import { newRun, threadRow } from "../support/rows.ts";
 import { testStore } from "../support/stores.ts";
@@ -27,11 +28,13 @@ async function owned(t: TestContext) {
   const node = nodeId("here", 0);
   const asked: unknown[] = [];
   const told: unknown[] = [];
+  const manifests: Record<string, unknown> = {};
   const bus: Bus = new Bus({
     ...{ env, node, incarnation: 0, actorNodes: [node] },
     deliver(delivery) {
       asked.push([delivery.kind, delivery.type, delivery.key, delivery.body]);
-      if (delivery.key.endsWith("bad")) bus.refuse(delivery, new SvcError("internal_error"));
+      if (delivery.type === "get") bus.reply(delivery, manifests[(delivery.body as { name: string }).name]);
+      else if (delivery.key.endsWith("bad")) bus.refuse(delivery, new SvcError("internal_error"));
       else bus.reply(delivery, { deleted: true });
     },
   });
@@ -42,13 +45,13 @@ async function owned(t: TestContext) {
   const sweep = (of: Record<string, string>) => {
     const settings = loadSettings({
       ...{ SVC_AUDIT_RETENTION_DAYS: "0", SVC_USAGE_RETENTION_DAYS: "0", SVC_ARTIFACT_RETENTION_DAYS: "0" },
-      ...of,
+      ...{ SVC_AUDIT_KEY: "k".repeat(32), ...of },
     });
     return deleteByRetention({ store, bus, env, log, settings });
   };
   const acme = store.tenant("acme");
   const rows = async () => (await auditPage(acme, {}, null, 10)).rows.map(({ id }) => id);
-  return { store, bus, env, log, acme, asked, told, row, sweep, rows };
+  return { store, bus, env, log, acme, asked, told, row, sweep, rows, manifests };
 }
 
 test("TASK-012 rows kept for ever stay, others are deleted once they are older", async (t) => {
@@ -109,4 +112,43 @@ test("a run's undeletable log is reported, blocks no later one, and is found aga
   assert.equal(rows, 54);
   assert.ok(await durableRowById(acme, "run-0"));
   assert.deepEqual(asked.slice(55), [["thread", "erase", "acme:fiber:bad", {}]]);
+});
+
+test("retention_days of a manifest deletes its idle threads and ended runs alone", async (t) => {
+  const { env, acme, asked, sweep, manifests } = await owned(t);
+  const old = env.now() - 3 * dayMs;
+  const governed = (retention_days: number | null) => ({
+    manifest: JSON.stringify({ spec: { governance: { retention_days } } }),
+  });
+  manifests.brief = governed(2);
+  manifests.changed = governed(null);
+  const ended = (id: string, thread_key: number, manifest: string) => {
+    const run = runBegun(newRun(id, { manifest }), { thread_key, epoch: 0, first_seq: 0 });
+    const end = { status: "completed", stop_reason: null, error: null, usage: null } as const;
+    return [beginRunOp(acme, run), endRunOp(acme, run, { ...end, ended_at: old, last_seq: 0 })];
+  };
+  await acme.write([
+    ...["brief", "changed"].map((name) => noteRetentionOp(acme, name, old)),
+    insertThreadOp(acme, threadRow(1, "old", { updated_at: old, manifest: "brief" })),
+    insertThreadOp(acme, threadRow(2, "new", { updated_at: env.now(), manifest: "brief" })),
+    insertThreadOp(acme, threadRow(3, "changed", { updated_at: old, manifest: "changed" })),
+    insertThreadOp(acme, threadRow(4, "other", { updated_at: old, manifest: "other" })),
+    ...ended("run-1", 2, "brief"),
+    ...ended("run-2", 4, "other"),
+  ]);
+
+  const deleted = await sweep({});
+  const again = await sweep({});
+
+  const named = (type: string) => asked.filter((one) => (one as string[])[1] === type);
+  assert.deepEqual(deleted, { of_manifests: 2 });
+  assert.deepEqual(again, { of_manifests: 1 });
+  assert.deepEqual(
+    named("erase").map((one) => (one as string[])[2]),
+    ["acme:old", "acme:old"],
+  );
+  assert.deepEqual(
+    named("get").map((one) => (one as { name: string }[])[3]?.name),
+    ["brief", "changed", "brief"],
+  );
 });

@@ -87,6 +87,13 @@ test("lean messages have the same result, or the same refusal, as whole ones", (
   );
 });
 
+test("the id of a call that is no string names no fields of a provider", () => {
+  const tool_calls = [{ id: { toString: 1 }, extra_content: { google: {} }, function: { name: "x", arguments: "{}" } }];
+  const sent = [{ role: "assistant", content: "", tool_calls }] as unknown as ClientMessage[];
+
+  assert.equal((leanMessages(sent)[0] as { vendor?: unknown }).vendor, undefined);
+});
+
 test("at most twenty types of dropped parts are logged", () => {
   const content = Array.from({ length: 5_000 }, (_, at) => ({ type: `odd-${at % 100}` }));
 

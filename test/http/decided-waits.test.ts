@@ -1,7 +1,7 @@
-// A decision wakes the runs that wait for it, on any node; each run then reads the decision from its row.
+// A decision wakes the runs that wait for it, on any node; each run then reads the decision from its row. Its news follow.
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { runAddress } from "../../bus/address.ts";
+import { nodeAddress, runAddress } from "../../bus/address.ts";
 import { systemEnv } from "../../bus/env.ts";
 import { SecretMask } from "../../governance/secret-mask.ts";
 import type { HttpContext } from "../../http/context.ts";
@@ -50,7 +50,7 @@ test("APPR-020 a decision wakes every run that waits for it, with a thread and w
     await tenant.write(joinOps(tenant, "request", run_id, openWaitOp(tenant, wait)));
   }
   const told: unknown[] = [];
-  const bus = { tell: (...message: unknown[]) => void told.push(message) };
+  const bus = { actorNodes: ["node/1"], tell: (...message: unknown[]) => void told.push(message) };
   const context = { store, bus, env: systemEnv(), mask: new SecretMask([]) } as unknown as HttpContext;
   const params = { approval_id: "request" };
   const request = { params, body: { decision: "approved", note: "" }, principal };
@@ -58,8 +58,10 @@ test("APPR-020 a decision wakes every run that waits for it, with a thread and w
 
   await decide?.handle(request as unknown as RouteRequest<never, never, never>, context);
 
+  const news = { kind: "approval", approval_id: "request", thread_id: "", status: "approved" };
   assert.deepEqual(told, [
     [runAddress("acme", null, "stateless"), "resume", { due: false }],
     [runAddress("acme", "desk", "threaded"), "resume", { due: false }],
+    [nodeAddress("node/1"), "news", { tenant_id: "acme", news }],
   ]);
 });

@@ -103,6 +103,27 @@ describe("/docs", () => {
     assert.deepEqual(complaintsOf(page), []);
   });
 
+  test("the version badges of the reference show their whole text", { timeout: 60_000 }, async (t) => {
+    if (!hasBrowser(t)) return;
+    const page = await reference();
+    await page.evaluate(operationsShown);
+
+    const badges =
+      (await page.evaluate(`[...document.querySelectorAll(".info .title small pre.version")].map((badge) => {
+      const [text, around] = [badge.getBoundingClientRect(), badge.parentElement.getBoundingClientRect()];
+      return {
+        text: badge.textContent.trim(),
+        isInside: text.top >= around.top - 1 && text.bottom <= around.bottom + 1,
+        isWhole: badge.scrollHeight <= badge.clientHeight && badge.scrollWidth <= badge.clientWidth,
+        background: getComputedStyle(badge).backgroundColor,
+      };
+    })`)) as { text: string }[];
+
+    assert.ok(badges.length >= 2, "the version of svc and that of OpenAPI");
+    for (const { text, ...badge } of badges)
+      assert.deepEqual(badge, { isInside: true, isWhole: true, background: "rgba(0, 0, 0, 0)" }, text);
+  });
+
   test("a first request from the page runs the agent quick", { timeout: 60_000 }, async (t) => {
     if (!hasBrowser(t)) return;
     const page = await reference();
@@ -321,7 +342,7 @@ function shows(find: string): string {
 const operationsShown = shows(`() => {
   const operations = [...document.querySelectorAll(".opblock")].map((block) =>
     block.querySelector(".opblock-summary-method").textContent + " " +
-    block.querySelector(".opblock-summary-path").dataset.path);
+    block.querySelector("[data-path]").dataset.path);
   return operations.length >= ${routes.length} && operations;
 }`);
 

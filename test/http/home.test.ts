@@ -18,10 +18,16 @@ describe("GET /", () => {
   let guarded: TestServer;
   before(async () => {
     const planted = manifestEnv(atEnd, { "planted-manifest": {} });
-    open = await startServer({ atEnd });
+    open = await startServer({ atEnd, env: { SVC_CONSOLE: "false" } });
     guarded = await startServer({
       atEnd,
-      env: { ...env, ...planted, SVC_DEFAULT_MANIFEST: "planted-manifest", SVC_TRUSTED_CLIENT_IP_HEADER: "X-Real-Ip" },
+      env: {
+        ...env,
+        ...planted,
+        SVC_CONSOLE: "false",
+        SVC_DEFAULT_MANIFEST: "planted-manifest",
+        SVC_TRUSTED_CLIENT_IP_HEADER: "X-Real-Ip",
+      },
     });
   });
 

@@ -4,6 +4,7 @@ import { before, describe, test } from "node:test";
 import OpenAI, { APIError } from "openai";
 import { offered } from "../../bus/nearest.ts";
 import { meantPath } from "../../http/meant-path.ts";
+import { withBundled } from "../support/bundled-manifests.ts";
 import { apiKeys, manifestEnv, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -211,7 +212,7 @@ describe("messages of refusals", () => {
   });
 
   test("an unknown manifest: the nearest and all of the tenant, none of another tenant", async () => {
-    const own = "There are clerk, hybrid-router, oss-only, own-helper, quick, router.";
+    const own = `There are ${withBundled("clerk", "own-helper").join(", ")}.`;
     const near = await ask({ manifest: "own-helpr" });
     const foreign = await ask({ manifest: "secret-plans" });
     const almostForeign = await ask({ manifest: "secret-plan" });
@@ -223,7 +224,7 @@ describe("messages of refusals", () => {
       assert.deepEqual([status, json.message], [404, `There is no manifest of this name. ${own}`]);
     assert.equal(
       rivals.json.message,
-      "There is no manifest of this name. There are clerk, hybrid-router, oss-only, quick, router, secret-plans.",
+      `There is no manifest of this name. There are ${withBundled("clerk", "secret-plans").join(", ")}.`,
     );
   });
 

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { allDuties } from "../../governance/settings/duties.ts";
+import { readSettings } from "../../governance/settings/settings.ts";
 import type { Route } from "../../http/route.ts";
 import { allRoutes } from "../../http/routes/all.ts";
 import type { Answer } from "../support/http-client.ts";
 
 /** Every route of a server with a manifest store; generated tests loop over them. */
-export const routes: readonly Route[] = allRoutes({ manifestSource: "store", triggers: [], duties: allDuties });
+export const routes: readonly Route[] = allRoutes({
+  ...{ manifestSource: "store", triggers: [], duties: allDuties },
+  // The servers of tests have no identity provider.
+  signIn: readSettings({}).settings,
+});
 
 /** Returns a name like `GET /audit`. */
 export function nameOf({ method, path }: Pick<Route, "method" | "path">): string {

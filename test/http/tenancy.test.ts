@@ -7,6 +7,7 @@ import Database from "better-sqlite3";
 import type { OwnedKind, Route, TenancySample } from "../../http/route.ts";
 import { gif } from "../support/image-bytes.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { skillText } from "../support/skills.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 import { nameOf, routes } from "./support.ts";
 
@@ -21,13 +22,21 @@ const ownersManifest = "agent-of-acme-01";
 const ownersDurable = "a-durable-of-acme";
 const ownersPlan = "a-plan-of-acme-1";
 const ownersJob = "a-job-of-acme-01";
+const ownersDataset = "a-dataset-of-acme-01";
+const ownersWorkflow = "workflow-acme-01";
+const ownersSkill = "skill-of-acme-01";
 const ownersArtifact = "01234567-89ab-4cde-8f01-23456789abcd";
+const ownersQuarantined = "a-text-of-acme-01";
 const ownersNames = {
   thread: ownersThread,
   manifest: ownersManifest,
   plan: ownersPlan,
   job: ownersJob,
+  eval_dataset: ownersDataset,
   artifact: ownersArtifact,
+  quarantined: ownersQuarantined,
+  skill: ownersSkill,
+  workflow: ownersWorkflow,
 };
 const messages = [{ role: "user", content: "hi" }];
 const nobodys = ["nobodys-thing-01", "nobodys-thing-02"] as const;
@@ -48,7 +57,7 @@ interface Sample extends TenancySample {
 /** Ids of files and of runs are random. */
 const nobodysIds = ["0".repeat(32), "f".repeat(32)] as const;
 const idFields =
-  /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id|resume_token|run_id)$/;
+  /^(thread_id|response_id|previous_response_id|name|manifest|manifest_id|model|file|file_id|plan_id|resume_token|run_id|quarantine_id|doc_id|memory_id|dataset_name|workflow_id|key_id)$/;
 
 /** Stores an artifact of the owner, whose manifest has the name of its id. */
 function storeArtifact(dataDir: string): void {
@@ -63,9 +72,20 @@ function storeArtifact(dataDir: string): void {
   db.close();
 }
 
+/** Stores a quarantined text of the owner. */
+function storeQuarantined(dataDir: string): void {
+  const db = new Database(join(dataDir, "svc.db"), { timeout: 10_000 });
+  db.prepare(
+    "INSERT INTO quarantine VALUES ('acme', ?, 5, NULL, NULL, '', 'm', 'fetch', 'c', '[]', 'the owner''s secret', 18)",
+  ).run(ownersQuarantined);
+  db.close();
+}
+
 function takesId(route: Route): boolean {
   // Queue consumers get their tenant from their secret: see spec/queues.test.ts.
   if (route.admit !== null) return false;
+  // The name of a new key is for people.
+  if (nameOf(route) === "POST /keys") return false;
   const fields = [route.params, route.query, route.body].flatMap((schema) =>
     Object.keys((schema as { properties?: object } | null)?.properties ?? {}),
   );
@@ -78,12 +98,17 @@ describe("an id of another tenant", () => {
   let ownersFile: string;
   let ownersRun: string;
   let ownersResponse: string;
+  let ownersDocument: string;
+  let ownersMemory: string;
+  let ownersEvalRun: string;
+  let ownersWorkflowRun: string;
+  let ownersKey: string;
   before(async () => {
     const root = tempDir(atEnd);
     const files = join(root, ".svc-scopes", "acme", "threads", ownersThread);
     mkdirSync(join(files, "b"), { recursive: true });
     writeFileSync(join(files, "a"), "the owner's file");
-    server = await startServer({ env: { ...env, SVC_WORKSPACE_ROOT: root }, atEnd });
+    server = await startServer({ env: { ...env, SVC_WORKSPACE_ROOT: root, SVC_RUNTIME_KEYS: "true" }, atEnd });
     const as = { key: keys.owner };
     for (const description of ["first", "second"]) {
       const manifest = { metadata: { name: ownersManifest, description } };
@@ -104,9 +129,26 @@ describe("an id of another tenant", () => {
     await server.request("PUT", `/plans/${ownersPlan}`, { ...as, body: plan });
     const job = { manifest_id: ownersManifest, payload: { prompt: "the owner's secret" } };
     await server.request("PUT", `/jobs/${ownersJob}`, { ...as, body: job });
+    const items = [{ user_input: "the owner's secret", rubric: { mock_answer: "the owner's secret" } }];
+    await server.request("PUT", `/eval/datasets/${ownersDataset}`, { ...as, body: { items } });
+    const evaluation = { dataset_name: ownersDataset, candidate_manifest: ownersManifest, mock: true };
+    ownersEvalRun = (await server.request("POST", "/eval/runs", { ...as, body: evaluation })).json.id;
+    const steps = [{ id: "a", kind: "template", config: { text: "the owner's secret" } }];
+    const workflow = { name: "the owner's secret", definition: { steps, outputs: { text: "$steps.a.text" } } };
+    await server.request("PUT", `/workflows/${ownersWorkflow}`, { ...as, body: workflow });
+    const begun = await server.request("POST", `/workflows/${ownersWorkflow}/runs`, { ...as, body: {} });
+    ownersWorkflowRun = begun.json.run_id;
     const response = { model: ownersManifest, input: "the owner's secret" };
     ownersResponse = (await server.request("POST", "/v1/responses", { ...as, body: response })).json.id;
+    const document = { title: "the owner's secret", text: "the owner's secret" };
+    ownersDocument = (await server.request("POST", "/documents", { ...as, body: document })).json.doc_id;
+    const memory = { content: "the owner's secret", manifest_id: ownersManifest };
+    ownersMemory = (await server.request("POST", "/memory", { ...as, body: memory })).json.id;
+    ownersKey = (await server.request("POST", "/keys", { ...as, body: { scopes: [] } })).json.id;
+    const skill = { files: { "SKILL.md": skillText(ownersSkill, "The owner's secret.") } };
+    await server.request("POST", "/skill-library", { ...as, body: skill });
     storeArtifact(server.dataDir);
+    storeQuarantined(server.dataDir);
     ownersFile = (await server.request("POST", "/files", { ...as, body: file })).json.file_id;
   });
 
@@ -138,7 +180,13 @@ describe("an id of another tenant", () => {
     const { route, query } = sample;
     const what = sample.of === "response" && sample.body ? " after a response" : "";
     test(`AUTH-010 ${route}${query ? `?${query("")}` : ""}${what} answers another tenant's id and an unknown id with the same bytes`, async () => {
-      const made = { file: ownersFile, run: ownersRun, response: ownersResponse };
+      const made = {
+        ...{ file: ownersFile, run: ownersRun, response: ownersResponse },
+        ...{ document: ownersDocument, memory: ownersMemory },
+        eval_run: ownersEvalRun,
+        workflow_run: ownersWorkflowRun,
+        key: ownersKey,
+      };
       const theirs: Readonly<Record<OwnedKind, string>> = { ...ownersNames, ...made };
       const unknown = sample.of === "response" ? nobodysResponses : sample.of in made ? nobodysIds : nobodys;
       const [nobodys1, nobodys2] = unknown;
@@ -157,6 +205,8 @@ describe("an id of another tenant", () => {
     const as = { key: keys.owner };
 
     const history = await server.get(`/chat/history/${ownersThread}`, as);
+    const quarantined = await server.get(`/quarantine/${ownersQuarantined}`, as);
+    assert.equal(quarantined.text, "the owner's secret");
     const artifact = await server.get(`/artifacts/${ownersArtifact}/${ownersArtifact}`, as);
     assert.equal(artifact.json.content, "the owner's secret");
     const versions = await server.get(`/manifests/${ownersManifest}/versions`, as);
@@ -169,6 +219,10 @@ describe("an id of another tenant", () => {
 
     const run = await server.get(`/chat/runs/${ownersRun}`, as);
 
+    const documents = await server.get("/documents/search?q=secret", as);
+    assert.equal(documents.json.items[0].content, "the owner's secret");
+    const memories = await server.get("/memory", as);
+    assert.equal(memories.json.items[0].content, "the owner's secret");
     assert.equal(run.json.manifest_id, ownersDurable);
     assert.notEqual(run.json.error, "aborted");
     const job = await server.get(`/jobs/${ownersJob}`, as);
@@ -199,6 +253,14 @@ describe("an id of another tenant", () => {
       "/approvals",
       "/plans",
       "/jobs",
+      "/eval/datasets",
+      "/eval/runs",
+      "/workflows",
+      "/documents",
+      "/documents/search?q=secret",
+      "/memory",
+      "/memory/search?q=secret",
+      "/memory/as-of/9",
       "/chat/sessions",
       "/chat/sessions/search?q=secret",
       "/manifests",

@@ -130,10 +130,12 @@ export function fullValue(node: SchemaNode): unknown {
       const values = node.additionalProperties;
       return typeof values === "object" ? { key: fullValue(values) } : { key: "value" };
     }
-    return Object.fromEntries(Object.entries(node.properties).map(([key, field]) => [key, fullValue(field)]));
+    return Object.fromEntries(
+      Object.entries(node.properties).map(([key, field]) => [key, addresses[key] ?? fullValue(field)]),
+    );
   }
   if (type === "array") return [fullValue(node.items ?? {})];
-  if (type === "string") return ["a", "full_replay", "owner/name", "svc/v1"].find((text) => fits(node, text));
+  if (type === "string") return ["a", "full_replay", "owner/name", "svc/v1", "0.1.0"].find((text) => fits(node, text));
   if (type === "boolean") return true;
   return Math.max(node.minimum ?? 1, 1);
 }
@@ -141,6 +143,14 @@ export function fullValue(node: SchemaNode): unknown {
 function fits(node: SchemaNode, text: string): boolean {
   return node.pattern === undefined || new RegExp(node.pattern, "u").test(text);
 }
+
+/** Values of fields that rules read as addresses. A list of problems ends at the 20th, so the full manifest has few others. */
+const addresses: Readonly<Record<string, string>> = {
+  url: "https://a/",
+  gateway_url: "https://a/",
+  path_prefix: "https://a/",
+  cwd: "/a",
+};
 
 /** A manifest in which every field is written. It is valid by the schema, and breaks rules between fields. */
 export function fullManifest(schema: TSchema): Manifest {
@@ -182,6 +192,11 @@ export function* nodesOf(node: SchemaNode, path: Steps = []): Generator<{ node: 
 export const noTargets: OperatorTargets = {
   egressCredential: () => null,
   grantsSecret: () => false,
+  commandFault: () => null,
+  hasSandbox: () => true,
+  allowedImages: [],
   stdioFault: () => "needs a way to run commands",
+  stdioFolderFault: () => null,
+  hasBrowser: () => false,
   hasSearch: false,
 };

@@ -17,8 +17,10 @@ const planted = "planted-notes-key-9321";
 const { env: keyed, keys } = apiKeys({
   writer: { scopes: ["notes:write", "chat:write", "audit:read"] },
   reader: { scopes: ["notes:read"] },
+  flows: { tenant_id: "flows", scopes: ["workflows:write"] },
   other: { scopes: ["chat:write"] },
   reading: { tenant_id: "initech", scopes: ["notes:write", "chat:write", "approvals:write"] },
+  posting: { tenant_id: "umbrella", scopes: ["notes:write", "notes:read", "metrics:read"] },
   waiting: { tenant_id: "hooli", scopes: ["chat:write"] },
   stranger: { tenant_id: "globex", scopes: ["notes:write", "chat:write", "audit:read"] },
 });
@@ -44,6 +46,10 @@ describe("the parts of a plugin", () => {
           approvals: [{ id: "counts", tools: ["count_notes"] }],
           execution: { mode: "durable" },
           extensions: { notes: { archive: true } },
+        },
+        gated: {
+          tools: ["count_notes"],
+          approvals: [{ id: "gate", tools: ["count_notes"] }],
         },
         stranded: { extensions: { notes: { unreachable: true } } },
         misled: { extensions: { notes: { archive: "yes", cellar: true } } },
@@ -140,6 +146,52 @@ describe("the parts of a plugin", () => {
     );
   });
 
+  test("an entry point starts runs whose frames and end the plugin reads", async () => {
+    mock.answer("scripted", () => ({ text: "Three." }));
+    const body = { manifest: "agent", question: "How many?", thread: "notes-acme" };
+    const { json, status } = await server.post("/notes/ask", body, { key: keys.reader });
+    const taken = await server.post("/chat", turn("agent", "Hi.", { thread_id: "notes-acme" }), { key: keys.other });
+    const strange = await server.post("/notes/ask", { ...body, manifest: "absent" }, { key: keys.reader });
+
+    assert.deepEqual([status, json.end], [200, { texts: ["Three."], error: null }]);
+    assert.ok(json.names.includes("text_delta"), json.names.join(" "));
+    assert.match(JSON.stringify(mock.requests.at(-1)?.body.messages), /A note of somebody else.*Notes are short/s);
+    assert.deepEqual([taken.status, taken.json.error], [400, "invalid_thread_id"]);
+    assert.deepEqual([strange.status, strange.json.error], [404, "unknown_manifest:absent"]);
+  });
+
+  test("a run in the background waits for an approval, and its questions get no answer", async () => {
+    const asked = [calls(["count_notes", {}]), { text: "Done." }];
+    mock.answer("scripted", () => asked.shift() as Reply);
+    const body = { manifest: "gated", question: "Count.", thread: "notes-gate" };
+    const { json } = await server.post("/notes/ask", body, { key: keys.reader });
+
+    assert.equal(json.waiting_on.kind, "approval");
+  });
+
+  test("an entry point of form stream answers a caller as POST /chat/stream does", async () => {
+    mock.answer("scripted", () => ({ text: "Talked." }));
+    const stream = await server.stream("/notes/talk", { manifest: "agent", text: "Hi." }, { key: keys.reader });
+    const frames = await stream.rest();
+
+    const done = frames.find(({ name }) => name === "done");
+    assert.deepEqual(done?.json.data.final, { role: "assistant", content: "Talked." });
+  });
+
+  test("a delivery is repeated until the plugin has sent it, and given up if it is dead", async () => {
+    await server.post("/notes", { body: "post a card" }, { key: keys.posting });
+    await server.post("/notes", { body: "post a dead card" }, { key: keys.posting });
+
+    const posted = ["post a card", "post a dead card", "posted by posting after 1"];
+    await eventually("posted", async () => {
+      const { json } = await server.get("/notes", { key: keys.posting });
+      const bodies = json.items.map(({ body }: { body: string }) => body);
+      return JSON.stringify(bodies.sort()) === JSON.stringify(posted);
+    });
+    const { text } = await server.get("/metrics", { key: keys.posting });
+    assert.match(text, /svc_webhook_delivery_total\{kind="notes",endpoint="notes",outcome="dead"\} 1/);
+  });
+
   test("an actor is one instance per key, whichever thread asks it", async () => {
     await server.post("/notes", { body: "coffee" }, { key: keys.stranger });
 
@@ -202,6 +254,36 @@ describe("the parts of a plugin", () => {
     assert.match(text, /^svc_decisions_total\{(?=.*decider="choosy")(?=.*outcome="error").*\} 1$/m);
   });
 
+  test("WF-003 a kind of steps works for a workflow, over several calls and tries", async () => {
+    const steps = (body: string) => [
+      { id: "n", kind: "note", config: { prefix: "> " }, inputs: { body }, retry: { max: 1, backoff_seconds: 1 } },
+    ];
+    const as = { key: keys.flows };
+    const run = async (body: string) => {
+      const definition = { steps: steps(body), outputs: { note: "$steps.n.note" } };
+      await server.request("PUT", "/workflows/noted", { ...as, body: { name: "noted", definition } });
+      const { json } = await server.request("POST", "/workflows/noted/runs", { ...as, body: {} });
+      return eventually("the end of the run", async () => {
+        const found = (await server.get(`/workflows/noted/runs/${json.run_id}`, as)).json;
+        return found.finished_at !== null && found;
+      });
+    };
+    const { json } = await server.get("/workflows/-/kinds", as);
+    const check = { definition: { steps: [{ id: "n", kind: "note", config: { prefix: 1 } }] } };
+    const checked = await server.request("POST", "/workflows/-/check", { ...as, body: check });
+
+    const good = await run("good");
+    const bad = await run("bad");
+
+    assert.equal(json.items.at(-1).source, "plugin");
+    assert.deepEqual(
+      checked.json.problems.map(({ code }: { code: string }) => code),
+      ["missing_input", "invalid_field"],
+    );
+    assert.deepEqual([good.status, good.outputs], ["succeeded", { note: "> good after 3, try 1" }], good.error);
+    assert.deepEqual([bad.status, bad.outputs], ["succeeded", { note: "> bad after 3, try 2" }], bad.error);
+  });
+
   test("a task runs periodically", async () => {
     for (const round of [1, 2]) {
       const { status } = await server.post("/notes", { body: "rubbish" }, { key: keys.stranger });
@@ -212,6 +294,8 @@ describe("the parts of a plugin", () => {
       );
     }
     assert.deepEqual(await bodies(keys.stranger), ["coffee", "tea"]);
+    const { text } = await server.get("/metrics", { key: keys.writer });
+    assert.match(text, /^svc_notes_swept_bucket\{le="10"\} [1-9]\d*$/m);
   });
 
   test("GOV-019 AUDIT-022 a hook denies a call before it is made, and the audit names it", async () => {
@@ -279,6 +363,11 @@ describe("the parts of a plugin", () => {
     const opened = Number(/^svc_notes_archives_total (\d+)$/m.exec(text)?.[1]);
     // Once on each thread that has run the agent.
     assert.ok(opened >= 1 && opened <= 2, text);
+    const series = (le: string) =>
+      new RegExp(`^svc_notes_archive_seconds_bucket\\{(?=.*le="${le}")(?=.*shelf="top").*\\} (\\d+)$`, "m").exec(
+        text,
+      )?.[1];
+    assert.deepEqual([series("0.1"), series("0.25")], ["0", String(opened)]);
   });
 
   /** The names of the tools in the newest request to the model. */

@@ -17,10 +17,11 @@ import { directory, file, pluginFile, refusals } from "./support.ts";
 
 const notes = "./test/support/notes-plugin.ts";
 
-test("plugins are loaded in order with their settings, and none by default", async () => {
+test("plugins are loaded in order with their settings, and the shop by default", async () => {
   const other = pluginFile("other", `settings: [int("OTHER_SIZE", 4, [1, 9], "x")], tools: [tool("other_tool")]`);
 
   const { plugins, settings } = await loadDeployment({
+    SVC_COMMERCE_ENABLED: "false",
     SVC_PLUGINS: `${other}, ${notes}`,
     SVC_NOTES_MAX: "7",
     SVC_NOTES_KEY: "a secret of the notes",
@@ -41,7 +42,11 @@ test("plugins are loaded in order with their settings, and none by default", asy
   assert.deepEqual(settings.unknownNames, []);
   assert.ok(settings.secretValues.includes("a secret of the notes"));
   assert.ok(Object.isFrozen(settings.pluginSettings));
-  assert.deepEqual((await loadDeployment({})).plugins, []);
+  assert.deepEqual((await loadDeployment({ SVC_COMMERCE_ENABLED: "false" })).plugins, []);
+  assert.deepEqual(
+    (await loadDeployment({})).plugins.map(({ from, plugin }) => [from, plugin.name]),
+    [["svc", "commerce"]],
+  );
 });
 
 test("a plugin's setting is validated against its declaration", async () => {
@@ -147,11 +152,11 @@ test("the exports of a plugin are checked field by field", async () => {
     ["routes: [{ ...get('/x'), tag: { name: 'System', description: '' } }]", "the tag of GET /x must be shaped"],
     [
       "settings: [{ ...int('A', 1, [0, 1], 'x'), name: 'PATH' }]",
-      "plugin.settings[0].name must be a text of the form ^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$",
+      "plugin.settings[0].name must be a text of the form ^(?!SVC_SECRET_)[A-Z][A-Z0-9]*_[A-Z0-9_]*$",
     ],
     [
       "settings: [int('SECRET_A', 1, [0, 1], 'x')]",
-      "plugin.settings[0].name must be a text of the form ^SVC_(?!SECRET_)[A-Z][A-Z0-9_]*$",
+      "plugin.settings[0].name must be a text of the form ^(?!SVC_SECRET_)[A-Z][A-Z0-9]*_[A-Z0-9_]*$",
     ],
     [
       "settings: [{ ...int('A', 1, [0, 1], 'x'), default: undefined }]",
@@ -201,6 +206,10 @@ test("the exports of a plugin are checked field by field", async () => {
     [
       "migrations: [{ revision: 'shaped_0001', name: 'x', up: [1], down: [] }]",
       "plugin.migrations[0].up[0] must be an object",
+    ],
+    [
+      "metrics: { svc_shaped_x_total: { type: 'histogram', help: 'x', labels: [] } }",
+      "the histogram svc_shaped_x_total must end in _seconds",
     ],
     ["kinds: [{ ...kind('x'), on: { a: 1 } }]", "plugin.kinds[0].on.a must be a function"],
     ["patterns: { Loud: () => {} }", "plugin.patterns has the key Loud, which does not match ^[a-z][a-z0-9_]{0,63}$"],

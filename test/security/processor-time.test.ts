@@ -61,8 +61,8 @@ describe("processor time without a yield", () => {
       const send = await request();
       const ms = await server.longestMs(async () => {
         const { status, text } = await send();
-        // The mock's answer fits no schema.
-        const isExpected = status < 500 || text.includes("does not fit the output_schema");
+        // The mock's answer fits no schema, and the test server's code host is a closed port.
+        const isExpected = status < 500 || /does not fit the output_schema|"github_unavailable"/.test(text);
         assert.ok(isExpected, `${what}: ${status} ${text.slice(0, 200)}`);
       });
       least = Math.min(least, ms);

@@ -472,7 +472,11 @@ describe("threat 28: file safety", () => {
     writeFileSync(fixture.at("file"), "");
 
     for (const root of [fixture.at("gone"), fixture.at("file")]) {
-      const result = await fixture.call("list_dir", {}, { workspace: { root, deploymentTenants: ["default"] } });
+      const result = await fixture.call(
+        "list_dir",
+        {},
+        { workspace: { root, deploymentTenants: ["default"], checkout: async () => null } },
+      );
       assert.equal(result.error, "transport_unavailable");
       assert.match(result.text, /^workspace_root/);
     }

@@ -17,6 +17,8 @@ const { env, keys } = apiKeys({
   alice: { scopes: ["chat:write"] },
   owner: { scopes: ["manifests:write", "manifests:read"] },
   judge: { scopes: ["approvals:write", "approvals:read"] },
+  bert: { scopes: ["chat:write"] },
+  caller: { scopes: ["chat:write", "agents:call"] },
   poor: { scopes: ["audit:read"] },
   stranger: { tenant_id: "globex", sub: "eve", scopes: ["*"] },
 });
@@ -453,6 +455,59 @@ describe("authorization", () => {
     assert.deepEqual([newer.status, newer.error.code], [403, -32000]);
     const older = await rpc("message/send", { text: "go", manifest: "keyed" });
     assert.deepEqual([older.status, older.error.code], [200, -32001]);
+  });
+
+  test("A2A-002 3.1.4 a caller lists its own tasks, the last changed first, in pages", async () => {
+    const params = (more: object = {}) => ({ contextId: "listed", ...more });
+    const list = async (more?: object, who: Who = "alice") => (await rpc("ListTasks", params(more), who)).result;
+    const client = await newer();
+    const ids: string[] = [];
+    for (let at = 0; at < 3; at++) ids.unshift((await sent(client, `task ${at}`, { contextId: "listed" })).id);
+
+    const first = await list({ pageSize: 2 });
+    const second = await list({
+      pageSize: 2,
+      pageToken: first.nextPageToken,
+      includeArtifacts: true,
+      historyLength: 1,
+    });
+
+    const named = ({ tasks }: { tasks: { id: string }[] }) => tasks.map(({ id }) => id);
+    assert.deepEqual([named(first), named(second)], [ids.slice(0, 2), ids.slice(2)]);
+    assert.deepEqual([first.totalSize, first.pageSize, second.nextPageToken], [3, 2, ""]);
+    assert.deepEqual(
+      [first.tasks[0].artifacts, first.tasks[0].history, first.tasks[0].status.state],
+      [undefined, undefined, "TASK_STATE_COMPLETED"],
+    );
+    assert.deepEqual(
+      [second.tasks[0].artifacts[0].parts, second.tasks[0].history[0].parts],
+      [[{ text: "The answer." }], [{ text: "task 0" }]],
+    );
+    for (const who of ["bert", "stranger"] as const) assert.deepEqual((await list({}, who)).tasks, []);
+    assert.equal((await list({ status: "TASK_STATE_FAILED" })).totalSize, 0);
+    assert.equal((await list({ status: "TASK_STATE_COMPLETED" })).totalSize, 3);
+    assert.deepEqual((await list({ statusTimestampAfter: "2100-01-01T00:00:00Z" })).tasks, []);
+  });
+
+  test("A2A-002 3.1.4 a list names tasks that work and that wait, and refuses wrong params", async () => {
+    const { open, task } = await heldTask("held", { contextId: "busy" });
+    const ofState = async (status: string) =>
+      (await rpc("ListTasks", { contextId: "busy", status })).result.tasks.map(({ id }: { id: string }) => id);
+
+    assert.deepEqual([await ofState("TASK_STATE_WORKING"), await ofState("TASK_STATE_COMPLETED")], [[task.id], []]);
+    open();
+    for (const params of [{ pageSize: 101 }, { pageSize: 0 }, { pageToken: "x" }, { statusTimestampAfter: "soon" }])
+      assert.equal((await rpc("ListTasks", params)).error.code, -32602, JSON.stringify(params));
+  });
+
+  test("A2A-002 a caller that the manifest refuses reads, streams and cancels no task of it", async () => {
+    const task = await sent(await newer("caller"), "hi", { manifest: "keyed" });
+
+    for (const method of ["GetTask", "CancelTask", "SubscribeToTask"] as const) {
+      const { status, error } = await rpc(method, { id: task.id });
+      assert.deepEqual([status, error.code], [403, -32000], method);
+    }
+    assert.equal((await rpc("GetTask", { id: task.id }, "caller")).result.id, task.id);
   });
 
   test("A2A-002 13.1 another tenant's task and context are answered as unknown", async () => {

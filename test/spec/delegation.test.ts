@@ -23,11 +23,12 @@ const to = (...names: string[]) => ({
 const sum = (expression: string) => ["calculator", { expression }] as const;
 const task = (agent: string, prompt = "Do it.") => ["task", { agent, prompt }] as const;
 
-test("DEL-002 delegation names each agent once and not itself; unbuilt fields are refused", () => {
+test("DEL-002 delegation names each agent once and not itself, and a worktree binds merge_task", () => {
   const given = (delegation: object) => ({ delegation: { agents: [{ name: "y" }], ...delegation } });
 
   assert.deepEqual(compileProblems(given({ worktree: false, background: false, max_background: 16 })), []);
-  assert.deepEqual(compileProblems(given({ worktree: true })), ["unsupported spec.delegation.worktree"]);
+  const apart = compileSpec(given({ worktree: true })).tools.map(({ name }) => name);
+  assert.deepEqual(apart, ["task", "merge_task"]);
   const tools = compileSpec({ ...given({}), tool_effects: { task: "read" } }).tools.map(({ name, effect }) => [
     name,
     effect,

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import { type ErrorCode, errorTable } from "../../bus/errors.ts";
+import { withBundled } from "../support/bundled-manifests.ts";
 import { gate, says, startChat, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
@@ -41,7 +42,8 @@ const sentence = (code: string): string | undefined => {
   const { status, help } = errorTable[name];
   return [404, 405, 415, 502].includes(status) || spoken.includes(name) ? help : undefined;
 };
-const manifests = "agent, api-keys-not, hybrid-router, later, oss-only, quick, router, vault";
+const own = ["agent", "api-keys-not", "later", "vault"];
+const manifests = withBundled(...own).join(", ");
 
 describe("refusals", () => {
   const atEnd = cleanup();
@@ -59,7 +61,7 @@ describe("refusals", () => {
         },
         vault: { auth: { inbound: { required_scopes: ["vault:open", "vault:enter"] } } },
         "api-keys-not": { auth: { inbound: { schemes: ["jwt"] } } },
-        later: { skills_declared_only: true },
+        later: { procedural_memory: { enabled: true, embedding_model: "bge-small-en-v1.5" } },
       },
       routes: { secretive: { provider: "groq", model: "x" }, keyless: { provider: "xai", model: "x" } },
       providers: { groq: { api_key: "secret:NOT_THERE" } },
@@ -124,8 +126,8 @@ describe("refusals", () => {
   test("ERR-014 an invalid operator's manifest is 422 with the field, on every surface", async () => {
     const detail = [
       {
-        loc: ["spec", "skills_declared_only"],
-        msg: "spec.skills_declared_only is not supported by this version.",
+        loc: ["spec", "procedural_memory", "embedding_model"],
+        msg: "spec.procedural_memory.embedding_model is not supported by this version.",
         type: "unsupported",
       },
     ];
@@ -288,7 +290,7 @@ describe("refusals", () => {
   test("MANI-003 MANI-004 MANI-012 the error rows of manifests hold", async () => {
     const manifest = { metadata: { name: "clerk" } };
     await as(keys.operator, "PUT", "/manifests/clerk", { manifest });
-    const noManifest = `There is no manifest of this name. There are ${manifests.replace("hybrid", "clerk, hybrid")}.`;
+    const noManifest = `There is no manifest of this name. There are ${withBundled(...own, "clerk").join(", ")}.`;
     const rows: [string, string, unknown, number, string][] = [
       ["GET", "/manifests/nobody", undefined, 404, both("not_found", undefined, noManifest)],
       ["GET", "/manifests/clerk?version=9", undefined, 404, both("not_found")],

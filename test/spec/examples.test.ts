@@ -1,17 +1,27 @@
 // The manifests of examples/: each runs with the requests of examples/README.md and must do what that file says.
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { modelTestCertificate } from "../support/certificate.ts";
 import { calls, inTurn, startChat, systemOf, wordsOf } from "../support/chat.ts";
+import { findChromium } from "../support/chromium.ts";
+import { startDevToolsBrowser } from "../support/devtools-browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import type { Behaviour, Reply } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { has } from "../support/needs.ts";
+import { type SearchService, startSearchService } from "../support/search-service.ts";
 import type { TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
+import { startWebSite } from "../support/web-site.ts";
 
+const chromium = findChromium();
 const directory = fileURLToPath(new URL("../../examples/", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+const searchKey = "search-key.0123456789-abcdef";
 const readme = readFileSync(`${directory}README.md`, "utf8");
 const examples = readdirSync(directory).flatMap((file) => (file.endsWith(".yaml") ? [file.slice(0, -5)] : []));
 const commands = [...readme.matchAll(/^curl (?:-N )?"?http:\/\/127\.0\.0\.1:8080([^\s"]+)"?(?:.* -d '(.*)')?$/gm)];
@@ -46,17 +56,53 @@ describe("examples", () => {
   let server: TestServer;
   let mock: MockModel;
   let workspaces: string;
+  let search: SearchService;
+  let archive: string;
   before(async () => {
     workspaces = tempDir(atEnd);
+    search = await startSearchService(atEnd, searchKey);
+    const folder = tempDir(atEnd);
+    archive = `${folder}/archive`;
+    mkdirSync(archive);
+    writeFileSync(`${archive}/notes.txt`, "The word is heron.\n");
+    writeFileSync(`${folder}/ca.pem`, modelTestCertificate.cert);
+    // The program of the archive's server as npm installs it, with the Node of the tests.
+    const programs = `${folder}/bin`;
+    mkdirSync(programs);
+    symlinkSync(process.execPath, `${programs}/node`);
+    const program = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-filesystem/dist/index.js"));
+    symlinkSync(program, `${programs}/mcp-server-filesystem`);
+    // The example serves a folder of the operator's machine.
+    const manifests = `${folder}/manifests`;
+    cpSync(directory, manifests, { recursive: true });
+    const archivist = readFileSync(`${directory}archivist.yaml`, "utf8");
+    writeFileSync(`${manifests}/archivist.yaml`, archivist.replace("args: [/srv/archive]", `args: ["${archive}"]`));
     const port = await freePort();
+    const site = await startWebSite(atEnd);
+    site.on("/", (_, response) => response.setHeader("content-type", "text/html").end("<h1>Example Domain</h1>"));
+    const browser = chromium === null ? null : await startDevToolsBrowser(chromium, atEnd);
     ({ server, mock } = await startChat(atEnd, {
       models: ["scripted", openModel, smallModel],
       env: {
-        SVC_MANIFEST_DIR: directory,
+        SVC_MANIFEST_DIR: manifests,
+        SVC_SEARCH_BACKEND: "searxng",
+        SVC_SEARCH_URL: "https://model.test/searx/",
+        SVC_SEARCH_API_KEY: searchKey,
+        SVC_EGRESS_CA_FILE: `${folder}/ca.pem`,
+        SVC_SHELL_LOCAL: spawnSync("bwrap", ["--ro-bind", "/", "/", "true"]).status === 0 ? "bwrap" : "trusted",
+        SVC_SHELL_PATH: `${programs}:/usr/local/bin:/usr/bin:/bin`,
+        SVC_SHELL_READABLE: `${folder},${root}`,
+        SVC_MCP_STDIO_ALLOWED_COMMANDS: "mcp-server-filesystem",
         SVC_WORKSPACE_ROOT: workspaces,
         SVC_PORT: String(port),
+        SVC_BROWSERS: JSON.stringify({ main: { url: browser?.url ?? "http://127.0.0.1:1", tenants: "*" } }),
         // The peer of the example is this server, whose port the tests choose.
-        SVC_TEST_RESOLVE: JSON.stringify({ localhost: `127.0.0.1:${port}` }),
+        SVC_TEST_RESOLVE: JSON.stringify({
+          localhost: `127.0.0.1:${port}`,
+          "example.com": `127.0.0.1:${site.port}`,
+          "model.test": `127.0.0.1:${search.site.tlsPort}`,
+          "birds.example": `127.0.0.1:${search.site.port}`,
+        }),
       },
     }));
   });
@@ -87,7 +133,7 @@ describe("examples", () => {
     const { data } = (await server.get("/v1/models")).json;
     const listed = new Map(data.map((item: { id: string }) => [item.id, item]));
 
-    assert.equal(examples.length, 11);
+    assert.equal(examples.length, 18);
     for (const name of examples) {
       assert.equal(body("/chat", name).manifest, name);
       assert.ok(readme.includes(`[${name}.yaml](${name}.yaml)`), name);
@@ -123,6 +169,77 @@ describe("examples", () => {
     ]);
   });
 
+  test("governed asks a person before it writes what it has read", async () => {
+    const page = { url: "http://example.com/" };
+    script({
+      "You check a call of a tool": { text: '{"score":0.9}' },
+      "You read web pages for your user": inTurn(
+        calls(["fetch", page]),
+        calls(["write_file", { path: "title.txt", content: "Example Domain" }]),
+        { text: "It is written." },
+      ),
+    });
+    const answered = ask("governed");
+    const request = await eventually("a request", async () => {
+      const { json } = await server.get("/approvals?thread_id=reading");
+      return json.items.find(({ thread_id }: { thread_id: string }) => thread_id.endsWith(":reading"));
+    });
+
+    const decided = await server.post(`/approvals/${request.approval_id}/decide`, { decision: "approved" });
+    const json = await answered;
+
+    assert.equal(decided.status, 200, decided.text);
+    assert.deepEqual([request.rule_id, request.evidence.tainted[0].source], ["after-reading", "web:example.com"]);
+    assert.match(results(json)[0] ?? "", /Example Domain/);
+    assert.equal(json.final.content, "It is written.");
+  });
+
+  test("helpdesk answers from a stored page and names it", async () => {
+    const stored = await server.post("/documents", body("/documents", "Returns"));
+    script({
+      "from the handbook": inTurn(calls(["handbook", { query: "return" }]), { text: "Thirty days: see Returns." }),
+    });
+
+    const json = await ask("helpdesk");
+
+    assert.equal(stored.status, 200, stored.text);
+    assert.match(results(json)[0] ?? "", /Returns.*\nSource: https:\/\/handbook\.example\/returns\n# Returns/);
+  });
+
+  test("companion remembers in one conversation and recalls in the next", async () => {
+    const asked = (day: string) => {
+      const [, , json = ""] = commands.find(([, , sent]) => sent?.includes(`"${day}"`)) ?? [];
+      return server.post("/chat", JSON.parse(json));
+    };
+    script({
+      "Which city do I live in?": inTurn(calls(["recall", { query: "which city lives" }]), { text: "Lisbon." }),
+      "I have moved to Lisbon": inTurn(calls(["remember", { content: "The user lives in the city of Lisbon." }]), {
+        text: "Noted.",
+      }),
+    });
+
+    await asked("monday");
+    const { json } = await asked("friday");
+    const { items } = (await server.get("/memory?manifest_id=companion")).json;
+
+    assert.match(results(json)[0] ?? "", /lives in the city of Lisbon/);
+    assert.equal(items.length, 1);
+  });
+
+  test("surfer reads a page in a browser", async (t) => {
+    if (!has(t, chromium !== null, "needs Chromium: apt-get install chromium")) return;
+    script({
+      "pages that you open in a browser": inTurn(calls(["read_page", { url: "http://example.com" }]), {
+        text: "It says: Example Domain.",
+      }),
+    });
+
+    const json = await ask("surfer");
+
+    assert.match(results(json)[0] ?? "", /^HTTP 200 http:\/\/example\.com\/\n\n## Example Domain/);
+    assert.equal(json.final.content, "It says: Example Domain.");
+  });
+
   test("digits stores a long result and reads the end of it", async () => {
     const idIn = (text: string) => /\[artifact ([0-9a-f-]{36}): 382 chars/.exec(text)?.[1] ?? "";
     script({
@@ -143,6 +260,45 @@ describe("examples", () => {
     assert.equal(whole.json.content, String(3n ** 800n));
     assert.ok(page.startsWith(`${String(3n ** 800n).slice(372)}\n`), page);
     assert.equal(json.final.content, "It ends in 6001.");
+  });
+
+  test("researcher searches, reads the page that it finds, and names it", async () => {
+    const query = "grey heron height";
+    const url = "http://birds.example/heron";
+    search.finds(query, [{ title: "Grey heron", url, content: "A tall bird." }]);
+    search.site.on("/heron", (_request, response) =>
+      response
+        .writeHead(200, { "content-type": "text/html" })
+        .end("<html><body><article><h1>Heron</h1><p>It is one metre tall.</p></article></body></html>"),
+    );
+    script({
+      "answer questions from pages": inTurn(calls(["search", { query }]), calls(["fetch", { url }]), {
+        text: `One metre. ${url}`,
+      }),
+    });
+
+    const json = await ask("researcher");
+
+    const [hits = "", page = ""] = results(json);
+    assert.ok(hits.includes(url), hits);
+    assert.match(page, /It is one metre tall\./);
+    assert.equal(json.final.content, `One metre. ${url}`);
+  });
+
+  test("archivist reads a file with the server that svc starts", async () => {
+    script({
+      "You keep an archive of text files": ({ body: { messages, tools } }) => {
+        if (JSON.stringify(messages).includes("The word is")) return { text: "The word is heron." };
+        const names = (tools as { function: { name: string } }[]).map((tool) => tool.function.name);
+        assert.ok(names.includes("archive__read_text_file") && !names.includes("archive__write_file"), names.join());
+        return calls(["archive__read_text_file", { path: `${archive}/notes.txt` }]);
+      },
+    });
+
+    const json = await ask("archivist");
+
+    assert.deepEqual(results(json), ["The word is heron.\n"]);
+    assert.equal(json.final.content, "The word is heron.");
   });
 
   test("editor writes a file after a person approves it", async () => {
@@ -274,6 +430,23 @@ describe("examples", () => {
     const toMember = mock.requests.filter((request) => systemOf(request)?.includes(proofreads)).at(-1);
     assert.match(JSON.stringify(toMember?.body), /Invite to a party\./);
     assert.doesNotMatch(JSON.stringify(toMember?.body), /guests|12 at 18/);
+  });
+
+  // test/spec/code-host.test.ts publishes with it.
+  test("fixer gets a refusal on a thread without a repository", async () => {
+    const title = "Count from zero";
+    script({
+      "You fix bugs": inTurn(calls(["publish_commits", { title, branch: "total" }]), { text: "Open one first." }),
+    });
+
+    const accepted = await server.post("/chat", body("/chat", "fixer"));
+    const messages = await eventually("the end of the run", async () => {
+      const { json } = await server.get("/chat/history/bug-7");
+      return json.messages.at(-1)?.content === "Open one first." ? json.messages : undefined;
+    });
+
+    assert.equal(accepted.status, 202, accepted.text);
+    assert.match(String(results({ messages })[0]), /this conversation has no repository/);
   });
 
   test("studio has what clients show, and asks the client and its user mid-turn", async () => {

@@ -27,9 +27,10 @@ const driving = [
   ),
   ..."chat/mode chat/style chat/rewind chat/sessions/name chat/sessions/label chat/sessions/custom".split(" "),
   ..."chat/workspace/edited chat/workspace/write chat/workspace/delete chat/workspace/delete_folder".split(" "),
-  ..."chat/workspace/rename chat/workspace/rename_folder v1/chat/completions v1/responses chat/runs/{resume_token}/abort mcp".split(
+  ..."chat/workspace/rename chat/workspace/rename_folder v1/chat/completions v1/responses chat/runs/{resume_token}/abort mcp agui/{manifest}".split(
     " ",
   ),
+  "chat/sessions/{thread_id}/workspace/repo",
 ].map((path) => `POST /${path}`);
 
 const code = ({ status, json }: Answer) => [status, json.detail];
@@ -253,6 +254,14 @@ for (const mode of ["advisory", "strict"] as const)
       const driver = await tokenOf(take("closed"));
       const { transcript } = await snapshot("closed");
       const bodies: Record<string, object> = {
+        "POST /agui/{manifest}": {
+          threadId: "closed",
+          runId: "r",
+          messages: [{ id: "1", role: "user", content: "hi" }],
+          tools: [],
+          context: [],
+          state: {},
+        },
         "POST /chat": turn("agent", "hi"),
         "POST /chat/stream": turn("agent", "hi"),
         "POST /chat/thinking": { thinking_level: "low" },
@@ -266,6 +275,7 @@ for (const mode of ["advisory", "strict"] as const)
         "POST /chat/ui": { request_id: "r" },
         "POST /chat/compact": { manifest: "agent" },
         "POST /chat/mode": { mode: "plan" },
+        "POST /chat/sessions/{thread_id}/workspace/repo": { full_name: "acme/site" },
         "POST /chat/workspace/edited": { path: "a", op: "delete" },
         "POST /chat/workspace/write": { path: "a", content: "" },
         "POST /chat/workspace/delete": { path: "a" },
@@ -279,14 +289,18 @@ for (const mode of ["advisory", "strict"] as const)
       const there = routes.map(nameOf);
       assert.deepEqual(
         declared.sort(),
-        [...driving, "DELETE /chat/history/{thread_id}"].filter((name) => there.includes(name)).sort(),
+        [...driving, "DELETE /chat/history/{thread_id}", "DELETE /chat/sessions/{thread_id}/workspace/repo"]
+          .filter((name) => there.includes(name))
+          .sort(),
       );
       for (const name of declared.filter(
         (each) => !each.includes("/v1/") && !each.includes("{resume_token}") && each !== "POST /mcp",
       )) {
         const [method = "", template = ""] = name.split(" ");
-        const path = template.replace("{thread_id}", "closed");
-        const body = method === "DELETE" ? undefined : { thread_id: "closed", ...bodies[name] };
+        const path = template.replace("{thread_id}", "closed").replace("{manifest}", "agent");
+        const isInPath = name === "POST /agui/{manifest}" || template.includes("{thread_id}");
+        const own = isInPath ? {} : { thread_id: "closed" };
+        const body = method === "DELETE" ? undefined : { ...own, ...bodies[name] };
         const wrong = await server.request(method, path, { ...as("C".repeat(22), "bo"), body });
         assert.deepEqual(code(wrong), [409, "lease_held"], name);
         if (mode === "advisory") continue;

@@ -145,6 +145,22 @@ test("MCP servers have a url for http and sse, and a command for stdio", () => {
     [server({ transport: "stdio", command: "x" }), []],
     [server({ transport: "stdio", command: "x", url: "https://a.example" }), ["conflict spec.mcp_servers.0.url"]],
     [server({ url: "https://a.example", command: "x" }), ["conflict spec.mcp_servers.0.command"]],
+    [server({ url: "https://a.example", args: ["x"] }), ["conflict spec.mcp_servers.0.args"]],
+    [server({ url: "https://a.example", env: { A: "b" } }), ["conflict spec.mcp_servers.0.env"]],
+    [server({ url: "https://a.example", cwd: "/srv" }), ["conflict spec.mcp_servers.0.cwd"]],
+    [server({ transport: "stdio", command: "x", auth: "secret:A" }), ["conflict spec.mcp_servers.0.auth"]],
+    [server({ transport: "stdio", command: "x", cwd: "/srv/a" }), []],
+    ...["srv", "/srv/../etc", "/srv/./a"].map(
+      (cwd) => [server({ transport: "stdio", command: "x", cwd }), ["pattern spec.mcp_servers.0.cwd"]] as const,
+    ),
+    [server({ transport: "stdio", command: "x", env: { "A B": "c" } }), ["pattern spec.mcp_servers.0.env"]],
+    ...["PATH", "LD_PRELOAD", "GLIBC_TUNABLES", "SVC_JOB"].map(
+      (name) =>
+        [
+          server({ transport: "stdio", command: "x", env: { [name]: "c" } }),
+          ["conflict spec.mcp_servers.0.env"],
+        ] as const,
+    ),
   ]);
 });
 

@@ -161,6 +161,7 @@ test("every default is the specified one", () => {
       memory: {
         checkpointer: "postgres",
         store: "pgvector",
+        scope: "manifest",
         capture: { enabled: false, model: "claude-haiku", max_facts: 5, min_chars: 80, verify: false },
         recall: { tools: false, limit: 5 },
         consolidate: { enabled: false, model: "claude-haiku", after_facts: 50, max_facts: 200 },
@@ -354,12 +355,17 @@ test("every default of a list entry is the specified one", () => {
     },
   ]);
   assert.deepEqual(spec.search_tools, [{ name: "s", description: "", max_results: null, fatal: false }]);
-  assert.deepEqual(spec.document_tools, [{ name: "d", description: "", max_results: null, fatal: false }]);
+  assert.deepEqual(spec.document_tools, [
+    { name: "d", description: "", max_results: null, filter: null, fatal: false },
+  ]);
   assert.deepEqual(spec.image_tools, [{ name: "i", description: "", op: "info", allow_path: false, fatal: false }]);
   assert.deepEqual(spec.browser_tools, [
     { name: "b", description: "", binding: "b", op: "content", timeout_ms: null, path_prefix: "", fatal: false },
   ]);
-  assert.deepEqual(spec.github_publish, { repo: null, auth: "secret:GITHUB", base: "main", branch_prefix: "" });
+  assert.deepEqual(spec.github_publish, {
+    ...{ repo: null, auth: "secret:GITHUB", base: "main", branch_prefix: "" },
+    allow_workflows: false,
+  });
   assert.deepEqual(spec.policies, [{ id: "p", description: "", required_scopes: ["s"], tools: ["t"] }]);
   assert.deepEqual(spec.approvals, [
     {
@@ -372,6 +378,9 @@ test("every default of a list entry is the specified one", () => {
       require_other: false,
       allow_unattended: false,
       when_args: [],
+      wait: true,
+      risks: [],
+      when_tainted: [],
     },
   ]);
   assert.deepEqual(spec.command_screening.rules, [{ pattern: "rm", decision: "deny", reason: null }]);
@@ -387,7 +396,16 @@ test("every default of a list entry is the specified one", () => {
     },
   ]);
   assert.deepEqual(spec.hooks, [
-    { id: "h", event: "stop", endpoint: "e", type: "http", tools: [], timeout_ms: 5000, on_error: "allow" },
+    {
+      id: "h",
+      event: "stop",
+      endpoint: "e",
+      type: "http",
+      tools: [],
+      timeout_ms: 5000,
+      content: "args",
+      on_error: "allow",
+    },
   ]);
   assert.deepEqual(spec.a2a.capabilities, [{ id: "c", description: "", input_schema_ref: "" }]);
 });

@@ -5,6 +5,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { bundledNames } from "../support/bundled-manifests.ts";
 import { startChat, systemOf, turn } from "../support/chat.ts";
 import type { Answer } from "../support/http-client.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
@@ -459,12 +460,10 @@ describe("the source of a manifest", () => {
       assert.deepEqual([status, json.error, json.detail], [404, "not_found", "not_found"]);
     assert.deepEqual(Object.keys(paths["/manifests/{name}"]), ["get"]);
     assert.ok(!("/manifests/{name}/canary" in paths) && !("/manifests/{name}/rollback" in paths));
-    assert.deepEqual((await server.get("/manifests", as)).json.items, [
-      { name: "hybrid-router", version: null, source: "bundled" },
-      { name: "oss-only", version: null, source: "bundled" },
-      { name: "quick", version: null, source: "bundled" },
-      { name: "router", version: null, source: "bundled" },
-    ]);
+    assert.deepEqual(
+      (await server.get("/manifests", as)).json.items,
+      bundledNames.map((name) => ({ name, version: null, source: "bundled" })),
+    );
     assert.equal((await server.get("/manifests/quick?version=1", as)).status, 404);
   });
 });

@@ -434,6 +434,21 @@ describe("the MCP server", () => {
     ]);
   });
 
+  test("MCP-005 images of a chat whose client leaves are deleted", async () => {
+    const stored = () => globSync("**/files/*/*", { cwd: server.dataDir }).length;
+    const before = stored();
+    mock.answer("gpt", inTurn(calls(["draw", { kinds: ["png"] }]), says("Hel", never)));
+    const stop = new AbortController();
+    const client = await connectMcp(atEnd, server, { key });
+
+    const waiting = client.callTool({ name: "chat", arguments: { message: "Draw." } }, { signal: stop.signal });
+    await eventually("the image is stored", async () => stored() > before);
+    stop.abort();
+
+    await assert.rejects(waiting);
+    await eventually("the image is deleted", async () => stored() === before);
+  });
+
   test("MCP-002 a failing model is a result with isError", async () => {
     const client = await connectMcp(atEnd, server, { key });
     mock.answer("gpt", failure(400));

@@ -27,7 +27,7 @@ test("SET-002 a registry that is malformed or has an unknown key stops the start
     SVC_WEBHOOK_ENDPOINTS: [
       "{",
       "7",
-      '{"ops": {"url": "https://x.example", "secret": "s", "tenants": "*", "hooks": true}}',
+      '{"ops": {"url": "https://x.example", "secret": "s", "tenants": "*", "hunter2": true}}',
     ],
   };
   for (const [name, texts] of Object.entries(registries)) {
@@ -77,12 +77,18 @@ test("LIM-007 the database pool has 10 connections and 20 more, waits 30 s and t
   const pool = { poolSize: 10, maxOverflow: 20, poolTimeoutSeconds: 30, prePing: true };
   assert.deepEqual(storeConfigOf(settings), {
     engine: "postgres",
-    postgres: { url: "postgres://db/svc", ...pool, connectTimeoutSeconds: 10, preparedStatements: true },
+    postgres: { url: "postgres://db/svc", ...pool, connectTimeoutSeconds: 10, preparedStatements: true, shared: false },
   });
   const smaller = { poolSize: 1, maxOverflow: 0, poolTimeoutSeconds: 2, prePing: false };
   assert.deepEqual(storeConfigOf(changed), {
     engine: "postgres",
-    postgres: { url: "postgres://db/svc", ...smaller, connectTimeoutSeconds: 10, preparedStatements: true },
+    postgres: {
+      url: "postgres://db/svc",
+      ...smaller,
+      connectTimeoutSeconds: 10,
+      preparedStatements: true,
+      shared: false,
+    },
   });
 });
 
@@ -95,7 +101,7 @@ test("LIM-008 SVC_DB_PREPARED_STATEMENTS is true by default and reaches the stor
   assert.equal(config.engine === "postgres" && config.postgres.preparedStatements, false);
 });
 
-test("LIM-009 SVC_WORKERS is 1 by default, and more stop the start", () => {
+test("LIM-009 SVC_WORKERS is 1 by default, and more need a deployment", () => {
   assert.equal(loadSettings({}).workers, 1);
   assert.match(bootRefusals(loadSettings({ SVC_WORKERS: "2" })).join(), /SVC_WORKERS/);
 });

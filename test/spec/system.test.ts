@@ -8,6 +8,7 @@ import packageFile from "../../package.json" with { type: "json" };
 import { migrate } from "../../storage/migrate.ts";
 import { migrations } from "../../storage/migrations/list.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
+import { bundledNames } from "../support/bundled-manifests.ts";
 import { eventually } from "../support/eventually.ts";
 import { has } from "../support/needs.ts";
 import { plugin as notes } from "../support/notes-plugin.ts";
@@ -55,7 +56,7 @@ describe("probes", () => {
 
     assert.equal(status, 200);
     assert.equal(json.status, "ready");
-    assert.deepEqual(Object.keys(json.checks), ["database", "redis", "object_store"]);
+    assert.deepEqual(Object.keys(json.checks), ["database", "redis", "object_store", "vectors"]);
     for (const check of Object.values<Record<string, unknown>>(json.checks)) {
       assert.equal(check.ok, true);
       assert.ok((check.duration_ms as number) >= 0);
@@ -406,7 +407,7 @@ describe("refusals", () => {
       body: { manifest: "nope", messages: [{ role: "user", content: "hi" }] },
     });
 
-    const message = "There is no manifest of this name. There are hybrid-router, oss-only, quick, router.";
+    const message = `There is no manifest of this name. There are ${bundledNames.join(", ")}.`;
     assert.deepEqual(
       [status, json],
       [404, { error: "unknown_manifest:nope", detail: "unknown_manifest:nope", message }],

@@ -566,7 +566,10 @@ describe("workspace", () => {
       const fixture = openFixture(t);
 
       for (const workspaceScope of ["thread", "tenant", "deployment"] as const) {
-        const overrides = { workspaceScope, workspace: { root: null, deploymentTenants: ["default"] } };
+        const overrides = {
+          workspaceScope,
+          workspace: { root: null, deploymentTenants: ["default"], checkout: async () => null },
+        };
         const result = await fixture.call(tool, { path: "a", ...args }, overrides);
         assert.equal(result.text, "workspace_root is not configured");
         assert.equal(result.error, "transport_unavailable");
@@ -669,6 +672,11 @@ test("each tool declares its effect, its risk and whether it works on files", ()
     ["plan_get", "read", "reads", false],
     ["ask_user", "read", "reads", false],
     ["trigger_event", "read", "reads", false],
+    ["search_documents", "read", "reads", false],
+    ["list_skills", "read", "reads", false],
+    ["activate_skill", "idempotent", "reads", false],
+    ["deactivate_skill", "idempotent", "reads", false],
+    ["read_skill_file", "read", "reads", false],
   ]);
 });
 

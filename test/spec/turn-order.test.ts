@@ -24,7 +24,10 @@ describe("the order of a turn", () => {
       manifests: {
         agent: { tools: ["calculator"] },
         guarded: { auth: { inbound: { required_scopes: ["vault:open"] } } },
-        durable: { skills_declared_only: true, auth: { inbound: { required_scopes: ["vault:open"] } } },
+        durable: {
+          procedural_memory: { enabled: true, embedding_model: "bge-small-en-v1.5" },
+          auth: { inbound: { required_scopes: ["vault:open"] } },
+        },
         greeter: { prompts: [{ name: "empty", body: "" }] },
       },
       routes: { keyless: { provider: "groq", model: "x" } },

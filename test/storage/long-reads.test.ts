@@ -27,7 +27,7 @@ const set = (tenant: TenantStore, key: string, value: string) =>
   tenant.write([kvSetOp(tenant, { key, value, expires_at: null }, 1)]);
 
 /** Makes a database large enough for long reads. */
-const grow = (tenant: TenantStore) => set(tenant, "much", "x".repeat(1024 * 1024));
+const grow = (tenant: TenantStore) => set(tenant, "much", "x".repeat(2 * 1024 * 1024));
 
 for (const dialect of dialects) {
   test(`on ${dialect}, a long read answers like a short one, and sees acknowledged writes`, async (t) => {

@@ -22,20 +22,34 @@ import { openFsStore } from "../../storage/objects/fs.ts";
 import { openMemoryStore } from "../../storage/objects/memory.ts";
 import type { ObjectStore } from "../../storage/objects/object-store.ts";
 import { openObjectStore } from "../../storage/objects/open.ts";
+import { gcsSettings, openBucket, s3Settings } from "../support/buckets.ts";
+import { startGcsServer } from "../support/gcs-server.ts";
+import { startS3Server } from "../support/s3-server.ts";
 import { type Cleanup, cleanup, tempDir } from "../support/temp.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const text = (found: Uint8Array | null): string | null => found && new TextDecoder().decode(found);
 
-const kinds: Record<string, (atEnd: Cleanup) => ObjectStore> = {
-  memory: () => openObjectStore({ kind: "memory" }, systemEnv()),
-  fs: (atEnd) => openObjectStore({ kind: "fs", path: join(tempDir(atEnd), "objects") }, systemEnv()),
+interface Kind {
+  readonly open: (atEnd: Cleanup) => Promise<ObjectStore>;
+  /** True if an object cannot be the folder of another. */
+  readonly hasFolders: boolean;
+}
+
+const kinds: Record<string, Kind> = {
+  memory: { open: async () => openObjectStore({ kind: "memory" }, systemEnv()), hasFolders: true },
+  fs: {
+    open: async (atEnd) => openObjectStore({ kind: "fs", path: join(tempDir(atEnd), "objects") }, systemEnv()),
+    hasFolders: true,
+  },
+  s3: { open: async (atEnd) => openBucket(s3Settings((await startS3Server(atEnd)).url), atEnd), hasFolders: false },
+  gcs: { open: async (atEnd) => openBucket(gcsSettings(await startGcsServer(atEnd)), atEnd), hasFolders: false },
 };
 
-for (const [kind, open] of Object.entries(kinds)) {
+for (const [kind, { open, hasFolders }] of Object.entries(kinds)) {
   describe(`the object store in ${kind}`, () => {
     test("an object has its last written bytes until it is deleted", async (t) => {
-      const store = open(cleanup(t));
+      const store = await open(cleanup(t));
 
       await store.put("a/b.txt", bytes("one"));
       await store.put("a/b.txt", bytes("two"));
@@ -50,7 +64,7 @@ for (const [kind, open] of Object.entries(kinds)) {
     });
 
     test("any bytes are stored unchanged, and no caller shares a buffer with another", async (t) => {
-      const store = open(cleanup(t));
+      const store = await open(cleanup(t));
       const all = Uint8Array.from({ length: 256 }, (_, i) => i);
       const large = new Uint8Array(5_000_000).fill(7);
 
@@ -70,7 +84,7 @@ for (const [kind, open] of Object.entries(kinds)) {
     });
 
     test("an invalid key is invalid_path for every method", async (t) => {
-      const store = open(cleanup(t));
+      const store = await open(cleanup(t));
       const notKeys = [
         "",
         "/",
@@ -105,7 +119,7 @@ for (const [kind, open] of Object.entries(kinds)) {
     });
 
     test("every plain name is a valid key", async (t) => {
-      const store = open(cleanup(t));
+      const store = await open(cleanup(t));
       for (const key of [
         "a",
         "...",
@@ -124,7 +138,8 @@ for (const [kind, open] of Object.entries(kinds)) {
     });
 
     test("an object is never another's folder, and its name is free after deletion", async (t) => {
-      const store = open(cleanup(t));
+      if (!hasFolders) return;
+      const store = await open(cleanup(t));
       await store.put("a/b/c", bytes("1"));
 
       await assert.rejects(store.put("a/b", bytes("2")), { code: "invalid_path" });
@@ -142,7 +157,7 @@ for (const [kind, open] of Object.entries(kinds)) {
     });
 
     test("a list is in the order of the keys' characters, by prefix and last key, in pages", async (t) => {
-      const store = open(cleanup(t));
+      const store = await open(cleanup(t));
       const keys = ["a", "a-b", "a.b", "a0", "b/a", "b/c/d", "b/c.d", "b/c0", "b-", "c/x", "c/y/z"];
       for (const key of keys) await store.put(key, bytes("x"));
       const sorted = keys.toSorted();
@@ -174,10 +189,11 @@ for (const [kind, open] of Object.entries(kinds)) {
 
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 20 }), key, key, async (steps, prefix, after) => {
-          const store = open(atEnd);
+          const store = await open(atEnd);
           const model = new Map<string, string>();
           for (const [i, { do: action, key: at }] of steps.entries()) {
-            const blocked = [...model.keys()].some((other) => other.startsWith(`${at}/`) || at.startsWith(`${other}/`));
+            const blocked =
+              hasFolders && [...model.keys()].some((other) => other.startsWith(`${at}/`) || at.startsWith(`${other}/`));
             if (action === "delete") {
               await store.delete(at);
               model.delete(at);
@@ -195,12 +211,12 @@ for (const [kind, open] of Object.entries(kinds)) {
           );
           for (const each of sorted) assert.equal(text(await store.get(each)), model.get(each));
         }),
-        { numRuns: 25 },
+        { numRuns: hasFolders ? 25 : 10 },
       );
     });
 
     test("concurrent puts and deletes in one folder all end, and reads see whole objects", async (t) => {
-      const store = open(cleanup(t));
+      const store = await open(cleanup(t));
       const versions = ["a".repeat(100_000), "b".repeat(50_000)];
 
       await Promise.all(
@@ -219,6 +235,19 @@ for (const [kind, open] of Object.entries(kinds)) {
     });
   });
 }
+
+describe("the id of an object store", () => {
+  for (const [kind, { open }] of Object.entries(kinds))
+    test(`of ${kind} is the first one it is given, and no object`, async (t) => {
+      const store = await open(cleanup(t));
+
+      const ids = await Promise.all(["one", "two", "three"].map((id) => store.identify(id)));
+
+      assert.equal(new Set(ids).size, 1);
+      assert.equal(await store.identify("four"), ids[0]);
+      assert.deepEqual(await store.list("", 10), []);
+    });
+});
 
 describe("the object store in files", () => {
   test("objects are plain files that an operator can read and put there", async (t) => {

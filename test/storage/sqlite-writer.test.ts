@@ -331,7 +331,7 @@ describe("the SQLite writer", () => {
       .prepare<[], { tbl_name: string; sql: string }>("SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'")
       .all();
 
-    assert.deepEqual(logs.toSorted(), ["audit", "events", "usage"]);
+    assert.deepEqual(logs.toSorted(), ["audit", "budget_spending", "events", "usage"]);
     assert.ok(triggers.length > 0);
     for (const { tbl_name, sql } of triggers)
       for (const [, changed] of sql.matchAll(/\b(?:INTO|UPDATE(?! SET)|FROM)\s+(\w+)/g))

@@ -10,6 +10,7 @@ import { sampledTables } from "../../storage/store/table.ts";
 import { decideOps } from "../../storage/tables/approvals.ts";
 import { draftArtifactOp, dropArtifactsOfThreadOps, shareArtifactsOps } from "../../storage/tables/artifacts.ts";
 import { insertAuditOp } from "../../storage/tables/audit.ts";
+import { indexText } from "../../storage/tables/corpus-words.ts";
 import { outboxOps } from "../../storage/tables/deliveries.ts";
 import { acceptDurableOp, endDurableOp } from "../../storage/tables/durable-rows.ts";
 import { feedbackOp, labelOp } from "../../storage/tables/event-marks.ts";
@@ -22,6 +23,7 @@ import { StoredKeyValue } from "../../storage/tables/key-value.ts";
 import { kvSetOp } from "../../storage/tables/kv.ts";
 import { keepBodyOp } from "../../storage/tables/manifest-bodies.ts";
 import { insertManifestVersionOp, setManifestPointerOp } from "../../storage/tables/manifests.ts";
+import { addFactsOp } from "../../storage/tables/memory-pools.ts";
 import { type CallFacts, modelCallOp } from "../../storage/tables/model-calls.ts";
 import { keepFrameOp } from "../../storage/tables/model-frames.ts";
 import { queueInputOp } from "../../storage/tables/queued-inputs.ts";
@@ -88,6 +90,7 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
         manifest: text,
         idempotency_scope: text,
         a2a_context: text,
+        a2a_owner: text,
         asked: { ...newRun("run").asked, request_id: text },
       }),
       { thread_key: threadKey, epoch: 0, first_seq: 0 },
@@ -248,6 +251,25 @@ async function fill(tenant: TenantStore, threadKey: number, text: string): Promi
     ),
   ]);
   await tenant.write(sampledTables().map(({ name, row }) => tenant.op(addingTo(name), [...row({ text, threadKey })])));
+  await tenant.write([
+    tenant.op(statementNamed("push_subscribe"), [...["row", text, text, text], `{"sub":"${text}"}`, "row"]),
+  ]);
+  const first = threadKey * 2_048;
+  await tenant.write([
+    tenant.op(statementNamed("document_chunks_insert"), [first, JSON.stringify([text])]),
+    tenant.op(statementNamed("document_search_insert"), [JSON.stringify([indexText(tenant.tenantId, text)]), first]),
+  ]);
+  await tenant.write([tenant.op(statementNamed("memory_search_insert"), [indexText(tenant.tenantId, text), "row"])]);
+  const item = { user_input: text, rubric: text };
+  await tenant.write([
+    tenant.op(statementNamed("eval_items_add"), [
+      ...["row", 0, 5],
+      JSON.stringify(["k", "m", "t1"].map((item_id) => ({ ...item, item_id }))),
+    ]),
+    tenant.op(statementNamed("eval_scores_begin"), ["run", "row"]),
+    tenant.op(statementNamed("eval_score_set"), ["pass", text, "run", 1]),
+  ]);
+  await tenant.write([addFactsOp(tenant, { manifest_id: "m", owner: text }, 1, 0)]);
   // An artifact that another thread shows, and a deleted one.
   const deleted = {
     artifact_id: text,
@@ -464,6 +486,10 @@ before(async () => {
   types = await parameterTypes(config.postgres.url);
 });
 
+const claimed = ["sqlite", "postgres"].flatMap((on) =>
+  ["skill_evals", "skill_feedback"].map((table) => `${on} ${table}`),
+);
+
 /** Statements that separate tenants by another column, or whose rows belong to no tenant. */
 const unboundByDesign: Readonly<Record<string, readonly string[]>> = {
   // A key below all existing ones.
@@ -474,6 +500,13 @@ const unboundByDesign: Readonly<Record<string, readonly string[]>> = {
   search_hits: ["postgres event_search"],
   search_few_hits: ["postgres event_search"],
   search_insert_words: ["postgres event_search"],
+  // The same for chunks of documents.
+  document_hits: ["postgres document_search"],
+  document_hits_filtered: ["postgres document_search"],
+  memory_hits: ["postgres memory_search"],
+  // The sweep of all tenants returns each job with its tenant.
+  skill_evals_claim: claimed,
+  skill_feedback_claim: claimed,
 };
 
 /** Redundant tenant conditions: each concerns a row whose tenant another condition already checks. */
@@ -482,6 +515,10 @@ const saidTwice = [
   "fiber_move tenant_id = ?",
   "job_move tenant_id = ?",
   "job_run_standing r.tenant_id = f.tenant_id",
+  "memories_supersede t.tenant_id = ?",
+  "memories_supersede_listed t.tenant_id = ?",
+  "run_living_owner r.tenant_id = ?",
+  "run_living_owner t.tenant_id = ?",
   "search_hits t.tenant_id = ?",
   "search_messages_to_index e.tenant_id = ?",
   "tasks_aside r.tenant_id = w.tenant_id",
@@ -575,19 +612,44 @@ test("a successful attack would be seen: the victim's own store shows the canary
 
   const rows = await victimRows(config, await tenantTables(config));
   const empty = Object.entries(rows).flatMap(([table, found]) => ((found as unknown[]).length === 0 ? [table] : []));
-  // Logs in deletion.
-  assert.deepEqual(empty, ["unowned_logs"]);
+  // Logs in deletion, and vectors, which test/storage/tables/vectors.test.ts stores.
+  assert.deepEqual(empty, ["unowned_logs", "vector_bits", "vector_queue", "vectors"]);
   // These statements return numbers and names only.
   assert.deepEqual(silent.toSorted(), [
+    "a2a_tasks_count",
+    // It needs a caller, a time, a context and a state of one run.
+    "a2a_tasks_page",
     "approvals_lengths",
     "approvals_lengths_status",
     "approvals_lengths_status_thread_id",
     "approvals_lengths_thread_id",
+    "audit_count",
+    // Its parameter is a list of keys.
+    "audit_sealed_rows",
+    "audit_unsealed_count",
     "budget_shares_sharers",
     "budget_shares_tasks",
+    "budget_spending_of",
+    "budget_spending_period",
     "deliveries_of_source",
     "delivery_next_due",
+    // Its keys are a JSON array, which no sampled text is.
+    "document_chunks_of_keys",
+    "document_hits",
+    "document_hits_filtered",
+    "document_vectors_embedded",
+    // No text waits for a vector.
+    "document_vectors_queued",
+    "documents_lengths",
+    "documents_nth",
+    "eval_datasets_nth",
+    // These return ids and outcomes of items.
+    "eval_items_taken",
+    "eval_outcomes_of_run",
+    "eval_runs_open_nth",
     "event_bytes",
+    // It needs the kind of an audit record.
+    "event_newest_record",
     "event_parents_backward",
     "event_run",
     "event_sizes_backward",
@@ -602,13 +664,39 @@ test("a successful attack would be seen: the victim's own store shows the canary
     "file_gone",
     "jobs_nth",
     "kv_list_count",
+    "manifest_pins_moved",
+    "manifest_retention_idle",
+    "memories_of_principal",
+    "memories_of_thread",
+    // They need a status and a position.
+    "memories_page",
+    "memories_page_of_thread",
+    "memory_hits",
+    // It shows a pool with enough new facts only.
+    "memory_pools_due",
+    "memory_vectors_of_keys",
+    "memory_vectors_queued",
     "model_call_last",
     "plans_nth",
     "run_any",
     "run_budgets_by_run_id",
+    "run_living_owner",
     "run_rates_by_manifest",
     "search_few_hits",
     "search_unindexed_threads_of_tenant",
+    "shell_command_owners",
+    "shell_commands_running",
+    "skill_drafts_of_agents",
+    "skill_eval_for_gate",
+    "skill_eval_open",
+    "skill_evals_of_version",
+    // They need one of three states.
+    "skill_feedback_of_name",
+    "skill_feedback_of_status",
+    "skill_feedback_pending",
+    // It returns a time.
+    "skill_trees_by_repository_id_tree_hash",
+    "skills_nth",
     "stored_bytes_of_kind",
     "task_waiting",
     "tasks_aside",
@@ -616,9 +704,16 @@ test("a successful attack would be seen: the victim's own store shows the canary
     "threads_tasks",
     "threads_unsaid",
     "usage_threads_totals",
+    "vectors_count",
     "wait_asked",
     "wait_queued",
     "waits_approvals_of_run",
     "waits_open_nth",
+    "workflow_items_of_step",
+    "workflow_revisions_unneeded",
+    "workflow_runs_open_nth",
+    "workflow_steps_by_run_id_step_id_item",
+    "workflows_live_nth",
+    "workflows_page_state",
   ]);
 });

@@ -46,7 +46,8 @@ export async function startChatProcess(
   return { mock, server: await startServerProcess({ atEnd, env }) };
 }
 
-async function startMock(
+/** A mock model, and the settings of servers that use it. */
+export async function startMock(
   atEnd: Cleanup,
   { models, manifests = { agent: {} }, routes = {}, providers = {}, env = {} }: ChatOptions,
 ): Promise<{ mock: MockModel; env: Env }> {

@@ -24,7 +24,21 @@ export interface Typed {
 }
 
 /** Programs that the documents call. */
-const programs = ["curl", "svc", "node", "npm", "docker", "git", "ollama", "vllm", "lms", "llama-server"];
+const programs = [
+  "curl",
+  "svc",
+  "node",
+  "npm",
+  "docker",
+  "kubectl",
+  "systemctl",
+  "git",
+  "ollama",
+  "vllm",
+  "lms",
+  "llama-server",
+  "chromium",
+];
 /** A call is written at once under a name of its own: the programs of a pipe run concurrently. */
 const stub = `#!/bin/bash
 { printf '%s\\0' "\${0##*/}" "$@"; printf '\\1\\0'; env -0; } > "$RECORD/$EPOCHREALTIME-$$"

@@ -60,6 +60,7 @@ const reply = { role: isOneOf("assistant"), content: isText };
 const runStatuses = ["accepted", "running", "waiting", "completed", "failed", "expired", "dead"];
 const call = { name: isText, id: isWord };
 const delta = { chunk: isShape({ content: isText }), delta: isText };
+const quotedSource = isShape({ doc_id: isWord, title: isWord, source: isText, chunk_index: isCount });
 const attachment = isShape({
   url: (url) => isText(url) && /^svc-file:\/\/[0-9a-f]{32}$/.test(String(url)),
   media_type: isWord,
@@ -108,7 +109,12 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
     },
   ],
   tool_end: [
-    { ...call, output: isText, "attachments?": (value) => isListOf(attachment)(value) && value !== undefined },
+    {
+      ...call,
+      output: isText,
+      "attachments?": (value) => isListOf(attachment)(value) && value !== undefined,
+      "sources?": (value) => isListOf(quotedSource)(value) && value !== undefined,
+    },
   ],
   tool_request: [{ ...call, args: isAny, thread_id: isWord, transport: isOneOf("client") }],
   approval_required: [
@@ -153,6 +159,22 @@ const shapes: Readonly<Record<string, readonly Shape[]>> = {
     },
   ],
   run_accepted: [{ ...token, status: isOneOf("accepted"), expires_at: isIso, thread_id: orNull(isWord) }],
+  workflow_run: [
+    {
+      ...{ run_id: isToken, workflow_id: isWord, revision: isCount, version: isCount, started_by: isText },
+      status: isOneOf("queued", "running", "waiting", "cancelling", "cancelled", "succeeded", "failed"),
+      ...{ inputs: isObject, outputs: orNull(isObject), error: orNull(isText), cost_usd: isAmount },
+      ...{ cause: isOneOf("request", "trigger", "job"), created_at: isCount, finished_at: orNull(isCount) },
+      steps: isListOf(
+        isShape({
+          ...{ step_id: isWord, kind: isWord, label: orNull(isText), attempt: isCount, thread_id: orNull(isWord) },
+          status: isOneOf("pending", "running", "waiting", "succeeded", "failed", "skipped", "cancelled"),
+          ...{ output: orNull(isObject), error: orNull(isText), taint: isListOf(isText) },
+          ...{ started_at: orNull(isCount), finished_at: orNull(isCount) },
+        }),
+      ),
+    },
+  ],
   run_status: [
     {
       ...{ ...token, status: isOneOf(...runStatuses), attempt: isCount, step: isCount, updated_at: isCount },
@@ -214,7 +236,9 @@ export function frameProblem(frame: Frame): string | null {
 
 function ownProblem({ name, event, json, raw, id, data }: Frame): string | null {
   if (name === "error") {
-    const isRight = isShape({ error: isShape({ message: isWord, type: isOneOf("stream_error", "run_error") }) })(json);
+    const isRight = isShape({
+      error: isShape({ message: isWord, type: isOneOf("stream_error", "run_error", "blocked_by_hook") }),
+    })(json);
     if (!isRight || event !== "error" || id !== null || json.error.message.length > 200) return "it is no error frame";
     return null;
   }

@@ -105,7 +105,7 @@ export class HttpClient {
     const sent = {
       ...(key !== undefined && { authorization: `Bearer ${key}` }),
       ...(bytes && { "content-type": "application/json" }),
-      ...(bytes && !chunked && { "content-length": String(bytes.length) }),
+      ...(bytes && (chunked ? { "transfer-encoding": "chunked" } : { "content-length": String(bytes.length) })),
       ...headers,
     };
     return new Promise((resolve, reject) => {

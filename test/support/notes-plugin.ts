@@ -16,17 +16,22 @@ import { int, text as textSetting } from "../../governance/settings/setting.ts";
 import { settingOf } from "../../governance/settings/settings.ts";
 import { json } from "../../http/exchange/reply.ts";
 import { actorFails, route } from "../../http/route.ts";
+import { streamTurn } from "../../http/streams/turns.ts";
 import type { AnswerSchema } from "../../manifests/answer-schema.ts";
 import type { CompiledAgent } from "../../manifests/compile/compiled.ts";
 import { type PluginCommand, UsageError } from "../../plugins/command.ts";
+import { deliveryOps, wakeLane } from "../../plugins/outbox.ts";
 import {
   definePlugin,
+  type PluginActorDeps,
   type PluginContextSource,
   type PluginControl,
-  type PluginDeps,
+  type PluginEntryPoint,
+  type PluginOutbox,
   type PluginToolContext,
   type PluginToolSource,
 } from "../../plugins/plugin.ts";
+import { callerTurn, followRun, newRunId, startRun, storedRun } from "../../plugins/runs.ts";
 import { list } from "../../storage/store/list.ts";
 import { systemSql } from "../../storage/store/statements.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
@@ -66,7 +71,7 @@ declare module "../../bus/protocol/kinds.ts" {
 const address = (tenantId: string) => ({ kind: "notes", key: tenantId }) as const;
 
 /** Owns the notes of one tenant. */
-const notesActor = defineActor<"notes", { readonly store: TenantStore; added: number }, PluginDeps>({
+const notesActor = defineActor<"notes", { readonly store: TenantStore; added: number }, PluginActorDeps>({
   kind: "notes",
   mailboxLimit: 64,
   interleaves: ["list"],
@@ -76,18 +81,22 @@ const notesActor = defineActor<"notes", { readonly store: TenantStore; added: nu
   idle: () => true,
   crashed: () => {},
   on: {
-    async add(state, { author, body }, { deps, env }) {
+    async add(state, { author, body }, { deps, env, bus }) {
       const { rows } = await notes.page(state.store, {}, null, 100);
       if (rows.length >= settingOf(deps.settings, notesMax)) throw new SvcError(notesFull);
       const id = env.id();
       await state.store.write([
         insertNote(state.store, { id, ts: env.now(), author, body }),
+        ...(body.startsWith("post ")
+          ? deliveryOps(state.store, { kind: "notes", lane: author, source: id, type: "notes.kept", body })
+          : []),
         auditOp(
           state.store,
           { env, mask: deps.mask },
           { event_type: noteKept, status: "ok", manifest_id: "", principal_subj: author, payload: { note: id, body } },
         ),
       ]);
+      wakeLane(bus, state.store.tenantId, "notes", author);
       state.added += 1;
       return { id };
     },
@@ -128,8 +137,9 @@ const wants = ({ manifest }: CompiledAgent, what: string): boolean =>
 const archive: PluginToolSource = {
   name: "notes_archive",
   serves: (agent) => wants(agent, "archive"),
-  async open(agent, _tenantId, { count }) {
+  async open(agent, _tenantId, { count, observe }) {
     count("svc_notes_archives_total", {});
+    observe("svc_notes_archive_seconds", { shelf: "top" }, 0.2);
     const search = defineTool({
       name: "search_archive",
       description: `Searches the archive of ${agent.name}.`,
@@ -243,6 +253,81 @@ const addRoute = route({
     json(await bus.ask(address(principal.tenant_id), "add", { author: principal.sub, body: body.body }), 201),
 });
 
+const background = "background:notes_answers" as const;
+/** Runs that answer a question about the notes, and no client reads. */
+const answers: PluginEntryPoint = {
+  form: "background",
+  help: "A question about the notes.",
+  scheme: "notes",
+  grants: () => [{ tenant_id: "acme", sub: "notes:", scopes: ["notes:read"] }],
+  threads: () => ["notes-"],
+};
+
+/** Starts a run, and answers with its frames and its end. */
+const askRoute = route({
+  method: "POST",
+  path: "/notes/ask",
+  summary: "An answer about the notes.",
+  tag,
+  access: ["notes:read"],
+  body: Type.Object(
+    { manifest: Type.String(), question: Type.String(), thread: Type.String() },
+    { additionalProperties: false },
+  ),
+  reply: { description: "What the run has sent, and its end.", schema: Type.Unknown() },
+  fails: actorFails,
+  async handle({ principal, body }, { bus, env, store }) {
+    const place = { tenant_id: principal.tenant_id, suffix: body.thread, run_id: newRunId(env) };
+    const names: string[] = [];
+    const stop = followRun(place, (frames) => names.push(...frames.map(({ name }) => name)), { bus });
+    const caller = { ...principal, scheme: "notes", sub: `notes:${principal.sub}`, scopes: ["notes:read"] };
+    const quoted = [{ source: "notes", note: "A note of somebody else.", text: "Notes are short." }];
+    const turn = { surface: background, principal: caller, manifest: body.manifest, quoted };
+    try {
+      await startRun({ ...turn, run_id: place.run_id, thread: place.suffix, content: body.question }, { bus, env });
+      for (;;) {
+        const found = await storedRun(store.tenant(place.tenant_id), place.run_id);
+        if (found?.end != null || found?.standing.waiting_on != null)
+          return json({ names, end: found.end, waiting_on: found.standing.waiting_on });
+        await new Promise<void>((resolve) => env.timer(20, resolve));
+      }
+    } finally {
+      stop();
+    }
+  },
+});
+
+/** Streams a turn of the caller. */
+const talkRoute = route({
+  method: "POST",
+  path: "/notes/talk",
+  summary: "A talk about the notes.",
+  tag,
+  access: ["notes:read"],
+  body: Type.Object({ manifest: Type.String(), text: Type.String() }, { additionalProperties: false }),
+  reply: { description: "The frames of POST /chat/stream.", contentType: "text/event-stream" },
+  fails: actorFails,
+  handle: (request, context) => {
+    const { manifest, text: content } = request.body;
+    return streamTurn(request, callerTurn({ surface: "stream:notes_talk", manifest, thread: null, content }), context);
+  },
+});
+
+/** Keeps a note about each posted one. The first attempt fails. */
+const posts: PluginOutbox = {
+  ...{ attemptsMax: 3, timeoutMs: 5_000, pauseMs: 50 },
+  async send({ body, attempts, tenant_id, lane }, { env, store }) {
+    if (body.includes("dead")) return { outcome: "dead", reason: "it is dead" };
+    if (attempts === 0) throw new Error("the first attempt fails");
+    const tenant = store.tenant(tenant_id);
+    const said = `posted by ${lane} after ${attempts}`;
+    return {
+      outcome: "sent",
+      ops: [insertNote(tenant, { id: env.id(), ts: env.now(), author: "outbox", body: said })],
+    };
+  },
+};
+
 /** One answer of the model, without tools, and a signature. */
 const signed: Pattern = async (runContext) => {
   const { messages, turnStart } = runContext.branch;
@@ -340,7 +425,7 @@ export const plugin = definePlugin({
       down: ["DROP TABLE notes_items"],
     },
   ],
-  routes: [listRoute, addRoute],
+  routes: [listRoute, addRoute, askRoute, talkRoute],
   scopes: { "notes:read": "Read the notes of the tenant.", "notes:write": "Keep notes." },
   commands: { notes: notesCommand },
   auditTypes: [noteKept, noteCensored],
@@ -356,9 +441,28 @@ export const plugin = definePlugin({
   metrics: {
     svc_notes_censored_total: { type: "counter", help: "Results that the censor refused.", labels: [] },
     svc_notes_archives_total: { type: "counter", help: "Archives that were opened.", labels: [] },
+    svc_notes_archive_seconds: { type: "histogram", help: "Time to open an archive.", labels: ["shelf"] },
+    svc_notes_swept: { type: "histogram", help: "Notes that one sweep deleted.", labels: [], buckets: [1, 10] },
   },
   kinds: [notesActor],
+  entryPoints: { notes_answers: answers, notes_talk: { form: "stream", help: "A talk about the notes." } },
+  outbox: { notes: posts },
   patterns: { signed },
+  stepKinds: [
+    {
+      kind: "note",
+      description: "Counts twice, and then has a note.",
+      config: Type.Object({ prefix: Type.String() }, { additionalProperties: false }),
+      inputs: [{ name: "body", type: "text", required: true }],
+      outputs: [{ name: "note", type: "text", required: true }],
+      async advance({ config, inputs, state, attempt }) {
+        const calls = ((state as number | null) ?? 0) + 1;
+        if (calls < 3) return { again_seconds: 0, state: calls };
+        if (inputs.body === "bad" && attempt === 1) throw new Error("the note is bad");
+        return { output: { note: `${config.prefix}${inputs.body} after ${calls}, try ${attempt}` } };
+      },
+    },
+  ],
   modelProviders: [
     {
       name: "parrot",
@@ -370,8 +474,9 @@ export const plugin = definePlugin({
   tasks: [
     {
       name: "notes_rubbish",
-      async run({ store }) {
-        await store.system.write([store.system.op(deleteRubbish, ["rubbish"])]);
+      async run({ store, observe }) {
+        const [rows = []] = await store.system.write([store.system.op(deleteRubbish, ["rubbish"])]);
+        if (rows.length > 0) observe("svc_notes_swept", {}, rows.length);
         return 20;
       },
     },

@@ -29,6 +29,8 @@ export interface ProbeOptions<State> {
   readonly mailboxLimit?: number;
   readonly passivateAfterMs?: number;
   readonly leavesCrowds?: true;
+  /** True if `side` keeps no other message waiting. */
+  readonly isSideDetached?: true;
   load(context: ProbeContext): State | Promise<State>;
   idle?(state: State): boolean;
   crashed?(state: State, context: ProbeContext, error: unknown): void;
@@ -46,6 +48,7 @@ function probeActor<State>(options: ProbeOptions<State>) {
     kind: "probe",
     mailboxLimit: options.mailboxLimit ?? 100,
     interleaves: ["side", "urgent"],
+    detached: options.isSideDetached ? ["side"] : [],
     reserved: ["end", "urgent"],
     passivateAfterMs: options.passivateAfterMs ?? 5_000,
     ...(options.leavesCrowds && { leavesCrowds: true }),

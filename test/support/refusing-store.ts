@@ -5,6 +5,8 @@ import { scopeWith } from "./scope-with.ts";
 /** A store that refuses batches with a statement of this name while the test says so. */
 export interface RefusingStore extends Store {
   refused: string | null;
+  /** The refusal; by default storage_unavailable. */
+  refusal: "storage_unavailable" | "conflict";
   /** Refuses one batch only. */
   once: boolean;
   /** A batch with a statement of this name is applied, and its answer is lost. */
@@ -26,7 +28,7 @@ export function refusingStore(store: Store): RefusingStore {
       if (ops.some(({ statement }) => statement.name === refusingStore.refused)) {
         if (refusingStore.once) refusingStore.refused = null;
         await refusingStore.late?.();
-        throw new SvcError("storage_unavailable");
+        throw new SvcError(refusingStore.refusal);
       }
       const isLost = ops.some(({ statement }) => statement.name === refusingStore.unanswered);
       const rows = await scope.write(ops);
@@ -49,6 +51,7 @@ export function refusingStore(store: Store): RefusingStore {
 
   const refusingStore: RefusingStore = {
     refused: null,
+    refusal: "storage_unavailable",
     once: false,
     unanswered: null,
     late: null,

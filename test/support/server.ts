@@ -23,7 +23,9 @@ export type Env = Readonly<Record<string, string>>;
 interface ServerOptions {
   /** Settings added to those of every test server. */
   readonly env?: Env;
-  /** Arguments after `serve`. */
+  /** The command that starts it, by default `serve`. */
+  readonly command?: string;
+  /** Arguments after the command. */
   readonly args?: readonly string[];
   /** Default: one of its own, removed at the end. */
   readonly dataDir?: string;
@@ -58,11 +60,15 @@ export function baseEnv(dataDir: string): Env {
     SVC_DATA_DIR: dataDir,
     SVC_LOG_FORMAT: "json",
     SVC_RATE_LIMIT: "0",
+    // No test reaches the real code host.
+    SVC_GITHUB_API_URL: "http://127.0.0.1:9",
     SVC_AUDIT_FLUSH_SECONDS: "0.02",
     SVC_GRACEFUL_SHUTDOWN_SECONDS: "10",
     SVC_HTTP_ENGINE: httpEngine,
     SVC_HTTP_THREADS: "1",
     SVC_ACTOR_THREADS: "1",
+    // Tests of the shop switch it on.
+    SVC_COMMERCE_ENABLED: "false",
   };
 }
 
@@ -82,7 +88,10 @@ export async function startServer({
 /** Starts a server as a process of its own. */
 export async function startServerProcess({ atEnd, ...options }: ServerOptions): Promise<ProcessServer> {
   const dataDir = options.dataDir ?? newDataDir(atEnd);
-  const server = new ProcessServer({ ...baseEnv(dataDir), ...options.env }, dataDir, options.args ?? []);
+  const server = new ProcessServer({ ...baseEnv(dataDir), ...options.env }, dataDir, [
+    options.command ?? "serve",
+    ...(options.args ?? []),
+  ]);
   atEnd.after(async () => void (await server.kill()));
   if (options.waitForReady !== false) await server.ready;
   return server;
@@ -242,7 +251,7 @@ class ServerProcess {
     noteBoot("server");
     const child = spawn(
       process.execPath,
-      ["--import", join(root, "strip-types.js"), ...busInBytes(), join(root, "svc.ts"), "serve", ...args],
+      ["--import", join(root, "strip-types.js"), ...busInBytes(), join(root, "svc.ts"), ...args],
       {
         cwd: root,
         // No other variable of the shell: a provider key would change the default model. The channel ends the server
@@ -264,7 +273,7 @@ class ServerProcess {
       if (!logged) return;
       this.logs.push(logged);
       if (logged.msg !== "svc is ready") return;
-      this.#url = String(logged.url);
+      this.#url = logged.url === undefined ? null : String(logged.url);
       clearTimeout(late);
       resolve();
     });

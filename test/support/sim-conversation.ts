@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
+import { wakeDueRuns } from "../../actors/durable/due-waits.ts";
 import { defineTool, type Tool } from "../../actors/tools/tool.ts";
 import { type Address, runAddress, threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
-import { wakeDueRuns } from "../../host/due-waits.ts";
 import type { Store, TenantStore } from "../../storage/store/store.ts";
 import { interruptedRun } from "../../storage/tables/abandoned-runs.ts";
 import { eventId, type LogEvent, readEvents } from "../../storage/tables/events.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { pino } from "pino";
+import { wakeDeliveries } from "../../actors/delivery/due-deliveries.ts";
+import { wakeDueRuns } from "../../actors/durable/due-waits.ts";
 import { defineTool, type Tool } from "../../actors/tools/tool.ts";
 import { deliveryAddress, durableAddress, runAddress, threadAddress } from "../../bus/address.ts";
 import { Type } from "../../bus/type.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
-import { wakeDeliveries } from "../../host/due-deliveries.ts";
-import { wakeDueRuns } from "../../host/due-waits.ts";
 import { HostLease } from "../../host/host-lease.ts";
 import { AbandonedRuns } from "../../host/recovery.ts";
 import type { Store } from "../../storage/store/store.ts";
@@ -205,7 +205,15 @@ export class SimDurable {
     const abandoned = new AbandonedRuns(process.bus, store, env, silent);
     const lease = new HostLease({
       // The first process is alone, despite rows of the previous world.
-      ...{ store: store.system, host: id, alone: !this.#isShared || this.#boots === 1, renewed: true, log: silent },
+      ...{
+        env,
+        store: store.system,
+        host: id,
+        locked: !this.#isShared || this.#boots === 1,
+        renewed: true,
+        log: silent,
+      },
+      ...{ mode: "cluster", card: null, patienceMs: 0 },
       onGone: () => {
         this.#place(host);
         return abandoned.close({ hostsBut: id });

@@ -1,11 +1,12 @@
 import { join } from "node:path";
 import { systemEnv } from "../../bus/env.ts";
 import { openStore } from "../../storage/client.ts";
+import { prepareVectorIndex } from "../../storage/postgres/vector-index.ts";
 import { type StoreThread, startStoreThread } from "../../storage/start.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import type { Dialect } from "../../storage/store/dialect.ts";
 import type { Store } from "../../storage/store/store.ts";
-import { migratedDatabase, testDatabase } from "./postgres.ts";
+import { migratedDatabase, pgvectorDatabase, testDatabase } from "./postgres.ts";
 import { copyMigrated } from "./sqlite-image.ts";
 import { type Cleanup, tempDir } from "./temp.ts";
 
@@ -37,6 +38,14 @@ export async function emptyDatabase(dialect: Dialect, atEnd: Cleanup): Promise<S
 /** A store of one engine at the newest revision; everything is closed and removed after the suite. */
 export async function testStore(dialect: Dialect, atEnd: Cleanup): Promise<TestStore> {
   return runStore(await newestDatabase(dialect, atEnd), atEnd);
+}
+
+/** A store of one engine that compares vectors of `dimensions`. */
+export async function vectorStore(dialect: Dialect, dimensions: number, atEnd: Cleanup): Promise<TestStore> {
+  if (dialect === "sqlite") return testStore(dialect, atEnd);
+  const { config } = await pgvectorDatabase(atEnd);
+  await prepareVectorIndex(config, dimensions);
+  return runStore({ engine: "postgres", postgres: config }, atEnd);
 }
 
 /** A database of one engine at the newest revision, removed after the suite. */

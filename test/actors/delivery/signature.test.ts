@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
-import { signatureOf } from "../../../actors/delivery/signature.ts";
 import { signingKey } from "../../../governance/settings/webhook-endpoints.ts";
+import { signatureOf } from "../../../governance/webhook-signature.ts";
 import { runs } from "../../support/effort.ts";
 
 const key = (secret: string): Buffer => signingKey(secret) as Buffer;

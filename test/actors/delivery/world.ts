@@ -2,15 +2,17 @@ import assert from "node:assert/strict";
 import { pino } from "pino";
 import { deliveryActor } from "../../../actors/delivery/delivery-actor.ts";
 import type { DeliveryDeps } from "../../../actors/delivery/deps.ts";
+import { wakeDeliveries } from "../../../actors/delivery/due-deliveries.ts";
 import { deliveryAddress } from "../../../bus/address.ts";
 import { FairSemaphore } from "../../../bus/queues/fair-semaphore.ts";
+import { StoredAccess } from "../../../governance/auth/stored-access.ts";
 import type { ResponseHandler } from "../../../governance/egress/connection.ts";
 import type { Egress } from "../../../governance/egress/egress.ts";
 import { EgressBlocked } from "../../../governance/egress/failure.ts";
 import { ResponseHead } from "../../../governance/egress/response-head.ts";
 import type { Target } from "../../../governance/egress/target.ts";
+import { loadSettings } from "../../../governance/settings/settings.ts";
 import { readWebhookEndpoints, type WebhookEndpoints } from "../../../governance/settings/webhook-endpoints.ts";
-import { wakeDeliveries } from "../../../host/due-deliveries.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { outboxOps } from "../../../storage/tables/deliveries.ts";
 import { type RefusingStore, refusingStore } from "../../support/refusing-store.ts";
@@ -125,14 +127,20 @@ export async function world(atEnd: Cleanup, options: WorldOptions = {}) {
       slotsOfAll.push(slots);
       return {
         settings: {
+          ...loadSettings({}),
           webhookEndpoints: endpoints,
           webhookTimeoutSeconds: 10,
           webhookMaxAttempts: 8,
           ...options.settings,
         },
         store,
+        access: new StoredAccess(),
+        readAccess: async () => {},
+        tracer: null,
         secrets: { resolve: async (text) => (text === "secret:GONE" ? Promise.reject(new Error("gone")) : text) },
         webhookEgress: { public: egress("public", env), operator: egress("operator", env) },
+        outgoing: { whole: () => Promise.reject(new Error("no push is sent")) },
+        outboxKinds: new Map(),
         webhookAgent: "svc-webhooks/1.2.3",
         slots,
         metrics: {

@@ -28,6 +28,8 @@ const actorNodes = [0, 1];
 /** A thread that takes requests. */
 const asker = 2;
 
+const noSkills = () => Promise.reject(new Error("no skills here"));
+
 interface WorldOptions {
   readonly seed?: number;
   readonly writeMs?: number;
@@ -79,6 +81,7 @@ export class ManifestsWorld {
           settings: { tenantStoredBytes },
           mask,
           toolSets: { forget: () => {} },
+          skills: { of: noSkills, body: noSkills },
           mcp: { hold: () => Promise.reject(new Error("no servers here")) },
           metrics: new Metrics(),
           audit: new AuditLog(store, env, mask, auditFlushSeconds, () => assert.fail("an audit row was dropped")),

@@ -292,7 +292,7 @@ for (const [name, environment, wanted] of [
   [
     "SET-012 an embedder that is not built",
     { SVC_MEMORY_EMBEDDER: "sentence_transformers" },
-    /SVC_MEMORY_EMBEDDER sentence_transformers is not supported by this version/,
+    /SVC_MEMORY_EMBEDDER sentence_transformers needs the package @huggingface\/transformers/,
   ],
   [
     "an embedding route of a provider without embeddings",

@@ -89,4 +89,25 @@ describe("a turn that is aborted", () => {
     ])
       assert.ok(seen.has(moment), `no seed has met "${moment}": ${[...seen]}`);
   });
+
+  test("an abort after the first batch reaches a run that its actor is about to start", async () => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const sim = new Sim(seed);
+      const env = sim.env();
+      const store = disk.store(sim, env);
+      const suffix = `keyed-${seed}`;
+      const model = new ScriptedModel(env, inTurn(replies), () => 50);
+      const process = new ActorProcess({ env, store, settings, model, tools: [slow], bootId: `boot-${seed}` });
+      // A run with a key starts after its first batch has committed.
+      const idempotency = { key: "k", fingerprint: "f" };
+      const turn = process.submit({ manifest: "sequential", thread_suffix: suffix, idempotency });
+      while ((await sim.until(threadBySuffix(store.tenant(tenantId), suffix))) === undefined) await sim.advance(1);
+
+      const { aborted } = await sim.until(process.abort(suffix));
+
+      await sim.until(turn.ended);
+      assert.equal(aborted, true, `seed ${seed}: ${turn.text}`);
+      process.close();
+    }
+  });
 });

@@ -1,6 +1,7 @@
 // A call whose request for approval is decided: the principals that may not decide it, and the checks that run again.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { wakeDueRuns } from "../../../actors/durable/due-waits.ts";
 import { ContextMemory } from "../../../actors/runtime/context-memory.ts";
 import { runAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
@@ -8,7 +9,6 @@ import { principalId } from "../../../bus/protocol/principal.ts";
 import type { Control } from "../../../governance/controls/control.ts";
 import { pass } from "../../../governance/controls/verdicts.ts";
 import type { ActorDeps } from "../../../host/actor-deps.ts";
-import { wakeDueRuns } from "../../../host/due-waits.ts";
 import type { Scope, Store } from "../../../storage/store/store.ts";
 import { approvalPage, type Decision, decideOps } from "../../../storage/tables/approvals.ts";
 import { readEvents } from "../../../storage/tables/events.ts";

@@ -1,9 +1,9 @@
 // Client tool calls across the ends of processes, and their number per tenant.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { wakeDueRuns } from "../../../actors/durable/due-waits.ts";
 import { runAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
-import { wakeDueRuns } from "../../../host/due-waits.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { openWaitAs, tenantWaitsAreFull, waitsOfTenantMax } from "../../../storage/tables/asked-waits.ts";
 import { readEvents } from "../../../storage/tables/events.ts";

@@ -1,5 +1,6 @@
 // The effect of time on durable runs: back-off, death, expiry, slots and their order. The clock is simulated, and the
 // store's too.
+
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
@@ -7,6 +8,7 @@ import { lostMax } from "../../../actors/log/lost-steps.ts";
 import { durableAddress, runAddress, threadAddress } from "../../../bus/address.ts";
 import type { Env } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
+import { Metrics } from "../../../governance/metrics.ts";
 import { periodicTasks } from "../../../host/periodic-tasks.ts";
 import { startTasks } from "../../../host/task-runner.ts";
 import { ArtifactStore } from "../../../storage/files/artifact-store.ts";
@@ -25,6 +27,7 @@ import { type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { threadBySuffix } from "../../../storage/tables/threads.ts";
 import { waitsOfRun } from "../../../storage/tables/waits.ts";
 import { ActorProcess, type AskedTurn, processSettings, tenantId } from "../../support/actor-process.ts";
+import { noVectors } from "../../support/no-vectors.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../support/scripted-model.ts";
 import type { Env as Settable } from "../../support/server.ts";
 import { SimDisk } from "../../support/sim-disk.ts";
@@ -141,6 +144,9 @@ async function world(atEnd: Cleanup, seed: number, env: Settable = {}) {
     const files = new FileStore(null, env, 0);
     const made = periodicTasks({
       store,
+      textVectors: noVectors(env, store),
+      skillImports: null as never,
+      metrics: new Metrics(),
       settings,
       lease: null as never,
       env,

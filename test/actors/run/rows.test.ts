@@ -91,6 +91,7 @@ for (const dialect of gateDialects)
         },
         format: 1,
         a2a_context: null,
+        a2a_owner: null,
       });
       assert.match(manifest_digest, /^[0-9a-f]{64}$/);
       assert.deepEqual(asked.principal, { sub: "bob", scopes: ["chat"], scheme: "jwt", issuer: "there" });

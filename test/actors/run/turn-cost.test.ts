@@ -2,6 +2,7 @@
 // speed. `npm run perf` measures times. Time is simulated.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { newsTopic, readNews } from "../../../bus/protocol/news.ts";
 import type { Scope, Store } from "../../../storage/store/store.ts";
 import { ActorProcess, processSettings } from "../../support/actor-process.ts";
 import { scopeWith } from "../../support/scope-with.ts";
@@ -55,7 +56,12 @@ function counted(store: Store, cost: Cost): Store {
 }
 
 /** The cost of a turn when `crowd` of them run at once: the first of each thread, and the third. */
-async function costsOf(manifest: string, content: string, crowd: number): Promise<{ first: Cost; later: Cost }> {
+async function costsOf(
+  manifest: string,
+  content: string,
+  crowd: number,
+  onNews?: (text: string) => void,
+): Promise<{ first: Cost; later: Cost }> {
   const sim = new Sim(1);
   const disk = await SimDisk.open(atEnd);
   const env = sim.env();
@@ -64,6 +70,7 @@ async function costsOf(manifest: string, content: string, crowd: number): Promis
   const model = new ScriptedModel(env, answer, () => 3);
   const process = new ActorProcess({ env, store, settings, model, bootId: "one" });
   atEnd.after(() => process.close());
+  if (onNews) process.bus.subscribeEverywhere(newsTopic("acme"), onNews);
   const deliver = process.host.deliver.bind(process.host);
   process.host.deliver = (message) => {
     cost.messages++;
@@ -95,7 +102,7 @@ async function costsOf(manifest: string, content: string, crowd: number): Promis
  * The most that a turn may cost. A change that needs more raises the bound here, and measures the effect (`npm run
  * perf`).
  */
-const plainMost: Cost = { batches: 3, statements: 10, values: 110, characters: 2_000, reads: 0, messages: 4 };
+const plainMost: Cost = { batches: 3, statements: 10, values: 111, characters: 2_000, reads: 0, messages: 4 };
 const toolMost: Cost = { batches: 5, statements: 18, values: 191, characters: 3_750, reads: 0, messages: 6 };
 /** The first turn of a thread looks for it, and creates its row. */
 const begun = (most: Cost): Cost => ({ ...most, values: most.values + 7, reads: 1 });
@@ -112,6 +119,18 @@ for (const crowd of [1, 40])
       within(first, { ...begun(most), ...together });
       within(later, { ...most, ...together });
     });
+
+test("a turn whose news a console hears costs no statement and no message to an actor", async () => {
+  const texts: string[] = [];
+
+  const { later } = await costsOf("counting", "count", 1, (text) => texts.push(text));
+
+  within(later, toolMost);
+  const news = texts.flatMap(readNews);
+  // The start and the end of each of the four turns: the run, and its thread.
+  assert.equal(news.length, 16);
+  assert.ok(texts.length <= 8, "news of one moment share a message");
+});
 
 function within(cost: Cost, most: Cost): void {
   const passed = (Object.keys(most) as (keyof Cost)[]).filter((name) => cost[name] > most[name]);

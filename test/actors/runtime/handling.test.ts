@@ -9,7 +9,7 @@ interface Notes {
 }
 
 /** A handler that records its start and end, and that the test releases. */
-function gatedProbe(limits: { mailboxLimit?: number } = {}) {
+function gatedProbe(limits: { mailboxLimit?: number; isSideDetached?: true } = {}) {
   const lines: string[] = [];
   const gates = new Map<string, () => void>();
   const node = probeNode<Notes>({
@@ -89,6 +89,17 @@ test("an interleaving message is handled while a handler and older messages wait
 
   assert.deepEqual(lines.slice(3), ["side t ends", "a ends", "b starts", "b ends", "side s ends"]);
   assert.deepEqual(await node.outcomes(asked), [{ answer: "a" }, { answer: "b" }, { answer: "s" }, { answer: "t" }]);
+});
+
+test("a detached message keeps no later message waiting, also while the actor loads", async () => {
+  const { node, lines, open } = gatedProbe({ isSideDetached: true });
+
+  const asked = [node.ask("side", "s"), node.ask("work", "a"), node.ask("side", "t")];
+  await node.sim.run();
+  assert.deepEqual(lines, ["side s starts", "a starts", "side t starts"]);
+  for (const name of ["a", "s", "t"]) await open(name);
+
+  assert.deepEqual(await node.outcomes(asked), [{ answer: "s" }, { answer: "a" }, { answer: "t" }]);
 });
 
 test("a refused interleaving message does not affect the waiting handler", async () => {

@@ -2,11 +2,11 @@
 // or still queued.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { wakeDueRuns } from "../../../actors/durable/due-waits.ts";
 import { defineTool } from "../../../actors/tools/tool.ts";
 import { threadAddress } from "../../../bus/address.ts";
 import { systemEnv } from "../../../bus/env.ts";
 import { Type } from "../../../bus/type.ts";
-import { wakeDueRuns } from "../../../host/due-waits.ts";
 import type { Store } from "../../../storage/store/store.ts";
 import { type LogEvent, readEvents } from "../../../storage/tables/events.ts";
 import { queuedHeads, queuedInputs } from "../../../storage/tables/queued-inputs.ts";

@@ -70,7 +70,7 @@ function world(...shelves: readonly Shelf[]) {
   const log = { warn: () => {} };
   const sets = new ToolSets(shelves, sim.env(), log, (source) => missing.push(source));
   const agent = compileSpec({});
-  const begin = (of: CompiledAgent = agent, tenant = "acme") => sets.opening(of, tenant, (found) => found)?.();
+  const begin = (of: CompiledAgent = agent, tenant = "acme") => sets.opening(of, tenant)?.();
   const opened = async (of?: CompiledAgent, tenant?: string) => {
     const tools = await begin(of, tenant);
     assert.ok(tools);

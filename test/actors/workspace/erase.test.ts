@@ -22,6 +22,9 @@ const writers = {
   "replaces files": "fs.writeFileSync(at + '/t', 'x' + i), fs.renameSync(at + '/t', at + '/f' + (i % 50))",
 };
 
+/** A deployment in which no thread has a checkout. */
+const checkouts = { remove: async () => {} };
+
 /** A process that works in a folder, with pauses between its actions. */
 function startWriter(at: string, work: string, atEnd: Cleanup): void {
   const pause = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)";
@@ -41,7 +44,7 @@ for (const [what, work] of Object.entries(writers))
     startWriter(at, work, atEnd);
     await eventually("its files", async () => readdirSync(at).length > 310 || undefined);
     const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-    const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
+    const deps = { settings, checkouts, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
 
     await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
 
@@ -54,7 +57,7 @@ test("a folder that fills as fast as it is emptied is left, and stays visible", 
   mkdirSync(join(threads, "t"), { recursive: true });
   for (let file = 0; file < 5_100; file++) writeFileSync(join(threads, "t", `f${file}`), "x");
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-  const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
+  const deps = { settings, checkouts, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
   // Every file is newer than the beginning of the deletion.
   const env = { ...systemEnv(), now: () => 0 };
 
@@ -70,7 +73,7 @@ test("the next deletion removes an interrupted one's files, and no other thread'
   for (const name of ["t.erased/dir", "t", "t2"]) mkdirSync(join(threads, name), { recursive: true });
   writeFileSync(join(threads, "t.erased", "dir", "left"), "x");
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-  const deps = { settings, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
+  const deps = { settings, checkouts, workspaceSemaphores: new TenantSemaphores(4), log: pino({ level: "silent" }) };
 
   await eraseFiles({ key: "acme:t", deps, env: systemEnv() } as never);
 
@@ -109,7 +112,7 @@ test("deletions of one tenant take turns, and never wait for another tenant", as
   ] as const)
     mkdirSync(folder(tenant, name), { recursive: true });
   const settings = { workspaceRoot: root, workspaceDeploymentTenants: [] };
-  const deps = { settings, workspaceSemaphores: new TenantSemaphores(1), log: pino({ level: "silent" }) };
+  const deps = { settings, checkouts, workspaceSemaphores: new TenantSemaphores(1), log: pino({ level: "silent" }) };
   const erase = (key: string) => eraseFiles({ key, deps, env: systemEnv() } as never);
   const before = Promise.withResolvers<void>();
   const held = deps.workspaceSemaphores.run("acme", () => before.promise);

@@ -19,7 +19,8 @@ function open(t: TestContext): { place: Place; at: string; audited: string[] } {
   const audited: string[] = [];
   const place: Place = {
     ...{ tenantId: "default", threadSuffix: "t", workspaceScope: "deployment", scope: "deployment", manifest: null },
-    workspace: { root, deploymentTenants: ["default"] },
+    workspace: { root, deploymentTenants: ["default"], checkout: async () => null },
+    rootKind: "scoped",
     env: systemEnv(),
     signal: new AbortController().signal,
     audit: (event) => audited.push(event),

@@ -172,14 +172,16 @@ for (const name of callOrder)
       assert.deepEqual(names(passed), [...again, ...behind(name)]);
     });
 
-    test("after a wait, with new arguments: policies, command and screening rerun", async () => {
+    test("after a wait, with new arguments: the checks of arguments run again", async () => {
       const passed: string[] = [];
 
       const edited = { ...call, args: { n: 3 } };
       const admission = await pipeline(recording(passed)).admit(edited, { after: name, edited: true });
 
       assert.deepEqual([admission.kind, admission.args], ["pass", { n: 3 }]);
-      const again = ["policy", "command", "screening"].filter((place) => !behind(name).includes(place as ControlName));
+      const again = ["policy", "command", "screening", "guardrails", "judges"].filter(
+        (place) => !behind(name).includes(place as ControlName),
+      );
       assert.deepEqual(names(passed), [...again, ...behind(name)]);
     });
 

@@ -9,6 +9,13 @@ const trigger = JSON.stringify({
   deploys: { tenant: "acme", manifest: "quick", scheme: "github", secret: "a-secret-of-16-bytes", prompt: "Look." },
 });
 
+const cluster: Environment = {
+  SVC_DATABASE_URL: "postgres://svc:secret@db/svc",
+  SVC_REDIS_URL: "redis://redis:6379/0",
+  SVC_CLUSTER_KEY: "0123456789abcdef".repeat(4),
+  SVC_AUDIT_KEY: "fedcba9876543210".repeat(4),
+};
+
 describe("boot refusals", () => {
   const refused: [string, Environment, RegExp][] = [
     ["none on every address", { SVC_HOST: "0.0.0.0" }, /SVC_AUTH_MODE=none.*0\.0\.0\.0/],
@@ -38,9 +45,20 @@ describe("boot refusals", () => {
     [
       "several workers",
       { SVC_WORKERS: "2" },
-      /^SVC_WORKERS above 1 needs .*several processes, which this version does not support; use 1\.$/,
+      /^SVC_WORKERS above 1 needs .* SVC_CLUSTER_KEY, by which processes share a deployment; use 1\.$/,
     ],
     ["no duty at all", { SVC_DUTIES: "," }, /SVC_DUTIES names no duty/],
+    [
+      "a cluster key without the others",
+      { SVC_CLUSTER_KEY: cluster.SVC_CLUSTER_KEY },
+      /needs SVC_DATABASE_URL .* SVC_REDIS_URL/,
+    ],
+    [
+      "a host of a cluster with objects in memory",
+      { ...cluster, SVC_OBJECT_STORE: "memory" },
+      /memory is of one process/,
+    ],
+    ["a host of a cluster without the key of audits", { ...cluster, SVC_AUDIT_KEY: "" }, /needs SVC_AUDIT_KEY/],
     [
       "a route to an unknown provider",
       { SVC_MODEL_ROUTES: '{"m": {"provider": "nobody", "model": "x"}}' },
@@ -73,6 +91,11 @@ describe("boot refusals", () => {
       { SVC_SEARCH_URL: "http://search.test", SVC_ENVIRONMENT: "staging", SVC_ALLOW_INSECURE: "1" },
       /SVC_SEARCH_URL is not https/,
     ],
+    [
+      "a proxy on all addresses for a browser that is told none",
+      { SVC_BROWSERS: '{"main":{"url":"http://b:9222","tenants":"*"}}', SVC_BROWSER_PROXY_BIND: "0.0.0.0:8901" },
+      /SVC_BROWSERS: main needs proxy/,
+    ],
     ["a search key that is not set", { SVC_SEARCH_API_KEY: "secret:NONE" }, /SVC_SEARCH_API_KEY names an SVC_SECRET_/],
   ];
   for (const [name, environment, reason] of refused) {
@@ -86,6 +109,10 @@ describe("boot refusals", () => {
 
   const accepted: [string, Environment][] = [
     ["nothing set", {}],
+    ["a host of a cluster", cluster],
+    ["a host of a cluster with one duty", { ...cluster, SVC_DUTIES: "scheduler" }],
+    ["several worker processes of a cluster", { ...cluster, SVC_WORKERS: "2" }],
+    ["a process for requests alone, without a cluster", { SVC_DUTIES: "api" }],
     [
       "a search service over http in development when allowed",
       { SVC_SEARCH_BACKEND: "searxng", SVC_SEARCH_URL: "http://127.0.0.1:8888", SVC_ALLOW_INSECURE: "1" },

@@ -120,6 +120,8 @@ describe("values", () => {
     ["SVC_DATABASE_URL", "sqlite:///tmp/x.db", "databaseUrl", "sqlite:///tmp/x.db"],
     ["SVC_CHAT_SCOPES", "strict", "chatScopes", "strict"],
     ["SVC_DUTIES", "Worker, api,worker", "duties", ["worker", "api"]],
+    ["SVC_PROCESS_ROLE", "worker", "duties", ["worker"]],
+    ["SVC_PROCESS_ROLE", "cli", "duties", ["api", "worker", "scheduler"]],
   ];
   for (const [name, text, key, value] of accepted) {
     test(`${name}=${text} is accepted`, () => {
@@ -144,8 +146,8 @@ describe("values", () => {
     ["SVC_AUTH_MODE", "plugin", /one of none, api_key, jwt/],
     ["SVC_AUTH_MODE", "toString", /one of none, api_key, jwt/],
     ["SVC_LOG_LEVEL", "constructor", /one of/],
-    ["SVC_OBJECT_STORE", "s3", /not supported by this version; use fs or memory/],
-    ["SVC_OBJECT_STORE", "disk", /one of fs, memory/],
+    ["SVC_OBJECT_STORE", "disk", /one of fs, s3, gcs, memory/],
+    ["SVC_S3_ENDPOINT", "minio:9000", /http or https URL/],
     ["SVC_SECRETS_BACKEND", "aws", /not supported by this version/],
     ["SVC_HOST", "http://localhost", /host name or an IP address/],
     ["SVC_ALLOWED_HOSTS", "*.example.com", /without scheme, port or wildcard/],

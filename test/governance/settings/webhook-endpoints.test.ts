@@ -15,8 +15,8 @@ test("an endpoint is read with every default filled in", () => {
   const read = readWebhookEndpoints({ ops, all: { ...ops, secret: ["a", "secret:B"], tenants: "*", private: true } });
 
   assert.deepEqual(read, {
-    ops: { url: ops.url, secrets: [ops.secret], tenants: ["acme"], private: false },
-    all: { url: ops.url, secrets: ["a", "secret:B"], tenants: "*", private: true },
+    ops: { url: ops.url, secrets: [ops.secret], tenants: ["acme"], private: false, hooks: false },
+    all: { url: ops.url, secrets: ["a", "secret:B"], tenants: "*", private: true, hooks: false },
   });
 });
 
@@ -33,7 +33,7 @@ for (const [what, entry] of [
   ["ops: secret: whsec_ must be followed by base64, and secret: by a name", { ...ops, secret: "whsec_hunter2!" }],
   ["ops: secret: whsec_ must be followed by base64, and secret: by a name", { ...ops, secret: "secret:" }],
   ["ops: private must be true or false", { ...ops, private: "yes" }],
-  ["ops has a key other than url, secret, tenants, private", { ...ops, hunter2: 1 }],
+  ["ops has a key other than url, secret, tenants, private, hooks", { ...ops, hunter2: 1 }],
 ] as const)
   test(`a mistake is reported with its path and without its value: ${what}`, () => {
     assert.throws(() => readWebhookEndpoints(JSON.parse(JSON.stringify({ ops: entry }))), { message: what });

@@ -8,10 +8,13 @@ import { systemEnv } from "../../../bus/env.ts";
 import { makeBackup } from "../../../storage/make-backup.ts";
 import { openObjectStore } from "../../../storage/objects/open.ts";
 import { storeConfig } from "../../../storage/store/config.ts";
+import { gcsSettings, s3Settings } from "../../support/buckets.ts";
 import { eventually } from "../../support/eventually.ts";
+import { startGcsServer } from "../../support/gcs-server.ts";
 import { png } from "../../support/image-bytes.ts";
 import { testPool } from "../../support/postgres-server.ts";
-import { apiKeys, type Env, type ProcessServer, startServerProcess } from "../../support/server.ts";
+import { startS3Server } from "../../support/s3-server.ts";
+import { apiKeys, type Env, type ProcessServer, startServer, startServerProcess } from "../../support/server.ts";
 import { cleanup, tempDir } from "../../support/temp.ts";
 import { ask, auth, checkRestored, fill, historyOf, keys } from "./backed-up.ts";
 import { said } from "./chat/talking.ts";
@@ -106,6 +109,31 @@ describe("svc backup and svc restore", () => {
     });
   });
 
+  test("objects of a bucket are saved, and restored into another bucket and into a folder", async () => {
+    const [from, to] = [await startS3Server(atEnd), await startGcsServer(atEnd)];
+    const source = s3Settings(from.url) as Env;
+    const other = await startServer({ atEnd, env: { ...auth, ...source } });
+    const upload = { data: png(3_000).toString("base64"), media_type: "image/png" };
+    const { file_id } = (await other.post("/files", upload, { key: keys.alice })).json as { file_id: string };
+    from.objects.set("prompts/one.md", Buffer.from("Be brief."));
+    const saved = place();
+    const folder = place();
+
+    const backedUp = await svc(["backup", saved], other.dataDir, source);
+    const moved = await svc(["restore", saved], place(), gcsSettings(to) as Env);
+    const again = await svc(["restore", saved], place(), gcsSettings(to) as Env);
+    const plain = await svc(["restore", saved], folder);
+
+    assert.equal(backedUp.code, 0, backedUp.stderr);
+    assert.match(backedUp.stdout, / and 2 objects, /);
+    assert.deepEqual([moved.code, plain.code], [0, 0], moved.stderr + plain.stderr);
+    for (const key of [`files/acme/${file_id}`, "prompts/one.md"]) {
+      assert.ok(from.objects.get(key)?.equals(to.objects.get(key) ?? Buffer.alloc(0)), key);
+      assert.ok(from.objects.get(key)?.equals(readFileSync(join(folder, "objects", key))), key);
+    }
+    assert.deepEqual([again.code, again.stderr], [2, "Refused: the object store is not empty.\n"]);
+  });
+
   test("a tenant id that begins with a sign is backed up like any other", async () => {
     const { env: odd, keys: own } = apiKeys({ odd: { tenant_id: "_acme", scopes: ["admin"] } });
     const other = await startServerProcess({ atEnd, env: odd });
@@ -173,9 +201,9 @@ describe("svc backup and svc restore", () => {
     assert.equal(cut.code, 1);
     assert.match(cut.stderr, /^The restore failed: the disk is full.*\nNo server starts on the incomplete data/);
     assert.equal(served.code, 1);
-    assert.match(served.stderr, /an interrupted restore left the database incomplete/);
+    assert.match(served.stderr, /an interrupted restore or move left the database incomplete/);
     assert.equal(migrated.code, 2);
-    assert.match(examined.stdout, /an interrupted restore left the database incomplete/);
+    assert.match(examined.stdout, /an interrupted restore or move left the database incomplete/);
     assert.deepEqual([wrong.code, /the restore of another backup was interrupted/.test(wrong.stderr)], [2, true]);
     assert.equal(restored.code, 0, restored.stderr);
     assert.ok(!existsSync(join(target, "svc.restoring")));

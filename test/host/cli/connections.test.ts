@@ -15,6 +15,8 @@ test("svc connections lists the destinations of settings and manifests, without 
     network: { allow_hosts: ["api.example", "books.example", "other.example"] },
   };
   writeFileSync(join(directory, "reach.json"), JSON.stringify({ metadata: { name: "reach" }, spec }));
+  const surf = { browser_tools: [{ name: "read", binding: "main" }] };
+  writeFileSync(join(directory, "surf.json"), JSON.stringify({ metadata: { name: "surf" }, spec: surf }));
   writeFileSync(join(directory, "broken.json"), "{");
   const environment = {
     SVC_MANIFEST_DIR: directory,
@@ -23,6 +25,7 @@ test("svc connections lists the destinations of settings and manifests, without 
     OPENAI_API_KEY: "secret-openai-key-123456",
     SVC_EGRESS_PROXY: "http://user:secret-password-3@proxy.example:3128",
     SVC_EGRESS_PRIVATE: JSON.stringify([{ cidr: "10.1.0.0/16", port: 8080, tenants: ["acme"] }]),
+    SVC_BROWSERS: JSON.stringify({ main: { url: "wss://browser.example/?token=secret-token-1", tenants: ["acme"] } }),
     SVC_WEBHOOK_ENDPOINTS: JSON.stringify({
       done: { url: "https://hook.example/x", secret: "whsec-of-done-1", tenants: "*" },
     }),
@@ -46,7 +49,48 @@ test("svc connections lists the destinations of settings and manifests, without 
     "api.example:443 | the tool api | reach: spec.http_tools",
     "books.example:443 | the MCP server books | reach: spec.mcp_servers",
     "other.example:9000 | the agent other | reach: spec.peers",
+    "browser.example:443 | the browser main of acme | SVC_BROWSERS",
+    "any public host | pages of the tool read, through svc's proxy for browsers | surf: spec.browser_tools",
   ])
     assert.ok(lines.includes(line), `${line} in ${lines.join("\n")}`);
   assert.doesNotMatch(stdout + JSON.stringify(answer), /secret-/);
+});
+
+test("svc connections lists the bucket of the objects, and where its credentials come from", async () => {
+  const key = { type: "service_account", client_email: "a@b", private_key: "-----BEGIN PRIVATE KEY-----" };
+  const role = JSON.stringify([{ host: "169.254.169.254", port: 80, tenants: [] }]);
+  const s3 = { SVC_OBJECT_STORE: "s3", SVC_S3_BUCKET: "objects", SVC_S3_REGION: "eu-west-1" };
+  const gcs = { SVC_OBJECT_STORE: "gcs", SVC_GCS_BUCKET: "objects" };
+  const cases: [environment: Record<string, string>, lines: string[]][] = [
+    [
+      { ...s3, SVC_EGRESS_PRIVATE: role },
+      [
+        "objects.s3.eu-west-1.amazonaws.com:443 | the object store, in the bucket objects | SVC_S3_REGION",
+        "169.254.169.254:80 | credentials of the instance's role | SVC_EGRESS_PRIVATE",
+      ],
+    ],
+    [
+      { ...s3, SVC_S3_ENDPOINT: "http://minio:9000", SVC_S3_ACCESS_KEY: "a", SVC_S3_SECRET_KEY: "b" },
+      ["minio:9000 | the object store, in the bucket objects | SVC_S3_ENDPOINT"],
+    ],
+    [
+      { ...gcs, SVC_GCS_CREDENTIALS: JSON.stringify(key) },
+      [
+        "storage.googleapis.com:443 | the object store, in the bucket objects | SVC_GCS_ENDPOINT",
+        "oauth2.googleapis.com:443 | tokens for the bucket | SVC_GCS_CREDENTIALS",
+      ],
+    ],
+    [
+      { ...gcs, SVC_GCS_CREDENTIALS: "secret:KEY" },
+      ["token_uri of the key | tokens for the bucket | SVC_GCS_CREDENTIALS"],
+    ],
+  ];
+
+  for (const [environment, lines] of cases) {
+    const { answer } = await runJson(connectionsCommand, [], environment);
+    const found = (answer.connections as { to: string; why: string; from: string }[]).map(
+      ({ to, why, from }) => `${to} | ${why} | ${from}`,
+    );
+    for (const line of lines) assert.ok(found.includes(line), `${line} in ${found.join("\n")}`);
+  }
 });

@@ -4,6 +4,10 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, type TestContext, test } from "node:test";
 import { doctorCommand } from "../../../host/cli/doctor.ts";
+import { gcsSettings, s3Settings } from "../../support/buckets.ts";
+import { startGcsServer } from "../../support/gcs-server.ts";
+import { startS3Server } from "../../support/s3-server.ts";
+import { cleanup } from "../../support/temp.ts";
 import { run, runJson, someRegistries, temporaryDirectory } from "./support.ts";
 
 const doctor = doctorCommand(async () => someRegistries(), []);
@@ -187,5 +191,43 @@ describe("svc doctor --online", () => {
     assert.match(none.text, /no provider has a key or an address/);
     assert.match(decider.of("typesafe")?.detail ?? "", /not tested/);
     assert.equal(asked.length, 0);
+  });
+});
+
+describe("svc doctor --online with a bucket", () => {
+  const tried = async (context: TestContext, environment: Record<string, string | undefined>) => {
+    const all = { SVC_DATA_DIR: join(temporaryDirectory(context), "data"), ...environment };
+    const { code, answer } = await runJson(doctor, ["--online"], all);
+    const checks = (answer.checks as Check[]).filter(({ name }) => /^bucket|^object_store/.test(name));
+    return { code, checks, text: JSON.stringify(answer) };
+  };
+
+  test("writes and reads an object", async (context) => {
+    const s3 = await startS3Server(cleanup(context));
+    const { code, checks } = await tried(context, s3Settings(s3.url));
+    const gcs = await startGcsServer(cleanup(context));
+    const google = await tried(context, gcsSettings(gcs));
+
+    assert.deepEqual([code, google.code], [0, 0]);
+    assert.deepEqual(checks, [
+      { name: "object_store", status: "ok", detail: `the bucket svc-objects at ${s3.url}; --online tries it` },
+      { name: "bucket svc-objects", status: "ok", detail: "an object was written and read" },
+    ]);
+    assert.equal(google.checks.at(-1)?.status, "ok");
+  });
+
+  test("names what a bucket answers to wrong keys, without them", async (context) => {
+    const s3 = await startS3Server(cleanup(context));
+    const wrong = { ...s3Settings(s3.url), SVC_S3_SECRET_KEY: "the-wrong-key-of-a-bucket" };
+
+    const { code, checks, text } = await tried(context, wrong);
+
+    assert.equal(code, 1);
+    assert.deepEqual(checks.at(-1), {
+      name: "bucket svc-objects",
+      status: "error",
+      detail: "the object store refused to write: 403 SignatureDoesNotMatch",
+    });
+    assert.doesNotMatch(text, /the-wrong-key|AKIA/);
   });
 });

@@ -52,6 +52,7 @@ describe("svc doctor", () => {
         ["manifest_directory", "ok"],
         ["default_manifest", "ok"],
         ["model", "ok"],
+        ["vectors", "ok"],
         ["http_engine", "ok"],
       ],
     );

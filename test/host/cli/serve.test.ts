@@ -254,25 +254,15 @@ describe("svc serve that does not start", () => {
     assert.deepEqual([code, stderr], [1, "SVC_DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1\n"]);
   });
 
-  test("refuses a single role, and an unknown role as a mistake", (t) => {
+  test("refuses an unknown role, and one that differs from SVC_PROCESS_ROLE, as mistakes", (t) => {
     const env = { SVC_DATA_DIR: join(tempDir(cleanup(t)), "data") };
 
-    for (const role of ["api", "worker", "scheduler"]) {
-      const { code, stderr } = refused(["--role", role], env);
-      assert.equal(code, 1);
-      assert.match(
-        stderr,
-        new RegExp(
-          `^--role ${role} needs .*several processes, which this version does not support; leave it out\\.$`,
-          "m",
-        ),
-      );
-      const { error, refusals } = JSON.parse(refused(["--json", "--role", role], env).stdout);
-      assert.deepEqual([error, refusals.length], ["boot_refused", 1]);
-    }
+    const differs = refused(["--role", "api"], { ...env, SVC_PROCESS_ROLE: "worker" });
     const { code, stdout, stderr } = refused(["--role=everything"], env);
-    assert.deepEqual([code, stdout], [2, ""]);
-    assert.match(stderr, /^--role must be one of api, worker, scheduler, all\./);
+
+    assert.deepEqual([differs.code, code, stdout], [2, 2, ""]);
+    assert.match(differs.stderr, /^SVC_PROCESS_ROLE is worker, and the command starts a process with the duty api\./);
+    assert.match(stderr, /^--role must be one of all, api, worker, scheduler\./);
     assert.ok(!existsSync(env.SVC_DATA_DIR));
   });
 });

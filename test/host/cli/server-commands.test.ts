@@ -138,7 +138,7 @@ describe("commands that look into a server", () => {
       const stranger = await svc(command, [], "key-of-somebody-else-0123456789");
       assert.equal(stranger.stderr, "The server does not know the key in SVC_KEY.\n");
       const nobody = await run(command, ["--url", server.url]);
-      assert.equal(nobody.stderr, "The server needs an API key or a token: set SVC_KEY.\n");
+      assert.equal(nobody.stderr, "The server needs an API key or a token: set SVC_KEY, or run svc login.\n");
       const wrong = await svc(command, [...(command === usageCommand ? ["threads"] : []), "--limit", "none"]);
       assert.deepEqual(wrong, {
         code: 2,

@@ -112,7 +112,7 @@ test("problems of every kind are reported together, in the order of the fields",
     {
       tools: ["teleport"],
       model: { id: "huge" },
-      containers: [{ name: "a", image: "i" }],
+      procedural_memory: { embedding_model: "another" },
       workspace: { scope: "deployment" },
       system_prompt: { files: ["gone.md"] },
       prompts: [{ name: "p", file: "gone.md" }],
@@ -126,7 +126,7 @@ test("problems of every kind are reported together, in the order of the fields",
     "unresolved spec.prompts.0.file",
     "unresolved spec.tools.0",
     "conflict spec.workspace.scope",
-    "unsupported spec.containers",
+    "unsupported spec.procedural_memory.embedding_model",
   ]);
 });
 

@@ -20,6 +20,13 @@ import {
 
 /** Every field of spec that this version implements. A change that implements a field adds it here. */
 const built = [
+  "spec.github_publish",
+  "spec.governance.frameworks",
+  "spec.governance.risk_tier",
+  "spec.governance.transparency_notice",
+  "spec.governance.forbid_plaintext_secrets",
+  "spec.governance.pin_compile",
+  "spec.governance.retention_days",
   // A specified field without an implementation is refused (PAT-001); a plugin's is not.
   "spec.pattern",
   "spec.recursion_limit",
@@ -32,6 +39,18 @@ const built = [
   "spec.reflect.max_iterations",
   "spec.reflect.criteria",
   "spec.reflect.decider",
+  "spec.command_screening.enabled",
+  "spec.command_screening.include_defaults",
+  "spec.command_screening.rules",
+  "spec.command_screening.target_tools",
+  "spec.command_screening.approval_ttl_seconds",
+  "spec.content_screening.enabled",
+  "spec.content_screening.model",
+  "spec.content_screening.decider",
+  "spec.content_screening.model_tools",
+  "spec.content_screening.image_model",
+  "spec.content_screening.tools",
+  "spec.content_screening.on_flag",
   "spec.decider.id",
   "spec.decider.min_confidence",
   "spec.plan_execute.planner_model",
@@ -89,6 +108,17 @@ const built = [
   "spec.peers",
   "spec.delegation",
   "spec.tool_effects",
+  "spec.skills",
+  "spec.skills_declared_only",
+  "spec.personal_skills",
+  "spec.skill_authoring.enabled",
+  "spec.skill_authoring.mode",
+  "spec.skill_authoring.max_pending",
+  "spec.skill_authoring.auto_eval",
+  "spec.skill_suggestion.enabled",
+  "spec.skill_suggestion.shortlist",
+  "spec.skill_suggestion.min_gate",
+  "spec.skill_suggestion.min_fit",
   "spec.tools_retrieval.enabled",
   "spec.tools_retrieval.top_k",
   "spec.tools_retrieval.model",
@@ -99,6 +129,11 @@ const built = [
   "spec.auth.outbound.providers",
   "spec.policies",
   "spec.approvals",
+  "spec.hooks",
+  "spec.guardrails.providers",
+  "spec.guardrails.block_on_match",
+  "spec.guardrails.targets",
+  "spec.guardrails.judges",
   "spec.anomaly.enabled",
   "spec.anomaly.min_volume",
   "spec.anomaly.min_rate",
@@ -114,8 +149,29 @@ const built = [
   "spec.artifacts.max_window_chars",
   "spec.http_tools",
   "spec.search_tools",
+  "spec.browser_tools",
+  "spec.document_tools",
+  "spec.memory.checkpointer",
+  "spec.memory.store",
+  "spec.memory.scope",
+  "spec.memory.capture.enabled",
+  "spec.memory.capture.model",
+  "spec.memory.capture.max_facts",
+  "spec.memory.capture.min_chars",
+  "spec.memory.capture.verify",
+  "spec.memory.recall.tools",
+  "spec.memory.recall.limit",
+  "spec.memory.consolidate.enabled",
+  "spec.memory.consolidate.model",
+  "spec.memory.consolidate.after_facts",
+  "spec.memory.consolidate.max_facts",
+  "spec.procedural_memory.enabled",
+  "spec.procedural_memory.top_k",
   "spec.mcp_servers",
   "spec.image_tools",
+  "spec.shell_tools",
+  "spec.containers",
+  "spec.sandboxes",
   "spec.limits.max_tool_calls",
   "spec.limits.max_wall_clock_seconds",
   "spec.limits.max_peer_hops",
@@ -182,17 +238,10 @@ test("every strategy is implemented", () => {
     assert.deepEqual(compileSpec({ session: { strategy: `${kind}:4` } }).session, { kind, messages: 4 });
 });
 
-test("several unsupported fields are reported at once", () => {
-  const problems = compileProblems({
-    memory: { capture: { enabled: true, max_facts: 3 } },
-    containers: [{ name: "a", image: "i" }],
-  });
+test("an unsupported field is reported at its own path", () => {
+  const problems = compileProblems({ procedural_memory: { embedding_model: "another" } });
 
-  assert.deepEqual(problems, [
-    "unsupported spec.containers",
-    "unsupported spec.memory.capture.enabled",
-    "unsupported spec.memory.capture.max_facts",
-  ]);
+  assert.deepEqual(problems, ["unsupported spec.procedural_memory.embedding_model"]);
 });
 
 test("each default of a missing behaviour is a field of the schema, and is described", () => {

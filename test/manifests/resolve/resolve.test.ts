@@ -6,6 +6,7 @@ import { systemEnv } from "../../../bus/env.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import { createResolver, type ManifestLayers } from "../../../manifests/resolve/resolve.ts";
 import type { Store } from "../../../storage/store/store.ts";
+import { bundledNames, withBundled } from "../../support/bundled-manifests.ts";
 import { tempDir } from "../../support/temp.ts";
 import { notingObjects, pointTo, storeVersion, temporaryStore } from "../layers.ts";
 
@@ -184,15 +185,14 @@ test("the list has each name once, from the deciding layer, in order", async (t)
   assert.deepEqual(
     listed.map(({ name, version, source: from, pointer }) => [name, version, from, pointer?.version]),
     [
-      ["a", 4, "store", 4],
-      ["b", null, "object", undefined],
-      ["c", null, "object", undefined],
-      ["d", null, "directory", undefined],
-      ["hybrid-router", null, "bundled", undefined],
-      ["oss-only", null, "bundled", undefined],
-      ["quick", null, "bundled", undefined],
-      ["router", null, "bundled", undefined],
-    ],
+      ...[
+        ["a", 4, "store", 4] as const,
+        ["b", null, "object", undefined] as const,
+        ["c", null, "object", undefined] as const,
+        ["d", null, "directory", undefined] as const,
+      ],
+      ...bundledNames.map((name) => [name, null, "bundled", undefined] as const),
+    ].sort(([one], [other]) => (one < other ? -1 : 1)),
   );
   for (const { name, source: from } of listed) assert.equal((await resolve("acme", name, null)).source, from);
 });
@@ -204,13 +204,7 @@ test("without store and objects the directory and the bundled manifests remain",
 
   assert.deepEqual(
     (await listManifests("acme")).map(({ name, source }) => [name, source]),
-    [
-      ["hybrid-router", "bundled"],
-      ["mine", "directory"],
-      ["oss-only", "bundled"],
-      ["quick", "bundled"],
-      ["router", "bundled"],
-    ],
+    withBundled("mine").map((name) => [name, name === "mine" ? "directory" : "bundled"]),
   );
   assert.deepEqual((await resolve("acme", "quick", "t")).version, null);
 });

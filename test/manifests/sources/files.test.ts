@@ -13,6 +13,8 @@ import {
 import { join } from "node:path";
 import { test } from "node:test";
 import { builtInRoutes } from "../../../actors/models/built-in-routes.ts";
+import { decisionRoutes } from "../../../actors/models/decision-routes.ts";
+import { builtInTools } from "../../../actors/tools/registry/built-in.ts";
 import { manifestBytesMax } from "../../../manifests/bounds.ts";
 import { compile } from "../../../manifests/compile/compile.ts";
 import { isManifestName } from "../../../manifests/fields/names.ts";
@@ -142,11 +144,14 @@ test("each bundled file is a manifest of its name, compiles, and is read once", 
   const files = readdirSync(directory);
   const layer = bundledManifests();
   const routes = new Map([...registries().routes.values(), ...builtInRoutes].map((route) => [route.id, route]));
+  const tools = new Map(builtInTools.map((tool) => [tool.name, tool]));
+  const leads = { routes, deciding: [], defaultModelId: registries().defaultModelId };
+  const decisions = decisionRoutes({}, leads, (reason) => new Error(reason));
 
   for (const name of layer.names()) {
     const manifest = layer.get(name);
     assert.ok(manifest);
-    assert.doesNotThrow(() => compile(manifest, registries({ routes }), plainSource));
+    assert.doesNotThrow(() => compile(manifest, registries({ routes, tools, decisions }), plainSource));
     assert.equal(bundledManifests().get(name), manifest);
   }
   assert.deepEqual([...layer.names()].toSorted(), files.map((file) => file.replace(/\.yaml$/, "")).toSorted());

@@ -21,9 +21,16 @@ const isSelect = ({ text }: Statement) => /^\s*(SELECT|WITH)/i.test(text.sqlite)
 
 /** Statements that may scan: their tables are small, or they run rarely. */
 const scanning = [
+  "audit_heads_newest",
   "backlog_runs",
+  "budget_spending_delete",
+  "document_hits",
+  // An operator asks for the numbers of all tenants.
+  "document_vectors_count",
   "fibers_hold",
+  "freezes_all",
   "manifest_bodies_delete_unused",
+  "memory_vectors_count",
   "rate_bucket_get",
   "run_outcomes",
   "run_outcomes_last",
@@ -33,6 +40,8 @@ const scanning = [
   "search_hits",
   "thread_bytes_by_tenant",
   "unowned_logs_abandoned",
+  // Once at the start, as a long read.
+  "vectors_other_model",
 ];
 
 /** The service's own statements across tenants: recovery and sweeps. */
@@ -40,9 +49,15 @@ const acrossTenants = [
   "approvals_next_tenant",
   "artifacts_dropped",
   "artifacts_next_tenant",
+  "audit_heads_newest",
   "audit_next_tenant",
+  "audit_unsealed_tenants",
   "backlog_oldest_wait",
   "backlog_runs",
+  "budget_spending_delete",
+  "captures_due_tenants",
+  "captures_release_of_lapsed_hosts",
+  "captures_release_of_worker",
   "deliveries_ahead",
   "deliveries_delete_ended",
   "deliveries_release_of_lapsed_hosts",
@@ -50,6 +65,14 @@ const acrossTenants = [
   "delivery_lanes",
   "delivery_move",
   "delivery_oldest",
+  "document_vectors_count",
+  "document_vectors_last",
+  "document_vectors_queue_missing",
+  "eval_datasets_due",
+  "eval_datasets_skip_due",
+  "eval_runs_end_restored",
+  "eval_runs_old",
+  "eval_runs_open",
   "fiber_move",
   "fibers_ahead",
   "fibers_delete_ended",
@@ -59,6 +82,7 @@ const acrossTenants = [
   "fibers_hold",
   "fibers_open",
   "files_dropped",
+  "freezes_all",
   "idempotency_delete_lapsed",
   "idempotency_release_of_lapsed_hosts",
   "idempotency_release_of_worker",
@@ -68,17 +92,46 @@ const acrossTenants = [
   "jobs_with_times",
   "kv_delete_lapsed",
   "manifest_bodies_delete_unused",
+  "manifest_retention_page",
   "manifests_expecting_anonymous",
+  "memories_lost",
+  "memory_pools_due_tenants",
+  "memory_vectors_count",
+  "memory_vectors_last",
+  "memory_vectors_queue_missing",
   "model_calls_delete_ended",
   "model_frames_delete_unused",
   "plans_lapsed",
+  "quarantine_lapsed",
+  "repo_checkout_ids",
+  "repo_checkouts_lose",
+  "repo_checkouts_old",
+  "repo_checkouts_stuck",
   "run_outcomes",
   "run_outcomes_last",
   "run_rates_delete_unseen",
   "runs_delete_ended",
   "runs_of_lapsed_hosts",
   "runs_of_worker",
+  "runtime_key_by_digest",
+  "runtime_keys_changed",
+  "runtime_keys_delete",
   "search_unindexed_threads",
+  "shell_commands_delete_old",
+  "shell_commands_lose",
+  "sign_in_grants_delete",
+  "sign_in_grants_since",
+  "skill_trees_delete_old",
+  "skill_upstreams_due",
+  "skill_evals_claim",
+  "skill_evals_end_restored",
+  "skill_evals_old",
+  "skill_evals_release_of_lapsed_hosts",
+  "skill_evals_release_of_worker",
+  "skill_feedback_claim",
+  "skill_feedback_end_restored",
+  "skill_feedback_release_of_lapsed_hosts",
+  "skill_feedback_release_of_worker",
   "thread_bytes_by_tenant",
   "thread_leases_delete_lapsed",
   "threads_next_tenant",
@@ -87,10 +140,15 @@ const acrossTenants = [
   "uploads_next_tenant",
   "usage_days_next_tenant",
   "usage_next_tenant",
+  "vector_queue_next_tenant",
+  "vectors_other_model",
   "waits_due",
   "waits_of_lapsed_hosts",
   "waits_of_worker",
   "waits_unpushed",
+  "workflow_runs_due",
+  "workflow_runs_end_restored",
+  "workflow_runs_old",
 ];
 
 /** The index that serves each filter; without it SQLite would read all rows of the tenant. */
@@ -120,13 +178,50 @@ const byFilter = {
  * Statements that read all of a tenant's rows in an index, because the request needs them or their number is bounded.
  */
 const ofWholeTenant = [
+  // GET /audit/verify compares the numbers of rows, as a long read. `audit_heads` has one row for each tenant.
+  "audit_base_move",
+  "audit_count",
+  "audit_head",
+  "audit_head_advance",
+  "audit_unsealed_count",
+  "audit_unsealed_rows",
+  "documents_nth",
+  "eval_datasets_nth",
+  // A tenant has few unfinished evaluations.
+  "eval_runs_open_nth",
   "fibers_queued_nth",
+  // A freeze ended.
+  "fibers_wake_put_off",
+  "freezes_of_tenant",
   "jobs_all",
   "jobs_due",
   "jobs_nth",
+  // It reads the unfinished evaluations of each tenant.
+  "manifest_bodies_delete_unused",
   "manifest_pointers",
+  // Memories of every thread as of a turn, as a long read.
+  "memories_as_of",
+  // A tenant has at most 200 subscriptions.
+  "push_announce_approval",
+  "push_announce_question",
+  "push_subscribe",
+  "push_subscriptions_of",
+  // A tenant has at most 20 checkouts, with eight worktrees each.
+  "repo_checkout_clone",
+  // A tenant has at most a thousand keys.
+  "runtime_keys_insert",
+  "runtime_keys_of_tenant",
   "search_unindexed_threads_of_tenant",
+  "shell_commands_running",
+  // One row for each tenant.
+  "skill_catalog",
+  "skill_catalog_advance",
+  // One row, and few jobs that have not ended.
+  "skill_job_count",
+  "skill_job_lock",
+  "skill_policy_set",
   "waits_open_nth",
+  "workflow_runs_open_nth",
 ];
 
 describe("declared statements on sqlite", () => {
@@ -157,7 +252,7 @@ describe("declared statements on sqlite", () => {
         .all(fakeParams(statement))
         .some(
           ({ detail }) =>
-            /^SCAN (?!hosts\b|wanted\b|parts\b|found\b|sizes\b|\(subquery-|CONSTANT ROW)/.test(detail) &&
+            /^SCAN (?!hosts\b|wanted\b|parts\b|found\b|sizes\b|counted\b|\(subquery-|CONSTANT ROW)/.test(detail) &&
             !/USING (COVERING )?INDEX|VIRTUAL TABLE INDEX/.test(detail),
         );
     });
@@ -174,6 +269,19 @@ describe("declared statements on sqlite", () => {
         .all(fakeParams(statementNamed(name)));
 
       assert.match(plan?.detail ?? "", new RegExp(` USING ${index} \\(tenant_id=\\? AND .*ts>\\?`));
+    });
+
+  for (const name of ["workflow_revisions_unneeded", "workflow_revision_delete"])
+    test(`${name} looks for runs of a revision by their index`, () => {
+      const { text } = statementNamed(name);
+
+      const plan = db
+        .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${text.sqlite}`)
+        .all(fakeParams(statementNamed(name)));
+
+      assert.ok(
+        plan.some(({ detail }) => detail.includes("INDEX workflow_runs_by_revision (tenant_id=? AND workflow_id=?")),
+      );
     });
 
   test("none scans the rows of a whole tenant, but those that may", () => {
@@ -212,7 +320,7 @@ describe("declared statements on sqlite", () => {
       )
       .pluck()
       .all();
-    const owned = new RegExp(`\\b(${[...tables, "event_search"].join("|")})\\b`);
+    const owned = new RegExp(`\\b(${[...tables, "event_search", "document_search"].join("|")})\\b`);
 
     const strays = declared.filter(({ text, tenantAt }) => owned.test(text.sqlite) && tenantAt.length === 0);
     const mute = declared.filter(({ text, tenantAt }) => tenantAt.length > 0 && !owned.test(text.sqlite));
@@ -226,13 +334,13 @@ describe("declared statements on sqlite", () => {
     const tables = db
       .prepare<[], { name: string; first: string }>(
         `SELECT m.name, c.name AS first FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.cid = 0
-         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'event_search%'`,
+         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '%_search%'`,
       )
       .all();
 
     const others = tables.filter(({ first }) => first !== "tenant_id").map(({ name }) => name);
 
-    assert.deepEqual(others.toSorted(), ["counters", "hosts", "rate_buckets", "schema_revisions"]);
+    assert.deepEqual(others.toSorted(), ["cluster", "counters", "hosts", "rate_buckets", "schema_revisions"]);
   });
 });
 

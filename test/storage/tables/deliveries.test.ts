@@ -14,7 +14,7 @@ import {
   putOffDeliveryOp,
   releaseDeliveries,
 } from "../../../storage/tables/deliveries.ts";
-import { enterHostOp, lapseOthersOp } from "../../../storage/tables/hosts.ts";
+import { enterHostOps, lapseOthersOp } from "../../../storage/tables/hosts.ts";
 import { outcomeOf } from "../../support/outcome.ts";
 import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
@@ -135,7 +135,7 @@ for (const dialect of dialects)
     test("deliveries of a lost worker or host are due again, and no others", async () => {
       const own = tenant();
       const { system } = store;
-      await system.write([enterHostOp(system, "here", hour)]);
+      await system.write(enterHostOps(system, { id: "here", mode: "cluster", card: null }, hour));
       await own.write(["run_1", "run_2", "run_3"].flatMap((id) => outboxOps(own, outcome(id, [id]))));
       for (const [id, owner] of [
         ["run_1", "here:1:0"],
@@ -150,7 +150,7 @@ for (const dialect of dialects)
       );
       await releaseDeliveries(system, { hostsBut: "here" });
       const ofHost = await Promise.all(["run_1", "run_2", "run_3"].map((id) => claim(own, id)));
-      await system.write([lapseOthersOp(system, "nobody")]);
+      await system.write([lapseOthersOp(system, "nobody", "cluster")]);
 
       assert.deepEqual(
         [ofWorker, ofHost].map((claims) => claims.map(({ length }) => length)),

@@ -186,7 +186,10 @@ for (const dialect of dialects) {
 
       const deleted = await deleteExpired(store, 50);
 
-      const none = { idempotency: 0, kv: 0, plans: 0, rate_buckets: 0, leases: 0, frames: 0 };
+      const none = {
+        ...{ idempotency: 0, kv: 0, plans: 0, rate_buckets: 0, leases: 0, frames: 0 },
+        ...{ quarantine: 0, budgets: 0, commands: 0, skill_trees: 0, keys: 0, sign_ins: 0 },
+      };
       assert.deepEqual(deleted, { ...none, idempotency: 1, kv: 1101 });
       assert.deepEqual(await deleteExpired(store, 50), none);
       assert.notEqual(await kvGet(one, "young", 0), undefined);

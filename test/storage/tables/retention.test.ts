@@ -1,6 +1,8 @@
 // Retention of tenants' rows.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { sealNext } from "../../../governance/audit-chain.ts";
+import { AuditKeys } from "../../../governance/audit-keys.ts";
 import { tenantSql } from "../../../storage/store/statements.ts";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { approvalById, decideOps } from "../../../storage/tables/approvals.ts";
@@ -14,6 +16,15 @@ import {
   eraseIdleThreads,
 } from "../../../storage/tables/retention.ts";
 import { insertRunOp } from "../../../storage/tables/runs.ts";
+import {
+  deleteOldRuntimeKeys,
+  insertRuntimeKeyOps,
+  type RuntimeKeyRow,
+  revokeRuntimeKeyOp,
+  runtimeKeyById,
+  runtimeKeysMax,
+  runtimeKeysOf,
+} from "../../../storage/tables/runtime-keys.ts";
 import { insertThreadOp } from "../../../storage/tables/threads.ts";
 import { insertUsageOp, usagePage, usageSummary } from "../../../storage/tables/usage.ts";
 import { openApproval } from "../../support/open-approval.ts";
@@ -22,6 +33,8 @@ import { dialects, testStore } from "../../support/stores.ts";
 import { cleanup } from "../../support/temp.ts";
 
 const dayMs = 86_400_000;
+const keys = new AuditKeys(["k".repeat(32)]);
+const unchained = { before: async () => {}, after: async () => {} };
 const until = 100 * dayMs;
 
 const ageApproval = tenantSql(
@@ -40,6 +53,35 @@ for (const dialect of dialects)
     const tenants = () =>
       ["acme", "globex", "initech"].map((id) => store.tenant(id)) as [TenantStore, TenantStore, TenantStore];
 
+    test("a tenant has a bounded number of keys, and old expired and revoked ones make room", async () => {
+      const [acme, globex] = tenants();
+      const later = Date.now() + 100 * dayMs;
+      const insert = (tenant: TenantStore, n: number, expires_at = later) => {
+        const id = String(n);
+        const row: RuntimeKeyRow = {
+          ...{ id, sha256: `${tenant.tenantId} ${n}`, prefix: "", name: "", sub: "s", scopes: [], ancestors: [] },
+          ...{ owner: { sub: "ann", scheme: "api_key", issuer: "" }, budget: null, created_at: n, changed_at: 0 },
+          ...{ expires_at, revoked_at: null },
+        };
+        return insertRuntimeKeyOps(tenant, row);
+      };
+      const numbers = Array.from({ length: runtimeKeysMax }, (_, n) => n);
+      await acme.write(numbers.flatMap((n) => insert(acme, n, n < 2 ? 1 : later)));
+      await acme.write([revokeRuntimeKeyOp(acme, "2")]);
+
+      await assert.rejects(acme.write(insert(acme, 1_000)), { code: "conflict" });
+      await globex.write(insert(globex, 1_000));
+      const early = await deleteOldRuntimeKeys(store.system, 1, 500);
+      const late = await deleteOldRuntimeKeys(store.system, Date.now() + dayMs, 500);
+      await acme.write([1_000, 1_001, 1_002].flatMap((n) => insert(acme, n)));
+
+      assert.deepEqual([early, late], [2, 1]);
+      await assert.rejects(acme.write(insert(acme, 1_003)), { code: "conflict" });
+      assert.equal((await runtimeKeysOf(acme))[0]?.id, "3");
+      assert.equal((await runtimeKeyById(acme, "1002"))?.id, "1002");
+      assert.equal(await runtimeKeyById(globex, "3"), undefined);
+    });
+
     test("TASK-012 old audit rows are deleted, of every tenant and in batches, and no others", async () => {
       const [acme, globex, initech] = tenants();
       const row = (id: number, ts: number) => ({
@@ -52,7 +94,9 @@ for (const dialect of dialects)
       await write(globex, [until - 1, until + 1]);
       await write(initech, [until]);
 
-      const deleted = await deleteOldAudit(store, until);
+      for (const tenant of [acme, globex, initech]) while ((await sealNext(tenant, keys, 1)) > 0);
+
+      const deleted = await deleteOldAudit(store, until, unchained);
 
       assert.equal(deleted, 1_204);
       for (const [tenant, left] of [
@@ -64,7 +108,7 @@ for (const dialect of dialects)
           (await auditPage(tenant, {}, null, 10)).rows.map(({ ts }) => ts),
           left,
         );
-      assert.equal(await deleteOldAudit(store, until), 0);
+      assert.equal(await deleteOldAudit(store, until, unchained), 0);
     });
 
     test("TASK-012 usage is deleted with its daily sums, and the rest adds up", async () => {

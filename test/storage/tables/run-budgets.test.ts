@@ -102,17 +102,30 @@ for (const dialect of dialects) {
       await tenant.write(settleOps(tenant, [id], `t-${id}`, { aside: tokens(40), used: tokens(7) }, null));
       await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(50)));
       assert.equal(await outputOf(id), 57);
-      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 1 });
-      assert.deepEqual(await sharersOf(tenant, id, `t-${id}`), { sharers: 2, holding: 0 });
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 1, isOwned: true });
+      assert.deepEqual(await sharersOf(tenant, id, `t-${id}`), { sharers: 2, holding: 0, isOwned: true });
 
       await tenant.write(resetShareOps(tenant, `t-${id}`, 0));
       assert.equal(await outputOf(id), 7);
-      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 0 });
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 0, isOwned: true });
       await tenant.write(reserveOps(tenant, [id], `t-${id}`, tokens(50)));
       await tenant.write(leaveBudgetOps(tenant, id));
       assert.equal(await outputOf(id), 57, "it outlives its run");
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 1, holding: 1, isOwned: false });
       await tenant.write(leaveBudgetOps(tenant, `t-${id}`));
       assert.equal(await outputOf(id), undefined);
+    });
+
+    test("DEL-005 tasks that their parent waits for take no part of a budget from it", async () => {
+      const { id, rootKey } = await opened();
+      const names = [`t-${id}`, `u-${id}`];
+      for (const run_id of names)
+        await tenant.write(joinBudgetOps(tenant, { run_id, task_id: null, root_key: rootKey, budgets: [id] }, 0));
+      await join(`v-${id}`, [id], rootKey);
+
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 2, holding: 0, isOwned: true });
+      const gone = { run_id: "w", task_id: null, root_key: rootKey, budgets: ["no budget"] };
+      await assert.rejects(tenant.write(joinBudgetOps(tenant, gone, 0)), { code: "conflict" });
     });
 
     test("DEL-006 a repeated report with the same number counts once for each spender", async () => {
@@ -133,7 +146,7 @@ for (const dialect of dialects) {
       await settle(runs[0], 1, 2);
       await settle(runs[0], 5, 1);
       assert.equal(await outputOf(id), 9);
-      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 3, holding: 0 });
+      assert.deepEqual(await sharersOf(tenant, id, id), { sharers: 3, holding: 0, isOwned: true });
 
       await tenant.write(resetShareOps(tenant, runs[0], 10));
       await tenant.write(reserveOps(tenant, [id], runs[0], tokens(20)));

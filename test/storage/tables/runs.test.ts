@@ -3,7 +3,13 @@ import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
 import type { Store, TenantStore } from "../../../storage/store/store.ts";
 import { abandonedRuns, interruptedRun } from "../../../storage/tables/abandoned-runs.ts";
-import { enterHostOp, expireHostsOp, lapseOthersOp, leaveHostOp, renewHostOp } from "../../../storage/tables/hosts.ts";
+import {
+  enterHostOps,
+  expireHostsOps,
+  lapseOthersOp,
+  leaveHostOps,
+  renewHostOp,
+} from "../../../storage/tables/hosts.ts";
 import {
   deleteEndedRuns,
   deleteRunsOp,
@@ -76,6 +82,7 @@ for (const dialect of dialects)
         result: null,
         format: 1,
         a2a_context: null,
+        a2a_owner: null,
       };
 
       await tenant.write([insertRunOp(tenant, run, { thread_key, epoch: 3, first_seq: 2 })]);
@@ -90,6 +97,8 @@ for (const dialect of dialects)
         epoch: 3,
         idempotency_scope: "scope",
         durable: false,
+        owner: "here:1:0",
+        owner_lives: false,
       });
       assert.deepEqual(await runByKey(tenant, held.run_key), {
         ...begun,
@@ -212,7 +221,7 @@ for (const dialect of dialects)
       const tenant = freshTenant();
       const first = await reserveThreadKeys(store.system, 7);
       const owners = ["host-1:1:0", "host_1:1:0", "HOST-1:1:0", "host-10:1:0", "live:1:0", "live1:1:0", "liv:1:0"];
-      await store.system.write([enterHostOp(store.system, "live", hourMs)]);
+      await store.system.write(enterHostOps(store.system, { id: "live", mode: "cluster", card: null }, hourMs));
       await tenant.write(
         owners.flatMap((owner, at) => [
           insertThreadOp(tenant, threadRow(first + at, `t${at}`)),
@@ -226,7 +235,7 @@ for (const dialect of dialects)
       const found = await abandonedRuns(store.system, gone, first - 1, 2);
       const rest = await abandonedRuns(store.system, gone, found.at(-1)?.thread_key as number, 10);
       const ofWorker = await abandonedRuns(store.system, { worker: "host-1:1:0" }, first - 1, 10);
-      await store.system.write([leaveHostOp(store.system, "live")]);
+      await store.system.write(leaveHostOps(store.system, "live"));
       const after = await abandonedRuns(store.system, gone, first - 1, 10);
 
       assert.deepEqual(found[0], { tenant_id: tenant.tenantId, suffix: "t1", thread_key: first + 1 });
@@ -277,8 +286,9 @@ for (const dialect of dialects)
     before(async () => {
       ({ store } = await testStore(dialect, atEnd));
     });
-    const write = async (...ops: ReturnType<typeof expireHostsOp>[]) => (await store.system.write(ops))[0];
-    const enter = (id: string, leaseMs: number) => write(enterHostOp(store.system, id, leaseMs));
+    const write = async (...ops: ReturnType<typeof expireHostsOps>) => (await store.system.write(ops))[0];
+    const enter = (id: string, leaseMs: number) =>
+      write(...enterHostOps(store.system, { id, mode: "cluster", card: null }, leaseMs));
     const renew = (id: string, leaseMs: number) => write(renewHostOp(store.system, id, leaseMs));
 
     test("a host whose lease expired by the store's clock is removed once, and for good", async () => {
@@ -287,8 +297,8 @@ for (const dialect of dialects)
       await enter("renews", 0);
       await renew("renews", hourMs);
 
-      const lapsed = await write(expireHostsOp(store.system));
-      const again = await write(expireHostsOp(store.system));
+      const lapsed = await write(...expireHostsOps(store.system));
+      const again = await write(...expireHostsOps(store.system));
 
       assert.deepEqual([lapsed, again], [[{ id: "goes" }], []]);
       await assert.rejects(renew("goes", hourMs), { code: "conflict", details: { subject: "host_renew" } });
@@ -299,7 +309,7 @@ for (const dialect of dialects)
       await enter("twice", 0);
       await enter("twice", hourMs);
 
-      const lapsed = await write(expireHostsOp(store.system));
+      const lapsed = await write(...expireHostsOps(store.system));
 
       assert.deepEqual(lapsed, []);
       await renew("twice", hourMs);
@@ -309,7 +319,7 @@ for (const dialect of dialects)
       await enter("other", hourMs);
       await enter("holder", hourMs);
 
-      await write(lapseOthersOp(store.system, "holder"));
+      await write(lapseOthersOp(store.system, "holder", "cluster"));
 
       await renew("holder", hourMs);
       await assert.rejects(renew("other", hourMs), { code: "conflict" });

@@ -2,10 +2,10 @@
 // suspended. Time is simulated.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { wakeDueRuns } from "../../../../actors/durable/due-waits.ts";
 import { defineTool } from "../../../../actors/tools/tool.ts";
 import { durableAddress, runAddress } from "../../../../bus/address.ts";
 import { Type } from "../../../../bus/type.ts";
-import { wakeDueRuns } from "../../../../host/due-waits.ts";
 import { ActorProcess, processSettings, tenantId } from "../../../support/actor-process.ts";
 import { ScriptedModel, type ScriptedReply, type ShownMessage } from "../../../support/scripted-model.ts";
 import { SimDisk } from "../../../support/sim-disk.ts";
@@ -88,7 +88,7 @@ async function world(durable: boolean, manifest = "pair") {
     pair: () =>
       disk.query("SELECT status, json_extract(result, '$.error') AS error FROM runs WHERE manifest = 'pair'")[0],
     spent: () => tokens("SELECT json_extract(spent, '$.output_tokens') AS tokens FROM runs WHERE manifest = 'pair'"),
-    used: () => tokens("SELECT SUM(tokens_output) AS tokens FROM usage"),
+    used: () => tokens("SELECT SUM(tokens_output) AS tokens FROM usage WHERE manifest_id <> 'waiter'"),
   };
 }
 

@@ -1,7 +1,7 @@
 // The questions of a run to its deciders: each once, four at a time, and for 20 seconds at most.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Decided, Decisions } from "../../../../actors/run/context/decisions.ts";
+import { AskedOnce, type Decided } from "../../../../actors/run/context/decisions.ts";
 import { type Env, systemEnv } from "../../../../bus/env.ts";
 import { ActorProcess, processSettings } from "../../../support/actor-process.ts";
 import { gate, wordsOf } from "../../../support/chat.ts";
@@ -10,7 +10,7 @@ import { testStore } from "../../../support/stores.ts";
 import { cleanup } from "../../../support/temp.ts";
 
 test("a repeated question is asked once, and at most four are asked at a time", async () => {
-  const decisions = new Decisions();
+  const decisions = new AskedOnce<Decided>();
   const gates = Array.from({ length: 6 }, gate);
   const asked: number[] = [];
   const decided = (at: number): Decided => ({

@@ -2,12 +2,12 @@
 // the wait as a row).
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
+import { wakeDueRuns } from "../../../../actors/durable/due-waits.ts";
 import { defineTool } from "../../../../actors/tools/tool.ts";
 import { runAddress } from "../../../../bus/address.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import { principalId } from "../../../../bus/protocol/principal.ts";
 import { Type } from "../../../../bus/type.ts";
-import { wakeDueRuns } from "../../../../host/due-waits.ts";
 import type { Store } from "../../../../storage/store/store.ts";
 import { readEvents } from "../../../../storage/tables/events.ts";
 import { waitingRun } from "../../../../storage/tables/runs.ts";

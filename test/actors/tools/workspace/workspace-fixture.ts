@@ -9,6 +9,7 @@ import { builtInTools } from "../../../../actors/tools/registry/built-in.ts";
 import type { ToolContext, ToolResult } from "../../../../actors/tools/tool.ts";
 import { systemEnv } from "../../../../bus/env.ts";
 import { createStore, type Engine } from "../../../../storage/store/store.ts";
+import { noVectors } from "../../../support/no-vectors.ts";
 
 /** A temporary root with a workspace of scope deployment, so that a test controls the paths of its files. */
 export interface Fixture {
@@ -43,14 +44,22 @@ export function openFixture(t: TestContext): Fixture {
   mkdirSync(root);
   mkdirSync(outside);
   const frames: Fixture["frames"] = [];
+  const none = () => Promise.reject(new Error("no skills here"));
+  const noSkills: ToolContext["skills"] = {
+    catalog: async () => ({ skills: new Map(), missing: [], index: { system: "", message: "", taint: [] } }),
+    ...{ body: none, file: none, active: () => new Map(), record: () => {} },
+    ...{ activation: () => "", deactivation: () => "", write: none, submitFeedback: none },
+  };
   const context: ToolContext = {
     env: systemEnv(),
     tenantId: "default",
+    taint: [],
     hops: 0,
     store: createStore(nothingKept).tenant("default"),
     tenantStoredBytes: 0,
     manifest: "agent",
     threadSuffix: "t1",
+    principal: { tenant_id: "default", sub: "ann", scopes: [], scheme: "none", issuer: "" },
     isAnonymous: false,
     madePlans: new MadePlans(),
     trigger: null,
@@ -59,7 +68,7 @@ export function openFixture(t: TestContext): Fixture {
     sessionId: "acme:t1",
     askedOn: "acme:t1",
     workspaceScope: "deployment",
-    workspace: { root, deploymentTenants: ["default"] },
+    workspace: { root, deploymentTenants: ["default"], checkout: async () => null },
     signal: new AbortController().signal,
     delegate: async () => ({ text: "", error: "permission_denied" }),
     taskResult: () => Promise.reject(new Error("no tasks here")),
@@ -68,9 +77,17 @@ export function openFixture(t: TestContext): Fixture {
       egress: { agent: nothing, internet: nothing, operator: nothing },
       secrets: { resolve: async (text) => text },
       compute: { run: unused },
+      textVectors: noVectors(systemEnv(), createStore(nothingKept)),
+    },
+    memory: {
+      rules: {
+        ...{ keepsLog: true, store: "pgvector", scope: "manifest", capture: null, recallLimit: 5, consolidate: null },
+      },
+      ...{ reader: null, principal: "", origin: null, taint: () => [], audit: () => {} },
     },
     artifacts: { read: async () => null },
     images: { list: () => [], read: async () => null },
+    skills: noSkills,
     progress: () => {},
     emit: (frame, data) => frames.push({ frame, data }),
   };
@@ -110,4 +127,9 @@ export function openFixture(t: TestContext): Fixture {
 
 /** Workspace tools do not use these services. */
 const unused = () => Promise.reject(new Error("not used by workspace tools"));
-const nothing = { admits: () => false, whole: unused, fetch: unused };
+const nothing = {
+  admits: () => false,
+  whole: unused,
+  fetch: unused,
+  rules: { allowHosts: [], onEvent: () => {} },
+};

@@ -2,16 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
-import { Bus } from "../../bus/bus.ts";
-import { systemEnv } from "../../bus/env.ts";
-import { SvcError } from "../../bus/errors.ts";
-import { nodeId } from "../../bus/protocol/node-id.ts";
-import { scanForAnomalies } from "../../host/anomaly-scan.ts";
-import { setManifestPointerOp } from "../../storage/tables/manifests.ts";
-import { insertEndedRunOp } from "../../storage/tables/runs.ts";
-import { newRun } from "../support/rows.ts";
-import { testStore } from "../support/stores.ts";
-import { cleanup } from "../support/temp.ts";
+import { scanForAnomalies } from "../../../actors/manifests/anomaly-scan.ts";
+import { Bus } from "../../../bus/bus.ts";
+import { systemEnv } from "../../../bus/env.ts";
+import { SvcError } from "../../../bus/errors.ts";
+import { nodeId } from "../../../bus/protocol/node-id.ts";
+import { setManifestPointerOp } from "../../../storage/tables/manifests.ts";
+import { insertEndedRunOp } from "../../../storage/tables/runs.ts";
+import { newRun } from "../../support/rows.ts";
+import { testStore } from "../../support/stores.ts";
+import { cleanup } from "../../support/temp.ts";
 
 test("TASK-011 the scan counts all runs of an hour and notifies each owner once", async (t) => {
   const { store } = await testStore("sqlite", cleanup(t));

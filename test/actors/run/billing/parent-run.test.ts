@@ -1,7 +1,7 @@
-// The answers of a parent run to its task: the parent is gone, or its state is unknown.
+// What a resumed task learns of its parent run: it waits for the task, is gone, or its state is unknown.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isThere, parentBudgetOf } from "../../../../actors/run/billing/parent-budget.ts";
+import { isThere, resumedUnder } from "../../../../actors/run/billing/parent-run.ts";
 import { Cancellation } from "../../../../actors/runtime/cancellation.ts";
 import type { Bus } from "../../../../bus/bus.ts";
 import { systemEnv } from "../../../../bus/env.ts";
@@ -17,20 +17,17 @@ import { stillEnv } from "../../models/support.ts";
 const parent = { run_id: "r", suffix: "s", task_id: "t" } as ParentRun;
 /** A parent that is not durable is not read. */
 const ofAcme = { tenantId: "acme" } as TenantStore;
-const reservation = { reservation_id: "l", input_tokens: 1, output_tokens: 1, cost_usd: 0 };
-const wanted = { input_tokens: 1, output_tokens: 1 };
 
-/** The lender of a task whose parent gives these answers in turn, repeating the last one. */
-function budgetAbove(reserve: readonly (ErrorCode | "lent")[], alive: ErrorCode | boolean = true) {
+/** The bus of a task whose parent gives these answers in turn, repeating the last one. */
+function busUnder(answers: readonly (ErrorCode | "waits")[], alive: ErrorCode | boolean = true) {
   const { env, delays } = stillEnv();
   const cancellation = new Cancellation();
   let asked = 0;
-  let gone = 0;
   const said: Record<string, () => ErrorCode | object> = {
     alive: () => (typeof alive === "string" ? alive : { alive }),
-    reserve: () => {
-      const next = reserve[Math.min(asked++, reserve.length - 1)];
-      return next === "lent" ? { reservation } : (next as ErrorCode);
+    taskResumed: () => {
+      const next = answers[Math.min(asked++, answers.length - 1)];
+      return next === "waits" ? {} : (next as ErrorCode);
     },
   };
   const bus = {
@@ -41,42 +38,39 @@ function budgetAbove(reserve: readonly (ErrorCode | "lent")[], alive: ErrorCode 
       return answer;
     },
   } as unknown as Bus;
-  const parentBudget = parentBudgetOf(parent, ofAcme, bus, cancellation, () => gone++);
-  return { parentBudget, bus, delays, cancellation, asked: () => asked, gone: () => gone };
+  const isExpected = () => resumedUnder(parent, ofAcme, bus, cancellation);
+  return { isExpected, bus, delays, cancellation, asked: () => asked };
 }
 
 test("DEL-005 a task retries while its parent's store or thread is away", async () => {
-  const { parentBudget, delays, gone } = budgetAbove(["storage_unavailable", "mailbox_full", "actor_lost", "lent"]);
+  const { isExpected, delays } = busUnder(["storage_unavailable", "mailbox_full", "actor_lost", "waits"]);
 
-  assert.deepEqual(await parentBudget.reserve(wanted, null), reservation);
-  assert.deepEqual([delays, gone()], [[250, 500, 1_000], 0]);
+  assert.equal(await isExpected(), true);
+  assert.deepEqual(delays, [250, 500, 1_000]);
 });
 
 test("a task whose parent's state stays unknown is refused, not orphaned", async () => {
-  const { parentBudget, asked, gone } = budgetAbove(["storage_unavailable"]);
+  const { isExpected, asked } = busUnder(["storage_unavailable"]);
 
-  await assert.rejects(parentBudget.reserve(wanted, null), { code: "storage_unavailable" });
-  assert.deepEqual([asked(), gone()], [7, 0]);
+  await assert.rejects(isExpected(), { code: "storage_unavailable" });
+  assert.equal(asked(), 7);
 });
 
 test("a task learns at once that its parent is gone or does not know it", async () => {
-  const over = budgetAbove(["actor_lost"], false);
-  const forgotten = budgetAbove(["actor_lost"], true);
+  const over = busUnder(["actor_lost"], false);
+  const forgotten = busUnder(["actor_lost"], true);
 
-  assert.deepEqual([await over.parentBudget.reserve(wanted, null), over.asked(), over.gone()], [null, 1, 1]);
-  assert.deepEqual(
-    [await forgotten.parentBudget.reserve(wanted, null), forgotten.asked(), forgotten.gone()],
-    [null, 3, 1],
-  );
+  assert.deepEqual([await over.isExpected(), over.asked()], [false, 1]);
+  assert.deepEqual([await forgotten.isExpected(), forgotten.asked()], [false, 3]);
 });
 
 test("a stopped task asks no more", async () => {
-  const { parentBudget, cancellation, asked, gone } = budgetAbove(["storage_unavailable"]);
-  const lent = parentBudget.reserve(wanted, null);
+  const { isExpected, cancellation, asked } = busUnder(["storage_unavailable"]);
+  const expected = isExpected();
   cancellation.cancel();
 
-  assert.equal(await lent, null);
-  assert.deepEqual([asked(), gone()], [1, 0]);
+  assert.equal(await expected, false);
+  assert.equal(asked(), 1);
 });
 
 test("DEL-005 a resumed task assumes that its parent lives while its state is unknown", async () => {
@@ -86,12 +80,12 @@ test("DEL-005 a resumed task assumes that its parent lives while its state is un
     ["internal_error", false],
     [false, false],
   ] as const) {
-    const { bus } = budgetAbove([], alive);
+    const { bus } = busUnder([], alive);
     assert.equal(await isThere(parent, ofAcme, bus), is, String(alive));
   }
 });
 
-test("a task whose parent has ended reserves nothing and makes no call, each time", async (t) => {
+test("a task whose parent has ended is not expected", async (t) => {
   const atEnd = cleanup(t);
   const env = systemEnv();
   const { store } = await testStore("sqlite", atEnd);
@@ -99,11 +93,8 @@ test("a task whose parent has ended reserves nothing and makes no call, each tim
   const process = new ActorProcess({ env, store, settings: processSettings(atEnd, {}), model, bootId: env.id() });
   atEnd.after(() => process.close());
   const parent = { run_id: env.id(), suffix: "t", task_id: "a".repeat(16) } as ParentRun;
-  let gone = 0;
-  const parentBudget = parentBudgetOf(parent, store.tenant(tenantId), process.bus, new Cancellation(), () => gone++);
 
-  const reservation = await parentBudget.reserve({ input_tokens: 1, output_tokens: 1 }, null);
-  const call = await parentBudget.count("calculator");
+  const isExpected = await resumedUnder(parent, store.tenant(tenantId), process.bus, new Cancellation());
 
-  assert.deepEqual([reservation, call?.limit, gone], [null, "max_tool_calls", 2]);
+  assert.equal(isExpected, false);
 });

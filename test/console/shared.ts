@@ -1,0 +1,102 @@
+import { before, type TestContext } from "node:test";
+import { calls, gate, inTurn, says, startMock } from "../support/chat.ts";
+import { findChromium } from "../support/chromium.ts";
+import { openConsole, startConsoleBrowser } from "../support/console-browser.ts";
+import { freePort } from "../support/free-port.ts";
+import { startGithub } from "../support/github-server.ts";
+import { has } from "../support/needs.ts";
+import { apiKeys, startServer } from "../support/server.ts";
+import { type Cleanup, cleanup } from "../support/temp.ts";
+
+// One server and one browser for all tests of the console. Their start takes seconds.
+
+/** What the tests of the console share. */
+export type SharedConsole = ReturnType<typeof sharedConsole>;
+
+type Options = Parameters<typeof openConsole>[2];
+
+/** A text that runs a script wherever a page takes it as markup. */
+export const evil =
+  '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script><iframe srcdoc="<script>parent.pwned=1</script>"></iframe>' +
+  "[click](javascript:window.pwned=1) ![x](https://evil.example/p.png) <style>body{display:none}</style>";
+
+const { env: keyEnv, keys } = apiKeys({
+  admin: { sub: "ada", scopes: ["*"] },
+  reader: { sub: "vic", scopes: ["chat:read", "workflows:read"] },
+});
+
+/** Starts the server and the browser before the tests of the suite that calls it. */
+export function sharedConsole() {
+  const atEnd = cleanup();
+  const executable = findChromium();
+  let started: Awaited<ReturnType<typeof start>>;
+  before(async () => {
+    if (executable !== null) started = await start(executable, atEnd);
+  });
+  const send = (method: string) => (path: string, body: object) =>
+    started.server.request(method, path, { key: keys.admin, body });
+  return {
+    atEnd,
+    keys,
+    get server() {
+      return started.server;
+    },
+    get github() {
+      return started.github;
+    },
+    /** Lets the model "slow" write the second half of its answer. */
+    finishSlow: () => started.half.open(),
+    ready: (t: TestContext) => has(t, executable !== null, "needs Chromium: apt-get install chromium"),
+    /** Opens the console in a tab of its own, by default at the server's own address. */
+    open: (options: Options = {}, at = started.server.url) => openConsole(started.browser, { url: at }, options),
+    post: send("POST"),
+    put: send("PUT"),
+  };
+}
+
+async function start(executable: string, atEnd: Cleanup) {
+  const github = await startGithub(atEnd);
+  const port = await freePort();
+  const tools = ["calculator"];
+  const approvals = [{ id: "first", tools }];
+  const { mock, env } = await startMock(atEnd, {
+    models: ["talk", "plain", "slow", "sums", "evil"],
+    manifests: {
+      talk: { spec: { model: { id: "talk" }, tools: ["calculator", "todo_write"] } },
+      plain: { spec: { model: { id: "plain" } } },
+      slow: { spec: { model: { id: "slow" } } },
+      sums: { spec: { model: { id: "sums" }, tools, approvals } },
+      batch: { spec: { model: { id: "sums" }, tools, execution: { mode: "durable" } } },
+      // An approval covers equal calls of its manifest, so each test that decides one has a manifest of its own.
+      gated: { spec: { model: { id: "sums" }, tools, execution: { mode: "durable" }, approvals } },
+      contested: { spec: { model: { id: "sums" }, tools, execution: { mode: "durable" }, approvals } },
+      evil: { metadata: { description: evil }, spec: { model: { id: "evil" }, tools } },
+    },
+    env: {
+      ...keyEnv,
+      ...github.settings,
+      SVC_PORT: String(port),
+      SVC_PUBLIC_URL: `http://127.0.0.1:${port}`,
+      SVC_GITHUB_ORGS: JSON.stringify({
+        acme: { id: 100, tenant: "acme", scopes: ["chat:read"] },
+        globex: { id: 200, tenant: "globex", scopes: ["chat:read"] },
+      }),
+      SVC_GOOGLE_ACCOUNTS: JSON.stringify({ "ann@example.com": { tenant: "acme", scopes: ["chat:read"] } }),
+    },
+  });
+  const half = gate();
+  const todos = [{ content: "Add", status: "in_progress", active_form: "Adding" }];
+  mock.answer(
+    "talk",
+    inTurn(
+      { reasoning: ["I add."], ...calls(["todo_write", { todos }], ["calculator", { expression: "6 * 7" }]) },
+      { text: ["The answer is **42**."] },
+    ),
+  );
+  mock.answer("plain", { text: ["Good."] });
+  mock.answer("slow", says("The first half, ", half.opened, "and the second half."));
+  mock.answer("sums", inTurn(calls(["calculator", { expression: "1 + 1" }]), { text: ["It is 2."] }));
+  mock.answer("evil", inTurn(calls(["calculator", { expression: evil }]), { text: [evil] }));
+  const server = await startServer({ atEnd, env });
+  return { github, half, server, browser: await startConsoleBrowser(executable, atEnd) };
+}

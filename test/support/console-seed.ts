@@ -1,0 +1,60 @@
+import { calls, inTurn, startMock, turn } from "./chat.ts";
+import { apiKeys, startServer, type TestServer } from "./server.ts";
+import type { Cleanup } from "./temp.ts";
+
+/** Markup, scripts, addresses, long words and text from right to left, as a model, a tool or a person may send them. */
+const evil = [
+  '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script><svg onload="window.pwned=1"></svg>',
+  '<iframe srcdoc="<script>parent.pwned=1</script>"></iframe><style>body{display:none}</style><form action="//evil.example">',
+  "[click](javascript:window.pwned=1) [data](data:text/html,<script>parent.pwned=1</script>) ![x](https://evil.example/p.png)",
+  `שלום עולם ${"averylongword".repeat(60)} \u202eend`,
+].join("\n\n");
+
+interface Seeded {
+  readonly server: TestServer;
+  readonly key: string;
+  readonly runId: string;
+  readonly flowRunId: string;
+}
+
+/** Starts a server whose tenant has something for every screen of the console. */
+export async function seedConsole(atEnd: Cleanup): Promise<Seeded> {
+  const { env: keyEnv, keys } = apiKeys({ admin: { sub: evil.slice(0, 60).replaceAll("\n", " "), scopes: ["*"] } });
+  const tools = ["calculator"];
+  const durable = { execution: { mode: "durable" } };
+  const { env, mock } = await startMock(atEnd, {
+    models: ["talk", "evil"],
+    manifests: {
+      talk: { spec: { tools } },
+      batch: { spec: { tools, ...durable } },
+      gated: { spec: { tools, ...durable, approvals: [{ id: "first", tools, description: evil }] } },
+      evil: {
+        metadata: { description: evil.slice(0, 400), greeting: { headline: evil.slice(0, 80) } },
+        spec: { model: { id: "evil" }, tools },
+      },
+    },
+    env: keyEnv,
+  });
+  mock.answer("talk", inTurn(calls(["calculator", { expression: "6 * 7" }]), { text: ["The answer is **42**."] }));
+  mock.answer("evil", inTurn(calls(["calculator", { expression: evil }]), { text: [evil] }));
+  const server = await startServer({ atEnd, env });
+  const key = keys.admin;
+  const post = (path: string, body: object) => server.request("POST", path, { key, body });
+  await post("/chat", turn("talk", "How many?", { thread_id: "answered" }));
+  await post("/chat", turn("evil", evil, { thread_id: "hostile" }));
+  await post("/chat", turn("gated", "Add them.", { thread_id: "gated" }));
+  const accepted = await post("/chat", turn("batch", "How many?", { thread_id: "batch" }));
+  await post("/documents", { title: evil.slice(0, 90), source: `handbook ${"x".repeat(200)}`, text: evil });
+  const manifest = { metadata: { name: "stored", description: evil.slice(0, 90) }, spec: { tools } };
+  for (const comment of ["first", evil.slice(0, 90)])
+    await server.request("PUT", "/manifests/stored", { key, body: { manifest, comment } });
+  const definition = {
+    steps: [
+      { id: "work", kind: "agent", label: evil.slice(0, 150), config: { manifest: "evil", prompt: evil } },
+      { id: "rest", kind: "wait", needs: ["work"], config: { seconds: 3600 } },
+    ],
+  };
+  await server.request("PUT", "/workflows/flow", { key, body: { name: evil.slice(0, 90), definition } });
+  const flow = await post("/workflows/flow/runs", { inputs: {} });
+  return { server, key, runId: accepted.json.resume_token, flowRunId: flow.json.run_id };
+}
