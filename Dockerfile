@@ -18,11 +18,15 @@ COPY http ./http
 COPY plugins ./plugins
 COPY host ./host
 COPY docs ./docs
+COPY client ./client
+COPY console ./console
 # Loads every file once, so that its stripped text is in node_modules/.cache, which cannot be written to later.
 RUN ["node", "--import", "./strip-types.js", "--input-type=module", "--eval", "import { globSync } from 'node:fs'; for (const file of globSync('{bus,storage,manifests,governance,actors,http,plugins}/**/*.ts')) await import(`./${file}`).catch(() => {});"]
 RUN ["node", "svc.js", "version"]
 
 FROM node:22-bookworm-slim
+# git clones the repositories of threads.
+RUN apt-get update && apt-get install -y --no-install-recommends git ca-certificates && rm -rf /var/lib/apt/lists/*
 RUN install -d -o node -g node -m 700 /data
 COPY --from=build /svc /svc
 WORKDIR /svc

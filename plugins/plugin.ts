@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import type { TSchema } from "typebox";
+import type { OutboxAttempt, OutboxDelivery, OutboxKind } from "../actors/delivery/outbox-kind.ts";
 import type { ProviderDefinition } from "../actors/models/provider-definition.ts";
 import type { ContextStep, Contribution } from "../actors/run/prompt/context-source.ts";
 import type { Pattern } from "../actors/run/steps/pattern.ts";
@@ -9,13 +10,17 @@ import type { Tool, ToolContext } from "../actors/tools/tool.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Env } from "../bus/env.ts";
 import type { PluginErrorCode } from "../bus/errors.ts";
+import type { PluginForm } from "../bus/protocol/run.ts";
 import type { PluginAuditType } from "../governance/audit-types.ts";
 import type { Control, GovernedCall, GovernedRun, InputControl } from "../governance/controls/control.ts";
-import type { SecretMask } from "../governance/secret-mask.ts";
+import type { Outgoing } from "../governance/egress/outgoing.ts";
+import type { SecretMask, Secrets } from "../governance/secret-mask.ts";
 import type { Setting } from "../governance/settings/setting.ts";
-import type { Settings } from "../governance/settings/settings.ts";
+import type { EntryPointGrant, Settings } from "../governance/settings/settings.ts";
+import type { Port } from "../governance/workflows/definition.ts";
 import type { Route } from "../http/route.ts";
 import type { CompiledAgent } from "../manifests/compile/compiled.ts";
+import type { FileStore } from "../storage/files/file-store.ts";
 import type { Migration } from "../storage/store/migration.ts";
 import type { Store, TenantStore } from "../storage/store/store.ts";
 import type { Table } from "../storage/store/table.ts";
@@ -52,11 +57,15 @@ export interface Plugin {
   /** The codes with which its parts refuse, as in `new SvcError(code)`; `fails` of its routes names them too. */
   readonly errorCodes?: readonly PluginErrorCode[];
   readonly tools?: readonly PluginTool[];
-  /** Actor kinds. Their `deps` are `PluginDeps`; their vocabulary is merged into `Protocols`. */
+  /** Actor kinds. Their `deps` are `PluginActorDeps`; their vocabulary is merged into `Protocols`. */
   readonly kinds?: readonly AnyActorDefinition[];
   /** Patterns of agents, by their names in spec.pattern. */
   readonly patterns?: Readonly<Record<string, Pattern>>;
+  /** Kinds of steps of workflows. */
+  readonly stepKinds?: readonly PluginStepKind[];
   readonly modelProviders?: readonly ProviderDefinition[];
+  /** Folder of manifests that ship with it: files `name.yaml`, like those that ship with svc. */
+  readonly manifests?: URL;
   /** Periodic tasks in the main thread. */
   readonly tasks?: readonly PluginTask[];
   readonly hooks?: readonly PluginHook[];
@@ -65,13 +74,105 @@ export interface Plugin {
   /** Sources that are opened for an agent, such as a server that lists its tools. */
   readonly toolSources?: readonly PluginToolSource[];
   readonly controls?: readonly PluginControl[];
+  /**
+   * Modules that export `detectors`, a list of `Detector`, which spec.guardrails uses. They load with the first guarded text, also in
+   * a thread of the compute pool.
+   */
+  readonly detectors?: readonly URL[];
   /** Sources of text for model calls, in addition to the manifest and the thread. */
   readonly contextSources?: readonly PluginContextSource[];
-  /** Counters by name. A name begins with `svc_`, then the name of the plugin, and ends in `_total`. */
+  /**
+   * Metrics by name. A name begins with `svc_`, then the name of the plugin. A counter ends in `_total`, a histogram of
+   * durations in `_seconds`.
+   */
   readonly metrics?: Readonly<Record<string, PluginMetric>>;
+  /** Entry points of runs by name; `plugins/runs.ts` starts and reads the runs. */
+  readonly entryPoints?: Readonly<Record<string, PluginEntryPoint>>;
+  /** Kinds of deliveries by name: rows of the outbox that the plugin sends. See `plugins/outbox.ts`. */
+  readonly outbox?: Readonly<Record<string, PluginOutbox>>;
 }
 
+/** A way by which runs start. */
+export interface PluginEntryPoint {
+  readonly form: PluginForm;
+  /** One sentence about what starts its runs. */
+  readonly help: string;
+  /** The scheme of principals that the plugin makes; absent if its callers are those of svc. */
+  readonly scheme?: string;
+  /**
+   * The scopes of these principals, without which their runs end as principal_revoked. Called once, in the main thread: the
+   * answer is plain data.
+   */
+  grants?(settings: Settings): readonly EntryPointGrant[];
+  /** Beginnings of thread suffixes on which other entry points start no turn. Called once, as `grants` is. */
+  threads?(settings: Settings): readonly string[];
+}
+
+/** A kind of deliveries. A failing lane delays no other. */
+export interface PluginOutbox extends Pick<OutboxKind, "attemptsMax" | "timeoutMs" | "pauseMs"> {
+  /**
+   * Sends a delivery. It may be sent twice: after a crash, or after the time of the attempt. An exception is a failure that is
+   * repeated.
+   */
+  send(delivery: OutboxDelivery, services: PluginRunServices & PluginActorServices): Promise<OutboxAttempt>;
+}
+
+/** Services of a thread that runs actors, for actors and the outbox. */
+export interface PluginActorServices {
+  /** Resolves `secret:NAME`. */
+  readonly secrets: Pick<Secrets, "resolve">;
+  /** Guarded connections; `fetchWith` makes a `fetch` of them. */
+  readonly outgoing: Pick<Outgoing, "send" | "whole">;
+  /** The files of tenants. */
+  readonly files: FileStore;
+}
+
+/** A kind of steps of workflows. */
+export interface PluginStepKind {
+  /** Lower-case letters, digits and _; definitions use it. */
+  readonly kind: string;
+  /** One sentence, for the writers of workflows. */
+  readonly description: string;
+  /** JSON Schema of the config before its references are filled: an object. */
+  readonly config: TSchema;
+  /** The values that a step of the kind gets in its `inputs`. */
+  readonly inputs: readonly Port[];
+  readonly outputs: readonly Port[];
+  /**
+   * Does the work of a step, or a part of it, within 30 seconds. svc calls it when the step begins, after the pause of an earlier answer,
+   * and after a crash; a call with the same key repeats or continues the same try. An exception is a failed try.
+   */
+  advance(step: PluginStep, services: PluginRunServices): Promise<PluginStepAnswer>;
+  /** Stops the work. Its step has ended by then. */
+  cancel?(step: PluginStep, services: PluginRunServices): Promise<void>;
+}
+
+/** A step that a plugin works on. */
+export interface PluginStep {
+  readonly tenant_id: string;
+  /** Unique to the try of the step, and the same in all its calls. */
+  readonly key: string;
+  /** From 1. */
+  readonly attempt: number;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly inputs: Readonly<Record<string, unknown>>;
+  /** `state` of the last answer; null before. */
+  readonly state: unknown;
+}
+
+/** The result of a call: the outputs by port, a failure in words, or a pause until the next call. */
+export type PluginStepAnswer =
+  | { readonly output: Readonly<Record<string, unknown>> }
+  | {
+      readonly failed: string /** False if something may have changed; true by default. */;
+      readonly may_retry?: boolean;
+    }
+  | { readonly again_seconds: number; readonly state?: unknown };
+
 /** Services for the actors of a plugin. */
+export interface PluginActorDeps extends PluginDeps, PluginActorServices {}
+
+/** Services for all parts of a plugin. Those of its actors are `PluginActorDeps`. */
 export interface PluginDeps {
   readonly settings: Settings;
   readonly store: Store;
@@ -80,23 +181,31 @@ export interface PluginDeps {
   readonly mask: SecretMask;
 }
 
-/** Services for the tasks and hooks of a plugin. */
+/** Services for the hooks of a plugin. */
 export interface PluginServices extends PluginDeps {
   readonly env: Env;
   readonly bus: Bus;
+  /** Sends requests to other servers, by the rules that each call names. */
+  readonly outgoing: Outgoing;
+  /** Resolves `secret:NAME`. */
+  readonly secrets: Pick<Secrets, "resolve">;
 }
 
-/** Services for the parts of a plugin that work within runs. */
+/** Services for the tasks of a plugin, and for its parts that work within runs. */
 export interface PluginRunServices extends PluginServices {
   /** Adds to a counter of the plugin. */
   count(metric: string, labels: Readonly<Record<string, string>>): void;
+  /** Adds a value to a histogram of the plugin: seconds, unless it has its own buckets. */
+  observe(metric: string, labels: Readonly<Record<string, string>>, value: number): void;
 }
 
-/** A counter of a plugin. Its labels must not contain a tenant, thread, person or free text. */
+/** A metric of a plugin. Its labels must not contain a tenant, thread, person or free text. */
 export interface PluginMetric {
-  readonly type: "counter";
+  readonly type: "counter" | "histogram";
   readonly help: string;
   readonly labels: readonly string[];
+  /** Upper bounds of the buckets of a histogram that has no durations. */
+  readonly buckets?: readonly number[];
 }
 
 /** A source of tools in addition to those that manifests name. All runs of an agent share the tools that it has opened. */
@@ -136,13 +245,10 @@ export interface PluginContextSource {
  * The context of a call of a plugin's tool: that of every tool, and services of the plugin. `store` is limited to the caller's
  * tenant.
  */
-export interface PluginToolContext extends ToolContext {
-  readonly settings: Settings;
+export interface PluginToolContext
+  extends ToolContext,
+    Pick<PluginRunServices, "settings" | "bus" | "log" | "mask" | "outgoing" | "secrets" | "count" | "observe"> {
   readonly store: TenantStore;
-  readonly bus: Bus;
-  readonly log: Logger;
-  /** Masks secrets in audit rows. */
-  readonly mask: SecretMask;
 }
 
 /** A tool of a plugin; `defineTool` makes one. */
@@ -152,7 +258,7 @@ export type PluginTool = Tool<PluginToolContext>;
 export interface PluginTask {
   readonly name: string;
   /** Runs once; returns the milliseconds until the next run. After an exception it is retried in a minute. */
-  run(services: PluginServices): Promise<number>;
+  run(services: PluginRunServices): Promise<number>;
 }
 
 /**
