@@ -5,10 +5,7 @@ import { builtInProviders, workersAiUrl } from "./built-in-providers.ts";
 import type { Models } from "./models.ts";
 
 /** Returns the embedder that SVC_MEMORY_EMBEDDER selects; null for none. */
-export function embedderOf(
-  settings: Settings,
-  models: Pick<Models, "memoryEmbedding">,
-): DeploymentEmbedder | null {
+export function embedderOf(settings: Settings, models: Pick<Models, "memoryEmbedding">): DeploymentEmbedder | null {
   const { memoryEmbedding: route } = models;
   if (route === null) return null;
   const url = embedderUrl(settings, models);
