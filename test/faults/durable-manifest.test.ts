@@ -132,7 +132,12 @@ for (const dialect of gateDialects) {
       const names = ["lacks-route", "lacks-plugin", "lacks-secret", "lacks-redis"];
       const parked = await Promise.all(names.map((name) => park(name)));
       const { second: _gone, ...routes } = JSON.parse(good.SVC_MODEL_ROUTES as string);
-      const slips = { SVC_MODEL_ROUTES: JSON.stringify(routes), SVC_PLUGINS: "", SVC_SECRET_SEAL: "", SVC_REDIS_URL: "" };
+      const slips = {
+        SVC_MODEL_ROUTES: JSON.stringify(routes),
+        SVC_PLUGINS: "",
+        SVC_SECRET_SEAL: "",
+        SVC_REDIS_URL: "",
+      };
       await server.kill();
       await server.restart(slips);
       const warned = await eventually("the warning", async () =>

@@ -112,7 +112,10 @@ describe("SVC_DETACHED_RUN_SECONDS=0", () => {
   let mock: MockModel;
   before(async () => {
     const env = { SVC_DETACHED_RUN_SECONDS: "0" };
-    const manifests = { agent: {}, gated: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] } };
+    const manifests = {
+      agent: {},
+      gated: { tools: ["calculator"], approvals: [{ id: "sums", tools: ["calculator"] }] },
+    };
     ({ server, mock } = await startChat(atEnd, { models, manifests, env }));
     mock.answer("plain", { text: "The answer." });
   });
