@@ -9,13 +9,16 @@ import type { KindShapes } from "../../governance/workflows/kind-shape.ts";
 import { Problems } from "../../governance/workflows/problems.ts";
 import { readDefinition } from "../../governance/workflows/read-definition.ts";
 import { readRunInputs } from "../../governance/workflows/run-inputs.ts";
-import type { TenantStore } from "../../storage/store/store.ts";
+import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { openBudgetOps } from "../../storage/tables/run-budgets.ts";
+import { noThread } from "../../storage/tables/waits.ts";
 import { beginWorkflowRunOps, hasOpenWorkflowRuns, workflowRunById } from "../../storage/tables/workflow-runs.ts";
 import { liveWorkflow, needRevisionOp, workflowRevision } from "../../storage/tables/workflows.ts";
 import type { ActorContext } from "../runtime/define.ts";
+import { nothing } from "../spending/shares.ts";
 import type { WorkflowDeps } from "./deps.ts";
 import { stepPrincipal } from "./run-principal.ts";
-import { newStep } from "./run-progress.ts";
+import { newStep } from "./step-state.ts";
 
 /** Max unfinished runs of a tenant. Waiting ones cost rows only. */
 const openRunsMax = 10_000;
@@ -78,8 +81,17 @@ export async function beginRun(
       run,
       definition.steps.map((step) => newStep(id, step.id)),
     ),
+    ...budgetOps(store, id, definition.limits.max_cost_usd),
     auditOp(store, { env, mask: deps.mask }, event),
   ]);
+}
+
+/** Opens the budget of a run, from which the runs of its steps reserve before each model call; none without a limit. */
+function budgetOps(store: TenantStore, run_id: string, max_cost_usd: number | null): WriteOp[] {
+  if (max_cost_usd === null) return [];
+  const max = Number.MAX_SAFE_INTEGER;
+  const limits = { max_tool_calls: max, max_hops: max, max_input_tokens: max, max_output_tokens: max, max_cost_usd };
+  return openBudgetOps(store, { run_id, root_key: noThread, ...limits, ...nothing, tool_calls: 0, hops: 0 }, nothing);
 }
 
 /** Reads a stored document. It was checked when it was saved. */

@@ -5,7 +5,7 @@ import type { TenantStore } from "../../storage/store/store.ts";
 import { type DurableRunRow, durableRowById } from "../../storage/tables/durable-rows.ts";
 import { type LogEvent, readEvents } from "../../storage/tables/events.ts";
 import { type RunRow, runByKey } from "../../storage/tables/runs.ts";
-import { type KindServices, type Looked, nextLook, type Outcome, type Unit } from "./step-kind.ts";
+import { type KindServices, type Looked, nextLook, type Outcome, type StepKind, type Unit } from "./step-kind.ts";
 
 // The durable run that works for a step: an agent with a prompt, or one call of a tool. Its id is derived from the try, so a repeated start
 // finds the run that exists.
@@ -18,9 +18,41 @@ export type ChildWork =
   | { readonly manifest: string; readonly text: string }
   | { readonly manifest: string; readonly call: SingleCall };
 
+/** Returns the outcome of a run that has ended without an error. */
+type ReadOutcome = (unit: Unit, services: KindServices, ended: EndedChild) => Promise<Outcome>;
+
+interface EndedChild {
+  readonly durable: DurableRunRow;
+  readonly row: RunRow | undefined;
+}
+
+/** Returns how a kind works whose steps are durable runs. */
+export function worksAsRun(
+  workOf: (unit: Unit) => ChildWork,
+  readOutcome: ReadOutcome,
+): Required<Pick<StepKind, "begin" | "started" | "look" | "cancel">> {
+  return {
+    begin: ({ id, started_at }, { env }) => ({
+      kind: "pending",
+      status: "running",
+      due_at: nextLook(env.now(), started_at),
+      child_run_id: id,
+    }),
+    started: (unit, services) => startChild(unit, workOf(unit), services),
+    async look(unit, services) {
+      const looked = await lookAtChild(unit, services, readOutcome);
+      if (looked !== null) return looked;
+      // The start was lost.
+      await startChild(unit, workOf(unit), services);
+      return { kind: "pending", status: "running", due_at: nextLook(services.env.now(), unit.started_at) };
+    },
+    cancel: abortChild,
+  };
+}
+
 /** Starts the run of a step. Safe to repeat. Refuses as the start of a turn does. */
-export async function startChild(unit: Unit, work: ChildWork, { bus }: KindServices): Promise<void> {
-  const { run_id, step_id, item, taint, principal, id } = unit;
+async function startChild(unit: Unit, work: ChildWork, { bus }: KindServices): Promise<void> {
+  const { run_id, step_id, item, taint, principal, id, shared } = unit;
   const suffix = workflowSuffix(run_id, step_id, item);
   const turn = unheardTurn(
     {
@@ -31,7 +63,7 @@ export async function startChild(unit: Unit, work: ChildWork, { bus }: KindServi
       manifest: work.manifest,
       text: "text" in work ? work.text : "",
       thread_suffix: suffix,
-      workflow: { run_id, step_id, item, taint },
+      workflow: { run_id, step_id, item, taint, ...(shared !== null && { shared }) },
       ...("call" in work && { call: work.call }),
     },
     bus.node,
@@ -40,7 +72,7 @@ export async function startChild(unit: Unit, work: ChildWork, { bus }: KindServi
 }
 
 /** Aborts the run of a step, if there is one. */
-export async function abortChild(unit: Unit, { bus, store }: KindServices): Promise<void> {
+async function abortChild(unit: Unit, { bus, store }: KindServices): Promise<void> {
   const { run_id, step_id, item, principal, id } = unit;
   const durable = await durableRowById(store, id);
   if (durable === undefined || durable.ended_at !== null) return;
@@ -48,25 +80,25 @@ export async function abortChild(unit: Unit, { bus, store }: KindServices): Prom
   await bus.ask(address, "abort", { reason: "client" });
 }
 
-/** Reads how far the run of a step is. `ended` makes the outcome of a run that has not failed. */
-export async function lookAtChild(
-  unit: Unit,
-  { store, env }: KindServices,
-  ended: (durable: DurableRunRow, row: RunRow | undefined) => Promise<Outcome>,
-): Promise<Looked | { readonly kind: "unknown" }> {
+/** Reads how far the run of a step is; null if there is none. */
+async function lookAtChild(unit: Unit, services: KindServices, readOutcome: ReadOutcome): Promise<Looked | null> {
+  const { store, env } = services;
   const durable = await durableRowById(store, unit.id);
-  if (durable === undefined) return { kind: "unknown" };
+  if (durable === undefined) return null;
   const row = await runByKey(store, durable.run_key);
   if (durable.ended_at === null) {
     const status = row?.status === "waiting" ? "waiting" : "running";
     return { kind: "pending", status, due_at: nextLook(env.now(), durable.accepted_at) };
   }
   const cost_usd = row?.result?.usage?.cost.total ?? 0;
+  const breach = row?.result?.workflow_breach;
+  if (breach !== undefined)
+    return { kind: "failed", error: `budget_exceeded: ${breach}`, mayRetry: false, isOverBudget: true, cost_usd };
   if (durable.error !== null) {
     const mayRetry = row !== undefined && row.result?.acted !== true && row.spent?.acted !== true;
     return { kind: "failed", error: durable.error, mayRetry, cost_usd };
   }
-  return { ...(await ended(durable, row)), cost_usd };
+  return { ...(await readOutcome(unit, services, { durable, row })), cost_usd };
 }
 
 /** Returns the milliseconds that the run of a step has worked, without its waits. */

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Bus } from "../../bus/bus.ts";
 import type { Env } from "../../bus/env.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
+import type { SharedBudgets } from "../../bus/protocol/task.ts";
 import type { SecretMask } from "../../governance/secret-mask.ts";
 import type { KindShape } from "../../governance/workflows/kind-shape.ts";
 import type { Expansion } from "../../governance/workflows/references.ts";
@@ -38,6 +39,8 @@ export interface Unit {
   /** Reads values as the config of the step does. */
   readonly values: Expansion;
   readonly principal: Principal;
+  /** The budget of the run, from which work reserves its cost; null for none. */
+  readonly shared: SharedBudgets | null;
   /** Unguessable, and the same for every repetition of this try. */
   readonly id: string;
   /** JSON that the kind has stored; null before. */
@@ -69,6 +72,8 @@ export type Outcome =
       /** False if a call that may have changed something has begun (decision 263). */
       readonly mayRetry: boolean;
       readonly cost_usd?: number;
+      /** Set if the budget of the run could not pay the work: the run ends too. */
+      readonly isOverBudget?: true;
     };
 
 /** The work is not over. */

@@ -1,5 +1,6 @@
 import type { JsonText } from "./json-text.ts";
 import type { Principal } from "./principal.ts";
+import type { SharedBudgets } from "./task.ts";
 
 /** Messages to one run of a workflow, which advances its steps. */
 export interface WorkflowMessages {
@@ -77,4 +78,6 @@ export interface WorkflowStepRun {
   readonly item: number;
   /** Untrusted sources of its prompt or of its arguments. */
   readonly taint: readonly string[];
+  /** The budget of the workflow run, from which it reserves; absent for none. */
+  readonly shared?: SharedBudgets;
 }

@@ -15,8 +15,7 @@ export function runRecord(
   isCut: boolean,
 ): Record<string, unknown> {
   const byId = new Map(steps.map((step) => [step.step_id, step]));
-  const shown = (text: string | null): unknown =>
-    text === null ? null : isCut ? cutValues(JSON.parse(text)) : JSON.parse(text);
+  const shown = (text: string | null): unknown => (isCut ? cutValues(parsed(text)) : parsed(text));
   return {
     run_id: run.id,
     workflow_id: run.workflow_id,
@@ -36,7 +35,7 @@ export function runRecord(
         status: step?.status ?? "pending",
         attempt: step?.attempt ?? 0,
         thread_id: step?.child_run_id == null ? null : publicThread(tenantId, workflowSuffix(run.id, id, -1)),
-        output: isCut && isMap ? null : shown(step?.output ?? null),
+        output: isCut && isMap ? null : parsed((isCut && step?.shown) || (step?.output ?? null)),
         error: step?.error ?? null,
         taint: step?.taint ?? [],
         started_at: step?.started_at ?? null,
@@ -49,6 +48,18 @@ export function runRecord(
     created_at: run.ts,
     finished_at: run.finished_at,
   };
+}
+
+/**
+ * Returns the output of a step as lists and frames show it; null if that is the output itself. The results of a map are left out.
+ */
+export function shownOutput(output: string, isMap: boolean): string | null {
+  if (isMap) return "null";
+  return output.length <= shownCharsMax ? null : JSON.stringify(cutValues(JSON.parse(output)));
+}
+
+function parsed(text: string | null): unknown {
+  return text === null ? null : JSON.parse(text);
 }
 
 /** Returns a value whose long texts are cut; a list or an object whose JSON is long becomes a text. */

@@ -64,6 +64,7 @@ export const migration: Migration = {
       attempt BIGINT NOT NULL,
       child_run_id TEXT,
       output TEXT,
+      shown TEXT,
       error TEXT,
       taint TEXT NOT NULL,
       state TEXT,

@@ -104,6 +104,8 @@ export interface RunResult {
   /** For a step of a workflow: the untrusted sources that it has read, and whether it may have changed something; absent for none. */
   readonly taint?: readonly string[];
   readonly acted?: true;
+  /** Why the budget of the workflow could not pay a model call; absent if it paid all. */
+  readonly workflow_breach?: string;
   /** Result of a task for its parent; absent for other runs. */
   readonly task?: TaskOutcome;
 }

@@ -15,6 +15,7 @@ import {
   text,
   upsertInto,
 } from "../store/table.ts";
+import { leaveBudgetOps } from "./run-budgets.ts";
 
 // Runs of workflows and the state of their steps. Every transition of a run is one batch that raises its version and requires the one
 // before, so two processes never advance a run together. The item of a step is -1, and that of each item of a map its number.
@@ -71,6 +72,8 @@ const stepTable = table(
     child_run_id: nullable(text),
     /** JSON of an object of ports; null before a success. */
     output: nullable(text),
+    /** The output as lists and frames show it; null if that is the output itself. */
+    shown: nullable(text),
     error: nullable(text),
     /** Untrusted sources of the output. */
     taint: json<readonly string[]>(),
@@ -84,7 +87,17 @@ const stepTable = table(
   },
   ({ text }) => ({
     ...{ run_id: "run", step_id: "row", item: -1, status: "running" as const, attempt: 1, child_run_id: text },
-    ...{ output: text, error: text, taint: [text], state: text, due_at: 5, cost_usd: 1, started_at: 5, finished_at: 5 },
+    ...{
+      output: text,
+      shown: text,
+      error: text,
+      taint: [text],
+      state: text,
+      due_at: 5,
+      cost_usd: 1,
+      started_at: 5,
+      finished_at: 5,
+    },
   }),
 );
 
@@ -111,6 +124,15 @@ const putOff = tenantSql(
 const selectSteps = tenantSql(
   "workflow_steps_of_run",
   `SELECT ${stepTable.columns} FROM workflow_steps WHERE tenant_id = :tenant AND run_id = ? AND item = -1 ORDER BY step_id`,
+);
+const selectShown = tenantSql(
+  "workflow_steps_shown",
+  `SELECT ${stepTable.columns.replace(/\boutput\b/, "COALESCE(shown, output) AS output")} FROM workflow_steps
+   WHERE tenant_id = :tenant AND run_id = ? AND item = -1 ORDER BY step_id`,
+);
+const selectVersion = tenantSql(
+  "workflow_run_version",
+  "SELECT version, finished_at FROM workflow_runs WHERE tenant_id = :tenant AND id = ?",
 );
 const selectItems = tenantSql(
   "workflow_items_of_step",
@@ -149,6 +171,7 @@ export const workflowStep = selectOne(stepTable, ["run_id", "step_id", "item"]);
 /** Returns a page of runs, newest first. Refuses with invalid_cursor. */
 export const workflowRunsPage = list(runTable, ["workflow_id"], {
   indexes: { workflow_id: "workflow_runs_by_workflow" },
+  long: { columns: ["inputs", "outputs"], bytesMax: 4_194_304 },
 }).page;
 
 /** Begins a run and its steps. The batch refuses with conflict if the run exists. */
@@ -195,6 +218,20 @@ export async function stepsOfRun(store: TenantStore, runId: string): Promise<Wor
   return (await store.read(selectSteps, runId)).map(stepTable.decode);
 }
 
+/** Returns the same with outputs as lists and frames show them, without reading longer ones. */
+export async function shownStepsOfRun(store: TenantStore, runId: string): Promise<WorkflowStepRow[]> {
+  return (await store.read(selectShown, runId)).map(stepTable.decode);
+}
+
+/** Returns the version of a run, and whether it has ended; null for an unknown run. */
+export async function workflowRunVersion(
+  store: TenantStore,
+  runId: string,
+): Promise<{ readonly version: number; readonly isEnded: boolean } | null> {
+  const [row] = await store.read(selectVersion, runId);
+  return row === undefined ? null : { version: Number(row.version), isEnded: row.finished_at !== null };
+}
+
 /** Returns the items of a map that have begun, in order. */
 export async function itemsOfStep(store: TenantStore, runId: string, stepId: string): Promise<WorkflowStepRow[]> {
   return (await store.read(selectItems, runId, stepId)).map(stepTable.decode);
@@ -220,7 +257,8 @@ export async function deleteOldWorkflowRuns(store: Store, until: number, limit: 
   const old = (await store.system.read(selectOld, until, limit)) as unknown as DueWorkflowRun[];
   for (const { tenant_id, id } of old) {
     const tenant = store.tenant(tenant_id);
-    await tenant.write([tenant.op(deleteSteps, [id]), tenant.op(deleteRun, [id])]);
+    // A run that a restore has ended still has its budget.
+    await tenant.write([tenant.op(deleteSteps, [id]), ...leaveBudgetOps(tenant, id), tenant.op(deleteRun, [id])]);
   }
   return old.length;
 }

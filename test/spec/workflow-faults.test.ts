@@ -167,6 +167,7 @@ describe("workflows under faults", () => {
       "too_many_items",
     ].entries())
       assert.match(errors[at], new RegExp(`^step_failed: a: ${code}`));
+    assert.match(errors[0], /steps\.a\.text has more than 262144 bytes/);
   });
 
   test("WF-009 a map of 1,000 items keeps their order", async () => {

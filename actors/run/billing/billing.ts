@@ -104,8 +104,8 @@ export class Billing {
   }
 
   #treeBudget(): TreeBudget | null {
-    const { parent, thread_suffix, run_id, thread_key, resumed, agent, isShared } = this.#spec;
-    const shared = sharedOf(parent);
+    const { parent, workflow, thread_suffix, run_id, thread_key, resumed, agent, isShared } = this.#spec;
+    const shared = sharedOf({ parent, workflow });
     const delegates = thread_suffix !== null && mayDelegate(agent);
     if (shared === null && !delegates) return null;
     // The first batch of a task that may start tasks creates its own budget. Any other run creates its budget with its first task.
@@ -117,6 +117,7 @@ export class Billing {
       budgets: budgets.length === 0 ? null : budgets,
       isResumed: resumed !== null,
       isPriced: shared?.priced ?? false,
+      workflowRunId: workflow?.shared === undefined ? null : workflow.run_id,
     };
     const { store, deps, cancellation, onGone } = this.#of;
     const above = parent?.shared && {

@@ -2,6 +2,7 @@ import { type Address, runAddress } from "../../../bus/address.ts";
 import type { Bus } from "../../../bus/bus.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { ParentRun, SharedBudgets } from "../../../bus/protocol/task.ts";
+import type { WorkflowStepRun } from "../../../bus/protocol/workflow.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { isOpenRun } from "../../../storage/tables/task-waits.ts";
 import type { Cancellation } from "../../runtime/cancellation.ts";
@@ -12,9 +13,15 @@ import { isPassing, patiently } from "./passing.ts";
 /** How often a live parent run may answer that it does not know the task: its actor may have been moving to another node. */
 const unknownMax = 2;
 
-/** Returns the stored budgets that a task spends from; null for a run that is no task. */
-export function sharedOf(parent: ParentRun | null | undefined): SharedBudgets | null {
-  return parent?.background ?? parent?.shared ?? null;
+/** Returns the stored budgets above a run: those of a task, or that of the workflow whose step it is; null for none. */
+export function sharedOf({ parent, workflow }: RunsAbove): SharedBudgets | null {
+  return parent?.background ?? parent?.shared ?? workflow?.shared ?? null;
+}
+
+/** The runs above a run. */
+interface RunsAbove {
+  readonly parent?: ParentRun | null;
+  readonly workflow?: WorkflowStepRun | null;
 }
 
 /**

@@ -40,6 +40,8 @@ export interface Spender {
   readonly isResumed: boolean;
   /** True if a budget above limits the cost: a model without a price may then use nothing. */
   readonly isPriced: boolean;
+  /** The run of a workflow whose budget is the outermost one; null for none. */
+  readonly workflowRunId: string | null;
 }
 
 /** Services for the budget. `onGone` is called when the thread was deleted, or the run above no longer waits for this one. */
@@ -84,6 +86,7 @@ export class TreeBudget implements ParentBudget {
   #saying: Promise<unknown> | null = null;
   /** The notice to the parent run that this task has resumed; false if that run is gone, null before the notice. */
   #told: Promise<boolean> | null;
+  #workflowBreach: string | null = null;
 
   constructor(spender: Spender, deps: TreeDeps) {
     this.#spender = spender;
@@ -101,6 +104,11 @@ export class TreeBudget implements ParentBudget {
   /** True if the budget is stored. */
   get isShared(): boolean {
     return this.#budgets !== null;
+  }
+
+  /** Why the budget of the workflow could not pay a call of this run; null if it paid all. */
+  get workflowBreach(): string | null {
+    return this.#workflowBreach;
   }
 
   /** Moves the budget into the store, where all its runs find it. Returns the budgets that a task spends from, outermost first. */
@@ -123,7 +131,11 @@ export class TreeBudget implements ParentBudget {
     asked: Pick<BudgetUsed, "input_tokens" | "output_tokens">,
     price: ModelPrice | null,
   ): Promise<BudgetReservation | Breach | null> {
-    if (this.#spender.isPriced && price === null) return unpriced;
+    if (this.#spender.isPriced && price === null) {
+      if (this.#spender.workflowRunId !== null)
+        this.#workflowBreach = "a run with max_cost_usd cannot call a model without a price";
+      return unpriced;
+    }
     if (!(await this.#isExpected())) return null;
     const budgets = this.#budgets;
     const lent = budgets === null ? wantedOf(asked, price) : await this.#reserve(budgets, asked, price);
@@ -235,7 +247,11 @@ export class TreeBudget implements ParentBudget {
         await this.#pause();
         continue;
       }
-      if ("limit" in most) return most;
+      if ("limit" in most) {
+        if (scarcest.run_id === this.#spender.workflowRunId)
+          this.#workflowBreach = `the next call does not fit in the ${scarcest.max_cost_usd} USD of the run`;
+        return most;
+      }
       if (await this.#write(reserveOps(this.#deps.store, budgets, this.#spender.runId, most))) return most;
       attempt++;
     }

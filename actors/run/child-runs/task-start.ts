@@ -1,7 +1,7 @@
 import { runAddress, taskSuffix, threadAddress } from "../../../bus/address.ts";
 import { SvcError } from "../../../bus/errors.ts";
 import type { SubmitTurn } from "../../../bus/protocol/run.ts";
-import type { ParentRun, SharedBudgets } from "../../../bus/protocol/task.ts";
+import type { SharedBudgets } from "../../../bus/protocol/task.ts";
 import type { CompiledAgent } from "../../../manifests/compile/compiled.ts";
 import { mayDelegate } from "../../../manifests/sections/delegation.ts";
 import type { TenantStore, WriteOp } from "../../../storage/store/store.ts";
@@ -11,6 +11,7 @@ import { type ToolErrorCode, type ToolResult, toolError } from "../../tools/tool
 import { sharedOf } from "../billing/parent-run.ts";
 import { storedLimits } from "../billing/tree-budget.ts";
 import type { RunContext } from "../context/run-context.ts";
+import type { RunSpec } from "../spec/run-spec.ts";
 
 // The start of a task, in the foreground or in the background.
 
@@ -60,26 +61,25 @@ const refusals: Readonly<Record<string, ToolErrorCode>> = {
 
 /** Moves the budget of a run into the store, before its first task starts. Returns it with those of the runs above. */
 export async function sharedBudgets({ spec, billing: { tree, budget } }: RunContext): Promise<SharedBudgets> {
-  const { agent, parent } = spec;
+  const { agent } = spec;
   const budgets = (await tree?.share(budget, agent.limits)) ?? [];
-  const priced = sharedOf(parent)?.priced === true || agent.manifest.spec.limits.max_cost_usd !== null;
+  const priced = sharedOf(spec)?.priced === true || agent.manifest.spec.limits.max_cost_usd !== null;
   return { budgets, priced };
 }
 
 /**
- * Returns the statements of a task's first batch, which join it to the budgets of the runs above it; none for any other run. A task that
- * may start tasks also gets a budget of its own. The batch refuses with conflict if those budgets are gone, or if the thread has too many
- * background tasks.
+ * Returns the statements of a first batch that join a run to the budgets above it; none without such budgets. A joined run that may start
+ * tasks also gets a budget of its own. The batch refuses with conflict if those budgets are gone, or if the thread has too many background
+ * tasks.
  */
 export function joiningOps(
   store: TenantStore,
-  run_id: string,
-  parent: ParentRun | undefined,
+  { run_id, parent, workflow, thread_key }: Pick<RunSpec, "run_id" | "parent" | "workflow" | "thread_key">,
   agent: CompiledAgent,
 ): WriteOp[] {
-  const shared = sharedOf(parent);
-  if (parent === undefined || shared === null) return [];
-  const { task_id, root_key, background } = parent;
+  const shared = sharedOf({ parent, workflow });
+  if (shared === null) return [];
+  const { task_id = null, root_key = thread_key, background } = parent ?? {};
   const share = { run_id, task_id: background ? task_id : null, root_key, budgets: shared.budgets };
   const joining = joinBudgetOps(store, share, background?.tasks_max ?? Number.POSITIVE_INFINITY);
   if (!mayDelegate(agent)) return joining;

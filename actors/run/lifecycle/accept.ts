@@ -42,7 +42,7 @@ export async function acceptRun(
   const { spec } = start;
   const expiresAt = turn.thread_suffix === null ? keyExpiresAt(spec.startedAt + waitMs(agent), deps.settings) : null;
   const claim = key === null ? [] : claimOps(store, spec, deps.owner, expiresAt);
-  const joining = joiningOps(store, turn.run_id, turn.parent, agent);
+  const joining = joiningOps(store, spec, agent);
   const ops = [...claim, ...joining, ...manifestOps(opened, spec.startedAt)];
   const begun = log.begin({ ...firstBatch(opened, taken), ops, run: newRun(spec, deps.owner, null) });
   // The claim of a key may be refused, so a run with a key starts after the commit. So do a run that opens tool sources, and a task,
@@ -84,7 +84,7 @@ export async function acceptDurableRun(
         ...claimOps(store, spec, deps.owner, null),
         ...settleAcceptedOps(store, key, accepting, spec, deps.settings),
         ...body.ops,
-        ...joiningOps(store, turn.run_id, turn.parent, agent),
+        ...joiningOps(store, spec, agent),
         ...manifestOps(opened, spec.startedAt),
       ],
       run: newRun(spec, deps.owner, { ...durable, body: body.digest }),

@@ -8,7 +8,7 @@ import { isRevoked } from "../../../governance/auth/revoked.ts";
 import type { TenantStore } from "../../../storage/store/store.ts";
 import { type DurableRunRow, durableRowById, requeueDurableOp } from "../../../storage/tables/durable-rows.ts";
 import { readEvents } from "../../../storage/tables/events.ts";
-import type { RunSpent } from "../../../storage/tables/run-columns.ts";
+import type { RunAsked, RunSpent } from "../../../storage/tables/run-columns.ts";
 import { type NewRun, type RunRow, runByKey } from "../../../storage/tables/runs.ts";
 import { requeuedEntry } from "../../log/entry.ts";
 import { messageOf } from "../../log/message.ts";
@@ -69,10 +69,19 @@ export async function requeueRun(
     const { digest: manifest_digest, version: manifest_version } = agent;
     const own = { manifest_digest, manifest_version, owner: deps.owner, started_at: startedAt };
     const run = { ...continuedRow(dead, runId), ...own };
+    const { parent = null } = dead.asked;
+    const joining = joiningOps(
+      store,
+      { run_id: runId, parent, workflow: null, thread_key: opened.thread.thread_key },
+      agent,
+    );
     await log.begin({
       entries: [requeuedEntry(runId, deadId)],
-      ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joiningOps(store, runId, dead.asked.parent, agent)],
-      run: { ...run, asked: { ...run.asked, durable: { ...durable, body: body.digest } } },
+      ops: [requeueDurableOp(store, deadId, runId), ...body.ops, ...joining],
+      run: {
+        ...run,
+        asked: { ...run.asked, durable: { ...durable, body: body.digest } },
+      },
       manifest: agent.name,
       model_id: dead.asked.routes[0] ?? "",
       preview: null,
@@ -123,7 +132,14 @@ function continuedRow(
   const used = spent ?? asked.requeued?.spent ?? null;
   const requeued = { run_id, first_run_id, first_seq: first, spent: used && limitsUsed(used) };
   const same = { manifest, parent_run_id, hops, a2a_context, a2a_owner };
-  return { run_id: runId, ...same, asked: { ...asked, requeued }, idempotency_scope: null };
+  return { run_id: runId, ...same, asked: { ...unshared(asked), requeued }, idempotency_scope: null };
+}
+
+/** A step of a workflow has failed with its dead run, so the new run spends nothing of the workflow. */
+function unshared({ workflow, ...asked }: RunAsked): RunAsked {
+  if (workflow === undefined) return asked;
+  const { shared: _, ...own } = workflow;
+  return { ...asked, workflow: own };
 }
 
 /**

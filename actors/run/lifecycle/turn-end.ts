@@ -158,6 +158,7 @@ export class TurnEnd {
       usage: billing.meter.total,
       ...(spec.workflow && run.taint.sources.length > 0 && { taint: run.taint.sources }),
       ...(spec.workflow && run.hasActed && { acted: true as const }),
+      ...(billing.tree?.workflowBreach && { workflow_breach: billing.tree.workflowBreach }),
       ...(spec.parent && { task: taskOutcome(this.#result) }),
     };
   }

@@ -1,6 +1,6 @@
 import { Type } from "../../../bus/type.ts";
-import { abortChild, eventsOf, lookAtChild, startChild } from "../child-run.ts";
-import { type KindServices, nextLook, type StepKind, type Unit } from "../step-kind.ts";
+import { eventsOf, worksAsRun } from "../child-run.ts";
+import type { StepKind, Unit } from "../step-kind.ts";
 
 /** Max messages in the output. */
 const messagesMax = 200;
@@ -24,34 +24,17 @@ export const agent: StepKind = {
   ],
   forms: { manifest: "literal", prompt: "prompt" },
   isInner: true,
-  begin: ({ id, started_at }, { env }) => ({
-    kind: "pending",
-    status: "running",
-    due_at: nextLook(env.now(), started_at),
-    child_run_id: id,
+  ...worksAsRun(workOf, async (unit, { store }, { durable, row }) => {
+    if (durable.final === null)
+      return { kind: "failed", error: "the agent has not answered", mayRetry: row?.result?.acted !== true };
+    const messages: object[] = [];
+    for await (const { kind, role, content } of eventsOf(store, row))
+      if (kind === "message" && messages.length < messagesMax) messages.push({ role, content });
+    const taint = [...new Set([...unit.taint, ...(row?.result?.taint ?? [])])];
+    return { kind: "done", output: { text: durable.final, messages }, taint };
   }),
-  started: (unit, services) => startChild(unit, workOf(unit), services),
-  async look(unit, services) {
-    const looked = await lookAtChild(unit, services, async (durable, row) => {
-      if (durable.final === null)
-        return { kind: "failed", error: "the agent has not answered", mayRetry: row?.result?.acted !== true };
-      const messages: object[] = [];
-      for await (const { kind, role, content } of eventsOf(services.store, row))
-        if (kind === "message" && messages.length < messagesMax) messages.push({ role, content });
-      const taint = [...new Set([...unit.taint, ...(row?.result?.taint ?? [])])];
-      return { kind: "done", output: { text: durable.final, messages }, taint };
-    });
-    return looked.kind === "unknown" ? again(unit, services) : looked;
-  },
-  cancel: abortChild,
 };
 
 function workOf({ config }: Unit) {
   return { manifest: String(config.manifest), text: String(config.prompt) };
-}
-
-/** Starts a run that the store does not have: its start was lost. */
-async function again(unit: Unit, services: KindServices) {
-  await startChild(unit, workOf(unit), services);
-  return { kind: "pending", status: "running", due_at: nextLook(services.env.now(), unit.started_at) } as const;
 }

@@ -2,7 +2,7 @@ import { Type } from "../../../bus/type.ts";
 import { itemsMax } from "../../../governance/workflows/definition.ts";
 import type { StepKind } from "../step-kind.ts";
 
-/** Does the same work for each item of a list. The run itself advances the items; see run-progress.ts. */
+/** Does the same work for each item of a list. The run itself advances the items; see map-items.ts. */
 export const map: StepKind = {
   kind: "map",
   source: "builtin",

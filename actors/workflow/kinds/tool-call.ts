@@ -1,6 +1,6 @@
 import { Type } from "../../../bus/type.ts";
-import { abortChild, eventsOf, lookAtChild, startChild } from "../child-run.ts";
-import { nextLook, type Outcome, type StepKind, type Unit } from "../step-kind.ts";
+import { eventsOf, worksAsRun } from "../child-run.ts";
+import type { Outcome, StepKind, Unit } from "../step-kind.ts";
 
 /** One call of a tool, in a durable run without a model. */
 export const toolCall: StepKind = {
@@ -19,33 +19,20 @@ export const toolCall: StepKind = {
   outputs: [{ name: "output", type: "any", required: true }],
   forms: { manifest: "literal", tool: "literal" },
   isInner: true,
-  begin: ({ id, started_at }, { env }) => ({
-    kind: "pending",
-    status: "running",
-    due_at: nextLook(env.now(), started_at),
-    child_run_id: id,
+  ...worksAsRun(workOf, async (unit, { store }, { row }) => {
+    const mayRetry = row?.result?.acted !== true;
+    let outcome: Outcome = { kind: "failed", error: "the call has no result", mayRetry };
+    for await (const { kind, content, extra } of eventsOf(store, row)) {
+      if (kind !== "tool_result") continue;
+      const { status = "ok", taint = [] } = (extra?.metadata ?? {}) as { status?: string; taint?: string[] };
+      const sources = [...new Set([...unit.taint, ...taint, ...(row?.result?.taint ?? [])])];
+      outcome =
+        status === "ok"
+          ? { kind: "done", output: { output: valueOfResult(content) }, taint: sources }
+          : { kind: "failed", error: `${status}: ${content}`.slice(0, 2_000), mayRetry };
+    }
+    return outcome;
   }),
-  started: (unit, services) => startChild(unit, workOf(unit), services),
-  async look(unit, services) {
-    const looked = await lookAtChild(unit, services, async (_durable, row) => {
-      const mayRetry = row?.result?.acted !== true;
-      let outcome: Outcome = { kind: "failed", error: "the call has no result", mayRetry };
-      for await (const { kind, content, extra } of eventsOf(services.store, row)) {
-        if (kind !== "tool_result") continue;
-        const { status = "ok", taint = [] } = (extra?.metadata ?? {}) as { status?: string; taint?: string[] };
-        const sources = [...new Set([...unit.taint, ...taint, ...(row?.result?.taint ?? [])])];
-        outcome =
-          status === "ok"
-            ? { kind: "done", output: { output: valueOfResult(content) }, taint: sources }
-            : { kind: "failed", error: `${status}: ${content}`.slice(0, 2_000), mayRetry };
-      }
-      return outcome;
-    });
-    if (looked.kind !== "unknown") return looked;
-    await startChild(unit, workOf(unit), services);
-    return { kind: "pending", status: "running", due_at: nextLook(services.env.now(), unit.started_at) };
-  },
-  cancel: abortChild,
 };
 
 function workOf({ config }: Unit) {

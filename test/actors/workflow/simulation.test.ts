@@ -1,7 +1,7 @@
 // Random graphs with failures, cancels and kills: a run ends as a model says that runs the graph in memory. Planted bugs are found.
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { newStep } from "../../../actors/workflow/run-progress.ts";
+import { newStep } from "../../../actors/workflow/step-state.ts";
 import {
   advanceRunOps,
   beginWorkflowRunOps,

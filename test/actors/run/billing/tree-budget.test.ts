@@ -62,7 +62,7 @@ for (const dialect of dialects) {
     });
 
     function tree(isResumed = false, of: TenantStore = store, budgets: readonly string[] | null = [runId]): TreeBudget {
-      const spender = { runId, rootKey, budgets, isResumed, isPriced: false };
+      const spender = { runId, rootKey, budgets, isResumed, isPriced: false, workflowRunId: null };
       const { env } = stillEnv();
       const parts = { store: of, env, cancellation: new Cancellation(), onGone: () => {}, above: null };
       return new TreeBudget(spender, parts);
