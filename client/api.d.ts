@@ -1145,7 +1145,7 @@ export interface Routes {
   };
   /** One workflow with its definition. */
   "GET /workflows/{workflow_id}": {
-    input: { workflow_id: string; };
+    input: { workflow_id: string; revision?: number; };
     reply: { workflow_id: string; name: string; description: string; /** The newest revision; also in the ETag. */ revision: number; /** Epoch milliseconds. */ created_at: number; /** Epoch milliseconds. */ updated_at: number; saved_by: string; /** The document: inputs, steps, outputs and limits. */ definition: { [field: string]: unknown; }; };
     events: never;
     errors: "malformed_request" | "invalid_header" | "invalid_path" | "unauthorized" | "host_not_allowed" | "origin_not_allowed" | "missing_scopes" | "not_found" | "payload_too_large" | "invalid_request" | "rate_limited" | "headers_too_large" | "internal_error" | "issuer_unavailable" | "shutting_down" | "storage_unavailable";

@@ -7,12 +7,15 @@ import { Type } from "../../bus/type.ts";
 import type { StepDefinition } from "../../governance/workflows/definition.ts";
 import { isRecord } from "../../governance/workflows/definition.ts";
 import { runRecord } from "../../governance/workflows/run-record.ts";
+import { writeCursor } from "../../storage/store/cursor.ts";
 import type { TenantStore } from "../../storage/store/store.ts";
 import {
+  shownStepsOfRun,
   stepsOfRun,
   type WorkflowRunRow,
   workflowRunById,
   workflowRunsPage,
+  workflowRunVersion,
   workflowStep,
 } from "../../storage/tables/workflow-runs.ts";
 import { liveWorkflow, workflowRevision } from "../../storage/tables/workflows.ts";
@@ -30,6 +33,9 @@ import { workflowsTag as tag } from "../tags.ts";
 import { historyMax, threadHistory } from "../thread-history.ts";
 import { watchRun } from "../workflows/run-watch.ts";
 import { readScopes, WorkflowParams, writeScopes } from "./workflows.ts";
+
+/** A page of runs ends after this many characters. */
+const listCharsMax = 4_194_304;
 
 const RunParams = Type.Object({
   workflow_id: Type.String({ examples: ["greeting"] }),
@@ -94,8 +100,16 @@ const listRuns = route({
     const { rows, next_cursor } = await workflowRunsPage(tenant, { workflow_id }, cursor, limit);
     if (rows.length === 0 && (await liveWorkflow(tenant, workflow_id)) === undefined) throw new SvcError("not_found");
     const texts: string[] = [];
-    for (const row of rows) texts.push(await runText(tenant, row, true, context));
-    return jsonText(`{"items":[${texts.join(",")}],"next_cursor":${JSON.stringify(next_cursor)}}`);
+    let [left, next] = [listCharsMax, next_cursor];
+    for (const row of rows) {
+      const text = await runText(tenant, row, true, context);
+      texts.push(text);
+      left -= text.length;
+      if (left > 0 || row === rows.at(-1)) continue;
+      next = writeCursor([row.ts, row.id]);
+      break;
+    }
+    return jsonText(`{"items":[${texts.join(",")}],"next_cursor":${JSON.stringify(next)}}`);
   },
 });
 
@@ -191,14 +205,17 @@ const streamRun = route({
     const tenant = context.store.tenant(principal.tenant_id);
     await runNamed(tenant, workflow_id, run_id);
     const cursor = readCursorVersion(exchange.head.headers["last-event-id"] ?? query.last_event_id);
-    const read = async (): Promise<WorkflowVersion | null> => {
-      const run = await workflowRunById(tenant, run_id);
-      if (run === undefined) return null;
-      const { version, finished_at } = run;
-      return { version, isFinal: finished_at !== null, record: await runText(tenant, run, true, context) };
+    const source = {
+      version: () => workflowRunVersion(tenant, run_id),
+      async read(): Promise<WorkflowVersion | null> {
+        const run = await workflowRunById(tenant, run_id);
+        if (run === undefined) return null;
+        const { version, finished_at } = run;
+        return { version, isFinal: finished_at !== null, record: await runText(tenant, run, true, context) };
+      },
     };
     const of = { tenantId: principal.tenant_id, runId: run_id, cursor };
-    return { kind: "stream", open: (stream) => watchRun(context, of, read, stream) };
+    return { kind: "stream", open: (stream) => watchRun(context, of, source, stream) };
   },
 });
 
@@ -223,7 +240,7 @@ async function runText(
 ): Promise<string> {
   const [revision, steps] = await Promise.all([
     workflowRevision(store, run.workflow_id, run.revision),
-    stepsOfRun(store, run.id),
+    isCut ? shownStepsOfRun(store, run.id) : stepsOfRun(store, run.id),
   ]);
   const shown = revision === undefined ? [] : stepsIn(revision.definition);
   return mask.forms.jsonText(JSON.stringify(runRecord(store.tenantId, run, steps, shown, isCut)));

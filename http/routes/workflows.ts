@@ -4,7 +4,13 @@ import { fromJsonText, toJsonText } from "../../bus/protocol/json-text.ts";
 import type { Principal } from "../../bus/protocol/principal.ts";
 import { Type } from "../../bus/type.ts";
 import { isWorkflowId } from "../../governance/workflows/definition.ts";
-import { liveWorkflow, type WorkflowRow, workflowRevision, workflowsPage } from "../../storage/tables/workflows.ts";
+import {
+  anyWorkflow,
+  liveWorkflow,
+  type WorkflowRow,
+  workflowRevision,
+  workflowsPage,
+} from "../../storage/tables/workflows.ts";
 import type { HttpContext } from "../context.ts";
 import { type JsonReply, json, jsonText } from "../exchange/reply.ts";
 import { actorFails, route } from "../route.ts";
@@ -164,9 +170,15 @@ const getWorkflow = route({
   access: readScopes,
   tenancy: [{ of: "workflow" }],
   params: WorkflowParams,
-  reply: { description: "The newest revision, which the ETag names.", schema: Workflow },
+  query: Type.Object({
+    revision: Type.Optional(
+      Type.Integer({ minimum: 1, description: "A revision that is stored, also of a deleted workflow." }),
+    ),
+  }),
+  reply: { description: "The newest revision, or the one asked for. The ETag names it.", schema: Workflow },
   fails: ["not_found", "storage_unavailable"],
-  handle: ({ params, principal }, context) => shown(principal, params.workflow_id, 200, context),
+  handle: ({ params, query: { revision = null }, principal }, context) =>
+    shown(principal, params.workflow_id, 200, context, revision),
 });
 
 const putWorkflow = route({
@@ -236,14 +248,15 @@ async function shown(
   id: string,
   status: number,
   { store, mask }: HttpContext,
+  wanted: number | null = null,
 ): Promise<JsonReply> {
   const tenant = store.tenant(tenant_id);
-  const row = await liveWorkflow(tenant, id);
-  const revision = row && (await workflowRevision(tenant, id, row.revision));
-  if (row === undefined || revision === undefined) throw new SvcError("not_found");
-  const head = JSON.stringify(listed(row)).slice(0, -1);
-  const text = mask.forms.jsonText(`${head},"definition":${revision.definition}}`);
-  return jsonText(text, status, { etag: etagOf(row.revision) });
+  const row = await (wanted === null ? liveWorkflow : anyWorkflow)(tenant, id);
+  const found = row && (await workflowRevision(tenant, id, wanted ?? row.revision));
+  if (row === undefined || found === undefined) throw new SvcError("not_found");
+  const { revision, definition } = found;
+  const head = JSON.stringify({ ...listed(row), revision }).slice(0, -1);
+  return jsonText(mask.forms.jsonText(`${head},"definition":${definition}}`), status, { etag: etagOf(revision) });
 }
 
 function listed({ id, name, description, revision, created_at, ts, saved_by }: WorkflowRow) {

@@ -16,6 +16,12 @@ const againMs = 5_000;
 /** Max time of a stream. The client then reconnects with its cursor, and proves again that its credential is valid. */
 const streamMs = 10 * 60_000;
 
+/** The stored run that a client watches; both functions return null after its deletion. */
+interface WatchedRun {
+  version(): Promise<{ readonly version: number; readonly isEnded: boolean } | null>;
+  read(): Promise<WorkflowVersion | null>;
+}
+
 /**
  * Sends the present version of a run, unless the client has it, and then each new one. The stream ends with [DONE] after the final one, and
  * without it after ten minutes.
@@ -23,7 +29,7 @@ const streamMs = 10 * 60_000;
 export function watchRun(
   { env, workflowFeeds, log }: WatchDeps,
   { tenantId, runId, cursor }: { readonly tenantId: string; readonly runId: string; readonly cursor: number },
-  read: () => Promise<WorkflowVersion | null>,
+  source: WatchedRun,
   stream: EventStream,
 ): void {
   let sent = cursor;
@@ -35,12 +41,19 @@ export function watchRun(
     }
     if (isFinal) stream.end(doneMark);
   };
+  const read = async (): Promise<void> => {
+    const present = await source.version();
+    // A run whose version the client has is not read as a whole.
+    if (present !== null && present.version <= sent) {
+      if (present.isEnded) stream.end(doneMark);
+      return;
+    }
+    const found = present && (await source.read());
+    if (found === null) stream.end("");
+    else take(found);
+  };
   const look = (): void => {
     read()
-      .then((found) => {
-        if (found === null) stream.end("");
-        else take(found);
-      })
       .catch((err: unknown) => log.warn({ err }, "a run of a workflow could not be read for its stream"))
       .finally(() => {
         if (!stream.closed) again = env.timer(againMs, look);

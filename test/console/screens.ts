@@ -243,11 +243,13 @@ export function screenTests(shared: SharedConsole): void {
     await page.getByRole("button", { name: /^after.*cancelled/ }).waitFor();
     await put("/workflows/resting", { name: "Resting", definition: { steps: definition.steps.slice(0, 1) } });
     await page.reload();
-    await page.getByText("Arrows are those of revision 2.").waitFor();
+    await page.getByText("The workflow now has revision 2.").waitFor();
     assert.equal(await page.locator(".flow-step").count(), 2);
+    await page.locator(".flow-arrow").waitFor({ state: "attached" });
     await shared.server.request("DELETE", "/workflows/resting", { key: keys.admin });
     await page.reload();
-    await page.getByText("The workflow was deleted, so there are no arrows.").waitFor();
+    await page.getByText("The workflow was deleted.").waitFor();
+    await page.locator(".flow-arrow").waitFor({ state: "attached" });
     assert.deepEqual(await findProblems(page), []);
     await page.close();
     await watching.close();

@@ -164,13 +164,15 @@ describe("workflows", () => {
       });
 
     const stale = await remove('"1"');
-    const malformed = await remove("2");
-    const right = await remove('"2"');
+    const forms = ["2", 'W/"2"', '"2', '"two"', '""', '"2",', '"-2"', '*, "2"'];
+    const malformed = await Promise.all(forms.map(remove));
+    const right = await remove(' "7" , "2" ');
     const again = await remove();
     const anew = await put(id, greeting);
 
     assert.deepEqual([stale.status, stale.json.error], [412, "revision_mismatch"]);
-    assert.equal(malformed.status, 400);
+    for (const [at, { status, json }] of malformed.entries())
+      assert.deepEqual([status, json.error], [400, "invalid_header"], forms[at]);
     assert.equal(right.status, 200, right.text);
     assert.equal(again.status, 404);
     assert.deepEqual([anew.status, anew.json.revision], [201, 3]);

@@ -23,6 +23,7 @@ export function WorkflowRun({ id, runId, workflow }) {
   const [turn, setTurn] = useState(0);
   const [chosen, setChosen] = useState(null);
   const [isCancelling, setCancelling] = useState(false);
+  const old = useOldRevision(id, run?.revision, workflow);
   useEffect(() => {
     const stop = new AbortController();
     void watch(path, stop.signal, (change) => setState((old) => ({ ...old, ...change })));
@@ -32,8 +33,8 @@ export function WorkflowRun({ id, runId, workflow }) {
   if (run === null) return html`<${Loading} label="Reading the run" />`;
   const { status, revision, inputs, outputs, steps, started_by, cause, cost_usd, created_at, finished_at } = run;
   const cancel = () => attempt(() => call("POST /workflows/{workflow_id}/runs/{run_id}/cancel", path), "Cancelling");
-  const isNewest = workflow?.revision === revision;
-  const known = new Map((isNewest ? workflow.definition.steps : []).map((step) => [step.id, step]));
+  const own = workflow?.revision === revision ? workflow : old;
+  const known = new Map((own?.definition.steps ?? []).map((step) => [step.id, step]));
   const step = steps.find(({ step_id }) => step_id === chosen);
   return html`
     <div class="buttons">
@@ -43,8 +44,8 @@ export function WorkflowRun({ id, runId, workflow }) {
       ${finished_at === null && status !== "cancelling" && may("POST /workflows/{workflow_id}/runs/{run_id}/cancel") ? html`<button type="button" class="small danger-soft" onClick=${() => setCancelling(true)}><${Icon} name="stop" size=${14} /> Cancel the run</button>` : null}
     </div>
     <section class="panel stack" aria-label="Steps">
-      <${Graph} steps=${stepsOf(steps, workflow, isNewest)} chosen=${chosen} choose=${setChosen} />
-      ${isNewest ? null : html`<p class="hint">The run keeps revision ${revision}, which the server no longer shows. ${workflow ? `Arrows are those of revision ${workflow.revision}.` : "The workflow was deleted, so there are no arrows."}</p>`}
+      <${Graph} steps=${stepsOf(steps, own)} chosen=${chosen} choose=${setChosen} />
+      ${own === workflow ? null : html`<p class="hint">The run keeps revision ${revision}. ${workflow ? `The workflow now has revision ${workflow.revision}.` : "The workflow was deleted."}</p>`}
     </section>
     ${step ? html`<${StepOfRun} key=${chosen} path=${path} step=${step} definition=${known.get(chosen) ?? null} />` : null}
     <section class="panel stack" aria-label="Facts">
@@ -83,12 +84,21 @@ async function watch(path, signal, tell) {
   }
 }
 
-/** Returns the steps of a run for the graph. Another revision gives only the arrows whose steps the run has too. */
-function stepsOf(steps, workflow, isNewest) {
+/** Returns the revision of a run if the workflow has another one or was deleted; null before it is read. */
+function useOldRevision(id, revision, workflow) {
+  const [old, setOld] = useState(null);
+  const isOld = revision !== undefined && workflow?.revision !== revision;
+  useEffect(() => {
+    if (!isOld) return;
+    const stop = new AbortController();
+    call("GET /workflows/{workflow_id}", { workflow_id: id, revision }, { signal: stop.signal }).then(setOld, () => {});
+    return () => stop.abort();
+  }, [id, revision, isOld]);
+  return old?.revision === revision ? old : null;
+}
+
+/** Returns the steps of a run for the graph; without arrows while their revision is not read. */
+function stepsOf(steps, workflow) {
   const needs = new Map(workflow === null ? [] : graphOf(workflow.definition).map((step) => [step.id, step.needs]));
-  const own = new Set(steps.map(({ step_id }) => step_id));
-  return steps.map(({ step_id: id, kind, label, status }) => {
-    const needed = needs.get(id) ?? [];
-    return { id, kind, label, status, needs: isNewest ? needed : needed.filter((each) => own.has(each)) };
-  });
+  return steps.map(({ step_id: id, kind, label, status }) => ({ id, kind, label, status, needs: needs.get(id) ?? [] }));
 }
