@@ -103,7 +103,7 @@ async function keepWaiting(
   draft.put({ ...row, status: looked.status, due_at, state: JSON.stringify(next) });
 }
 
-/** Returns the milliseconds that a try has worked. Waits do not count (decision 262). */
+/** Returns the milliseconds that a try has worked. Waits do not count. */
 async function workedOf(row: WorkflowStepRow, unit: Unit, { status }: Pending, { plan }: Turn): Promise<number> {
   if (row.child_run_id !== null) return workedMs(unit, plan.services);
   if (status === "waiting") return 0;

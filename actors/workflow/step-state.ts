@@ -8,7 +8,7 @@ export interface StepState {
   readonly timedOut?: true;
   /** Start of the try; absent before the first and between two tries. */
   readonly at?: number;
-  /** What the kind has stored. */
+  /** JSON value that the kind stores for the try. */
   readonly own?: unknown;
 }
 
