@@ -17,10 +17,10 @@ export function encodeBatch({ version, ack, bytes, items }: Batch): Uint8Array {
   return encoded;
 }
 
-/** Decodes a batch. For another protocol version it returns the version only. */
-export function decodeBatch(encoded: Uint8Array): Batch {
+/** Decodes a batch. For another protocol version than `expected` it returns the version only. */
+export function decodeBatch(encoded: Uint8Array, expected = protocolVersion): Batch {
   const version = Buffer.from(encoded.buffer, encoded.byteOffset, encoded.byteLength).readUInt16BE(0);
-  if (version !== protocolVersion) return { version, ack: 0, bytes: 0, items: [] };
+  if (version !== expected) return { version, ack: 0, bytes: 0, items: [] };
   const [ack, bytes, items] = deserialize(encoded.subarray(headBytes)) as [number, number, unknown[]];
   return { version, ack, bytes, items };
 }

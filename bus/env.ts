@@ -45,14 +45,14 @@ const delayMsMax = 2 ** 31 - 1;
 /** One call for random bytes makes 256 ids, at the cost of a single id. */
 const idBatchBytes = 4096;
 
-/** Returns the environment of production, with the system's clock and randomness. */
-export function systemEnv(): Env {
+/** Returns the environment of production, with the system's clock and randomness. The clock shows `clockOffsetMs` more. */
+export function systemEnv(clockOffsetMs = 0): Env {
   let pool = "";
   let used = 0;
   // Offset from `performance.now`, which differs per thread but is faster to read than the shared clock.
   const beganAt = Number(process.hrtime.bigint()) / 1e6 - performance.now();
   return {
-    now: Date.now,
+    now: clockOffsetMs === 0 ? Date.now : () => Date.now() + clockOffsetMs,
     monotonic: () => beganAt + performance.now(),
     id() {
       if (used >= pool.length) {

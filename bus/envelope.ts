@@ -1,8 +1,16 @@
 import type { WireError } from "./errors.ts";
 import type { NodeId } from "./protocol/node-id.ts";
 
-/** Version of the operations and their fields. A batch of another version, from another release of svc, is refused. */
+/**
+ * Version of the operations and their fields. Threads of a process speak this one. Hosts also speak the version before it: a connection
+ * uses the lower version of both.
+ */
 export const protocolVersion = 1;
+
+/** Returns true if hosts that speak these versions understand each other. */
+export function speaksWith(own: number, other: number): boolean {
+  return Math.abs(own - other) <= 1;
+}
 
 /**
  * The messages from one node to another in one event-loop turn. They are one flat array, because structured clone
@@ -78,8 +86,8 @@ export function shiftDeadlines(items: readonly unknown[], byMs: number): readonl
 export class UnknownProtocol extends Error {
   override readonly name = "UnknownProtocol";
 
-  constructor(version: unknown) {
-    super(`speaks version ${String(version)} of the bus, not ${protocolVersion}`);
+  constructor(version: unknown, expected = protocolVersion) {
+    super(`speaks version ${String(version)} of the bus, not ${expected}`);
   }
 }
 

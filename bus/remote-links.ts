@@ -1,6 +1,6 @@
 import { decodeBatch, encodeBatch } from "./codec.ts";
 import type { Env, Timer } from "./env.ts";
-import { type Batch, protocolVersion, shiftDeadlines } from "./envelope.ts";
+import { type Batch, protocolVersion, shiftDeadlines, speaksWith, UnknownProtocol } from "./envelope.ts";
 import { type NodeId, splitNodeId } from "./protocol/node-id.ts";
 import type { Transport } from "./transport.ts";
 
@@ -8,7 +8,7 @@ import type { Transport } from "./transport.ts";
 // begins with its kind, the session of its sender, the session that the sender believes the receiver has, and a number.
 //
 //   beat    nothing was sent for a while; the number is that of the next batch, so a lost last batch is noticed
-//   hello   opens or confirms a connection; the rest is the protocol version of the sender
+//   hello   opens or confirms a connection; the rest is the protocol version of the sender, and batches have the lower one
 //   data    one batch; the number counts the batches of the session
 //   close   the receiver's session is unknown or broken
 //
@@ -39,6 +39,8 @@ export interface RemoteLinksOptions {
   readonly env: Env;
   /** The host of this node. */
   readonly host: string;
+  /** The protocol version of this host. */
+  readonly protocol: number;
   /** Hands an entry to the carrier. */
   readonly send: (to: NodeId, entry: Uint8Array) => void;
   /** The other side has opened a connection. An earlier one to this node is lost. */
@@ -52,6 +54,8 @@ class RemoteLink {
   readonly node: NodeId;
   readonly mine: Buffer;
   theirs: Buffer | null;
+  /** Version of the batches; known when the other side has said its own. */
+  version = protocolVersion;
   deadline: Timer | null = null;
   /** Numbers of the next batches; they begin again after 2^32. */
   received = firstNumber;
@@ -117,21 +121,24 @@ class RemoteLink {
   }
 
   /** The other side has confirmed the connection. */
-  confirmed(theirs: Buffer): void {
+  confirmed(theirs: Buffer, version: number): void {
     this.theirs = theirs;
+    this.version = version;
     this.deadline?.cancel();
     for (const batch of this.#waiting.splice(0)) this.#write(batch);
   }
 
   taken(encoded: Uint8Array): void {
-    const { version, ack, bytes, items } = decodeBatch(encoded);
-    this.#take({ version, ack, bytes, items: shiftDeadlines(items, this.#env.monotonic()) });
+    const { version, ack, bytes, items } = decodeBatch(encoded, this.version);
+    if (version !== this.version) throw new UnknownProtocol(version, this.version);
+    // A later version translates what the version of the connection says.
+    this.#take({ version: protocolVersion, ack, bytes, items: shiftDeadlines(items, this.#env.monotonic()) });
   }
 
-  #write({ version, ack, bytes, items }: Batch): void {
+  #write({ ack, bytes, items }: Batch): void {
     // Clocks of hosts differ, so an ask carries the time that is left.
     const left = shiftDeadlines(items, -this.#env.monotonic());
-    const encoded = encodeBatch({ version, ack, bytes, items: left });
+    const encoded = encodeBatch({ version: this.version, ack, bytes, items: left });
     this.#send(kind.data, this, this.sent, encoded);
     this.sent = next(this.sent);
   }
@@ -211,13 +218,16 @@ export class RemoteLinks {
   #onHello(from: NodeId, theirs: Buffer, mine: Buffer, rest: Buffer): void {
     const link = this.#links.get(from);
     const isFirst = mine.equals(none);
-    if (rest.length < 2 || rest.readUInt16BE(0) !== protocolVersion || (!isFirst && !link?.mine.equals(mine))) {
+    const { protocol } = this.#options;
+    const spoken = rest.length < 2 ? null : rest.readUInt16BE(0);
+    if (spoken === null || !speaksWith(protocol, spoken) || (!isFirst && !link?.mine.equals(mine))) {
       this.refusedCount++;
       this.#reject(from, theirs);
       return;
     }
+    const version = Math.min(protocol, spoken);
     if (link !== undefined && (link.theirs === null || link.theirs.equals(theirs))) {
-      if (link.theirs === null) link.confirmed(Buffer.from(theirs));
+      if (link.theirs === null) link.confirmed(Buffer.from(theirs), version);
       if (isFirst) this.#hello(link);
       return;
     }
@@ -225,11 +235,12 @@ export class RemoteLinks {
     if (link !== undefined) this.#forget(link, true);
     const opened = this.#links.get(from);
     if (opened !== undefined) {
-      opened.confirmed(Buffer.from(theirs));
+      opened.confirmed(Buffer.from(theirs), version);
       this.#hello(opened);
       return;
     }
     const accepted = this.#newLink(from, Buffer.from(theirs));
+    accepted.version = version;
     this.#options.accept(from, accepted.transport);
     this.#hello(accepted);
   }
@@ -296,7 +307,7 @@ export class RemoteLinks {
 
   #hello(link: RemoteLink): void {
     const version = Buffer.alloc(2);
-    version.writeUInt16BE(protocolVersion);
+    version.writeUInt16BE(this.#options.protocol);
     this.#send(kind.hello, link, 0, version);
   }
 

@@ -14,6 +14,7 @@ import { noSpans, type SpanBatch } from "../governance/tracing/tracer.ts";
 import { openStore } from "../storage/client.ts";
 import type { Store } from "../storage/store/store.ts";
 import { type ActorDeps, actorKinds, createActorDeps, type NodeConfig } from "./actor-deps.ts";
+import { protocolOf } from "./cluster/protocol.ts";
 import { RemoteNode } from "./cluster/remote-node.ts";
 import { isWrittenInTime } from "./last-writes.ts";
 import { type LoadedPlugin, pluginKinds } from "./plugin-seams.ts";
@@ -63,7 +64,8 @@ export function startActorNode(
   storePort: MessagePort,
   plugins: readonly LoadedPlugin[],
 ): NodeControl {
-  const remote = clusterConfigOf(config.settings) === null ? null : new RemoteNode(env, config.bootId);
+  const remote =
+    clusterConfigOf(config.settings) === null ? null : new RemoteNode(env, config.bootId, protocolOf(config.settings));
   const bus: Bus = new Bus({
     ...remote?.busOptions,
     env,

@@ -9,4 +9,5 @@ import { importPlugins, pluginsOf } from "./plugins.ts";
 // Entry of an actor thread.
 const { config, storePort } = workerData as { config: NodeConfig; storePort: MessagePort };
 const plugins = await importPlugins(pluginsOf(config.settings));
-if (parentPort) expose(startActorNode(config, systemEnv(), storePort, plugins), nodeEndpoint(parentPort));
+const env = systemEnv(config.settings.testClockOffsetMs);
+if (parentPort) expose(startActorNode(config, env, storePort, plugins), nodeEndpoint(parentPort));

@@ -57,6 +57,7 @@ import { FileStore } from "../storage/files/file-store.ts";
 import { SkillFiles } from "../storage/files/skill-files.ts";
 import { isSchemaBehind } from "../storage/tables/schema-revisions.ts";
 import { allMigrations } from "./all-migrations.ts";
+import { protocolOf } from "./cluster/protocol.ts";
 import { RemoteNode } from "./cluster/remote-node.ts";
 import { type LoadedPlugin, pluginMetrics, pluginProviders, pluginRoutes } from "./plugin-seams.ts";
 
@@ -127,7 +128,7 @@ export function createHttpNode(
   deliver?: (delivery: Delivery) => void,
 ): HttpNode {
   const { settings } = config;
-  const remote = clusterConfigOf(settings) === null ? null : new RemoteNode(env, config.bootId);
+  const remote = clusterConfigOf(settings) === null ? null : new RemoteNode(env, config.bootId, protocolOf(settings));
   const bus: Bus = new Bus({
     ...remote?.busOptions,
     env,

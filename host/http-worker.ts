@@ -31,7 +31,7 @@ const plugins = await importPlugins(pluginsOf(config.settings));
 if (parentPort) {
   const main: Remote<MainControl> = wrap<MainControl>(nodeEndpoint(mainPort));
   const asked: MainControl = { allMetrics: () => main.allMetrics(), runTask: (name) => main.runTask(name) };
-  const node = createHttpNode(config, systemEnv(), storePort, plugins, asked);
+  const node = createHttpNode(config, systemEnv(config.settings.testClockOffsetMs), storePort, plugins, asked);
   const { connect, lost, joinCluster, listen, metrics, spans, announceEnd, stopAccepting, answerAll, close } = node;
   const control: HttpControl = {
     connect,

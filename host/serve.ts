@@ -34,7 +34,7 @@ import { withStoredTokenKey } from "./token-key.ts";
 /** Runs a server until it is asked to stop, possibly before it is ready. Rejects if it cannot start or continue. */
 export async function serve(given: Settings, options: ServeOptions): Promise<void> {
   const settings = withoutSigningKey(given);
-  const env = systemEnv();
+  const env = systemEnv(settings.testClockOffsetMs);
   const mask = new SecretMask(settings.secretValues);
   const log = createLogger(settings, mask, {}, options.terminal);
   try {

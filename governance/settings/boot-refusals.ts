@@ -48,6 +48,9 @@ export function bootRefusals(settings: Settings, ofPlugins: readonly PluginProvi
   if (production && settings.defaultModelId === demoModelId) {
     refusals.push(`SVC_DEFAULT_MODEL_ID=${demoModelId} is not for production.`);
   }
+  if (production && (settings.testClockOffsetMs !== 0 || settings.testProtocolVersion !== 0)) {
+    refusals.push("SVC_TEST_CLOCK_OFFSET_MS and SVC_TEST_PROTOCOL_VERSION are not for production; unset them.");
+  }
   if (settings.duties.length === 0) {
     refusals.push("SVC_DUTIES names no duty, so the process would do nothing; leave it unset for all duties.");
   }

@@ -1,4 +1,4 @@
-import { list, text } from "./setting.ts";
+import { int, list, text } from "./setting.ts";
 
 /** Bytes of the shortest key: those of the hash. */
 const keyBytesMin = 32;
@@ -25,6 +25,18 @@ export const clusterSettings = {
     pattern: /^[\w.:-]{1,128}$/,
     reason: "must be 1 to 128 letters, digits, dots, colons, hyphens or underscores",
   }),
+  testClockOffsetMs: int(
+    "TEST_CLOCK_OFFSET_MS",
+    0,
+    [-86_400_000, 86_400_000],
+    "For tests: milliseconds by which the clock of this process is ahead; production refuses it.",
+  ),
+  testProtocolVersion: int(
+    "TEST_PROTOCOL_VERSION",
+    0,
+    [0, 1_000],
+    "For tests: version of the protocol between hosts that this process speaks, 0 for its own; production refuses it.",
+  ),
 };
 
 function readClusterKey(key: string): string {

@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { protocolVersion } from "../../bus/envelope.ts";
 import { clusterConfigOf } from "../../governance/settings/cluster-settings.ts";
 import type { Settings } from "../../governance/settings/settings.ts";
 import { manifestFiles } from "../../manifests/sources/files.ts";
 import type { HostCard } from "../../storage/tables/hosts.ts";
+import { protocolOf } from "./protocol.ts";
 import type { SharedPlaces } from "./shared-places.ts";
 
 /** Settings in which hosts of a deployment may differ. */
@@ -21,6 +21,8 @@ const ownSettings: ReadonlySet<keyof Settings> = new Set([
   "httpThreads",
   "actorThreads",
   "replicaId",
+  "testClockOffsetMs",
+  "testProtocolVersion",
   "logLevel",
   "logFormat",
   "dataDir",
@@ -53,7 +55,7 @@ export function hostCard(
     nodes,
     duties: settings.duties,
     version,
-    protocol: protocolVersion,
+    protocol: protocolOf(settings),
     // Only hosts of a cluster have others to compare with.
     digests: clusterConfigOf(settings) === null ? noDigests : digestsOf(settings),
     ...(places && { places }),

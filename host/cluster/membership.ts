@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Env } from "../../bus/env.ts";
-import { protocolVersion } from "../../bus/envelope.ts";
+import { speaksWith } from "../../bus/envelope.ts";
 import { Placement } from "../../bus/placement.ts";
 import { type NodeId, nodeId, splitNodeId } from "../../bus/protocol/node-id.ts";
 import { RedisInbox } from "../../governance/egress/redis-inbox.ts";
@@ -17,6 +17,7 @@ import {
   takeSchedule,
 } from "../../storage/tables/hosts.ts";
 import { actorNodesOf } from "./actor-nodes.ts";
+import { refusalOfProtocol } from "./protocol.ts";
 import { refusalOfPlaces } from "./shared-places.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
@@ -82,19 +83,20 @@ export class Membership {
   }
 
   /**
-   * Connects to the other hosts. Rejects if this Redis must not be used, or if the others have other folders; a Redis that is away is
-   * tried again.
+   * Connects to the other hosts. Rejects if this Redis must not be used, or if the others have other folders or speak a protocol that
+   * this host does not know; a Redis that is away is tried again.
    */
   async start(): Promise<void> {
     // Before the host has a lease, so that a refused one gets no work.
-    this.#refuseOtherPlaces((await readHosts(this.#options.store)).filter(({ lease_ms }) => lease_ms > 0));
+    this.#refuseOthers((await readHosts(this.#options.store)).filter(({ lease_ms }) => lease_ms > 0));
     await this.#inbox.start();
   }
 
-  #refuseOtherPlaces(hosts: readonly HostRow[]): void {
+  #refuseOthers(hosts: readonly HostRow[]): void {
     const { card, host } = this.#options;
     const others = hosts.filter(({ id }) => id !== host);
-    const refusal = card.places ? refusalOfPlaces(card.places, others) : null;
+    const refusal =
+      refusalOfProtocol(card.protocol, others) ?? (card.places ? refusalOfPlaces(card.places, others) : null);
     if (refusal !== null) throw new Error(refusal);
   }
 
@@ -122,7 +124,7 @@ export class Membership {
 
   #refuseIfUnfit(hosts: readonly HostRow[]): void {
     try {
-      this.#refuseOtherPlaces(hosts);
+      this.#refuseOthers(hosts);
     } catch (error) {
       this.#options.onUnfit(error as Error);
     }
@@ -135,7 +137,9 @@ export class Membership {
   #look(hosts: readonly HostRow[]): void {
     const { host, ports, log, onView } = this.#options;
     const before = this.#hosts;
-    const members = hosts.filter(({ id, card }) => id === host || this.#speaksWith(card));
+    const members = hosts.filter(
+      ({ id, card }) => id === host || speaksWith(this.#options.card.protocol, card.protocol),
+    );
     this.#hosts = members;
     if (this.#isScheduler)
       for (const { id } of before) if (!members.some((member) => member.id === id)) this.#inbox.remove(id);
@@ -147,11 +151,6 @@ export class Membership {
       );
     for (const member of members) this.#tellDifferences(member);
     onView(members);
-  }
-
-  /** True if both hosts know the protocol of the other. */
-  #speaksWith({ protocol }: HostCard): boolean {
-    return protocol === protocolVersion;
   }
 
   #tellDifferences({ id, card }: HostRow): void {

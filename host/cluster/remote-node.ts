@@ -33,11 +33,10 @@ export class RemoteNode {
   #bus: Bus | null = null;
   #send: (to: NodeId, entry: Uint8Array) => void = () => {};
 
-  constructor(env: Env, host: string) {
+  constructor(env: Env, host: string, protocol: number) {
     this.#host = host;
     this.#links = new RemoteLinks({
-      env,
-      host,
+      ...{ env, host, protocol },
       send: (to, entry) => this.#send(to, entry),
       accept: (from, transport) => this.#bus?.connect(from, transport),
       lost: (node) => this.#bus?.lost(node),

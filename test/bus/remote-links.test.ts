@@ -11,7 +11,7 @@ const [left, right] = [nodeId("left", 0), nodeId("right", 0)];
 const batchOf = (text: string): Batch => ({ version: protocolVersion, ack: 0, bytes: 1, items: [5, "topic", text] });
 
 /** Two hosts, with a log of the batches and losses of each. */
-function twoHosts() {
+function twoHosts(protocols: Readonly<Record<string, number>> = {}) {
   const sim = new Sim(1, { orderly: true });
   const log: string[] = [];
   const ends = new Map<NodeId, RemoteLinks>();
@@ -21,6 +21,8 @@ function twoHosts() {
   /** Entries whose rest the carrier replaces, by their first byte. */
   const corrupt = new Set<number>();
   const sent: number[] = [];
+  /** Versions of the batches. */
+  const versions = new Set<number>();
   const onLost = new Map<NodeId, () => void>();
   const listen = (name: string, transport: Transport): Transport => {
     transport.onBatch(({ items }) => void log.push(`${name} got ${items[2]}`));
@@ -30,9 +32,11 @@ function twoHosts() {
     const links: RemoteLinks = new RemoteLinks({
       env: sim.env(),
       host: name,
+      protocol: protocols[name] ?? protocolVersion,
       send: (_to, entry) => {
         const kind = entry[0] as number;
         sent.push(kind);
+        if (kind === 2) versions.add(Buffer.from(entry).readUInt16BE(37));
         if (losing.has(kind)) return;
         const copy = Uint8Array.from(entry);
         if (corrupt.has(kind)) copy.fill(255, 37);
@@ -54,7 +58,7 @@ function twoHosts() {
     assert.ok(transport);
     return listen("left", transport);
   };
-  return { sim, a, b, log, losing, corrupt, sent, dial, accepted, onLost };
+  return { sim, a, b, log, losing, corrupt, sent, versions, dial, accepted, onLost };
 }
 
 test("an idle connection stays open by beats", async () => {
@@ -152,4 +156,27 @@ test("batches are numbered beyond 32 bits", async () => {
 
   assert.equal(log.length, 1_500);
   assert.equal(log.at(-1), "right got 1499");
+});
+
+for (const [one, other] of [
+  [1, 2],
+  [2, 1],
+] as const)
+  test(`a host of protocol ${one} and one of ${other} use version 1 on the wire`, async () => {
+    const { sim, dial, log, versions } = twoHosts({ left: one, right: other });
+    dial().post(batchOf("one"));
+    await sim.advance(100);
+
+    assert.deepEqual(log, ["right got one"]);
+    assert.deepEqual([...versions], [1]);
+  });
+
+test("a connection to a host two protocol versions away is refused on both sides", async () => {
+  const { sim, a, b, dial, log } = twoHosts({ left: 1, right: 3 });
+  dial().post(batchOf("one"));
+  await sim.advance(5_000);
+
+  assert.deepEqual(log, ["left lost"]);
+  assert.ok(b.refusedCount > 0);
+  assert.equal(a.refusedCount, 0);
 });
