@@ -7,6 +7,7 @@ import { keyedProviders } from "../governance/settings/model-options.ts";
 import { providerKeyNames } from "../governance/settings/provider-keys.ts";
 import { ImportGraph } from "./runner/import-graph.ts";
 import { type FileReport, runFiles } from "./runner/lanes.ts";
+import { oneHostFiles } from "./runner/one-host-files.ts";
 import { printEnd, printLine } from "./runner/print.ts";
 import { serverLimit } from "./runner/server-limits.ts";
 import { makeTemplates } from "./runner/templates.ts";
@@ -20,6 +21,8 @@ import { Works } from "./support/temp.ts";
 //   npm test -- --changed        the files that depend on a change since the last commit, or since --since REF
 //   npm run test:long            test/long: kills, soaks and fuzzes that take minutes to hours. It also repeats the tests that the gate
 //                                runs on one engine or database, on the other one, at effort 1.
+//   npm run test:cluster         test/spec with two hosts and a proxy for each server, on Postgres and Redis (test/support/two-hosts.ts),
+//                                except for the files in test/runner/one-host-files.ts
 //   npm run test:bytes           some of them with every batch of the bus as bytes; SVC_TEST_BUS_BYTES=1 does so for any test
 //
 // A few processes run the files, one after the other (test/runner/lanes.ts). A file gets a process of its own if it measures its process
@@ -38,6 +41,7 @@ const { values: options, positionals: words } = parseArgs({
     long: { type: "boolean", default: false },
     name: { type: "string" },
     "bus-bytes": { type: "boolean", default: false },
+    "two-hosts": { type: "boolean", default: false },
     changed: { type: "boolean", default: false },
     since: { type: "string" },
   },
@@ -57,7 +61,11 @@ const wholeTree = /^test\/(?:tidy|spec\/coverage|docs\/)/;
 const isLong = (path: string): boolean => path.startsWith("test/long/");
 const isOfChange = options.changed || options.since !== undefined;
 const isAsked = isOfChange ? needsChanged() : () => true;
-const files = all.filter((path) => isLong(path) === options.long && isAsked(path));
+/** True if a file can run with two hosts. */
+const isOfHosts = (path: string): boolean => path.startsWith("test/spec/") && !(path in oneHostFiles);
+const files = all.filter(
+  (path) => isLong(path) === options.long && isAsked(path) && (!options["two-hosts"] || isOfHosts(path)),
+);
 
 /** True if a test file depends on a changed file. Tests that read the whole tree by patterns always do. */
 function needsChanged(): (path: string) => boolean {
@@ -90,7 +98,7 @@ const passes: readonly Pass[] = onlyEngine === undefined ? bothEngines() : [pass
 function bothEngines(): Pass[] {
   if (!options.long) {
     const onNode = files.filter((path) => onBothEngines.test(path));
-    return [passOf("", "uws", files), passOf(" (node)", "node", onNode)];
+    return [passOf("", "uws", files), ...(options["two-hosts"] ? [] : [passOf(" (node)", "node", onNode)])];
   }
   const others = all.filter((path) => !isLong(path));
   const doubled = others.filter((path) => readFileSync(path, "utf8").includes("gateDialects"));
@@ -117,6 +125,7 @@ const unsteadyMax = 2;
 
 forgetSettings();
 if (options.long) process.env.SVC_TEST_EFFORT ??= "1";
+if (options["two-hosts"]) process.env.SVC_TEST_HOSTS = "2";
 if (options["bus-bytes"]) process.env.SVC_TEST_BUS_BYTES = "1";
 // Most files wait more than they work, by three to two: for commits, server starts and deadlines. Long tests share with
 // no other file.
@@ -125,9 +134,9 @@ const began = performance.now();
 const reports = new Map<string, FileReport>();
 let processes = 0;
 const atEnd = new Works();
-const needPostgres = passes.some(({ files }) =>
-  files.some((path) => graph.reached(path).has("test/support/postgres.ts")),
-);
+const needPostgres =
+  options["two-hosts"] ||
+  passes.some(({ files }) => files.some((path) => graph.reached(path).has("test/support/postgres.ts")));
 Object.assign(process.env, await makeTemplates(needPostgres, atEnd));
 for (const pass of passes) await runPass(pass, lanes);
 const unsteady = new Map<string, FileReport>();
@@ -150,7 +159,7 @@ async function runPass({ suffix, env, files }: Pass, lanes: number): Promise<voi
     env,
     name: options.name,
     fileMsMax,
-    serverLimit: options.long ? () => Number.POSITIVE_INFINITY : serverLimit,
+    serverLimit: options.long || options["two-hosts"] ? () => Number.POSITIVE_INFINITY : serverLimit,
     isApart: (path) => options.long || isApart(path),
     onEnd: (report) => {
       const name = `${report.path}${suffix}`;

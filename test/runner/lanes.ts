@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { busInBytes } from "../support/bus-in-bytes.ts";
+import { onTwoHosts } from "../support/on-two-hosts.ts";
 import type { Boot, Ended, Failure, Order, Skip, Word } from "./report.ts";
 
 // Runs test files in a few processes. Each process runs one file after the other. A file that ends its process, hangs or leaves a resource
@@ -93,7 +94,15 @@ class Lane {
     const reporting = ["--test-reporter", reporter, "--test-reporter-destination", "stdout"];
     const child = spawn(
       process.execPath,
-      ["--import", `${options.root}strip-types.js`, ...busInBytes(), ...reporting, ...choosing, program],
+      [
+        "--import",
+        `${options.root}strip-types.js`,
+        ...busInBytes(),
+        ...onTwoHosts(),
+        ...reporting,
+        ...choosing,
+        program,
+      ],
       { cwd: options.root, env: { ...process.env, ...options.env }, stdio: ["ignore", "pipe", "pipe", "ipc"] },
     );
     this.#child = child;

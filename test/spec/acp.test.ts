@@ -1,11 +1,11 @@
 // The Agentic Commerce Protocol over real requests, with a stand-in for the payment provider.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { startChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PaymentIntents, startPaymentIntents } from "../support/payment-intents.ts";
+import { changeIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, startServer, type TestServer } from "../support/server.ts";
 import { seedBrand } from "../support/shop.ts";
 import { cleanup } from "../support/temp.ts";
@@ -321,9 +321,8 @@ describe("the agentic commerce protocol", () => {
     assert.ok(Number(meanwhile.headers["retry-after"]) > 0);
     assert.equal(update.json.line_items[0].item.id, "boot");
     await server.stop();
-    const database = new Database(join(server.dataDir, "svc.db"));
-    database.prepare("UPDATE commerce_acp_sessions SET claimed_until = 1 WHERE id = ?").run(session.id);
-    database.close();
+    const ended = "UPDATE commerce_acp_sessions SET claimed_until = 1 WHERE id = ?";
+    await changeIn(sqliteIn(server.dataDir), ended, session.id);
     await server.restart();
 
     const closed = await eventually("the sweep", async () => {

@@ -5,7 +5,7 @@ import { before, describe, test } from "node:test";
 import { type AuditRow, insertAuditOp } from "../../storage/tables/audit.ts";
 import { hasPostgresServer, needsServer, testDatabase } from "../support/postgres.ts";
 import { seed, sqliteIn } from "../support/seed.ts";
-import { apiKeys, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, serverStarter, startServer, type TestServer } from "../support/server.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
@@ -50,6 +50,7 @@ describe("the audit routes", () => {
   let server: TestServer;
   before(async () => {
     const dataDir = tempDir(atEnd);
+    await serverStarter.database?.(dataDir, atEnd);
     await seed(sqliteIn(dataDir), "acme", (tenant) => rows.map((each) => insertAuditOp(tenant, each)));
     await seed(sqliteIn(dataDir), "globex", (tenant) => [
       insertAuditOp(tenant, row(7, { principal_subj: "stranger" })),

@@ -1,11 +1,11 @@
 // spec.content_screening: results of tools and texts of callers that carry instructions, and GET /quarantine.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { calls, says, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { rowsIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { startWebSite, type WebSite } from "../support/web-site.ts";
@@ -115,19 +115,18 @@ describe("content screening", () => {
   test("a quarantined text is deleted with its thread, and its bytes are counted", async () => {
     const [shown = ""] = await read("quarantine", ["/attack"], { thread_id: "erased" });
     const id = /reference ([0-9a-f]{32})/.exec(shown)?.[1];
-    const db = new Database(join(server.dataDir, "svc.db"), { readonly: true, timeout: 10_000 });
-    const bytes = () =>
-      db.prepare("SELECT bytes FROM stored_bytes WHERE tenant_id = 'acme' AND kind = 'quarantine'").get() as {
-        bytes: number;
-      };
-    const before = bytes().bytes;
+    const bytes = async () => {
+      const query = "SELECT bytes FROM stored_bytes WHERE tenant_id = 'acme' AND kind = 'quarantine'";
+      const [row] = await rowsIn(sqliteIn(server.dataDir), query);
+      return Number(row?.bytes);
+    };
+    const before = await bytes();
 
     const { status } = await server.request("DELETE", "/chat/history/erased", { key: keys.ann });
 
     assert.equal(status, 200);
     assert.equal((await server.get(`/quarantine/${id}`, { key: keys.ann })).status, 404);
-    assert.ok(before - bytes().bytes > attack.length);
-    db.close();
+    assert.ok(before - (await bytes()) > attack.length);
   });
 
   test("GOV-016 a flagged result is blocked where the manifest says so", async () => {

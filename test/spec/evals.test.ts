@@ -1,12 +1,12 @@
 // Evaluations: datasets of questions with rubrics, and runs that score the answers of an agent.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { calls, gate, inTurn, says, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { changeIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 import { type WebhookReceiver, webhookReceiver } from "../support/webhook-receiver.ts";
@@ -94,13 +94,8 @@ describe("evaluations", () => {
       const { json } = await get(`/audit?event_type=${type}&limit=200`, "operator");
       return json.items.find(({ payload }: { payload: { run_id: string } }) => payload.run_id === run_id);
     });
-  function write(sql: string, ...values: (string | number)[]): number {
-    const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
-    try {
-      return db.prepare(sql).run(...values).changes;
-    } finally {
-      db.close();
-    }
+  function write(sql: string, ...values: (string | number)[]): Promise<number> {
+    return changeIn(sqliteIn(server.dataDir), sql, ...values);
   }
 
   test("EVAL-001 EVAL-002 EVAL-003 a dataset is written whole, read, listed and replaced", async () => {
@@ -563,7 +558,7 @@ describe("evaluations", () => {
 
     assert.equal((await tick()).status, 200);
     assert.deepEqual(await runs(), []);
-    assert.equal(write("UPDATE eval_datasets SET due_at = due_at - 600000 WHERE name = ?", name), 1);
+    assert.equal(await write("UPDATE eval_datasets SET due_at = due_at - 600000 WHERE name = ?", name), 1);
     await Promise.all([tick(), tick()]);
     await tick();
     const [{ id }, ...others] = await runs();
@@ -595,7 +590,10 @@ describe("evaluations", () => {
     const continuous = { manifest: "closed", every_minutes: 10 };
     const name = `set-${++count}`;
     assert.equal((await put(name, { items: facts, continuous }, "operator")).status, 200);
-    write("UPDATE eval_datasets SET owner = json_set(owner, '$.sub', 'wanda'), due_at = 0 WHERE name = ?", name);
+    await write(
+      `UPDATE eval_datasets SET owner = replace(owner, '"sub":"olga"', '"sub":"wanda"'), due_at = 0 WHERE name = ?`,
+      name,
+    );
 
     await server.post("/tasks/continuous_eval/run", undefined, as("operator"));
 

@@ -1,11 +1,11 @@
 // Jobs: prompts that agents get on a schedule or by hand.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { calls, gate, inTurn, says, startChatProcess } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { changeIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type ProcessServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -74,8 +74,8 @@ describe("jobs", () => {
     });
 
   /** Moves a job's next time into the past by this duration. */
-  function later(name: string, ms: number): void {
-    const changes = write(
+  async function later(name: string, ms: number): Promise<void> {
+    const changes = await write(
       "UPDATE jobs SET next_run_at = next_run_at - ? WHERE name = ? AND next_run_at IS NOT NULL",
       ms,
       name,
@@ -84,13 +84,8 @@ describe("jobs", () => {
   }
 
   /** Changes rows directly in the database. Returns the number of changed rows. */
-  function write(sql: string, ...values: (string | number)[]): number {
-    const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
-    try {
-      return db.prepare(sql).run(...values).changes;
-    } finally {
-      db.close();
-    }
+  function write(sql: string, ...values: (string | number)[]): Promise<number> {
+    return changeIn(sqliteIn(server.dataDir), sql, ...values);
   }
 
   test("JOB-001 JOB-002 JOB-003 JOB-004 a job is created, read, listed, replaced and deleted", async () => {
@@ -160,7 +155,7 @@ describe("jobs", () => {
 
     const off = await put(name, { schedule: "0 0 1 1 *", enabled: false });
     const on = await put(name, { schedule: "0 0 1 1 *" });
-    assert.equal(write("UPDATE jobs SET next_run_at = next_run_at - 1 WHERE name = ?", name), 1);
+    assert.equal(await write("UPDATE jobs SET next_run_at = next_run_at - 1 WHERE name = ?", name), 1);
     const same = await put(name, { schedule: "0 0 1 1 *", payload: { prompt: "Again." } });
     const other = await put(name, { schedule: "0 0 2 1 *" });
 
@@ -248,7 +243,7 @@ describe("jobs", () => {
     await put(name, { schedule: everyMinute });
 
     // Ten scheduled times have passed.
-    later(name, 10 * minuteMs);
+    await later(name, 10 * minuteMs);
     const ended = await eventually("its run", () => runsWhere(name, ({ status }) => status === "ok"));
     const runs = await runsOf(name);
     const { json: job } = await get(`/jobs/${name}`);
@@ -291,7 +286,7 @@ describe("jobs", () => {
       ...as("other"),
       body: { manifest_id: manifest, schedule: daily, payload: { prompt: "Report." } },
     });
-    later(name, dayMs);
+    await later(name, dayMs);
     const [onTime] = await eventually("its run", () =>
       runsWhere(name, ({ status, result }) => status !== "running" && result.trigger === "schedule"),
     );
@@ -331,7 +326,7 @@ describe("jobs", () => {
     const { status, json } = await run(name);
     const tookMs = performance.now() - askedAt;
     await eventually("its next try", async () => {
-      write("UPDATE fibers SET wake_at = ? WHERE run_id = ? AND wake_at IS NOT NULL", Date.now(), json.run_id);
+      await write("UPDATE fibers SET wake_at = ? WHERE run_id = ? AND wake_at IS NOT NULL", Date.now(), json.run_id);
       return runsWhere(name, (record) => record.status !== "running");
     });
     const [dead] = await runsOf(name);
@@ -375,7 +370,7 @@ describe("jobs", () => {
 
     const first = await run(name);
     const second = await run(name);
-    later(name, dayMs);
+    await later(name, dayMs);
     const skipped = await eventually("a skipped time", async () => {
       const { text } = await server.get("/metrics", as("operator"));
       return /svc_job_firings_total\{trigger="schedule",outcome="skipped"\} [1-9]/.test(text);
@@ -514,7 +509,7 @@ describe("jobs", () => {
     const copy = `INSERT INTO jobs SELECT tenant_id, 'copy-' || n.value, schedule, manifest_id, payload, enabled, owner, created_at,
         last_run_at, next_run_at, last_status, last_error, bytes
       FROM jobs, json_each('[${Array.from({ length: 998 }, (_, at) => at)}]') n WHERE tenant_id = ? AND name = 'first'`;
-    assert.equal(write(copy, "initech"), 998);
+    assert.equal(await write(copy, "initech"), 998);
 
     const last = await server.request("PUT", "/jobs/last", { ...spare, body });
     const beyond = await server.request("PUT", "/jobs/beyond", { ...spare, body });
@@ -537,7 +532,7 @@ describe("jobs", () => {
     mock.answer("held", says(let_go.opened, "Held."));
     await put(held, { manifest_id: "slow", schedule: daily });
     await put(lost);
-    later(held, dayMs);
+    await later(held, dayMs);
     const [begun] = await eventually("its run", () => runsWhere(held, () => true));
     await eventually("the model is asked", async () => mock.requests.some(({ body }) => body.model === "held"));
 
@@ -545,13 +540,13 @@ describe("jobs", () => {
     // The rows that a process leaves if it dies between the batch of a firing and the start of the run.
     const run_id = "0123456789abcdef".repeat(2);
     const at = Date.now();
-    write("UPDATE jobs SET last_run_at = ?, last_status = 'running' WHERE name = ?", at, lost);
+    await write("UPDATE jobs SET last_run_at = ?, last_status = 'running' WHERE name = ?", at, lost);
     const asked = {
       manifest_id: "agent",
       prompt: "Lost?",
       owner: { sub: "wanda", scopes: [], scheme: "api_key", issuer: "" },
     };
-    write(
+    await write(
       `INSERT INTO job_runs (tenant_id, run_id, job_name, suffix, caused_by, requested_by, asked, status, started_at, outcome, error)
        VALUES ('acme', ?, ?, ?, 'schedule', 'cron', ?, 'running', ?, '', '')`,
       ...[run_id, lost, `job:${lost}`, JSON.stringify(asked), at],
@@ -576,7 +571,7 @@ describe("jobs", () => {
     const name = fresh();
     await put(name);
     const ahead = Date.now() + 3_600_000;
-    write("UPDATE jobs SET last_run_at = ? WHERE name = ?", ahead, name);
+    await write("UPDATE jobs SET last_run_at = ? WHERE name = ?", ahead, name);
 
     const { json } = await run(name);
     const [newest] = await runsOf(name);

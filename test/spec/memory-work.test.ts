@@ -1,13 +1,13 @@
 // The work of memory that meets a failure, a spent budget, a limit or a freeze: what it still counts, and when it ends.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { answersFacts, capturedFacts, factsOf } from "../support/fact-models.ts";
 import { failure } from "../support/mock-model/behaviours.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { changeIn, rowsIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -55,20 +55,12 @@ describe("the work of memory", () => {
     const answer = await server.request("POST", "/chat", { key: keys.ann, body });
     assert.equal(answer.status, 200, answer.text);
   }
-  function sql(query: string): Record<string, number>[] {
-    const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
-    try {
-      const statement = db.prepare<[], Record<string, number>>(query);
-      if (statement.reader) return statement.all();
-      statement.run();
-      return [];
-    } finally {
-      db.close();
-    }
-  }
+  const sql = (query: string) => changeIn(sqliteIn(server.dataDir), query);
+  const found = async (query: string) => (await rowsIn(sqliteIn(server.dataDir), query)) as Record<string, number>[];
   const asked = (model: string) => mock.requests.filter((request) => request.model === model).length;
-  const waiting = (manifest: string) => sql(`SELECT * FROM captures WHERE manifest_id = '${manifest}'`);
-  const pool = (manifest: string) => sql(`SELECT * FROM memory_pools WHERE manifest_id = '${manifest}'`)[0];
+  const waiting = (manifest: string) => found(`SELECT * FROM captures WHERE manifest_id = '${manifest}'`);
+  const pool = async (manifest: string) =>
+    (await found(`SELECT * FROM memory_pools WHERE manifest_id = '${manifest}'`))[0];
   const has = (manifest: string, count: number, status = "active") =>
     eventually(`${count} ${status} memories of ${manifest}`, async () => {
       const path = `/memory?manifest_id=${manifest}&status=${status}&limit=100`;
@@ -82,15 +74,19 @@ describe("the work of memory", () => {
       factsOf(body).facts === undefined ? { ...capturedFacts(body), usage } : failure(400),
     );
     await chat("halting", "FACT Ann has a cat.");
-    await eventually("a failed attempt", async () => waiting("halting").some(({ claimed_by }) => claimed_by === null));
+    await eventually("a failed attempt", async () =>
+      (await waiting("halting")).some(({ claimed_by }) => claimed_by === null),
+    );
     await eventually("the second call", async () => asked("halting") >= 2 || undefined);
     await eventually("the end of the attempt", async () =>
-      waiting("halting").some(({ claimed_by, attempts }) => claimed_by === null && attempts === 1),
+      (await waiting("halting")).some(({ claimed_by, attempts }) => claimed_by === null && attempts === 1),
     );
 
-    const rows = sql("SELECT tokens_input, tokens_output FROM usage WHERE model_id = 'halting'");
+    const rows = await found("SELECT tokens_input, tokens_output FROM usage WHERE model_id = 'halting'");
     const { json } = await server.get("/usage/budgets", { key: keys.ann });
-    const [turnUsed] = sql("SELECT tokens_input + tokens_output AS used FROM usage WHERE model_id = 'scripted'");
+    const [turnUsed] = await found(
+      "SELECT tokens_input + tokens_output AS used FROM usage WHERE model_id = 'scripted'",
+    );
 
     assert.deepEqual(rows, [{ tokens_input: 300, tokens_output: 45 }]);
     const budget = json.items.find(({ id }: { id: string }) => id === "halting");
@@ -100,7 +96,7 @@ describe("the work of memory", () => {
   test("MEM-018 a capture over the limits of its manifest ends, without a call", async () => {
     const before = asked("captor");
     await chat("narrow", "FACT Ann has a cat.");
-    await eventually("the end of the capture", async () => waiting("narrow").length === 0);
+    await eventually("the end of the capture", async () => (await waiting("narrow")).length === 0);
 
     assert.equal(asked("captor"), before);
     await has("narrow", 0);
@@ -109,7 +105,7 @@ describe("the work of memory", () => {
   test("MEM-018 a capture that exceeds a whole budget of SVC_BUDGETS ends, without a call", async () => {
     const before = asked("captor");
     await chat("little", "FACT Ann has a cat.");
-    await eventually("the end of the capture", async () => waiting("little").length === 0);
+    await eventually("the end of the capture", async () => (await waiting("little")).length === 0);
 
     assert.equal(asked("captor"), before);
   });
@@ -122,14 +118,14 @@ describe("the work of memory", () => {
     await chat("spent", "FACT Ann has a cat.");
     mock.answer("scripted", { text: "ok" });
     const paused = (pauses: number) =>
-      eventually(`pause ${pauses}`, async () => waiting("spent").find((row) => row.pauses === pauses));
+      eventually(`pause ${pauses}`, async () => (await waiting("spent")).find((row) => row.pauses === pauses));
     const first = await paused(1);
-    sql("UPDATE captures SET due_at = 0 WHERE manifest_id = 'spent'");
+    await sql("UPDATE captures SET due_at = 0 WHERE manifest_id = 'spent'");
     await chat("waking", "FACT Ann has a dog.");
     const second = await paused(2);
-    sql("UPDATE captures SET due_at = 0, pauses = 130 WHERE manifest_id = 'spent'");
+    await sql("UPDATE captures SET due_at = 0, pauses = 130 WHERE manifest_id = 'spent'");
     await chat("waking", "FACT Ann has a fish.");
-    await eventually("the end of the capture", async () => waiting("spent").length === 0);
+    await eventually("the end of the capture", async () => (await waiting("spent")).length === 0);
 
     const wait = (row: Record<string, number>) => (row.due_at ?? 0) - Date.now();
     assert.equal(first.attempts, 0, "a pause is no attempt");
@@ -143,12 +139,12 @@ describe("the work of memory", () => {
     const body = { manifest: "merging" };
     await server.request("PUT", "/controls/freeze", { key: keys.ann, body });
     await runTask();
-    await eventually("the pool is put off", async () => (pool("merging")?.due_at ?? 0) > Date.now());
+    await eventually("the pool is put off", async () => ((await pool("merging"))?.due_at ?? 0) > Date.now());
     assert.equal(asked("merger"), 0);
-    assert.equal(pool("merging")?.failures, 0, "a freeze is no failure");
+    assert.equal((await pool("merging"))?.failures, 0, "a freeze is no failure");
 
     await server.request("DELETE", "/controls/freeze?manifest=merging", { key: keys.ann });
-    sql("UPDATE memory_pools SET due_at = 0");
+    await sql("UPDATE memory_pools SET due_at = 0");
     await runTask();
 
     await has("merging", 2, "superseded");
@@ -161,17 +157,20 @@ describe("the work of memory", () => {
     await chat("failing", tenFacts);
     await has("failing", 10);
     await runTask();
-    const failed = await eventually("a failure", async () => pool("failing")?.failures === 1 && pool("failing"));
+    const failed = await eventually(
+      "a failure",
+      async () => (await pool("failing"))?.failures === 1 && (await pool("failing")),
+    );
     await runTask();
     assert.ok((failed.due_at ?? 0) > Date.now());
     assert.equal(asked("merger"), before + 1, "the second task asks no model");
 
     mock.answer("merger", { text: '{"duplicates":[[1,2]]}' });
-    sql("UPDATE memory_pools SET due_at = 0");
+    await sql("UPDATE memory_pools SET due_at = 0");
     await runTask();
     await has("failing", 1, "superseded");
 
-    const { new_facts, failures, due_at } = pool("failing") ?? {};
+    const { new_facts, failures, due_at } = (await pool("failing")) ?? {};
     assert.deepEqual([new_facts, failures, due_at], [0, 0, 0]);
   });
 });

@@ -1,15 +1,15 @@
 // Push notifications: browsers subscribe, and a push service gets messages about approvals and questions that only they can read.
 import assert from "node:assert/strict";
 import { createECDH } from "node:crypto";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import ece from "http_ece";
 import webPush from "web-push";
 import { calls, inTurn, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { type Browser, decryptPush, type PushService, pushService } from "../support/push-service.ts";
+import { rowsIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type ProcessServer, startServer, type TestServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -337,9 +337,8 @@ describe("push notifications", () => {
     assert.equal(json.items[0].approval_id, told.payload.approval_id);
     assert.equal(json.items[0].args.expression, "1 + 77");
     await eventually("the end of bob's subscription", async () => {
-      const db = new Database(join(server.dataDir, "svc.db"), { readonly: true, timeout: 10_000 });
-      const rows = db.prepare("SELECT id FROM push_subscriptions WHERE principal LIKE '%bob%'").all();
-      db.close();
+      const query = "SELECT id FROM push_subscriptions WHERE principal LIKE '%bob%'";
+      const rows = await rowsIn(sqliteIn(server.dataDir), query);
       return rows.length === 0;
     });
     await decide(told.payload.approval_id);

@@ -1,14 +1,14 @@
 // spec.queues: external consumers take calls from a Redis list and send back results.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, type TestContext, test } from "node:test";
-import Database from "better-sqlite3";
 import { calls, inTurn, shown, startChatProcess, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Answer } from "../support/mock-model/answer.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { has } from "../support/needs.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
+import { rowsIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, manifestEnv, type ProcessServer, startServer } from "../support/server.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 import { cleanup } from "../support/temp.ts";
@@ -93,13 +93,9 @@ describe("queues", () => {
     );
   const lastResult = () => shown(mock.requests.at(-1)).findLast(({ role }) => role === "tool")?.content ?? "";
   /** The call's payload that its wait row keeps for another push. */
-  const kept = (id: string): string | null | undefined => {
-    const db = new Database(join(server.dataDir, "svc.db"), { readonly: true });
-    try {
-      return db.prepare<[string], string | null>("SELECT push FROM waits WHERE asked_as = ?").pluck().get(id);
-    } finally {
-      db.close();
-    }
+  const kept = async (id: string): Promise<unknown> => {
+    const [row] = await rowsIn(sqliteIn(server.dataDir), `SELECT push FROM waits WHERE asked_as = '${id}'`);
+    return row?.push;
   };
   const ready = () => eventually("Redis is back", async () => (await server.get("/ready")).status === 200);
 
@@ -188,14 +184,14 @@ describe("queues", () => {
     say(asks, "rendered");
     const sure = chat("again");
     const first = await taken(client, "again");
-    await eventually("nothing is kept", async () => kept(first.tool_call_id) === null);
+    await eventually("nothing is kept", async () => (await kept(first.tool_call_id)) === null);
     await answer(first, { content: "x" });
     await sure;
 
     proxy.loseNextAnswer();
     const unsure = chat("again");
     const second = await taken(client, "again");
-    assert.deepEqual(JSON.parse(JSON.parse(kept(second.tool_call_id) ?? "{}").text), second);
+    assert.deepEqual(JSON.parse(JSON.parse(String(await kept(second.tool_call_id))).text), second);
     await answer(second, { content: "x" });
     await unsure;
   });
@@ -337,7 +333,7 @@ describe("queues", () => {
     const answered = chat("agent");
     const job = await taken(client, "agent");
 
-    assert.equal(kept(job.tool_call_id), null);
+    assert.equal(await kept(job.tool_call_id), null);
     assert.equal((await answer(job, { content: "found" })).json.signaled, true);
     assert.equal((await answered).status, 200);
     assert.equal(await client.llen("agent"), 0);

@@ -4,13 +4,14 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { calls, gate, inTurn, says, shown, startChat, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import type { Answer } from "../support/http-client.ts";
 import type { MockModel } from "../support/mock-model.ts";
 import { startRepoHost } from "../support/repo-host.ts";
+import { changeIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
@@ -254,8 +255,8 @@ describe("the repository of a thread", () => {
     await server.restart();
     assert.equal((await state(thread)).json.state, "ready");
     const days = (count: number) => Date.now() - count * 86_400_000;
-    const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
-    db.prepare("UPDATE repo_checkouts SET used_at = ? WHERE thread IN (?, ?)").run(days(15), thread, "with-changes");
+    const age = "UPDATE repo_checkouts SET used_at = ? WHERE thread IN (?, ?)";
+    await changeIn(sqliteIn(server.dataDir), age, days(15), thread, "with-changes");
     const before = gitDirs().length;
 
     await server.restart();
@@ -264,7 +265,6 @@ describe("the repository of a thread", () => {
       const { json } = await state(thread);
       return json.state === "expired" && gitDirs().length < before ? json : undefined;
     });
-    db.close();
     assert.match(expired.error, /not used for 14 days/);
     assert.ok(!existsSync(treeOf(thread)));
     assert.deepEqual((await server.get(pathOf(thread, "/files"), as())).json.files, []);

@@ -1,12 +1,12 @@
 // API keys that are made and revoked while the server runs: their scopes, their budgets, their children and their end.
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import Database from "better-sqlite3";
 import { calls, inTurn, never, says, startChatProcess, startMock, turn } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGithub } from "../support/github-server.ts";
 import type { MockModel } from "../support/mock-model.ts";
+import { changeIn, rowsIn } from "../support/rows-in.ts";
+import { sqliteIn } from "../support/seed.ts";
 import { apiKeys, type ProcessServer, startServer } from "../support/server.ts";
 import { cleanup } from "../support/temp.ts";
 
@@ -79,9 +79,7 @@ describe("keys that are made at run time", () => {
     });
 
     const secret = key.split("_")[1];
-    const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
-    const rows = db.prepare("SELECT * FROM runtime_keys").all();
-    db.close();
+    const rows = await rowsIn(sqliteIn(server.dataDir), "SELECT * FROM runtime_keys");
     for (const text of [JSON.stringify(audit), JSON.stringify(rows), server.output])
       assert.ok(!text.includes(secret) && !text.includes(key));
   });
@@ -286,9 +284,8 @@ test("the stored work of a key ends with the sign-in of its owner", async (t) =>
   const signedIn = await server.post("/auth/github/token", { device_code: start.device_code });
   const { json: made } = await server.post("/keys", { scopes }, { key: keys.root });
   // A sign-in by device does not grant keys:write, so the store names the person as the owner.
-  const db = new Database(join(server.dataDir, "svc.db"), { timeout: 10_000 });
-  db.prepare("UPDATE runtime_keys SET owner = ?").run('{"sub":"github:1","scheme":"github","issuer":""}');
-  db.close();
+  const owner = '{"sub":"github:1","scheme":"github","issuer":""}';
+  await changeIn(sqliteIn(server.dataDir), "UPDATE runtime_keys SET owner = ?", owner);
   const body = { manifest_id: "agent", payload: { prompt: "Report." } };
   const runJob = () => server.request("POST", "/jobs/report/run", { key: keys.root });
 

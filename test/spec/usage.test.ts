@@ -5,7 +5,7 @@ import { before, describe, test } from "node:test";
 import { insertUsageOp, type UsageRow } from "../../storage/tables/usage.ts";
 import { type MockModel, startMockModel } from "../support/mock-model.ts";
 import { seed, sqliteIn } from "../support/seed.ts";
-import { apiKeys, manifestEnv, modelEnv, startServer, type TestServer } from "../support/server.ts";
+import { apiKeys, manifestEnv, modelEnv, serverStarter, startServer, type TestServer } from "../support/server.ts";
 import { cleanup, tempDir } from "../support/temp.ts";
 
 const { env: keyed, keys } = apiKeys({
@@ -62,6 +62,7 @@ describe("the usage routes", () => {
   let server: TestServer;
   before(async () => {
     const dataDir = tempDir(atEnd);
+    await serverStarter.database?.(dataDir, atEnd);
     await seed(sqliteIn(dataDir), "acme", (tenant) => rows.map((each) => insertUsageOp(tenant, each)));
     await seed(sqliteIn(dataDir), "globex", (tenant) => [
       insertUsageOp(tenant, row(99, midnight, { thread_id: "globex:t1" })),

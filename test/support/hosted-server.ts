@@ -36,6 +36,12 @@ export async function runHosted(environment: Environment): Promise<HostedRun> {
   return host.start(++lastId, environment);
 }
 
+/** Resolves when the servers that run then have printed this many lines that fit. */
+export function printed(count: number, fits: (line: string) => boolean): Promise<void> {
+  if (host === null || host.isGone) host = new Host();
+  return host.printed(count, fits);
+}
+
 process.on("exit", () => void host?.kill());
 
 /** Ends the process of the servers, with all of them. */
@@ -53,6 +59,7 @@ class Host {
   readonly #child: ChildProcess;
   readonly #gone: Promise<void>;
   readonly #awaited = new Map<number, Awaited>();
+  readonly #listeners = new Set<(line: string) => void>();
   #printed = "";
   #waits = 0;
 
@@ -73,6 +80,7 @@ class Host {
       if (!stream) continue;
       createInterface({ input: stream }).on("line", (line) => {
         noteLine(line);
+        for (const listener of this.#listeners) listener(line);
         this.#printed = `${this.#printed}${line}\n`.slice(-printedMax);
       });
       (stream as unknown as { unref(): void }).unref();
@@ -109,6 +117,18 @@ class Host {
       clearTimeout(late);
     };
     return { url, ended, stop, leave };
+  }
+
+  printed(count: number, fits: (line: string) => boolean): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let left = count;
+    const listener = (line: string): void => {
+      if (!fits(line) || --left > 0) return;
+      this.#listeners.delete(listener);
+      resolve();
+    };
+    this.#listeners.add(listener);
+    return this.#waited(promise);
   }
 
   /** Resolves when the process has ended. */

@@ -33,10 +33,12 @@ export class HttpClient {
    * The client drops an idle connection before the server does so after ten seconds, so that no request meets a closing
    * one.
    */
-  readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
+  readonly #agent: Agent;
 
-  constructor(url: () => string) {
+  /** `keepAlive`: false opens a connection for each request. */
+  constructor(url: () => string, { keepAlive = true } = {}) {
     this.#url = url;
+    this.#agent = new Agent({ keepAlive, timeout: 5_000 });
   }
 
   /** Resolves with the whole answer. */

@@ -3,6 +3,7 @@ import { migrate } from "../../storage/migrate.ts";
 import type { StoreConfig } from "../../storage/store/config.ts";
 import { storeConfig } from "../../storage/store/config.ts";
 import type { TenantStore, WriteOp } from "../../storage/store/store.ts";
+import { hostDatabases } from "./host-databases.ts";
 import { runStore } from "./stores.ts";
 
 const batchOps = 100;
@@ -10,7 +11,7 @@ const batchOps = 100;
 /** The SQLite database of a server that has this data directory and is not running. */
 export function sqliteIn(dataDir: string): StoreConfig {
   mkdirSync(dataDir, { recursive: true });
-  return storeConfig("", dataDir, {
+  return storeConfig(hostDatabases.get(dataDir) ?? "", dataDir, {
     poolSize: 1,
     maxOverflow: 0,
     poolTimeoutSeconds: 1,

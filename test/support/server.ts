@@ -50,6 +50,13 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const startMsMax = 60_000;
 const stopMsMax = 30_000;
 
+/** What the tests start as servers; null for one server with SQLite in the shared process. */
+export const serverStarter: {
+  start: ((env: Env, dataDir: string, atEnd: Cleanup) => Promise<TestServer>) | null;
+  /** Makes the database of a server that will have this data directory. */
+  database: ((dataDir: string, atEnd: Cleanup) => Promise<void>) | null;
+} = { start: null, database: null };
+
 /** The HTTP engine of the test servers; the gate runs engine-dependent tests on both. */
 export const httpEngine: "uws" | "node" = process.env.SVC_TEST_HTTP_ENGINE === "node" ? "node" : "uws";
 
@@ -79,6 +86,8 @@ export async function startServer({
 }: Pick<ServerOptions, "env" | "dataDir" | "atEnd">): Promise<TestServer> {
   const dataDir = options.dataDir ?? newDataDir(atEnd);
   const { SVC_ACTOR_THREADS: _, ...base } = baseEnv(dataDir);
+  const { start } = serverStarter;
+  if (start !== null) return start({ ...base, ...options.env }, dataDir, atEnd);
   const server = new HostedServer({ ...base, ...options.env }, dataDir);
   atEnd.after(() => server.leave());
   await server.start();
